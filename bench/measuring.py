@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CPUS = sorted(os.sched_getaffinity(0))
 PEERS = ["llm==0.36", "mcp==2.3.0", "pydantic-ai-slim[openai]==2.68.0"]
+MCP_PEERS = ["mcp==2.3.0", "pydantic-ai-slim[mcp]==2.68.0"]
 
 
 def output(*command):
@@ -58,15 +59,25 @@ def stats(url):
         return json.load(answer)
 
 
-def peers():
-    """An environment with the programs that llm-do is compared with, from PyPI; its interpreter."""
-    place = ROOT / "target" / "bench-peers"
+def environment(name, packages):
+    """An environment in `target` with these packages from PyPI; its interpreter."""
+    place = ROOT / "target" / name
     python, installed = place / "bin" / "python", place / "installed"
-    if not installed.exists() or installed.read_text().split() != PEERS:
+    if not installed.exists() or installed.read_text().split() != packages:
         venv.create(place, clear=True, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS], check=True)
-        installed.write_text("\n".join(PEERS))
+        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+        installed.write_text("\n".join(packages))
     return python
+
+
+def peers():
+    """The programs that llm-do is compared with."""
+    return environment("bench-peers", PEERS)
+
+
+def mcp_peers():
+    """Other clients of the Model Context Protocol. Memory is measured, so that nothing is there that they don't need."""
+    return environment("bench-mcp", MCP_PEERS)
 
 
 def machine():

@@ -1,14 +1,16 @@
 //! The agent: which message is for which session.
 
 use crate::{
+    backlog::Backlog,
     commands,
     host::Host,
     lines, opening,
-    opening::{not_found, wrong},
+    opening::{failed, not_found, wrong},
     options::Options,
-    prompt,
+    prompt::Prompt,
+    servers,
     signal::Signal,
-    talk::{Stage, Talk},
+    talk::{Stage, Talk, TheirClient},
 };
 use agent_client_protocol::{
     Agent, Client, Error, on_receive_notification, on_receive_request,
@@ -18,16 +20,17 @@ use agent_client_protocol::{
         schema::{
             AgentCapabilities, AvailableCommandsUpdate, CancelNotification, CloseSessionRequest,
             CloseSessionResponse, Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest,
-            ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest,
-            NewSessionResponse, PromptRequest, ResumeSessionRequest, ResumeSessionResponse,
-            SessionCapabilities, SessionCloseCapabilities, SessionId, SessionInfo, SessionListCapabilities,
-            SessionNotification, SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
-            SetSessionConfigOptionResponse,
+            ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpCapabilities, McpServer,
+            NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, ResumeSessionRequest,
+            ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities, SessionId, SessionInfo,
+            SessionListCapabilities, SessionNotification, SessionResumeCapabilities, SessionUpdate,
+            SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
         },
     },
 };
 use llm_do::{
-    core::authority::Place,
+    Session,
+    core::{authority::Place, worker::WorkerDefinition},
     place_of,
     program::visible,
     runs::{NewRunId, RunSummary},
@@ -35,7 +38,10 @@ use llm_do::{
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -64,27 +70,42 @@ pub async fn serve(
     writer: impl AsyncWrite + Send + Unpin + 'static,
     stopped: impl Future<Output = ()>,
 ) -> Result<(), Disconnected> {
-    let sessions = Arc::new(Sessions { host, open: Mutex::default() });
-    let connected = connect(Arc::clone(&sessions), lines::over(reader, writer));
+    let backlog = Arc::new(Backlog::default());
+    let sessions = Arc::new(Sessions {
+        host,
+        open: Mutex::default(),
+        shows_forms: AtomicBool::new(false),
+        backlog: Arc::clone(&backlog),
+    });
+    let connected = connect(Arc::clone(&sessions), lines::over(reader, writer, Arc::clone(&backlog)));
     let end = tokio::select! {
         end = connected => end,
         () = stopped => Ok(()),
+        () = backlog.stalled() => Err(failed("it reads nothing")),
     };
     sessions.close_all().await;
-    end.map_err(|error| Disconnected(error.message))
+    end.map_err(|error| {
+        // The message of an internal error is only its kind.
+        let detail = error.data.as_ref().and_then(|data| data.as_str()).map(str::to_owned);
+        Disconnected(detail.unwrap_or(error.message))
+    })
 }
 
 async fn connect(
     sessions: Arc<Sessions>,
     transport: impl agent_client_protocol::ConnectTo<Agent> + 'static,
 ) -> Result<(), Error> {
-    let [new, load, resume, list, close, prompt, cancel, choose] =
+    let [begin, new, load, resume, list, close, prompt, cancel, choose] =
         std::array::from_fn(|_| Arc::clone(&sessions));
     Agent
         .v1()
         .name("llm-do")
         .on_receive_request(
-            async move |_: InitializeRequest, responder, _| responder.respond(initialized()),
+            async move |request: InitializeRequest, responder, _| {
+                let forms = request.client_capabilities.elicitation.is_some_and(|modes| modes.form.is_some());
+                begin.shows_forms.store(forms, Ordering::Relaxed);
+                responder.respond(initialized())
+            },
             on_receive_request!(),
         )
         .on_receive_request(
@@ -92,11 +113,12 @@ async fn connect(
                 let sessions = Arc::clone(&new);
                 let respond_to = client.clone();
                 client.spawn(async move {
-                    let opened = sessions.new_session(request, &respond_to).await;
+                    let opening = sessions.new_session(request, &respond_to);
+                    let opened = responder.cancellation().run_until_cancelled(opening).await;
                     let id = opened.as_ref().ok().map(|opened| opened.session_id.clone());
                     responder.respond_with_result(opened)?;
                     // A client knows the session once it has the response.
-                    id.map_or(Ok(()), |id| show_commands(&respond_to, id))
+                    id.map_or(Ok(()), |id| sessions.show_commands(&respond_to, id))
                 })
             },
             on_receive_request!(),
@@ -107,10 +129,10 @@ async fn connect(
                 let respond_to = client.clone();
                 client.spawn(async move {
                     let LoadSessionRequest { session_id, cwd, mcp_servers, .. } = request;
-                    let opened =
-                        sessions.past(session_id.clone(), cwd, &mcp_servers, true, &respond_to).await;
+                    let opening = sessions.past(session_id.clone(), cwd, mcp_servers, true, &respond_to);
+                    let opened = responder.cancellation().run_until_cancelled(opening).await;
                     responder.respond_with_result(opened.map(|()| LoadSessionResponse::new()))?;
-                    show_commands(&respond_to, session_id)
+                    sessions.show_commands(&respond_to, session_id)
                 })
             },
             on_receive_request!(),
@@ -121,10 +143,10 @@ async fn connect(
                 let respond_to = client.clone();
                 client.spawn(async move {
                     let ResumeSessionRequest { session_id, cwd, mcp_servers, .. } = request;
-                    let opened =
-                        sessions.past(session_id.clone(), cwd, &mcp_servers, false, &respond_to).await;
+                    let opening = sessions.past(session_id.clone(), cwd, mcp_servers, false, &respond_to);
+                    let opened = responder.cancellation().run_until_cancelled(opening).await;
                     responder.respond_with_result(opened.map(|()| ResumeSessionResponse::new()))?;
-                    show_commands(&respond_to, session_id)
+                    sessions.show_commands(&respond_to, session_id)
                 })
             },
             on_receive_request!(),
@@ -132,7 +154,10 @@ async fn connect(
         .on_receive_request(
             async move |request: ListSessionsRequest, responder, client: ConnectionTo<Client>| {
                 let sessions = Arc::clone(&list);
-                client.spawn(async move { responder.respond_with_result(sessions.list(request).await) })
+                client.spawn(async move {
+                    let listed = responder.cancellation().run_until_cancelled(sessions.list(request)).await;
+                    responder.respond_with_result(listed)
+                })
             },
             on_receive_request!(),
         )
@@ -148,12 +173,12 @@ async fn connect(
         .on_receive_request(
             async move |request: PromptRequest, responder, _| {
                 let said = prompt.of(&request.session_id).and_then(|session| {
-                    let text = prompt::text(&request.prompt, &session.folder)?;
-                    Ok((session, text))
+                    let said = Prompt::of(&request.prompt, &session.folder)?;
+                    Ok((session, said))
                 });
                 match said {
-                    Ok((session, text)) => {
-                        session.hear(Signal::Prompt(text, responder));
+                    Ok((session, said)) => {
+                        session.hear(Signal::Prompt(said, responder));
                         Ok(())
                     }
                     Err(error) => responder.respond_with_error(error),
@@ -190,21 +215,22 @@ fn initialized() -> InitializeResponse {
         .list(SessionListCapabilities::new())
         .resume(SessionResumeCapabilities::new())
         .close(SessionCloseCapabilities::new());
+    let prompts = PromptCapabilities::new().image(true).embedded_context(true);
     let capabilities = AgentCapabilities::new().load_session(true).session_capabilities(sessions);
+    let capabilities = capabilities.prompt_capabilities(prompts);
+    let capabilities = capabilities.mcp_capabilities(McpCapabilities::new().http(true));
     InitializeResponse::new(ProtocolVersion::V1)
         .agent_capabilities(capabilities)
         .agent_info(Implementation::new("llm-do", env!("CARGO_PKG_VERSION")))
-}
-
-fn show_commands(client: &ConnectionTo<Client>, id: SessionId) -> Result<(), Error> {
-    let commands = AvailableCommandsUpdate::new(commands::available());
-    client.send_notification(SessionNotification::new(id, SessionUpdate::AvailableCommandsUpdate(commands)))
 }
 
 /// The sessions of one client.
 struct Sessions {
     host: Arc<dyn Host>,
     open: Mutex<HashMap<SessionId, Open>>,
+    /// Whether the client shows forms.
+    shows_forms: AtomicBool,
+    backlog: Arc<Backlog>,
 }
 
 /// A session that is open.
@@ -219,6 +245,8 @@ struct Handle {
     sender: mpsc::UnboundedSender<Signal>,
     /// The folder that the program's workers see as their own.
     folder: Place,
+    /// The workers that the user may call.
+    workers: Arc<[Arc<WorkerDefinition>]>,
 }
 
 impl Handle {
@@ -246,9 +274,11 @@ impl Sessions {
         request: NewSessionRequest,
         client: &ConnectionTo<Client>,
     ) -> Result<NewSessionResponse, Error> {
-        self.servers(&request.mcp_servers);
+        let servers = servers::of(request.mcp_servers)?;
+        let has_servers = !servers.is_empty();
         let (host, cwd) = (Arc::clone(&self.host), request.cwd.clone());
-        let session = blocking(move || opening::new(&*host, &cwd)).await?;
+        let session = blocking(move || opening::new(&*host, &cwd, servers)).await?;
+        self.note_unused(has_servers, &session);
         let options = Options::of(session);
         let shown = options.shown();
         let folder = own_place(&request.cwd)?;
@@ -271,17 +301,19 @@ impl Sessions {
         &self,
         id: SessionId,
         cwd: PathBuf,
-        servers: &[McpServer],
+        servers: Vec<McpServer>,
         show: bool,
         client: &ConnectionTo<Client>,
     ) -> Result<(), Error> {
-        self.servers(servers);
+        let servers = servers::of(servers)?;
+        let has_servers = !servers.is_empty();
         // One that is open here is left first, and read again.
         if self.of(&id).is_ok() {
             self.close(&id).await?;
         }
         let (host, run, folder) = (Arc::clone(&self.host), id.to_string(), cwd.clone());
-        let (session, past) = blocking(move || opening::past(&*host, &folder, &run)).await?;
+        let (session, past) = blocking(move || opening::past(&*host, &folder, &run, servers)).await?;
+        self.note_unused(has_servers, &session);
         let folder = own_place(&cwd)?;
         let stage = Stage::Left { session: Box::new(session), dir: past.dir().to_owned() };
         let open = self.begin(id.clone(), folder, client, stage, |talk| talk.with_past(&past, show));
@@ -298,15 +330,30 @@ impl Sessions {
         with: impl FnOnce(Talk) -> Talk,
     ) -> Open {
         let (sender, signals) = mpsc::unbounded_channel();
-        let talk = Talk::new(id, Arc::clone(&self.host), client.clone(), sender.clone(), stage);
+        let workers: Arc<[Arc<WorkerDefinition>]> = stage.workers().into();
+        let client = TheirClient {
+            connection: client.clone(),
+            backlog: Arc::clone(&self.backlog),
+            shows_forms: self.shows_forms.load(Ordering::Relaxed),
+        };
+        let talk = Talk::new(id, Arc::clone(&self.host), client, sender.clone(), stage, Arc::clone(&workers));
         let task = tokio::spawn(with(talk).hold(signals));
-        Open { handle: Handle { sender, folder }, task }
+        Open { handle: Handle { sender, folder, workers }, task }
     }
 
-    /// This version passes no servers of the client on.
-    fn servers(&self, servers: &[McpServer]) {
-        if !servers.is_empty() {
-            let text = "MCP servers of the editor are not used: no worker of this program can declare them";
+    /// Tells the client the commands of a session, if it is open.
+    fn show_commands(&self, client: &ConnectionTo<Client>, id: SessionId) -> Result<(), Error> {
+        let Ok(session) = self.of(&id) else { return Ok(()) };
+        let commands = AvailableCommandsUpdate::new(commands::available(&session.workers));
+        self.backlog.sent();
+        client
+            .send_notification(SessionNotification::new(id, SessionUpdate::AvailableCommandsUpdate(commands)))
+    }
+
+    /// Servers of the client reach only workers that list them.
+    fn note_unused(&self, has_servers: bool, session: &Session) {
+        if has_servers && !session.program().loaded().iter().any(|worker| session.lists_client(worker)) {
+            let text = "MCP servers of the editor are not used: no worker of this program lists `client` among its MCP servers";
             self.host.note(text);
         }
     }
@@ -317,7 +364,7 @@ impl Sessions {
         };
         let (host, folder) = (Arc::clone(&self.host), cwd.clone());
         let chats = blocking(move || opening::list(&*host, &folder)).await?;
-        // Newest first, so that a page goes on below the last ID of the one before.
+        // Newest first, so that a page continues below the last ID of the page before.
         let after = request.cursor;
         let mut rest =
             chats.into_iter().filter(|chat| after.as_ref().is_none_or(|after| chat.run < *after)).peekable();

@@ -8,13 +8,16 @@
 //! happened. The agent (`agent`) knows which session a message is for.
 
 mod agent;
+mod backlog;
 mod commands;
+mod form;
 mod host;
 mod lines;
 mod opening;
 mod options;
 mod prompt;
 mod question;
+mod servers;
 mod signal;
 mod talk;
 mod tool_call;

@@ -1,17 +1,19 @@
 //! The transport: one message a line.
 
+use crate::backlog::Backlog;
 use agent_client_protocol::Lines;
 use futures_util::{Sink, Stream, sink, stream};
-use std::io;
+use std::{io, sync::Arc};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
 /// Longest line that is taken, in bytes. Images come as Base64.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// Lines over a pair of streams.
+/// Lines over a pair of streams. The backlog learns what was written.
 pub(crate) fn over(
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
+    backlog: Arc<Backlog>,
 ) -> Lines<
     impl Sink<String, Error = io::Error> + Send + 'static,
     impl Stream<Item = io::Result<String>> + Send + 'static,
@@ -24,11 +26,12 @@ pub(crate) fn over(
             Err(error) => Some((Err(error), None)),
         }
     });
-    let outgoing = sink::unfold(writer, async |mut writer, mut line: String| {
+    let outgoing = sink::unfold((writer, backlog), async |(mut writer, backlog), mut line: String| {
         line.push('\n');
         writer.write_all(line.as_bytes()).await?;
         writer.flush().await?;
-        Ok(writer)
+        backlog.wrote(&line);
+        Ok((writer, backlog))
     });
     Lines::new(outgoing, incoming)
 }

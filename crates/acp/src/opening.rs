@@ -3,7 +3,7 @@
 use crate::host::Host;
 use agent_client_protocol::{Error, v1::schema::ErrorCode};
 use llm_do::{
-    Decisions, Effects, Located, ModelSource, PastRun, Problem, Session, Settings, place_of,
+    ClientServers, Decisions, Effects, Located, ModelSource, PastRun, Problem, Session, Settings, place_of,
     runs::{RunSummary, is_run_id, list_runs},
 };
 use std::path::Path;
@@ -23,15 +23,22 @@ pub(crate) fn not_found(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::ResourceNotFound, message)
 }
 
-/// Opens the program for a new session in that folder.
-pub(crate) fn new(host: &dyn Host, folder: &Path) -> Result<Session, Error> {
+/// Opens the program for a new session in that folder, with the servers of the client.
+pub(crate) fn new(host: &dyn Host, folder: &Path, servers: ClientServers) -> Result<Session, Error> {
     let mut settings = settings(host, folder)?;
     settings.run.chat = true;
+    settings.client_servers = servers;
     open(host, folder, settings)
 }
 
-/// Opens the program of a chat that was begun before, in the folder that it was begun in.
-pub(crate) fn past(host: &dyn Host, folder: &Path, id: &str) -> Result<(Session, PastRun), Error> {
+/// Opens the program of a chat that was begun before, in the folder that it was begun in, with the servers that the client has
+/// now.
+pub(crate) fn past(
+    host: &dyn Host,
+    folder: &Path,
+    id: &str,
+    servers: ClientServers,
+) -> Result<(Session, PastRun), Error> {
     let base = settings(host, folder)?;
     let home = base.home.clone();
     let explained = |problem: Problem| wrong(host.explain(&problem));
@@ -46,6 +53,7 @@ pub(crate) fn past(host: &dyn Host, folder: &Path, id: &str) -> Result<(Session,
     past.admits(&Decisions::default()).map_err(|error| explained(error.into()))?;
     let mut settings = past.settings(settings(host, folder)?).map_err(|error| explained(error.into()))?;
     settings.run.can_ask = true;
+    settings.client_servers = servers;
     Ok((open(host, folder, settings)?, past))
 }
 

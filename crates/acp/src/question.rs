@@ -126,6 +126,7 @@ pub(crate) fn approval(
     let arguments = fenced("json", &visible::json(&format!("{:#}", approval.input)));
     let mut content: Vec<ToolCallContent> = diff.map(ToolCallContent::from).into_iter().collect();
     content.push(text_content(&format!("{why}\n\n{arguments}")));
+    let title = visible::line(&title).into_owned();
     request(session, id, title, content, call, &approval.input, APPROVAL)
 }
 
@@ -141,6 +142,7 @@ pub(crate) fn settlement(
     let arguments = fenced("json", &visible::json(&format!("{input:#}")));
     let what = "It had begun and not ended when the chat was interrupted, and may have had its effect. Look, then decide.";
     let content = vec![text_content(&format!("{what}\n\n{arguments}"))];
+    let title = visible::line(&title).into_owned();
     request(session, id, title, content, call, input, SETTLEMENT)
 }
 

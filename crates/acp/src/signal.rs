@@ -1,11 +1,13 @@
 //! What the task of a session hears.
 
+use crate::prompt::Prompt;
 use agent_client_protocol::{
     Error,
     v1::{
         Responder,
         schema::{
-            PromptResponse, RequestPermissionResponse, SessionConfigOption, SetSessionConfigOptionRequest,
+            CreateElicitationResponse, PromptResponse, RequestPermissionResponse, SessionConfigOption,
+            SetSessionConfigOptionRequest,
         },
     },
 };
@@ -24,7 +26,7 @@ use tokio::sync::{mpsc::UnboundedSender, oneshot};
 /// Something that happened.
 pub(crate) enum Signal {
     /// The user has said something.
-    Prompt(String, Responder<PromptResponse>),
+    Prompt(Prompt, Responder<PromptResponse>),
     /// The user has stopped the answer.
     Cancel,
     /// The user has chosen an option.
@@ -37,6 +39,8 @@ pub(crate) enum Signal {
     Withdrawn(QuestionId),
     /// The client's answer to a question that was put to it as a request for permission.
     Permitted(QuestionId, Result<RequestPermissionResponse, Error>),
+    /// The client's answer to a question that was put to it as a form.
+    Filled(QuestionId, Result<CreateElicitationResponse, Error>),
     /// The run has ended.
     Ended(Box<Report>),
     /// The session is over. What is under way is cut off, and can be resumed.

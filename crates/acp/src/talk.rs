@@ -1,36 +1,41 @@
 //! The task of one session: what happens, and what follows from it.
 
+mod asking;
 mod commands;
 
 use crate::{
+    backlog::Backlog,
     commands::{Typed, parse},
     host::Host,
     opening::{failed, wrong},
     options::{NotChosen, Options},
-    question::{self, Permitted},
+    prompt::Prompt,
     signal::{Asking, Events, Signal},
     updates::{Updates, message},
 };
 use agent_client_protocol::{
-    Client, Error,
+    Client, Error, RequestCancellation,
     v1::{
         ConnectionTo, Responder,
         schema::{
-            PromptResponse, RequestPermissionResponse, SessionConfigOption, SessionId, SessionInfoUpdate,
-            SessionNotification, SessionUpdate, SetSessionConfigOptionRequest, StopReason,
+            PromptResponse, SessionConfigOption, SessionId, SessionInfoUpdate, SessionNotification,
+            SessionUpdate, SetSessionConfigOptionRequest, StopReason,
         },
     },
 };
 use llm_do::{
     Decisions, Input, PastRun, Problem, Report, Run, Session, Transcript,
     core::{
+        attachment::Attachment,
         call_path::CallPath,
         event::Event,
         journal::{Record, RecordKind, RunStatus},
         model::{ModelName, Usage},
         operator::OneAtATime,
         outcome::{End, Failure, FailureKind},
-        question::{Answer, Given, Question, QuestionId, Reply, Turn, Waiting},
+        question::{Answer, Given, QuestionId, Reply, Turn, Waiting},
+        step_name::StepName,
+        worker::WorkerDefinition,
     },
     output_text,
     program::visible,
@@ -39,6 +44,7 @@ use llm_do::{
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    future::pending,
     path::PathBuf,
     sync::Arc,
 };
@@ -67,19 +73,40 @@ pub(crate) enum Stage {
     Over(String),
 }
 
+impl Stage {
+    /// The workers that the user may call.
+    pub(crate) fn workers(&self) -> Vec<Arc<WorkerDefinition>> {
+        match self {
+            Self::New { options, .. } => options.session().callable(),
+            Self::Left { session, .. } | Self::Running { session, .. } => session.callable(),
+            Self::Over(_) => Vec::new(),
+        }
+    }
+}
+
+/// The client, as a session sees it.
+pub(crate) struct TheirClient {
+    pub(crate) connection: ConnectionTo<Client>,
+    /// What was sent to it and not written.
+    pub(crate) backlog: Arc<Backlog>,
+    /// Whether it shows forms.
+    pub(crate) shows_forms: bool,
+}
+
 /// A prompt that has no response yet.
 struct Prompted {
     responder: Responder<PromptResponse>,
     /// Whether the client has stopped the answer.
     cancelled: bool,
-    /// Why the client could not be asked something.
-    unasked: Option<String>,
+    /// Why it gets an error: the client could not be asked something, or a file could not be attached.
+    failed: Option<Error>,
+    /// The numbers of the user's answers that attached its files.
+    attached: Vec<u32>,
 }
 
-/// A question that was put to the client as a request for permission.
-struct Permission {
-    /// Whether it is about a tool that was interrupted.
-    settles: bool,
+/// A question that was put to the client as a request.
+struct Put {
+    waiting: Waiting,
     reply: oneshot::Sender<Reply>,
     /// Waits for the client's answer. Aborted, it tells the client that none is needed.
     request: JoinHandle<()>,
@@ -101,16 +128,20 @@ struct Conversation {
 pub(crate) struct Talk {
     id: SessionId,
     host: Arc<dyn Host>,
-    client: ConnectionTo<Client>,
+    client: TheirClient,
     sender: UnboundedSender<Signal>,
     stage: Stage,
+    /// The workers that the user may call.
+    workers: Arc<[Arc<WorkerDefinition>]>,
     prompted: Option<Prompted>,
-    permissions: HashMap<QuestionId, Permission>,
+    put: HashMap<QuestionId, Put>,
     listening: Option<Listening>,
     /// Questions that the client saw before the chat was continued.
     seen: HashSet<QuestionId>,
-    /// Messages that wait for the conversation.
-    queue: VecDeque<String>,
+    /// What the user says and does as soon as the conversation waits for it.
+    queue: VecDeque<Answer>,
+    /// Whether the message that was taken back leaves its files behind, which would join the next one.
+    leaves_files: bool,
     updates: Updates,
     conversations: BTreeMap<CallPath, Conversation>,
     models: BTreeMap<CallPath, (Arc<str>, ModelName)>,
@@ -121,9 +152,10 @@ impl Talk {
     pub(crate) fn new(
         id: SessionId,
         host: Arc<dyn Host>,
-        client: ConnectionTo<Client>,
+        client: TheirClient,
         sender: UnboundedSender<Signal>,
         stage: Stage,
+        workers: Arc<[Arc<WorkerDefinition>]>,
     ) -> Self {
         Self {
             id,
@@ -131,11 +163,13 @@ impl Talk {
             client,
             sender,
             stage,
+            workers,
             prompted: None,
-            permissions: HashMap::new(),
+            put: HashMap::new(),
             listening: None,
             seen: HashSet::new(),
             queue: VecDeque::new(),
+            leaves_files: false,
             updates: Updates::default(),
             conversations: BTreeMap::new(),
             models: BTreeMap::new(),
@@ -157,13 +191,21 @@ impl Talk {
     /// Does what the session hears until it is closed.
     pub(crate) async fn hold(mut self, mut signals: UnboundedReceiver<Signal>) {
         let mut closing = false;
-        while let Some(signal) = signals.recv().await {
+        loop {
+            let prompted = self.prompted.as_ref().filter(|prompted| !prompted.cancelled);
+            let cancellation = prompted.map(|prompted| prompted.responder.cancellation());
+            let signal = tokio::select! {
+                biased;
+                () = requested(cancellation) => Some(Signal::Cancel),
+                signal = signals.recv() => signal,
+            };
+            let Some(signal) = signal else { break };
             match signal {
                 Signal::Prompt(_, responder) if closing => {
                     // A client that has gone needs no response.
                     let _ = responder.respond_with_error(wrong("the session is closed"));
                 }
-                Signal::Prompt(text, responder) => self.prompt(text, responder),
+                Signal::Prompt(prompt, responder) => self.prompt(prompt, responder),
                 Signal::Cancel => self.cancel(),
                 Signal::Option(request, chosen) => {
                     let _ = chosen.send(self.choose(&request));
@@ -175,6 +217,7 @@ impl Talk {
                 Signal::Asked(waiting, reply) => self.asked(*waiting, reply),
                 Signal::Withdrawn(id) => self.withdrawn(&id),
                 Signal::Permitted(id, response) => self.permitted(&id, response),
+                Signal::Filled(id, response) => self.filled(&id, response),
                 Signal::Ended(report) => self.ended(&report),
                 Signal::Close => {
                     closing = true;
@@ -189,31 +232,48 @@ impl Talk {
     }
 
     fn tell(&self, update: SessionUpdate) {
+        self.client.backlog.sent();
+        let notification = SessionNotification::new(self.id.clone(), update);
         // A client that has gone hears nothing.
-        let _ = self.client.send_notification(SessionNotification::new(self.id.clone(), update));
+        let _ = self.client.connection.send_notification(notification);
     }
 
     fn say(&self, text: &str) {
         self.tell(message(text));
     }
 
-    fn prompt(&mut self, text: String, responder: Responder<PromptResponse>) {
+    fn prompt(&mut self, prompt: Prompt, responder: Responder<PromptResponse>) {
         if self.prompted.is_some() {
             let busy = wrong("an answer is being made in this session: wait for its end, or cancel it");
             let _ = responder.respond_with_error(busy);
             return;
         }
-        self.prompted = Some(Prompted { responder, cancelled: false, unasked: None });
-        match parse(text) {
+        self.prompted = Some(Prompted { responder, cancelled: false, failed: None, attached: Vec::new() });
+        let Prompt { text, files } = prompt;
+        let typed = match files.is_empty() {
+            true => parse(text, &self.workers),
+            false => Typed::Message(text),
+        };
+        match typed {
             Typed::Command(command) => self.command(command),
-            Typed::Message(text) => self.words(text),
+            Typed::Message(text) => self.words(text, files),
         }
     }
 
     /// Gives the user's words to what waits for them.
-    fn words(&mut self, text: String) {
+    fn words(&mut self, text: String, files: Vec<Attachment>) {
         match self.listening.take() {
-            Some(Listening { waiting, reply }) => match answer_of(&waiting, &text) {
+            Some(Listening { waiting, reply }) if asking::is_conversation(&waiting.question) => {
+                self.listening = Some(Listening { waiting, reply });
+                self.queue.extend(said(text, files));
+                self.go_on();
+            }
+            Some(listening) if !files.is_empty() => {
+                self.listening = Some(listening);
+                let why = "the worker asks a question, whose answer is text: send images and resources with your next message";
+                self.turn_ends(Err(wrong(why)));
+            }
+            Some(Listening { waiting, reply }) => match asking::answer_of(&waiting, &text) {
                 Ok(answer) => give(reply, answer),
                 Err(wrong) => {
                     self.listening = Some(Listening { waiting, reply });
@@ -221,29 +281,51 @@ impl Talk {
                     self.turn_ends(Ok(StopReason::EndTurn));
                 }
             },
-            None => self.start(text),
+            None => self.start(text, files),
+        }
+    }
+
+    /// Gives the conversation the next of what the user says and does. `false`: nothing is left, or it does not listen.
+    fn go_on(&mut self) -> bool {
+        let Some(listening) = self.listening.take() else { return false };
+        match self.queue.pop_front() {
+            Some(answer) => {
+                give(listening.reply, answer);
+                true
+            }
+            None => {
+                self.listening = Some(listening);
+                false
+            }
         }
     }
 
     /// Begins the chat, or continues it, with that message.
-    fn start(&mut self, text: String) {
+    fn start(&mut self, text: String, files: Vec<Attachment>) {
         let started = match &self.stage {
             Stage::New { options, id } => {
                 let session = options.session().clone();
-                let input = Input { message: Some(text.clone()), ..Input::default() };
-                let title = visible::start(&visible::line(&text), TITLE).into_owned();
-                self.tell(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
+                if let Some(file) = files.iter().find(|file| !session.reads(&file.file.media_type)) {
+                    let (name, kind) = (&file.file.name, &file.file.media_type);
+                    let why = format!("`{name}` is {kind}, which this worker's model can't read");
+                    return self.turn_ends(Err(wrong(why)));
+                }
+                let input = Input { message: Some(text.clone()), contents: files, ..Input::default() };
                 let run = session.start_as(id, &input, Some(self.operator()), Some(self.events()));
+                if run.is_ok() {
+                    let title = visible::start(&visible::line(&text), TITLE).into_owned();
+                    self.tell(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
+                }
                 run.map(|run| (session, run))
             }
             Stage::Left { session, dir } => {
                 let session = (**session).clone();
                 let run = self.resumed(&session, dir);
-                self.queue.push_back(text);
+                self.queue.extend(said(text, files));
                 run.map(|run| (session, run))
             }
             // The conversation has not come to its next message.
-            Stage::Running { .. } => return self.queue.push_back(text),
+            Stage::Running { .. } => return self.queue.extend(said(text, files)),
             Stage::Over(why) => {
                 let over = wrong(format!("the chat has ended: {why}. Open a new session."));
                 return self.turn_ends(Err(over));
@@ -299,12 +381,12 @@ impl Talk {
             stopper.stop();
         }
         // Only the user knows what became of an interrupted tool. Without an answer the run is suspended.
-        self.permissions.retain(|_, permission| !permission.settles);
+        self.put.retain(|_, put| put.waiting.question.ends_with_answer());
     }
 
     /// Cuts off what is under way, so that it can be resumed.
     fn leave(&mut self) {
-        self.permissions.clear();
+        self.put.clear();
         match (self.listening.take(), &self.stage) {
             // Nothing else is under way while the chat itself waits.
             (Some(Listening { waiting, reply }), _) if waiting.id.call == CallPath::root() => {
@@ -329,11 +411,27 @@ impl Talk {
     }
 
     fn event(&mut self, event: &Event) {
-        for update in self.updates.event(event) {
+        for update in self.updates.event(event, self.client.backlog.is_long()) {
             self.tell(update);
         }
         if let Event::Record { record } = event {
             self.note(record);
+            self.attaches(record);
+        }
+    }
+
+    /// Follows what becomes of the files of the prompt.
+    fn attaches(&mut self, record: &Record) {
+        let Some(prompted) = &mut self.prompted else { return };
+        match (&record.body, &record.step) {
+            (RecordKind::Attached { .. }, StepName::Attach(number)) => prompted.attached.push(*number),
+            (RecordKind::NotAttached { reason }, _) => {
+                // The message is not delivered without what belongs to it.
+                prompted.failed = Some(wrong(format!("{reason}. Your message was not delivered.")));
+                let attached = std::mem::take(&mut prompted.attached);
+                self.queue = attached.into_iter().map(|message| Answer::Detach { message }).collect();
+            }
+            _ => {}
         }
     }
 
@@ -364,77 +462,6 @@ impl Talk {
         }
     }
 
-    fn asked(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
-        let Waiting { id, question } = &waiting;
-        let request = match question {
-            Question::Approval(approval) => {
-                let call = self.updates.asks(&id.call, approval);
-                question::approval(&self.id, id, approval, call)
-            }
-            Question::Settlement(settlement) => {
-                question::settlement(&self.id, id, settlement, self.updates.call(&id.call))
-            }
-            Question::Input(input) => {
-                let end = match &input.conversation {
-                    Some(turn) => self.stop_reason(turn),
-                    None => Ok(StopReason::EndTurn),
-                };
-                let seen = self.seen.remove(id);
-                let conversation = input.conversation.is_some();
-                if !conversation && !seen {
-                    self.say(&question::asked(input));
-                }
-                let next = if conversation || seen { self.queue.pop_front() } else { None };
-                if !conversation && !self.queue.is_empty() {
-                    self.say("Your message is delivered after the answer to this question.");
-                }
-                self.listening = Some(Listening { waiting, reply });
-                return match next {
-                    Some(next) => self.words(next),
-                    None => self.turn_ends(end),
-                };
-            }
-        };
-        let settles = matches!(question, Question::Settlement(_));
-        let answered = self.client.send_request(request).block_task();
-        let (sender, id) = (self.sender.clone(), waiting.id);
-        let of = id.clone();
-        let request = tokio::spawn(async move {
-            let _ = sender.send(Signal::Permitted(of, answered.await));
-        });
-        self.permissions.insert(id, Permission { settles, reply, request });
-    }
-
-    /// A question was withdrawn by the run: the client's answer is not waited for.
-    fn withdrawn(&mut self, id: &QuestionId) {
-        let stopped = self.prompted.as_ref().is_some_and(|prompted| prompted.cancelled);
-        // A client that has stopped the answer knows that its own questions are over.
-        if let Some(permission) = self.permissions.remove(id).filter(|_| !stopped) {
-            permission.request.abort();
-        }
-        self.listening = self.listening.take().filter(|listening| listening.waiting.id != *id);
-    }
-
-    fn permitted(&mut self, id: &QuestionId, response: Result<RequestPermissionResponse, Error>) {
-        let Some(permission) = self.permissions.remove(id) else { return };
-        let unasked = match response.as_ref().map(question::permitted) {
-            Ok(Permitted::Answer(answer)) => return give(permission.reply, answer),
-            Ok(Permitted::Cancelled) => None,
-            Ok(Permitted::Unknown) => {
-                Some("the editor answered with an option that it was not offered".to_owned())
-            }
-            Err(error) => Some(format!("the editor could not ask for your approval: {}", error.message)),
-        };
-        // None of these is a decision of the user's.
-        match (&mut self.prompted, unasked) {
-            (Some(prompted), None) => prompted.cancelled = true,
-            (Some(prompted), Some(why)) => prompted.unasked = Some(why),
-            (None, _) => {}
-        }
-        self.permissions.insert(id.clone(), permission);
-        self.stop();
-    }
-
     fn ended(&mut self, report: &Report) {
         let Stage::Running { session, .. } = &self.stage else { return };
         let can_continue = matches!(report.status, RunStatus::Suspended | RunStatus::Interrupted);
@@ -448,7 +475,7 @@ impl Talk {
         self.stage = next;
         self.listening = None;
         self.seen.clear();
-        self.permissions.clear();
+        self.put.clear();
         let end = match (&report.end, report.status) {
             (End::Done(value), _) => {
                 self.say(&output_text(value, true));
@@ -488,9 +515,9 @@ impl Talk {
 
     /// Responds to the prompt, if one waits.
     fn turn_ends(&mut self, end: Result<StopReason, Error>) {
-        let Some(Prompted { responder, cancelled, unasked }) = self.prompted.take() else { return };
-        let end = match (unasked, cancelled) {
-            (Some(why), _) => Err(failed(why)),
+        let Some(Prompted { responder, cancelled, failed, .. }) = self.prompted.take() else { return };
+        let end = match (failed, cancelled) {
+            (Some(why), _) => Err(why),
             (None, true) => Ok(StopReason::Cancelled),
             (None, false) => end,
         };
@@ -499,17 +526,22 @@ impl Talk {
     }
 }
 
-fn is_conversation(question: &Question) -> bool {
-    matches!(question, Question::Input(input) if input.conversation.is_some())
+/// Waits until the client cancels that request.
+async fn requested(cancellation: Option<RequestCancellation>) {
+    match cancellation {
+        Some(cancellation) => cancellation.cancelled().await,
+        None => pending().await,
+    }
 }
 
-/// The user's words as the answer to the question that waits for them.
-fn answer_of(waiting: &Waiting, text: &str) -> Result<Answer, String> {
-    let value = match &waiting.question {
-        Question::Input(input) => question::answer(input, text)?,
-        _ => Value::String(text.to_owned()),
+/// A message with its files, as the conversation takes them.
+fn said(text: String, files: Vec<Attachment>) -> impl Iterator<Item = Answer> {
+    let attach = |file: Attachment| {
+        let (file, content) = (Arc::clone(&file.file.name), Some(Arc::new(file)));
+        Answer::Attach { file, content }
     };
-    Ok(Answer::Give { value: Arc::new(value) })
+    let words = Answer::Give { value: Arc::new(Value::String(text)) };
+    files.into_iter().map(attach).chain([words])
 }
 
 fn give(reply: oneshot::Sender<Reply>, answer: Answer) {

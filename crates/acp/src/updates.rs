@@ -8,9 +8,10 @@ use agent_client_protocol::v1::schema::{
 use llm_do::{
     core::{
         call_path::CallPath,
+        conversation::Compaction,
         event::Event,
         journal::{Ending, Record, RecordKind},
-        model::Delta,
+        model::{Delta, Purpose},
         question::{Answer, Approval, Given, Question},
         results::show,
         step_name::StepName,
@@ -41,21 +42,29 @@ pub(crate) struct Updates {
     workers: BTreeMap<CallPath, Arc<str>>,
 }
 
+#[derive(Default)]
 struct Conversation {
-    /// Whether text of the answer under way was sent in pieces.
-    streamed: bool,
+    /// The text of the answer under way that was sent in pieces.
+    streamed: String,
+    /// Whether further pieces are held back, because the client reads slowly. The rest of the answer is sent at its end.
+    held_back: bool,
     /// Answers so far.
     answers: u64,
 }
 
 impl Updates {
-    /// The updates of an event, in their order.
-    pub(crate) fn event(&mut self, event: &Event) -> Vec<SessionUpdate> {
+    /// The updates of an event, in their order. `slow`: the client has not read what it was sent before.
+    pub(crate) fn event(&mut self, event: &Event, slow: bool) -> Vec<SessionUpdate> {
         match event {
             Event::Record { record } => self.record(record, Time::Now),
             Event::Delta { path, delta, .. } => match (self.conversations.get_mut(path), delta) {
+                (Some(conversation), Delta::Text { .. }) if slow || conversation.held_back => {
+                    conversation.held_back = true;
+                    Vec::new()
+                }
+                (Some(_), Delta::Reasoning { .. }) if slow => Vec::new(),
                 (Some(conversation), Delta::Text { text }) => {
-                    conversation.streamed = true;
+                    conversation.streamed.push_str(text);
                     vec![SessionUpdate::AgentMessageChunk(conversation.chunk(path, text))]
                 }
                 (Some(conversation), Delta::Reasoning { text }) => {
@@ -65,9 +74,8 @@ impl Updates {
             },
             Event::Discard { path, .. } => match self.conversations.get_mut(path) {
                 // What was sent can't be taken back.
-                Some(conversation) if conversation.streamed => {
-                    conversation.streamed = false;
-                    conversation.answers += 1;
+                Some(conversation) if !conversation.streamed.is_empty() => {
+                    conversation.begin_answer();
                     vec![message("\n\n*(The answer broke off. It is asked for again.)*\n\n")]
                 }
                 _ => Vec::new(),
@@ -85,7 +93,8 @@ impl Updates {
             match &record.body {
                 RecordKind::ConversationStarted { message, with_user: true, .. } => {
                     self.record(record, Time::Before);
-                    if path.depth() == 0 {
+                    // A chat in which the user speaks first may have none.
+                    if path.depth() == 0 && !message.parts.is_empty() {
                         said.entry(path).or_default().push((0, updates.len()));
                         updates.push(user(&message.text()));
                     }
@@ -135,8 +144,7 @@ impl Updates {
                 if !with_user {
                     return Vec::new();
                 }
-                let conversation = Conversation { streamed: false, answers: 0 };
-                self.conversations.insert(path.clone(), conversation);
+                self.conversations.insert(path.clone(), Conversation::default());
                 match path.depth() {
                     0 => Vec::new(),
                     _ => vec![message(&format!(
@@ -144,13 +152,19 @@ impl Updates {
                     ))],
                 }
             }
-            RecordKind::ModelAnswered { message, .. } => {
+            // A summary is no answer.
+            RecordKind::ModelAnswered { message, .. } if record.step.request() == Some(Purpose::Answer) => {
                 let Some(conversation) = self.conversations.get_mut(path) else { return Vec::new() };
-                let text = message.text();
-                let unseen = !conversation.streamed && !text.trim().is_empty();
-                let chunk = unseen.then(|| SessionUpdate::AgentMessageChunk(conversation.chunk(path, &text)));
-                conversation.streamed = false;
-                conversation.answers += 1;
+                let text = message.said();
+                let unseen = match (conversation.streamed.is_empty(), conversation.held_back) {
+                    (true, _) => Some(&*text),
+                    (false, true) => Some(text.strip_prefix(&conversation.streamed).unwrap_or(&text)),
+                    (false, false) => None,
+                };
+                let unseen = unseen.filter(|text| !text.trim().is_empty());
+                let chunk =
+                    unseen.map(|text| SessionUpdate::AgentMessageChunk(conversation.chunk(path, text)));
+                conversation.begin_answer();
                 chunk.into_iter().collect()
             }
             RecordKind::CallStarted { function, source, input, .. } if path.depth() > 0 => {
@@ -183,6 +197,9 @@ impl Updates {
             }
             RecordKind::ModelFailed { error } if time == Time::Now => thought(&error.message),
             RecordKind::Note { text } if time == Time::Now => thought(text),
+            RecordKind::Compacted(Compaction { before, after, failure: None, .. }) if time == Time::Now => {
+                thought(&format!("Older turns are compacted: about {before} tokens become {after}."))
+            }
             _ => Vec::new(),
         }
     }
@@ -205,6 +222,10 @@ impl Updates {
 }
 
 impl Conversation {
+    fn begin_answer(&mut self) {
+        *self = Self { answers: self.answers + 1, ..Self::default() };
+    }
+
     fn chunk(&self, path: &CallPath, text: &str) -> ContentChunk {
         chunk(text).message_id(MessageId::new(format!("{path}:{}", self.answers)))
     }

@@ -118,6 +118,7 @@ fn everything_ends(records: &[Record]) -> Result<(), String> {
             RecordKind::CallEnded { .. } => calls.remove(path),
             RecordKind::ModelRequested { .. } | RecordKind::ToolStarted { .. } => steps.insert((path, step)),
             RecordKind::ModelAnswered { .. } | RecordKind::ModelFailed { .. } => steps.remove(&(path, step)),
+            RecordKind::ToolAsked { .. } => steps.remove(&(path, step)),
             // A leaf is one step, and its call ends with it.
             RecordKind::ToolEnded { .. } => steps.remove(&(path, step)) && calls.remove(path),
             _ => true,

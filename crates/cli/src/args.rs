@@ -2,12 +2,14 @@
 
 mod acp;
 mod chat;
+mod deferred;
 mod libraries;
 mod looking;
 mod mcp;
 mod program;
 mod run;
 mod runs;
+mod service;
 
 use crate::paint::ColourChoice;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
@@ -15,15 +17,17 @@ use std::{ffi::OsString, path::PathBuf};
 
 pub(crate) use acp::AcpArgs;
 pub(crate) use chat::ChatArgs;
+pub(crate) use deferred::Deferred;
 pub(crate) use libraries::{LibArgs, LibCommand};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
-pub(crate) use mcp::{McpCommand, ServeArgs};
+pub(crate) use mcp::{AddArgs, InspectArgs, InstallArgs, LoginArgs, LogoutArgs, McpCommand, ServeArgs};
 pub(crate) use program::{CheckArgs, InitArgs, MigrateArgs, ProgramArgs, ProgramFlags, ShowArgs};
 pub(crate) use run::{
     ApprovalFlags, ApprovalMode, BudgetFlags, ExplainArgs, GateCommand, GrantsCommand, InputFlags,
     ModelFlags, RunArgs,
 };
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
+pub(crate) use service::{ServiceArgs, TokenScope};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -112,13 +116,13 @@ pub(crate) enum Format {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a worker or a project
-    Run(Box<RunArgs>),
+    Run(Deferred<RunArgs>),
     /// Talk with a worker
-    Chat(Box<ChatArgs>),
+    Chat(Deferred<ChatArgs>),
     /// Be the agent of an editor, over the Agent Client Protocol on stdin and stdout
-    Acp(Box<AcpArgs>),
+    Acp(Deferred<AcpArgs>),
     /// List the workers of a program
-    List(ProgramArgs),
+    List(Deferred<ProgramArgs>),
     /// Find mistakes in a program without running it
     #[command(after_help = "\
 Examples:
@@ -127,25 +131,27 @@ Examples:
   llm-do check --fix               apply the safe fixes
   llm-do check --explain E0201     explain a code
   llm-do check --output sarif > findings.sarif")]
-    Check(CheckArgs),
+    Check(Deferred<CheckArgs>),
     /// Show a worker merged with its project's settings, or its first request to the model
-    Show(Box<ShowArgs>),
+    Show(Deferred<ShowArgs>),
     /// Install and manage libraries
     Lib(LibArgs),
     /// Create a project
-    Init(InitArgs),
+    Init(Deferred<InitArgs>),
     /// Convert an older layout, or older worker files, into a project
-    Migrate(MigrateArgs),
+    Migrate(Deferred<MigrateArgs>),
     /// Download and manage local models
     #[command(subcommand)]
     Models(ModelsCommand),
-    /// Serve programs to clients of the Model Context Protocol
+    /// Manage the MCP servers of a program, and serve programs to MCP clients
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Serve programs over HTTP: start runs, follow them, answer their questions
+    Serve(Deferred<ServiceArgs>),
     /// Show, resume, replay, export and remove runs
     Runs(RunsArgs),
     /// Test a Python function as a replacement for a worker, against the worker's recorded calls
-    Harden(HardenArgs),
+    Harden(Deferred<HardenArgs>),
     /// Explain the gate's decisions
     #[command(subcommand)]
     Gate(GateCommand),
@@ -258,7 +264,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["lsp", "map", "serve", "stubs", "test"];
+const PLANNED: &[&str] = &["lsp", "map", "stubs", "test"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(
@@ -386,6 +392,24 @@ mod tests {
     }
 
     #[test]
+    fn help_knows_the_commands_of_every_command() {
+        let mut root = Cli::command();
+        root.build();
+        let names = |command: &clap::Command| -> Vec<String> {
+            command
+                .get_subcommands()
+                .map(|sub| sub.get_name().to_owned())
+                .filter(|name| name != "help")
+                .collect()
+        };
+        let help = root.find_subcommand("help").expect("clap adds it");
+        for command in root.get_subcommands().filter(|command| command.get_name() != "help") {
+            let described = help.find_subcommand(command.get_name()).map(names).unwrap_or_default();
+            assert_eq!(described, names(command), "{}", command.get_name());
+        }
+    }
+
+    #[test]
     fn every_command_has_examples() {
         fn look(command: &clap::Command, path: &str) {
             for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
@@ -395,6 +419,8 @@ mod tests {
                 look(sub, &path);
             }
         }
-        look(&Cli::command(), "llm-do");
+        let mut root = Cli::command();
+        root.build();
+        look(&root, "llm-do");
     }
 }

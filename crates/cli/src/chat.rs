@@ -20,9 +20,9 @@ use crate::{
 };
 use face::Face;
 use known::Known;
-use llm_do::{Decisions, Input, PastRun, Problem, Run, Session};
-use llm_do_core::gate::Gate;
-use llm_do_core::journal::Record;
+use llm_do::{Decisions, Input, PastRun, Problem, Run, Session, program::Diagnostic};
+use llm_do_core::gate::{Gate, RuleLine};
+use llm_do_core::journal::{Record, RecordKind};
 use llm_do_core::operator::{OneAtATime, Operator};
 use llm_do_core::worker::{ATTACHMENTS, WorkerDefinition};
 use llm_do_runs::EventSink;
@@ -79,6 +79,11 @@ impl Chat {
 
 /// Opens the program, and reads what it is given.
 fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotReady> {
+    if args.run.approval.operator.is_some() {
+        return Err(Complaint::wrong("--operator is not available for chat: you answer its questions here")
+            .hint("a program holds a conversation with `llm-do run --operator` and a worker with `interaction: user`, or with `llm-do acp`")
+            .into());
+    }
     if let Some(dir) = past(args)? {
         let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
         if !past.invocation().chat {
@@ -128,17 +133,16 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
     let Chat { session, mut input, past } = chat;
     let (sender, signals) = channel();
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let failed = |error: io::Error| Complaint::failed(format!("cannot start: {error}"));
     if past.is_none() {
         say(&session, output);
     }
-    listen(&sender).map_err(failed)?;
+    listen(&sender).map_err(cannot_start)?;
     let name = Arc::clone(&session.entry().id);
     let known = Arc::new(Known::of(&session));
     let mut face: Box<dyn Face> =
         match llm_do_terminal::plain_is_wanted(plain, terminal, |name| env::var(name).ok()) {
             true => {
-                read_lines(sender.clone()).map_err(failed)?;
+                read_lines(sender.clone()).map_err(cannot_start)?;
                 Box::new(PlainFace::new(io::stdin().is_terminal(), output.quiet))
             }
             false => {
@@ -151,7 +155,7 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
                         PastLines::of(&session),
                         Arc::clone(&known),
                     )
-                    .map_err(failed)?,
+                    .map_err(cannot_start)?,
                 )
             }
         };
@@ -177,6 +181,15 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
     Ok(talk.hold(first))
 }
 
+fn cannot_start(error: io::Error) -> Complaint {
+    Complaint::failed(format!("cannot start: {error}"))
+}
+
+/// A runtime for one run.
+fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot_start)
+}
+
 /// Starts runs of a session.
 struct OfSession {
     session: Session,
@@ -189,8 +202,7 @@ impl OfSession {
         &self,
         start: impl FnOnce(Arc<dyn Operator>, Arc<dyn EventSink>) -> Result<Run, Problem>,
     ) -> Result<Started, NotReady> {
-        let failed = |error: io::Error| Complaint::failed(format!("cannot start: {error}"));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let runtime = runtime()?;
         let run = {
             let _context = runtime.enter();
             // A person looks at one question at a time.
@@ -202,7 +214,7 @@ impl OfSession {
             // A main loop that has ended needs no report.
             let _ = sender.send(Signal::Ended(Box::new(report)));
         };
-        Ok(Started::spawn(runtime, run, ended).map_err(failed)?)
+        Ok(Started::spawn(runtime, run, ended).map_err(cannot_start)?)
     }
 
     fn go_on(&self, past: PastRun) -> Result<Started, NotReady> {
@@ -223,6 +235,28 @@ impl Starter for OfSession {
 
     fn gate(&self) -> &Gate {
         self.session.gate()
+    }
+
+    fn check(&self, rule: &RuleLine) -> Vec<Diagnostic> {
+        self.session.program().check_rules(std::slice::from_ref(rule))
+    }
+
+    fn check_paths(&self, worker: &WorkerDefinition, input: &Value) -> Result<(), String> {
+        self.session.check_paths(worker, input)
+    }
+
+    fn preview(&self) -> Result<RecordKind, NotReady> {
+        if self.input != Input::default() {
+            let why = "the command line gives the worker more than a message, which is sent with it";
+            return Err(Complaint::wrong(why).into());
+        }
+        Ok(runtime()?.block_on(self.session.preview(&self.input))?)
+    }
+
+    fn listen(&mut self) -> Result<Started, NotReady> {
+        // What is wrong is known before there is a run.
+        self.preview()?;
+        self.run(|operator, events| self.session.start(&self.input, Some(operator), Some(events)))
     }
 
     fn fork(&mut self, dir: &Path) -> Result<PathBuf, NotReady> {

@@ -20,7 +20,7 @@ mod screen;
 mod terminal;
 mod transaction;
 
-use args::{CheckArgs, Cli, Command, Format, GateCommand, GrantsCommand};
+use args::{Cli, Command, Format, GateCommand, GrantsCommand};
 use clap::CommandFactory;
 use commands::check::Wanted;
 use exit::{Complaint, Exit};
@@ -75,11 +75,15 @@ fn carry_out(cli: Cli) -> Exit {
         }
         Command::Chat(chat) => Ok(chat::run(chat, &output)),
         Command::Acp(acp) => commands::acp::run(acp, &output),
+        Command::Serve(serve) => commands::serve::run(serve, &output),
         Command::List(program) => commands::list::run(program, &output),
-        Command::Check(CheckArgs { explain: Some(code), .. }) => commands::check::explain(code, &output),
-        Command::Check(CheckArgs { program, fix, flow, .. }) => {
-            commands::check::run(program, Wanted { fix: *fix, flow: *flow }, &output)
-        }
+        Command::Check(check) => match &check.explain {
+            Some(code) => commands::check::explain(code, &output),
+            None => {
+                let wanted = Wanted { fix: check.fix, flow: check.flow };
+                commands::check::run(&check.program, wanted, &output)
+            }
+        },
         Command::Show(show) => commands::show::run(show, &output),
         Command::Lib(arguments) => commands::lib::run(arguments, &output),
         Command::Init(init) => commands::init::run(init, &output),

@@ -11,7 +11,7 @@ use crate::{
     terminal::Terminal,
 };
 use llm_do::{
-    BadGrant, Grant, Input, Problem, RememberedGrants, Run, RunOptions, Session, Settings,
+    BadGrant, ClientServers, Grant, Input, Problem, RememberedGrants, Run, RunOptions, Session, Settings,
     confine::Confiner,
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine, ToolSets},
@@ -22,7 +22,7 @@ use llm_do::{
         worker::GivenLimits,
     },
     models::Providers,
-    program::{limits, target::Request},
+    program::{keys::LEAST_CONTEXT, limits, target::Request},
     read_set,
     runs::EventSink,
 };
@@ -133,6 +133,7 @@ pub(crate) fn given(args: &RunArgs, session: &Session, piped: bool) -> Result<In
         json: args.input.json.as_deref().map(meant::input).transpose()?,
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
+        contents: Vec::new(),
     };
     if piped && session.lacks_input(&input) {
         input.message = meant::piped()?;
@@ -150,6 +151,7 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
         environment: Arc::new(|name| std::env::var(name).ok()),
         home: home(),
         toolsets: ToolsetRegistry::built_in(),
+        client_servers: ClientServers::default(),
         providers: Box::new(with_local),
         fallback_model: local_model(),
         grantor: Arc::new(RememberedGrants::of(&home())),
@@ -220,7 +222,10 @@ pub(crate) fn grants(given: &[String]) -> Result<Vec<Grant>, Complaint> {
     given.iter().map(|text| Grant::parse(text).map_err(wrong)).collect()
 }
 
-/// `--set KEY=VALUE`: of `model_settings`, whose name may be left out, and of `limits`.
+/// The key of a worker that stands beside its `limits`.
+const MAX_CONTEXT_TOKENS: &str = "max_context_tokens";
+
+/// `--set KEY=VALUE`: of `model_settings`, whose name may be left out, of `limits`, and `max_context_tokens`.
 fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> {
     let wrong = |error: String| {
         Complaint::wrong(format!("--set: {error}"))
@@ -229,7 +234,14 @@ fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> 
     let pairs = meant::pairs("--set", set)?;
     let limit = |key: &str| key.strip_prefix("limits.").map(str::to_owned);
     let mut settings = Map::new();
+    let mut max_context_tokens = None;
     for (key, value) in pairs.iter().filter(|(key, _)| limit(key).is_none()) {
+        if key == MAX_CONTEXT_TOKENS {
+            let tokens = value.parse::<u64>().ok().filter(|tokens| *tokens >= LEAST_CONTEXT);
+            let wanted = || format!("{key} is a number of tokens, at least {LEAST_CONTEXT}, not `{value}`");
+            max_context_tokens = Some(tokens.ok_or_else(|| wrong(wanted()))?);
+            continue;
+        }
         let key = key.strip_prefix("model_settings.").unwrap_or(key).to_owned();
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
         settings.insert(key, value);
@@ -239,7 +251,7 @@ fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> 
     let limits: Vec<(String, &str)> =
         pairs.iter().filter_map(|(key, value)| Some((limit(key)?, value.as_str()))).collect();
     let limits = limits::parse(limits.iter().map(|(key, value)| (key.as_str(), *value))).map_err(wrong)?;
-    Ok((settings, limits))
+    Ok((settings, GivenLimits { max_context_tokens, ..limits }))
 }
 
 /// Runs to the end and returns the exit code.

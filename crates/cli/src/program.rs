@@ -85,7 +85,7 @@ pub(crate) fn reading_host(
         confiner: Arc::default(),
         only_looks: true,
     };
-    let mut host = request.host(around, toolset_kinds(), providers);
+    let mut host = request.host(around, toolset_kinds(&home()), providers);
     host.code = Some(code_reader(python.python()));
     host.limits = user.limits;
     Ok(host)
@@ -154,7 +154,8 @@ pub(crate) fn complaint(problem: &Problem) -> Complaint {
             .hint("`llm-do runs resume RUN` without decisions says what it waits for"),
         Problem::Journal(_) | Problem::Untrusted(_) => Complaint::failed(problem.to_string()),
         Problem::NoModel => Complaint::wrong(problem.to_string())
-            .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY"),
+            .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY")
+            .hint("or run one on this machine: `llm-do models pull` fetches a model, `--model local:PATH.gguf` uses a file"),
         _ => Complaint::wrong(problem.to_string()),
     }
 }

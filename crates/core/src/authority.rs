@@ -15,7 +15,7 @@ mod variable;
 mod view;
 
 pub use domain::{BadDomain, Domain, Host};
-pub use place::{Place, VirtualPath};
+pub use place::{Place, Served, VirtualPath};
 pub use protection::{Class, FurtherProtection, Protection, TEMPORARY_PREFIX};
 pub use variable::variable_refused;
 pub use view::{Approvals, Located, Mount, NotOwn, Origin, View};
@@ -43,10 +43,11 @@ pub struct Extent {
 }
 
 /// Whether network is allowed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// None at all.
+    #[default]
     Off,
     /// These domains.
     Domains(Vec<Domain>),
@@ -72,6 +73,16 @@ impl Network {
         }
     }
 
+    /// Whether it allows everything that `other` allows.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.narrow(other) == other.clone().normal()
+    }
+
+    /// Whether it allows nothing.
+    pub fn is_off(&self) -> bool {
+        *self == Self::Off
+    }
+
     /// The canonical form, so that equal authority compares equal.
     fn normal(self) -> Self {
         match self {
@@ -88,7 +99,7 @@ impl Network {
 }
 
 /// The real places a chain of calls may touch, whether it may use the network, which environment variables its code may
-/// get, and which servers it may start.
+/// get, and which servers it may start or talk to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     extents: Vec<Extent>,
@@ -99,13 +110,18 @@ pub struct Bounds {
     /// The command lines of the servers that the operator grants.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     processes: BTreeSet<Arc<str>>,
+    /// The network that the operator grants, for servers that llm-do itself talks to.
+    #[serde(default, skip_serializing_if = "Network::is_off")]
+    servers: Network,
 }
 
 impl Bounds {
     /// Bounds made of these subtrees. Only the program loader and the grant resolver call this.
     pub fn new(extents: Vec<Extent>, network: Network) -> Self {
         let (variables, processes) = (BTreeSet::new(), BTreeSet::new());
-        let mut bounds = Self { extents: Vec::new(), network: network.normal(), variables, processes };
+        let servers = Network::Off;
+        let mut bounds =
+            Self { extents: Vec::new(), network: network.normal(), variables, processes, servers };
         for extent in extents {
             bounds.add(extent);
         }
@@ -155,13 +171,24 @@ impl Bounds {
         self.processes.contains(command)
     }
 
+    /// These bounds with the network that the operator grants, for servers that llm-do itself talks to.
+    #[must_use]
+    pub fn with_servers(self, network: Network) -> Self {
+        Self { servers: network.normal(), ..self }
+    }
+
+    /// Whether a toolset may talk to all servers of that network. What a worker's processes reach is another matter:
+    /// [`Bounds::network`].
+    pub fn allows_servers(&self, network: &Network) -> bool {
+        self.servers.covers(network)
+    }
+
     /// The intersection of places and network: what both allow. This is the only operation on authority. No worker names
     /// the variables and servers of its callees, so those of `self` stay: code gets only what its own package declares.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         let network = self.network.narrow(&other.network);
-        let (variables, processes) = (self.variables.clone(), self.processes.clone());
-        let mut both = Self { extents: Vec::new(), network, variables, processes };
+        let mut both = Self { extents: Vec::new(), network, ..self.clone() };
         for a in &self.extents {
             for b in &other.extents {
                 let place = if a.place.is_within(&b.place) {
@@ -186,6 +213,7 @@ impl Bounds {
         )
         .with_variables(self.variables.iter().cloned())
         .with_processes(self.processes.iter().cloned())
+        .with_servers(self.servers.clone())
     }
 
     /// The widest subtree that holds `place` and allows `access`.
@@ -201,9 +229,10 @@ impl Bounds {
     /// Whether `other` allows everything that `self` allows.
     pub fn is_within(&self, other: &Self) -> bool {
         self.extents.iter().all(|e| other.covering(&e.place, e.access).is_some())
-            && self.network.narrow(&other.network) == self.network
+            && other.network.covers(&self.network)
             && self.variables.is_subset(&other.variables)
             && self.processes.is_subset(&other.processes)
+            && other.allows_servers(&self.servers)
     }
 }
 
@@ -329,6 +358,13 @@ impl Authority {
         Self { bounds: self.bounds.with_processes(commands), ..self }
     }
 
+    /// This authority with the network that the operator grants, for servers that llm-do itself talks to. Only the grant
+    /// resolver calls this.
+    #[must_use]
+    pub fn with_servers(self, network: Network) -> Self {
+        Self { bounds: self.bounds.with_servers(network), ..self }
+    }
+
     /// This authority, in which these files are protected as well. Only the grant resolver calls this.
     #[must_use]
     pub fn protecting(self, files: impl IntoIterator<Item = Place>) -> Self {
@@ -339,6 +375,18 @@ impl Authority {
         }
         let protection = Protection::clone(&self.protection).with_defining(files);
         Self { protection: Arc::new(protection), ..self }
+    }
+
+    /// This authority, in which a worker's own toolsets show these mounts of [served](Place::served) places for reading.
+    /// `approvals` are those of the worker's sandbox. A `restrict` of the worker is about files, and leaves them.
+    #[must_use]
+    pub fn showing(mut self, mounts: Vec<Mount>, approvals: Approvals) -> Self {
+        for mount in mounts {
+            self.bounds.add(Extent { place: mount.place.clone(), access: Access::Read });
+            let approvals = mount.approvals.tightened(approvals);
+            self.view = self.view.with(Mount { access: Access::Read, approvals, ..mount });
+        }
+        self
     }
 
     /// The real places.
@@ -462,13 +510,18 @@ impl Authority {
 
     /// Whether a process with this authority can read what others write: from the network, or in files.
     pub fn reaches_untrusted(&self) -> bool {
-        self.bounds.network != Network::Off || self.sees_untrusted()
+        self.bounds.network != Network::Off || self.has_untrusted(|mount| mount.place.server().is_none())
     }
 
     /// Whether its view has files that others write: in an untrusted mount, or at a place that any worker of the program
     /// declares untrusted.
     pub fn sees_untrusted(&self) -> bool {
-        let mut mounts = self.view.mounts().iter().filter(|mount| self.bounds.overlaps(&mount.place));
+        self.has_untrusted(|_| true)
+    }
+
+    fn has_untrusted(&self, of: impl Fn(&Mount) -> bool) -> bool {
+        let mut mounts =
+            self.view.mounts().iter().filter(|mount| of(mount) && self.bounds.overlaps(&mount.place));
         mounts.any(|mount| {
             let inside = |place: &Place| place.is_within(&mount.place) && self.bounds.overlaps(place);
             let shows = |place: &Place| mount.place.is_within(place) || inside(place);

@@ -37,6 +37,10 @@ impl CallPath {
     pub fn is_by_user(&self) -> bool {
         self.0.rsplit('/').next().is_some_and(|key| key.starts_with("run."))
     }
+    /// Whether the user has made that call with the message of that number.
+    pub fn is_message_of_user(&self, number: u32) -> bool {
+        self.parent().is_some_and(|parent| *self == parent.by_user(number))
+    }
     /// The call of a worker that the user makes in a conversation, by the number of the user's message.
     pub fn by_user(&self, number: u32) -> Self {
         Self(format!("{}/run.{number}", self.0).into())

@@ -7,9 +7,9 @@ use crate::{
     account::Account,
     authority::Authority,
     call_path::CallPath,
-    gate::ToolSets,
+    gate::{SessionRules, ToolSets},
     listing::Listings,
-    origin::Trail,
+    origin::{Origins, Trail},
     source::{FunctionId, FunctionSource},
 };
 use serde::{Deserialize, Serialize};
@@ -69,9 +69,15 @@ pub struct FrameSpec {
     /// The contents that the caller has received.
     #[serde(default)]
     pub trail: Trail,
+    /// The rules that the operator has made in the conversations above.
+    #[serde(default, skip_serializing_if = "SessionRules::is_empty")]
+    pub session: SessionRules,
     /// The input of the run's entry.
     #[serde(default)]
     pub run_input: Arc<Value>,
+    /// Where that input comes from.
+    #[serde(default, skip_serializing_if = "Origins::is_trusted")]
+    pub input_origins: Origins,
     /// The sets of rules that tools returned at the start of the run.
     #[serde(default, skip_serializing_if = "ToolSets::is_empty")]
     pub sets: ToolSets,

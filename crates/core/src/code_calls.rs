@@ -214,11 +214,12 @@ impl<'a> CodeCalls<'a> {
             let used = RecordKind::Definition(UsedDefinition::of(callee));
             self.engine.host().driver.record(&call.spec.path, "definition".into(), used)?;
         }
-        let (path, function) = (call.spec.path.clone(), Arc::clone(&call.function.meta.name));
+        let path = call.spec.path.clone();
         let frame = self.frame.after(self.trail());
         let outcome = worker::caller::call(self.engine, &frame, call.spec, Some(&call.function)).await?;
         let origins = outcome.origins.clone();
-        if let Some(content) = Content::result(path, function, &outcome.end.to_ending(), origins) {
+        let ending = outcome.end.to_ending();
+        if let Some(content) = Content::of_outcome(path, &call.function.meta, &ending, origins) {
             self.receive(content.shortened())?;
         }
         Ok(outcome)
@@ -382,7 +383,8 @@ impl<'a> CodeCalls<'a> {
             risk,
             input: Arc::new(Value::Null),
         };
-        let cut_off = self.engine.settle(&self.frame, &path, question, async || None).await?;
+        let cut_off =
+            self.engine.settle(&self.frame, &path, &StepName::Tool(0), question, async || None).await?;
         let deadline = self.frame.remaining(&*host.driver).await;
         let stepped = host
             .driver

@@ -21,22 +21,19 @@ use crate::{
     estimate::estimate,
     limits::Limits,
     model::{
-        Arguments, Blob, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
+        Arguments, Blob, EMPTY, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
         ToolResult,
     },
-    origin::{Content, Trail},
+    origin::{Content, ContentKind, Origin, Origins, Trail},
     outcome::{Ending, Failure, FailureKind},
-    schema::{canonical, sha256},
+    schema::{canonical, sha256_of_all},
 };
 use output::Answer;
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     sync::Arc,
 };
-
-/// Placeholder in the history for an answer without content, because providers reject such messages.
-const EMPTY: &str = "(empty answer)";
 
 /// Asks for a shorter answer.
 const CUT_OFF: &str = "Your answer was cut off because it was too long. Answer again, shorter.";
@@ -44,6 +41,8 @@ const CUT_OFF: &str = "Your answer was cut off because it was too long. Answer a
 /// Settings that are fixed for the whole conversation.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    /// The call that it belongs to.
+    pub call: CallPath,
     /// Worker ID, for messages.
     pub worker: Arc<str>,
     /// Limits of this call.
@@ -58,6 +57,10 @@ pub struct Setup {
     pub server_tools: bool,
     /// Whether it is held with the user: text of the model is for the user, and what the user says next follows it.
     pub with_user: bool,
+    /// The origin of what the user says: trusted if the user is the operator.
+    pub user: Origin,
+    /// Whether the user speaks first.
+    pub listens: bool,
 }
 
 /// The next action.
@@ -153,14 +156,16 @@ enum State {
 /// How many times in a row a call gave the same result.
 #[derive(Debug)]
 struct Repeat {
-    result: String,
+    /// Shared with the history.
+    result: Arc<str>,
     times: u32,
     refused: u32,
 }
 
 impl Conversation {
-    /// Starts a conversation with its first message.
+    /// Starts a conversation with its first message, which is empty if there is none.
     pub fn new(setup: Setup, first: Arc<Message>) -> Self {
+        let listens = setup.listens;
         let mut conversation = Self {
             setup,
             history: Vec::new(),
@@ -171,7 +176,7 @@ impl Conversation {
             compacted: 0,
             summary_failed: false,
             turn: 0,
-            user: vec![UserMessage::default()],
+            user: if listens { Vec::new() } else { vec![UserMessage::default()] },
             joining: Vec::new(),
             ran: BTreeMap::new(),
             next_id: 0,
@@ -179,9 +184,11 @@ impl Conversation {
             invalid_outputs: 0,
             repeats: HashMap::new(),
             trail: Trail::default(),
-            state: State::Ask,
+            state: if listens { State::Listening(Said::default()) } else { State::Ask },
         };
-        conversation.push(first);
+        if !first.parts.is_empty() {
+            conversation.push(first);
+        }
         conversation
     }
 
@@ -205,11 +212,23 @@ impl Conversation {
         contents.into_iter().for_each(|content| self.trail.push(content));
     }
 
-    /// Takes the content of an answer of the model at `call`, which [`Conversation::answered`] adds next.
-    pub(crate) fn received_answer(&mut self, call: &CallPath, answer: &Message) {
+    /// Takes the content of an answer of the model, which [`Conversation::answered`] adds next.
+    pub(crate) fn received_answer(&mut self, answer: &Message) {
         if self.has_server_tools() {
-            self.trail.push(Content::of_provider(call, &self.setup.worker, answer));
+            self.trail.push(Content::of_provider(&self.setup.call, &self.setup.worker, answer));
         }
+    }
+
+    /// Takes the content of a message of the user, which is added next.
+    fn received_words(&mut self, value: &Arc<Value>) {
+        let Setup { call, worker, user, .. } = &self.setup;
+        self.trail.push(Content {
+            kind: ContentKind::Input,
+            call: call.clone(),
+            function: Arc::clone(worker),
+            value: Arc::clone(value),
+            origins: Origins::whole(*user),
+        });
     }
 
     /// The first message of a conversation.
@@ -278,8 +297,8 @@ impl Conversation {
             .iter()
             .rev()
             .filter(|m| m.role == Role::Assistant)
-            .map(|m| m.text())
-            .find(|text| !text.trim().is_empty() && text != EMPTY)
+            .map(|m| m.said())
+            .find(|text| !text.trim().is_empty())
             .map(Value::String)
     }
 
@@ -587,16 +606,12 @@ impl Conversation {
         if let State::Calls(planned) = &self.state {
             for (planned, result) in planned.iter().zip(&results) {
                 let PlannedCall::Make { input, call, .. } = planned else { continue };
-                let repeat = self.repeats.entry(repeat_key(&call.name, input)).or_insert_with(|| Repeat {
-                    result: String::new(),
-                    times: 0,
-                    refused: 0,
-                });
-                let hash = sha256(result.content.as_bytes());
-                if repeat.result == hash {
-                    repeat.times += 1;
-                } else {
-                    *repeat = Repeat { result: hash, times: 1, refused: 0 };
+                let new = Repeat { result: Arc::clone(&result.content), times: 1, refused: 0 };
+                match self.repeats.entry(repeat_key(&call.name, input)) {
+                    Entry::Occupied(mut before) if before.get().result == new.result => {
+                        before.get_mut().times += 1;
+                    }
+                    entry => drop(entry.insert_entry(new)),
                 }
             }
         }
@@ -643,7 +658,7 @@ pub fn batches<C>(calls: impl IntoIterator<Item = C>, is_barrier: impl Fn(&C) ->
 
 /// The digest extended by one message.
 fn chained(digest: &str, json: &str) -> Arc<str> {
-    sha256(format!("{digest}{json}").as_bytes()).into()
+    sha256_of_all(&[digest.as_bytes(), json.as_bytes()]).into()
 }
 
 fn repeat_key(name: &str, input: &Value) -> String {

@@ -16,7 +16,11 @@ use crate::{
     template::TemplateSource,
 };
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The merged definition of one worker.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ pub struct WorkerDefinition {
     pub id: Arc<str>,
     /// Whose it is.
     pub source: FunctionSource,
+    /// Root of the program or library that defines it. Relative places in the configurations of its toolsets begin here.
+    pub root: Place,
     /// Shown to callers.
     pub description: Option<Arc<str>>,
     /// The prompt.
@@ -53,6 +59,8 @@ pub struct WorkerDefinition {
     pub returned_paths: Vec<String>,
     /// Toolset name (canonical) and its configuration, sorted by name.
     pub toolsets: Vec<(Arc<str>, Arc<Value>)>,
+    /// The tools of servers that the lock file pins for its library.
+    pub pins: Arc<ToolPins>,
     /// Tools that the provider of its model runs.
     pub server_tools: Arc<[ServerTool]>,
     /// Where its own tools come from, nearest first.
@@ -81,6 +89,9 @@ pub struct WorkerDefinition {
     /// code, and where no host reads it.
     pub code_sha256: Option<Arc<str>>,
 }
+
+/// The tools that were agreed to, by server and tool: the SHA-256 of each definition in canonical JSON.
+pub type ToolPins = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Whether a call of a worker is one answer or a conversation (`docs/reference/conversations.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,6 +21,7 @@ pub use explain::Explained;
 pub use frame::{Frame, Link};
 
 use crate::{
+    attachment::Attachment,
     authority::{Located, Place},
     call_path::CallPath,
     definition::{CallOverride, Definitions, ModelChoice},
@@ -29,7 +30,7 @@ use crate::{
     function::{CompositeCall, Effects, Function, FunctionMeta, Implementation},
     gate::{Gate, Subject},
     journal::RecordKind,
-    model::{Blob, Models},
+    model::Models,
     origin::Origins,
     redact::Redact,
     risk::Risk,
@@ -101,7 +102,7 @@ pub struct Call<'a> {
     /// The caller, and the caller's authority.
     pub frame: &'a Frame,
     /// Files that the operator gave to the top-level call; empty elsewhere.
-    pub attachments: &'a [Blob],
+    pub attachments: &'a [Attachment],
     /// The operator makes this call, to start the run or in the middle of a conversation, and has allowed it by that.
     pub by_operator: bool,
 }
@@ -172,7 +173,7 @@ impl Engine {
                     None => None,
                 };
                 let frame = limited.as_ref().unwrap_or(call.frame);
-                let frame = frame.after(self.trail_into(&call, &admitted));
+                let frame = frame.after(self.trail_into(&call, &admitted.input, &admitted.origins));
                 self.list_written(&call, &admitted)?;
                 let outcome = composite
                     .run(CompositeCall {

@@ -37,7 +37,7 @@ impl FileState {
             None => Some(Self::Absent),
             Some(entry) => match entry.kind {
                 EntryKind::Directory => Some(Self::Folder),
-                EntryKind::File if entry.size <= HASHED => {
+                EntryKind::File if entry.size.is_none_or(|size| size <= HASHED) => {
                     let (bytes, size) = files.read(at, 0, HASHED).await.ok()?;
                     (size <= HASHED).then(|| Self::of(&bytes))
                 }

@@ -1,6 +1,7 @@
 //! Functions: anything callable by name, worker or tool, behind one interface (`docs/reference/loop.md`).
 
 use crate::{
+    attachment::Attachment,
     authority::{Access, Authority, Located},
     call_path::CallPath,
     engine::{Engine, Frame},
@@ -8,7 +9,7 @@ use crate::{
     model::Blob,
     origin::{Origin, Origins, ResultOrigin, UntrustedPlaces},
     outcome::{Failure, Halt, Outcome},
-    question::Answer,
+    question::{Answer, ToolQuestion},
     redact::Redact,
     rule::{DecidedBy, Rule},
     schema::Schema,
@@ -285,6 +286,48 @@ pub struct LeafCall<'a> {
     pub idempotency_key: &'a str,
 }
 
+/// How far a leaf has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Round {
+    /// To its end.
+    Done(ToolOutput),
+    /// It wants to know something from the user.
+    Asks(ToolAsks),
+}
+
+/// Questions of a leaf to the user. The leaf continues once they are answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolAsks {
+    /// What it asks.
+    pub questions: Vec<ToolQuestion>,
+    /// What it needs to continue, apart from the answers. It is recorded.
+    pub state: Value,
+    /// The output that its code printed, for the journal.
+    pub log: Option<Arc<str>>,
+}
+
+/// The answers to the questions of a leaf.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolAnswers {
+    /// How many rounds came before.
+    pub round: u32,
+    /// [`ToolAsks::state`], as it was recorded.
+    pub state: Arc<Value>,
+    /// One for each question, in their order.
+    pub answers: Vec<UserAnswer>,
+}
+
+/// What the user answers to a question of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UserAnswer {
+    /// A text, or a value that fits the schema.
+    Given(Arc<Value>),
+    /// Nothing, with the user's reason.
+    Declined(Option<String>),
+    /// Nothing: the user stopped the answer that the call is part of.
+    Stopped,
+}
+
 /// A turn that a call has taken, where calls use something one after another. It ends when this is dropped.
 pub struct Turn(pub Option<Box<dyn MaybeSend>>);
 
@@ -331,6 +374,15 @@ pub trait Leaf: MaybeSend + MaybeSync {
     }
     /// Executes the call.
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
+    /// Executes the call up to its end, or up to its next questions to the user. `answers` are those to its last ones. Each
+    /// round is a step. Leaves that ask nothing have one round: [`Leaf::run`].
+    fn round<'a>(
+        &'a self,
+        call: LeafCall<'a>,
+        _answers: Option<&'a ToolAnswers>,
+    ) -> BoxFuture<'a, Result<Round, ToolError>> {
+        Box::pin(async move { self.run(call).await.map(Round::Done) })
+    }
 }
 
 /// The context of a composite's execution.
@@ -350,7 +402,7 @@ pub struct CompositeCall<'a> {
     /// The positions of those places whose content is untrusted.
     pub untrusted: &'a [usize],
     /// Files that the operator gave to the top-level call.
-    pub attachments: &'a [crate::model::Blob],
+    pub attachments: &'a [Attachment],
     /// The call's own time limit, if it has one. The deadlines of `frame` contain it; it counts working time.
     pub timeout: Option<Duration>,
 }
@@ -379,6 +431,10 @@ pub trait Composite: MaybeSend + MaybeSync {
         Box::pin(async { None })
     }
 
+    /// The parts of its input that others write, as its author declares them. They count as such whoever calls it.
+    fn declared_origins(&self, _input: &Value) -> Origins {
+        Origins::TRUSTED
+    }
     /// Whether its outcomes say where their words come from. If not, what it returns for untrusted arguments is untrusted.
     fn knows_origins(&self) -> bool {
         false

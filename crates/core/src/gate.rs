@@ -8,19 +8,23 @@ mod condition;
 mod grammar;
 mod number;
 mod pattern;
+mod session;
 mod set;
 mod statement;
 mod typing;
 mod untrusted;
+mod withheld;
 
 pub use crate::rule::{DecidedBy, Mode, Rule};
 pub use argument_path::{ArgumentPath, BadPath, Segment};
 pub use condition::{Check, Conditions, Facts, HostEntry, Test, WholeMatch};
 pub use grammar::{BadRule, Calls, set as set_of, words as words_of};
 pub use pattern::{BadPattern, Pattern, Subject};
+pub use session::{BadSessionRule, SessionRules};
 pub use set::{BadPointer, FileSet, KnownSet, Pointer, ReadSet, Set, ToolSet, ToolSets, Values};
 pub use statement::{Considered, Statement};
 pub use typing::Misfit;
+pub use withheld::{Withheld, WithheldTool};
 
 use crate::{authority::NotOwn, risk::Risk};
 use pattern::Head;
@@ -89,7 +93,7 @@ impl RuleLine {
 /// The source of a rule, which decides what the rule may loosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The command line.
+    /// The command line, and what the operator says in a conversation.
     Operator,
     /// A worker's `tool_rules`.
     Worker,
@@ -142,6 +146,8 @@ pub struct Query<'a> {
     pub subjects: Option<&'a [Subject]>,
     /// What conditions are evaluated with.
     pub facts: Facts<'a>,
+    /// The rules that the operator has made in the conversations above.
+    pub session: &'a SessionRules,
     /// `tool_rules` of the worker that calls.
     pub worker: &'a [RuleLine],
     /// Rules of the callers above, innermost first. Only their `blocked` applies here.
@@ -224,68 +230,6 @@ impl Gate {
         verdict
     }
 
-    /// Whether any arguments could pass without an operator. If not, and no operator can be asked, the tool is not
-    /// offered to the model (`docs/reference/approvals.md`). `query` describes the call that needs the least approval:
-    /// `of_toolset` and `mounts` are what holds for it; its arguments are not looked at. The result is true if it can't be
-    /// determined.
-    pub fn could_pass(&self, query: &Query<'_>) -> bool {
-        let all_blocked = |line: &RuleLine| line.rule == Rule::Blocked && line.speaks_of_all(query.names);
-        let above = query.callers.iter().flat_map(|lines| lines.iter());
-        let always_blocked = above.into_iter().any(all_blocked)
-            || query.of_toolset.is_some_and(|(rule, _)| *rule == Rule::Blocked)
-            || query.mounts.iter().any(|(rule, _)| *rule == Rule::Blocked)
-            || self.sources_of(query, None).iter().any(|(_, lines, policy)| {
-                // A default applies where no line matches; a line that blocks lets no call through.
-                let exempt =
-                    lines.iter().any(|l| l.rule != Rule::Blocked && l.pattern.names_one_of(query.names));
-                lines.iter().copied().any(all_blocked)
-                    || policy.is_some_and(|p| {
-                        p.risks.get(&query.risk) == Some(&Rule::Blocked)
-                            || (p.default == Some(Rule::Blocked) && !exempt)
-                    })
-            });
-        if always_blocked {
-            return false;
-        }
-        if self.mode != Mode::AutoDeny {
-            return true;
-        }
-        if query.mounts.iter().any(|(rule, _)| *rule == Rule::Ask) {
-            return false;
-        }
-        let mut spoken = None;
-        for (source, lines, policy) in self.sources_of(query, None) {
-            let all_asked = lines.iter().any(|l| l.rule == Rule::Ask && l.speaks_of_all(query.names));
-            let of_toolset = query.of_toolset.filter(|_| source == Source::Toolset).map(|(rule, _)| *rule);
-            let otherwise = of_toolset.or_else(|| policy?.otherwise(query.risk));
-            if only_tightens(source, query) {
-                let exempt =
-                    lines.iter().any(|l| l.rule == Rule::PreApproved && l.pattern.names_one_of(query.names));
-                if (all_asked || otherwise == Some(Rule::Ask)) && !exempt {
-                    return false;
-                }
-                continue;
-            }
-            if spoken.is_some() {
-                continue;
-            }
-            let allows = |l: &&RuleLine| l.rule == Rule::PreApproved && l.pattern.names_one_of(query.names);
-            let allowed = lines.iter().copied().filter(allows).any(|l| l.is_narrow() || !all_asked);
-            let says_all = lines.iter().any(|l| l.speaks_of_all(query.names));
-            spoken = match (allowed, all_asked, otherwise) {
-                (true, ..) => Some(may_loosen(source, query)),
-                (false, true, _) => Some(false),
-                (false, false, Some(rule)) => Some(rule == Rule::PreApproved && may_loosen(source, query)),
-                (false, false, None) if says_all => Some(false),
-                (false, false, None) => None,
-            };
-        }
-        spoken.unwrap_or_else(|| {
-            risk_default(query.risk, query.wildcard) == Rule::PreApproved
-                || query.mounts.iter().any(|(rule, _)| *rule == Rule::PreApproved)
-        })
-    }
-
     /// The sources in order, each with the lines that match the function and could match its main argument.
     fn sources<'a>(&'a self, query: &'a Query<'_>) -> [Speaker<'a>; 5] {
         self.sources_of(query, query.subjects)
@@ -296,14 +240,13 @@ impl Gate {
     fn sources_of<'a>(&'a self, query: &'a Query<'_>, subjects: Option<&[Subject]>) -> [Speaker<'a>; 5] {
         let names: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
         let subjects: Vec<Head> = subjects.unwrap_or_default().iter().map(Subject::head).collect();
-        let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> {
-            let speaks = |line: &&RuleLine| {
-                line.pattern.could_speak_of(&names, &subjects) && line.pattern.names_one_of(query.names)
-            };
-            lines.iter().filter(speaks).collect()
+        let speaks = |line: &&RuleLine| {
+            line.pattern.could_speak_of(&names, &subjects) && line.pattern.names_one_of(query.names)
         };
+        let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> { lines.iter().filter(speaks).collect() };
+        let operator = self.operator.iter().chain(query.session.lines()).filter(speaks).collect();
         [
-            (Source::Operator, of(&self.operator), None),
+            (Source::Operator, operator, None),
             (Source::Worker, of(query.worker), None),
             (Source::Toolset, of(query.toolset.map_or(&[][..], |policy| &policy.lines)), query.toolset),
             (Source::Project, of(&self.project.lines), Some(&self.project)),

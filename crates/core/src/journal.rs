@@ -10,19 +10,21 @@ use crate::{
     conversation::{Compaction, Ensures},
     definition::WorkerDefinition,
     foreseen::Foreseen,
+    gate::WithheldTool,
     listing::Listing,
     model::{
         Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, Part, ToolSpec, Usage,
     },
     origin::{Origin, Origins},
     outcome::{Halt, Principal},
-    question::{Given, Question},
+    question::{Given, Question, ToolQuestion},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
     schema::sha256,
     server_tool::ServerTool,
     source::FunctionSource,
     step_name::StepName,
+    template::InsertArguments,
     undo::UndoneFile,
 };
 use serde::{Deserialize, Serialize};
@@ -241,6 +243,19 @@ pub enum RecordKind {
         /// The same for each attempt.
         idempotency_key: Arc<str>,
     },
+    /// A leaf wants to know something from the user before it continues. It continues in its next step.
+    ToolAsked {
+        /// What it asks.
+        questions: Vec<ToolQuestion>,
+        /// What it needs to continue, apart from the answers.
+        state: Arc<Value>,
+        /// The output that its code printed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log: Option<Arc<str>>,
+        /// The origins of the questions; left out if all of them are trusted.
+        #[serde(default, skip_serializing_if = "Origins::is_trusted")]
+        origins: Origins,
+    },
     /// A leaf has ended.
     ToolEnded {
         /// How.
@@ -280,6 +295,9 @@ pub enum RecordKind {
         system: Arc<str>,
         /// The tools offered, fixed from here on.
         tools: Arc<[ToolSpec]>,
+        /// The tools that the worker has and that no arguments could make pass the gate.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        withheld: Vec<WithheldTool>,
         /// The tools that the provider runs itself, with their options, as the gate allowed them. What such a
         /// conversation answers may hold words of others.
         #[serde(default = "no_server_tools", skip_serializing_if = "<[_]>::is_empty")]
@@ -293,6 +311,10 @@ pub enum RecordKind {
         /// Whether the conversation is held with the user: what the user says follows an answer.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         with_user: bool,
+        /// Whether the user speaks first. `message` is then empty, or holds what the conversation was begun with, and the
+        /// model is not asked before the user has said something.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        listens: bool,
         /// Conditions on the answer beyond its schema.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ensures: Option<Ensures>,
@@ -338,7 +360,7 @@ pub enum RecordKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_context_tokens: Option<u64>,
     },
-    /// The model that the user has chosen can't answer. The one before goes on.
+    /// The model that the user has chosen can't answer. The previous one answers from here on.
     ModelNotChosen {
         /// Why.
         reason: Arc<str>,
@@ -446,5 +468,18 @@ pub enum RecordKind {
         toolset: Arc<str>,
         /// The tools, and what the operator should know about them.
         listing: Arc<Listing>,
+    },
+    /// A toolset returned a text that a worker's instructions insert, or the reason why there is none. Both are in the words
+    /// of others.
+    TextInserted {
+        /// The kind of toolset.
+        toolset: Arc<str>,
+        /// The name of the text for that kind.
+        name: Arc<str>,
+        /// The arguments that the template gives.
+        #[serde(default, skip_serializing_if = "InsertArguments::is_empty")]
+        arguments: InsertArguments,
+        /// The text, or why there is none.
+        ending: Ending,
     },
 }

@@ -9,6 +9,7 @@ mod preview;
 pub use counts::{Counts, Tally};
 
 use crate::{
+    attachment::Attachment,
     authority::Authority,
     budget::Budget,
     call_path::CallPath,
@@ -17,7 +18,7 @@ use crate::{
     function::Function,
     journal::{FORMAT, RecordKind, RunStatus, Runtime, UsedDefinition},
     ledger::{self, Account, Left},
-    model::{Blob, Usage},
+    model::Usage,
     origin::Origins,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     schema::sha256,
@@ -39,7 +40,7 @@ pub struct Launch {
     /// Where the input comes from: the operator, or somebody whose words are not the operator's.
     pub input_origins: Origins,
     /// Files that the operator attaches.
-    pub attachments: Vec<Blob>,
+    pub attachments: Vec<Attachment>,
     /// What the call may touch.
     pub authority: Authority,
     /// What the run may use.
@@ -250,7 +251,7 @@ struct Entry {
     authority: Arc<Authority>,
     input: Arc<Value>,
     input_origins: Origins,
-    attachments: Vec<Blob>,
+    attachments: Vec<Attachment>,
     /// The record that begins the run, until it is written.
     start: Option<RecordKind>,
 }

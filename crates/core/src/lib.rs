@@ -5,6 +5,7 @@
 //! executes, records, or replays. `docs/architecture.md` gives an overview.
 
 pub mod account;
+pub mod attachment;
 pub mod authority;
 pub mod budget;
 pub mod call_path;

@@ -6,6 +6,7 @@
 mod message;
 mod name;
 
+pub(crate) use message::EMPTY;
 pub use message::{Arguments, Blob, Message, MessageId, Part, Role, ToolCall, ToolResult};
 pub use name::{BadModelName, ModelName, PROVIDER_ALIASES, provider_name};
 

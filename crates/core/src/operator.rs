@@ -310,7 +310,7 @@ mod tests {
         let known = Given::operator(Answer::Decline { reason: None }, crate::question::MEMORY);
         let (shared, recall) = (InProcess::default(), Known::Answer(known.clone()));
         let waiting = question(0);
-        let reply = futures_executor(line.exchange(&waiting, &shared.known(&recall, &waiting.id.call)));
+        let reply = futures_executor(line.exchange(&waiting, &shared.known(&recall, &waiting.id)));
         assert_eq!(reply, Reply::Given(known));
         assert!(line.operator.seen.lock().unwrap().is_empty());
     }

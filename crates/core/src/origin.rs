@@ -59,6 +59,8 @@ pub enum ResultOrigin {
     /// Results are the program's own.
     #[default]
     Trusted,
+    /// Results are what the user answers.
+    User,
     /// Results hold what others wrote.
     Untrusted,
     /// Results hold what others wrote, and their schema is written by others, too: no type makes them

@@ -3,7 +3,13 @@
 //! Approvals, inputs and settlements are one exchange: a question, identified by call and step, and one answer.
 
 use crate::{
-    call_path::CallPath, model::ModelName, origin::Steering, outcome::Failure, risk::Risk, rule::DecidedBy,
+    attachment::Attachment,
+    call_path::CallPath,
+    model::ModelName,
+    origin::Steering,
+    outcome::Failure,
+    risk::Risk,
+    rule::{DecidedBy, Rule},
     step_name::StepName,
 };
 use serde::{Deserialize, Serialize};
@@ -97,6 +103,17 @@ pub struct Input {
     /// Set if a conversation waits for the user's next message. `prompt` is what the worker has said last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Turn>,
+}
+
+/// A question of a tool to the user, in the middle of a call. Its words are those of others: of a server, for example.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct ToolQuestion {
+    /// The question, which says who asks.
+    pub prompt: Arc<str>,
+    /// JSON Schema of the answer; absent for free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Arc<Value>>,
 }
 
 /// The place in a conversation at which it waits for the user's next message.
@@ -236,8 +253,11 @@ pub enum Answer {
     },
     /// To a conversation: this file joins the user's next message.
     Attach {
-        /// Its path, as the conversation's caller knows it.
+        /// Its path, as the conversation's caller knows it; with a content, its name for people.
         file: Arc<str>,
+        /// Its content, if it comes with the answer and is not read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Arc<Attachment>>,
     },
     /// To a conversation: what joined the next message with that number does not join it any more.
     Detach {
@@ -269,6 +289,19 @@ pub enum Answer {
     Model {
         /// Which.
         model: ModelName,
+    },
+    /// To a conversation: this rule holds from here on, for the calls of the conversation and those below it.
+    Rule {
+        /// What it says.
+        rule: Rule,
+        /// The calls that it applies to, as the command line takes them.
+        calls: Arc<str>,
+    },
+    /// To a conversation: what the user said to an earlier question holds no more: a remembered approval or denial, or an
+    /// [`Answer::Rule`] of this conversation.
+    Forget {
+        /// The question.
+        of: QuestionId,
     },
     /// To a conversation: the user calls a worker of the program. The result is shown to the user, and the model does not
     /// see it.
@@ -316,8 +349,10 @@ impl Answer {
             | Self::Compact { .. }
             | Self::Detach { .. }
             | Self::End
+            | Self::Forget { .. }
             | Self::Keep { .. }
             | Self::Model { .. }
+            | Self::Rule { .. }
             | Self::Run { .. }
             | Self::Undo { .. }
             | Self::UndoCompaction => {

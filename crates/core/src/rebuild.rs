@@ -6,7 +6,7 @@ use crate::{
     journal::{Record, RecordKind},
     limits::Limits,
     model::{Blob, MessageId, Purpose, ToolResult},
-    origin::{Content, ContentKind, Origins, Trail},
+    origin::{Content, ContentKind, Origin, Origins, Trail},
     outcome::{Ending, timed_out},
     question::{Answer, Given, Question},
     results::{first_page, is_cut, keep, show, show_failure},
@@ -14,6 +14,7 @@ use crate::{
     step_name::StepName,
     worker::attached,
 };
+use serde_json::Value;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -46,6 +47,9 @@ pub fn conversation_at(
     let mut ends: HashMap<&CallPath, Ended<'_>> = HashMap::new();
     let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
     let mut trail = Trail::default();
+    let mut user = Origin::Trusted;
+    // What the user answered to the question of each call.
+    let mut given: HashMap<&CallPath, &Arc<Value>> = HashMap::new();
     for record in records {
         match &record.body {
             RecordKind::ToolEnded { ending, blobs, origins, .. }
@@ -54,10 +58,17 @@ pub fn conversation_at(
             {
                 let function = names.get(&record.path).copied();
                 let (ending, origins) = (ending.clone(), origins.clone());
-                ends.insert(&record.path, Ended { ending, blobs, function, origins });
+                let by_user = match (&ending, given.get(&record.path)) {
+                    (Ending::Output(value), Some(given)) => value == *given,
+                    _ => false,
+                };
+                ends.insert(&record.path, Ended { ending, blobs, function, origins, by_user });
             }
             RecordKind::CallStarted { function, input, origins, .. } => {
                 names.insert(&record.path, function);
+                if record.path == CallPath::root() {
+                    user = origins.greatest();
+                }
                 if record.path == *path {
                     trail = Trail::default().with(Content {
                         kind: ContentKind::Arguments,
@@ -72,7 +83,7 @@ pub fn conversation_at(
                 let function = names.get(&record.path).copied();
                 let failure = timed_out(function.map_or("?", |name| &**name), *after_ms);
                 let (ending, origins) = (Ending::Failure(failure), Origins::TRUSTED);
-                ends.insert(&record.path, Ended { ending, blobs: &[], function, origins });
+                ends.insert(&record.path, Ended { ending, blobs: &[], function, origins, by_user: false });
             }
             RecordKind::ConversationStarted {
                 worker,
@@ -81,6 +92,7 @@ pub fn conversation_at(
                 output,
                 final_tool,
                 with_user,
+                listens,
                 ensures,
                 message,
                 can_read_on,
@@ -100,6 +112,7 @@ pub fn conversation_at(
                 let last = output.final_tool_name();
                 let offered = tools.iter().map(|spec| Arc::clone(&spec.name));
                 let setup = Setup {
+                    call: path.clone(),
                     worker: Arc::clone(worker),
                     limits: limits.clone(),
                     output: output.ensuring(ensures.clone()),
@@ -107,6 +120,8 @@ pub fn conversation_at(
                     tools: offered.filter(|name| Some(&**name) != last).collect(),
                     server_tools: !server_tools.is_empty(),
                     with_user: *with_user,
+                    user,
+                    listens: *listens,
                 };
                 fold = Some(Fold {
                     conversation: Conversation::new(setup, Arc::clone(message))
@@ -140,6 +155,9 @@ pub fn conversation_at(
                     _ => {}
                 }
             }
+            RecordKind::Answered(Given { answer: Answer::Give { value }, .. }) => {
+                given.insert(&record.path, value);
+            }
             RecordKind::Attached { part, bytes, origin } if record.path == *path => {
                 if let (Some(fold), StepName::Attach(number)) = (&mut fold, &record.step) {
                     let file = attached(path, &fold.worker, *number, part.clone(), *bytes, *origin);
@@ -157,7 +175,7 @@ pub fn conversation_at(
             {
                 if let Some(fold) = &mut fold {
                     fold.go_on(&ends);
-                    fold.conversation.received_answer(path, message);
+                    fold.conversation.received_answer(message);
                     fold.conversation.answered(Arc::clone(message), *finish);
                 }
             }
@@ -177,13 +195,16 @@ struct Ended<'a> {
     function: Option<&'a Arc<str>>,
     /// The origins of its value.
     origins: Origins,
+    /// Whether its value is what the user answered.
+    by_user: bool,
 }
 
 impl Ended<'_> {
     /// What its caller receives.
     fn content(&self, path: CallPath) -> Option<Content> {
         let function = self.function.map_or_else(|| "?".into(), Arc::clone);
-        Content::result(path, function, &self.ending, self.origins.clone())
+        let content = Content::result(path, function, &self.ending, self.origins.clone())?;
+        Some(if self.by_user { content.of_user() } else { content })
     }
 }
 

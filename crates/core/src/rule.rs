@@ -20,6 +20,17 @@ pub enum Rule {
     Blocked,
 }
 
+impl Rule {
+    /// The word of the command line for it: `allow`, `ask`, `deny`.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::PreApproved => "allow",
+            Self::Ask => "ask",
+            Self::Blocked => "deny",
+        }
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

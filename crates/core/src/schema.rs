@@ -222,15 +222,23 @@ pub fn canonical(value: &Value) -> String {
 
 /// SHA-256 of some bytes, in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
+    sha256_of_all(&[bytes])
+}
+
+/// SHA-256 of these pieces, one after the other, in lower-case hexadecimal.
+pub(crate) fn sha256_of_all(pieces: &[&[u8]]) -> String {
     use sha2::{Digest, Sha256};
-    // Written by hand, because every turn uses it and formatting each byte would cost more than the hash.
-    let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are a digit");
-    let mut out = String::with_capacity(64);
-    for byte in Sha256::digest(bytes).iter() {
-        out.push(digit(byte >> 4));
-        out.push(digit(byte & 15));
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    let mut hash = Sha256::new();
+    for piece in pieces {
+        hash.update(piece);
     }
-    out
+    // Written by hand, because every turn uses it and formatting each byte would cost more than the hash.
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.finalize()) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    std::str::from_utf8(&digits).expect("the digits are ASCII").to_owned()
 }
 
 #[cfg(test)]

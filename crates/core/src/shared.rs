@@ -16,6 +16,7 @@ use crate::{
     budget::Reserved,
     call_path::CallPath,
     origin::{Origins, Trail},
+    question::QuestionId,
     send::{BoxFuture, MaybeSend, MaybeSync},
     source::FunctionSource,
     undo::SideEffect,
@@ -46,6 +47,9 @@ pub trait Shared: MaybeSend + MaybeSync {
     /// Whether the operator's answer to such a question is remembered. The driver's exchange uses the answer itself
     /// ([`Known::Remembered`](crate::question::Known)).
     fn remembers<'a>(&'a self, question: &'a str) -> BoxFuture<'a, bool>;
+
+    /// Forgets the answer to that question. `false`: it is not remembered.
+    fn forget<'a>(&'a self, question: &'a QuestionId) -> BoxFuture<'a, bool>;
 
     /// Notes what the call at `call`, below a conversation with the user, has done, in case the user takes its turn back.
     fn did<'a>(&'a self, call: &'a CallPath, effect: SideEffect) -> BoxFuture<'a, ()>;

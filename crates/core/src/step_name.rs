@@ -82,6 +82,8 @@ pub enum StepName {
     List(Arc<str>),
     /// `listed.TOOLSET`: what the operator should know about that list.
     Listed(Arc<str>),
+    /// `insert.N`: a toolset returns a text that the instructions insert. N counts within the call.
+    Insert(u32),
     /// `reserve.T.A`: the budget for a request.
     Reserve(Attempt),
     /// `reserve.T.calls`: the budget for the calls of a turn.
@@ -211,6 +213,7 @@ impl fmt::Display for StepName {
             Self::Tools => f.write_str("tools"),
             Self::List(toolset) => write!(f, "list.{toolset}"),
             Self::Listed(toolset) => write!(f, "listed.{toolset}"),
+            Self::Insert(number) => write!(f, "insert.{number}"),
             Self::Reserve(of) => attempt(f, "reserve", of),
             Self::ReserveCalls(turn) => write!(f, "reserve.{turn}.calls"),
             Self::ReserveEnsures(turn) => write!(f, "reserve.{turn}.ensures"),
@@ -326,6 +329,7 @@ fn parse(text: &str) -> Option<StepName> {
         "input" => Some(S::Input(number)),
         "message" => Some(S::Message(number)),
         "attach" => Some(S::Attach(number)),
+        "insert" => Some(S::Insert(number)),
         "model_choice" => Some(S::ModelChoice(number)),
         "now" => Some(S::Now(number)),
         "compact" => Some(S::Compact(number)),
@@ -388,6 +392,7 @@ mod tests {
             (S::Lease, "lease"),
             (S::Message(1), "message.1"),
             (S::Attach(2), "attach.2"),
+            (S::Insert(0), "insert.0"),
             (S::ModelChoice(4), "model_choice.4"),
             (S::Now(3), "now.3"),
             (S::Undone(2), "undone.2"),

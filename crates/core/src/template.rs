@@ -12,6 +12,7 @@
 mod condition;
 mod error;
 mod filters;
+mod inserting;
 mod inspect;
 mod methods;
 mod name;
@@ -27,8 +28,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, value::Kwargs};
 
+pub use inserting::{Insert, InsertArguments};
+pub(crate) use inserting::{Inserting, MOST_INSERTS};
 pub(crate) use noting::Noting;
 
 use error::explain;
@@ -57,6 +60,18 @@ pub trait TemplateSource: Send + Sync {
     /// # Errors
     /// A [`TemplateRefusal`] where something is there but may not or cannot be read.
     fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal>;
+
+    /// The text of a toolset for `file("KIND:NAME", ARGUMENT=…)`, inserted as it is, or `None` if the name is one of a file.
+    ///
+    /// # Errors
+    /// A [`TemplateRefusal`] where the text can't be had.
+    fn inserted(
+        &self,
+        _name: &TemplateName,
+        _arguments: &InsertArguments,
+    ) -> Result<Option<TemplateText>, TemplateRefusal> {
+        Ok(None)
+    }
 }
 
 /// A source without any template or file, for self-contained text.
@@ -219,7 +234,7 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
     });
     environment.add_function("file", {
         let texts = Arc::clone(texts);
-        move |name: &str| texts.file(name)
+        move |name: &str, arguments: Kwargs| texts.file(name, &arguments)
     });
     environment.remove_global("debug");
     filters::add(&mut environment);

@@ -4,8 +4,12 @@
 //! know about it. The engine, `check` and the hosts know no kind by name. The built-in kinds are registered in the same way
 //! as an embedding program's own.
 
+mod served;
+
+pub use served::WithServed;
+
 use crate::{
-    authority::{Authority, Extent, Place},
+    authority::{Authority, Extent, Mount, Network, Place},
     code::CodeEntry,
     definition::{Definitions, WorkerDefinition},
     function::Function,
@@ -16,6 +20,8 @@ use crate::{
     rule::Rule,
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
+    template::{Insert, TemplateName},
+    vfs::FileSystem,
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -47,18 +53,70 @@ pub enum Requirement {
     Variable(Arc<str>),
     /// A place outside the program.
     Place(Extent),
+    /// Servers outside that llm-do itself talks to.
+    Network(Network),
 }
 
-/// A toolset that could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("toolset `{toolset}` of worker `{worker}`: {reason}")]
-pub struct ToolsetError {
-    /// The kind.
-    pub toolset: String,
-    /// Whose.
-    pub worker: String,
-    /// What is wrong.
+/// A part of a valid configuration that can't work, whatever the operator grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationProblem {
+    /// JSON Pointer to the part.
+    pub pointer: String,
+    /// What is wrong with it.
     pub reason: String,
+}
+
+/// Definitions that a manifest holds under a key of its own, so that workers can list them by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declarations {
+    /// The manifest's key: a map of definitions by name.
+    pub manifest_key: &'static str,
+    /// The property of the configuration that holds such a map, or a list of names.
+    pub property: &'static str,
+    /// What a definition is: `MCP server`.
+    pub noun: &'static str,
+    /// A name that workers can list without a definition: what it is about is known only in a run.
+    pub reserved: Option<&'static str>,
+}
+
+/// Files of a program that a process executes because of a configuration. A worker that could write them would decide what
+/// runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    /// Programs and scripts, and folders of packages.
+    pub files: Vec<Place>,
+    /// Folders from which Python scripts import modules.
+    pub importing: Vec<Place>,
+}
+
+impl Executed {
+    /// The files of both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.files.extend(other.files);
+        self.importing.extend(other.importing);
+        self
+    }
+}
+
+/// The tools of a worker's toolset, as far as they are known before something outside the program lists them.
+#[derive(Clone, Debug, Default)]
+pub struct ForeseenTools {
+    /// The tools that the operator has agreed to.
+    pub tools: Vec<ForeseenTool>,
+    /// Beginnings of the names of tools that only a run makes known: `s:`.
+    pub open: Vec<String>,
+}
+
+/// A tool that is known before a run.
+#[derive(Clone, Debug)]
+pub struct ForeseenTool {
+    /// Its name in rules and records.
+    pub name: Arc<str>,
+    /// Its name for models.
+    pub tool_name: Arc<str>,
+    /// The schema of its arguments, where its definition is known and not only that it is pinned.
+    pub input: Option<Arc<Value>>,
 }
 
 /// An older key of a toolset's configuration that is `true` or `false`.
@@ -143,17 +201,28 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn inheritable(&self) -> bool {
         !self.delegates()
     }
-    /// What it needs from the operator for that worker. `configuration` is valid.
-    ///
-    /// # Errors
-    /// What no grant can make possible.
-    fn requires(
-        &self,
-        _worker: &WorkerDefinition,
-        _configuration: &Value,
-        _root: &Place,
-    ) -> Result<Vec<Requirement>, String> {
-        Ok(Vec::new())
+    /// The definitions of a manifest that its configuration may name.
+    fn declarations(&self) -> Option<Declarations> {
+        None
+    }
+    /// What is wrong with a valid configuration for that worker, whatever the operator grants.
+    fn problems(&self, _worker: &WorkerDefinition, _configuration: &Value) -> Vec<ConfigurationProblem> {
+        Vec::new()
+    }
+    /// What it needs from the operator for that worker. `configuration` is valid and has no
+    /// [problems](ToolsetKind::problems).
+    fn requires(&self, _worker: &WorkerDefinition, _configuration: &Value) -> Vec<Requirement> {
+        Vec::new()
+    }
+    /// The tools of a worker of the program in `root` that are known before a run, of a kind whose tools something outside
+    /// the program lists.
+    fn foreseen(&self, _worker: &WorkerDefinition, _configuration: &Value, _root: &Place) -> ForeseenTools {
+        ForeseenTools::default()
+    }
+    /// The files of a program that processes of that worker's toolset execute. `folders` are those in which such a process may
+    /// begin.
+    fn executes(&self, _worker: &WorkerDefinition, _configuration: &Value, _folders: &[Place]) -> Executed {
+        Executed::default()
     }
     /// Whether something outside the program says what its tools are, so that [`ToolsetKind::list`] is called before they
     /// are made.
@@ -168,6 +237,43 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
         _context: &'a ToolsetContext<'a>,
     ) -> BoxFuture<'a, Listing> {
         Box::pin(async { Listing::default() })
+    }
+    /// What it shows to the worker beside files: mounts of [served](Place::served) places, for reading. `context` is that of
+    /// a run, with the worker's authority without these mounts; it is absent where a program is only read. Starts nothing.
+    fn mounts(
+        &self,
+        _worker: &WorkerDefinition,
+        _configuration: &Value,
+        _context: Option<&ToolsetContext<'_>>,
+    ) -> Vec<Mount> {
+        Vec::new()
+    }
+    /// Reads what it serves in [`ToolsetKind::mounts`].
+    fn served(&self) -> Option<&dyn FileSystem> {
+        None
+    }
+    /// Whether `file("KIND:NAME", ARGUMENT=…)` in templates stands for texts that it inserts, where KIND is its name.
+    fn inserts(&self) -> bool {
+        false
+    }
+    /// Whether a worker with this configuration can have a text of that name, as far as this is known before a run.
+    ///
+    /// # Errors
+    /// Why it can't.
+    fn check_insert(&self, _configuration: &Value, name: &str) -> Result<(), String> {
+        Err(format!("the toolset `{}` has no text `{name}`", self.name()))
+    }
+    /// A text for the worker's templates. Called within a step.
+    ///
+    /// # Errors
+    /// Why there is none. It may be in the words of others.
+    fn insert<'a>(
+        &'a self,
+        _configuration: &'a Value,
+        _context: &'a ToolsetContext<'a>,
+        insert: &'a Insert,
+    ) -> BoxFuture<'a, Result<Arc<str>, String>> {
+        Box::pin(async { Err(format!("the toolset `{}` has no text `{}`", self.name(), insert.name)) })
     }
     /// Schema of its configuration, without `tools` and `approval`, which every toolset takes.
     fn configuration(&self) -> Schema;
@@ -271,27 +377,61 @@ impl ToolsetRegistry {
     pub fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
         self.kinds().any(|kind| kind.starts_processes(worker))
     }
+    /// The kinds of that worker's toolsets, each with its own part of the configuration.
+    pub fn configured(&self, worker: &WorkerDefinition) -> Vec<(&Arc<dyn ToolsetKind>, Value)> {
+        let kinds = self.of(worker).into_iter().filter_map(|(name, whole)| {
+            let kind = self.get(&name)?;
+            Some((kind, Configuration::parse(&whole, &name).unwrap_or_default().own))
+        });
+        kinds.collect()
+    }
     /// What the toolsets of that worker need from the operator.
+    pub fn requires(&self, worker: &WorkerDefinition) -> Vec<Requirement> {
+        let kinds = self.configured(worker).into_iter();
+        kinds.flat_map(|(kind, own)| kind.requires(worker, &own)).collect()
+    }
+    /// What the toolsets of that worker show to it beside files ([`ToolsetKind::mounts`]).
+    pub fn mounts(&self, worker: &WorkerDefinition, context: Option<&ToolsetContext<'_>>) -> Vec<Mount> {
+        let mut mounts = Vec::new();
+        for (name, whole) in &worker.toolsets {
+            let Some(kind) = self.get(name).filter(|kind| kind.served().is_some()) else { continue };
+            let Configuration { own, .. } = Configuration::parse(whole, name).unwrap_or_default();
+            mounts.extend(kind.mounts(worker, &own, context));
+        }
+        mounts
+    }
+    /// The names of the kinds that insert texts into templates.
+    pub fn inserting(&self) -> Vec<&'static str> {
+        self.kinds().filter(|kind| kind.inserts()).map(|kind| kind.name()).collect()
+    }
+    /// Whether templates of that worker can insert the text of that name. `None` if it is the name of a file.
+    pub fn check_insert(&self, worker: &WorkerDefinition, name: &TemplateName) -> Option<Result<(), String>> {
+        let kind = self.get(name.library()?).filter(|kind| kind.inserts())?;
+        Some(match self.own_part(worker, kind.name()) {
+            Some(own) => kind.check_insert(&own, name.path()),
+            None => Err(without(worker, kind.name())),
+        })
+    }
+    /// A text for the templates of the context's worker.
     ///
     /// # Errors
-    /// The toolset, and what no grant can make possible.
-    pub fn requires(
-        &self,
-        worker: &WorkerDefinition,
-        root: &Place,
-    ) -> Result<Vec<Requirement>, ToolsetError> {
-        let mut all = Vec::new();
-        for (name, whole) in self.of(worker) {
-            let Some(kind) = self.get(&name) else { continue };
-            let required = Configuration::parse(&whole, &name)
-                .and_then(|configuration| kind.requires(worker, &configuration.own, root));
-            all.extend(required.map_err(|reason| ToolsetError {
-                toolset: name.to_string(),
-                worker: worker.id.to_string(),
-                reason,
-            })?);
-        }
-        Ok(all)
+    /// Why there is none. It may be in the words of others.
+    pub async fn insert(&self, context: &ToolsetContext<'_>, insert: &Insert) -> Result<Arc<str>, String> {
+        let kind = self.get(&insert.kind).ok_or_else(|| without(context.worker, &insert.kind))?;
+        let own = self.own_part(context.worker, kind.name());
+        let own = own.ok_or_else(|| without(context.worker, kind.name()))?;
+        kind.insert(&own, context, insert).await
+    }
+    /// The kind's own part of the configuration of a worker that has the toolset.
+    fn own_part(&self, worker: &WorkerDefinition, kind: &str) -> Option<Value> {
+        let (name, whole) = worker.toolsets.iter().find(|(name, _)| **name == *kind)?;
+        Some(Configuration::parse(whole, name).unwrap_or_default().own)
+    }
+    /// The files that processes of that worker's toolsets execute.
+    pub fn executes(&self, worker: &WorkerDefinition, folders: &[Place]) -> Executed {
+        let kinds = self.configured(worker).into_iter();
+        let all = kinds.map(|(kind, own)| kind.executes(worker, &own, folders));
+        all.fold(Executed::default(), Executed::and)
     }
     /// Whether one of these functions reads on in long results.
     pub fn reads_results(&self, functions: &[Function]) -> bool {
@@ -322,6 +462,10 @@ impl ToolsetRegistry {
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.kinds.keys().copied()
     }
+}
+
+fn without(worker: &WorkerDefinition, kind: &str) -> String {
+    format!("`{}` does not have the toolset `{kind}`", worker.id)
 }
 
 /// A toolset's configuration, taken apart.

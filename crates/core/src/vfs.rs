@@ -29,8 +29,8 @@ pub struct Entry {
     pub path: VirtualPath,
     /// What it is.
     pub kind: EntryKind,
-    /// Its size in bytes; 0 for folders.
-    pub size: u64,
+    /// Its size in bytes; 0 for folders. `None` if it is not known before the file is read.
+    pub size: Option<u64>,
     /// Last change, in milliseconds since 1970, where the file system knows it.
     pub modified_ms: Option<u64>,
 }

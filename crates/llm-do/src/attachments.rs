@@ -2,21 +2,33 @@
 
 use crate::problem::Problem;
 use llm_do_core::{
+    attachment::Attachment,
+    authority::Place,
     model::Blob,
     worker::{WorkerDefinition, media_type},
 };
-use std::{fs, io, path::PathBuf};
+use llm_do_sandbox::place_of;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-/// Reads them, within what the entry takes.
-pub(crate) fn read(entry: &WorkerDefinition, paths: &[PathBuf]) -> Result<Vec<Blob>, Problem> {
-    if let (Some(path), true) = (paths.first(), entry.code.is_some()) {
+/// Reads the files at `paths`, and adds `contents`, within what the entry takes.
+pub(crate) fn read(
+    entry: &WorkerDefinition,
+    paths: &[PathBuf],
+    contents: &[Attachment],
+) -> Result<Vec<Attachment>, Problem> {
+    let named = || contents.first().map(|content| PathBuf::from(&*content.file.name));
+    let first = paths.first().cloned().or_else(named);
+    if let (Some(path), true) = (&first, entry.code.is_some()) {
         let reason = format!(
             "`{}` is Python code, and attachments are for models: give it the path as an input instead",
             entry.id
         );
         return Err(Problem::Attachment { path: path.clone(), reason });
     }
-    let mut blobs = Vec::with_capacity(paths.len());
+    let mut attachments = Vec::with_capacity(paths.len() + contents.len());
     for path in paths {
         let fail = |reason: String| Problem::Attachment { path: path.clone(), reason };
         let metadata = fs::metadata(path).map_err(|error| fail(error.to_string()))?;
@@ -31,12 +43,28 @@ pub(crate) fn read(entry: &WorkerDefinition, paths: &[PathBuf]) -> Result<Vec<Bl
         let name =
             path.file_name().map_or_else(|| "attachment".into(), |name| name.to_string_lossy().into_owned());
         let media_type = media_type(&data).unwrap_or("application/octet-stream");
-        blobs.push(Blob { name: name.into(), media_type: media_type.into(), data: data.into() });
+        let file = Blob { name: name.into(), media_type: media_type.into(), data: data.into() };
+        attachments.push(Attachment { file, places: places(path), foreign: false });
     }
-    let sizes: Vec<(&str, u64)> = blobs.iter().map(|b| (&*b.name, b.data.len() as u64)).collect();
+    attachments.extend_from_slice(contents);
+    let sizes: Vec<(&str, u64)> =
+        attachments.iter().map(|given| (&*given.file.name, given.file.data.len() as u64)).collect();
     entry
         .attachments
         .admits(&format!("`{}`", entry.id), &sizes)
-        .map_err(|reason| Problem::Attachment { path: paths.first().cloned().unwrap_or_default(), reason })?;
-    Ok(blobs)
+        .map_err(|reason| Problem::Attachment { path: first.unwrap_or_default(), reason })?;
+    Ok(attachments)
+}
+
+/// The place that names a file, and the one that its links lead to.
+fn places(path: &Path) -> Vec<Place> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().and_then(|name| name.to_str());
+    let named = name.zip(place_of(folder).ok()).map(|(name, folder)| folder.join(name));
+    let mut places: Vec<Place> = named.into_iter().chain(place_of(path).ok()).collect();
+    places.dedup();
+    places
 }

@@ -79,7 +79,11 @@ impl fmt::Display for MissingGrant {
             Grant::Place(Extent { place, access: Access::Write }) => write!(f, "to write {place}"),
             Grant::Network(Network::Domains(domains)) => {
                 let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
-                write!(f, "to use the network: {}", domains.join(", "))
+                let what = match self.needed_by {
+                    NeededBy::Server => "to exchange data with the server",
+                    NeededBy::Program | NeededBy::Interpreter => "to use the network:",
+                };
+                write!(f, "{what} {}", domains.join(", "))
             }
             Grant::Network(_) => f.write_str("to use the network"),
             Grant::Endpoint { host, variable: None } => write!(f, "to send requests to {host}"),
@@ -207,6 +211,7 @@ impl From<Requirement> for Grant {
             Requirement::Process(command) => Self::Process(command),
             Requirement::Variable(name) => Self::Variable(name),
             Requirement::Place(extent) => Self::Place(extent),
+            Requirement::Network(network) => Self::Network(network),
         }
     }
 }
@@ -238,6 +243,7 @@ pub(crate) fn covers(grants: &[Grant], needed: &Grant) -> bool {
         Grant::Place(wanted) => places(grants)
             .iter()
             .any(|held| wanted.place.is_within(&held.place) && held.access >= wanted.access),
+        Grant::Network(wanted) => network(grants).covers(wanted),
         other => grants.contains(other),
     }
 }
@@ -261,7 +267,7 @@ pub(crate) fn variables(grants: &[Grant]) -> Vec<Arc<str>> {
 }
 
 /// The network that the grants allow.
-pub(crate) fn network(grants: &[Grant]) -> Network {
+pub fn network(grants: &[Grant]) -> Network {
     let mut domains = Vec::new();
     for grant in grants {
         match grant {

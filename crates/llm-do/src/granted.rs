@@ -84,8 +84,7 @@ impl Loaded {
             &machinery.confiner,
             &grants,
         ));
-        let root = self.program.root();
-        missing.extend(missing::toolsets(&self.workers, &machinery.toolsets, root, &grants)?);
+        missing.extend(missing::toolsets(&self.workers, &machinery.toolsets, &grants));
         if matches!(source, ModelSource::Providers) {
             missing.extend(missing::endpoints(&machinery.declared, &self.workers, &choice, &grants));
             let operators = model_choice::of_operator(&options, &machinery.environment, &machinery.user);
@@ -96,7 +95,7 @@ impl Loaded {
             apply(&grants, &machinery.confiner, &machinery.python)?;
         }
         if machinery.effects == Effects::Allowed {
-            missing::variables(&self.workers, &machinery.toolsets, root, &machinery.environment)?;
+            missing::variables(&self.workers, &machinery.toolsets, &machinery.environment)?;
         }
         self.program.check_code().map_err(Problem::Program)?;
         // Only now is everything there that reading Python code needs.

@@ -2,7 +2,7 @@
 
 use crate::{
     grant::Grant,
-    settings::{Input, RunOptions, Settings},
+    settings::{Client, Input, RunOptions, Settings},
 };
 use llm_do_core::{
     gate::{Calls, FileSet, Mode, Rule, RuleLine, Set, ToolSets},
@@ -48,6 +48,9 @@ pub struct Invocation {
     /// [`RunOptions::untrusted_input`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted_input: bool,
+    /// [`RunOptions::client`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
     /// What the entry was given.
     pub input: Input,
 }
@@ -104,6 +107,7 @@ impl Invocation {
             budget: options.budget,
             chat: options.chat,
             untrusted_input: options.untrusted_input,
+            client: options.client.clone(),
             input: Input::default(),
         }
     }
@@ -113,19 +117,19 @@ impl Invocation {
     /// # Errors
     /// A rule or grant that can't be read.
     pub(crate) fn settings(&self, base: Settings) -> Result<Settings, BadInvocation> {
+        let run = self.options(base.run)?;
+        let mut around = base.around;
+        around.here.clone_from(&self.here);
+        Ok(Settings { request: self.request.clone(), around, run, ..base })
+    }
+
+    /// The options that it was started with; `base` gives what is not recorded.
+    ///
+    /// # Errors
+    /// A rule or grant that can't be read.
+    pub(crate) fn options(&self, base: RunOptions) -> Result<RunOptions, BadInvocation> {
         let Invocation {
-            request,
-            here,
-            model,
-            set,
-            limits,
-            mode,
-            rules,
-            grants,
-            budget,
-            chat,
-            untrusted_input,
-            ..
+            model, set, limits, mode, rules, grants, budget, chat, untrusted_input, client, ..
         } = self.clone();
         let rules = rules.into_iter().map(|RuleGiven { pattern, rule, written_at, sets }| {
             let read = |set: &FileSet| {
@@ -137,7 +141,7 @@ impl Invocation {
         });
         let grants =
             grants.iter().map(|text| Grant::parse(text).map_err(|error| BadInvocation(error.to_string())));
-        let run = RunOptions {
+        Ok(RunOptions {
             model,
             set,
             limits,
@@ -145,13 +149,11 @@ impl Invocation {
             budget,
             chat,
             untrusted_input,
+            client,
             rules: rules.collect::<Result<_, _>>()?,
             grants: grants.collect::<Result<_, _>>()?,
-            ..base.run
-        };
-        let mut around = base.around;
-        around.here = here;
-        Ok(Settings { request, around, run, ..base })
+            ..base
+        })
     }
 
     /// With the input, for the journal.

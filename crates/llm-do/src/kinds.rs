@@ -2,7 +2,7 @@
 
 use crate::{loaded::Effects, python::wait, settings::Environment};
 use llm_do_core::{journal::Runtime, toolset::ToolsetRegistry, worker::WorkerDefinition};
-use llm_do_mcp::{Host, Known, Mcp};
+use llm_do_mcp::{ClientServers, Host, Known, Mcp};
 use llm_do_python::{Custom, Python};
 use llm_do_sandbox::{confine::Confiner, shell::Shell};
 use std::{path::Path, sync::Arc};
@@ -15,10 +15,13 @@ pub(crate) struct Runners<'a> {
     /// The user's folder of llm-do.
     pub(crate) home: &'a Path,
     pub(crate) effects: Effects,
+    /// The MCP servers of the session's client.
+    pub(crate) client_servers: ClientServers,
 }
 
-/// Registers the kinds. Without a host their tools can't be made: that is enough for reading programs.
-pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) {
+/// Registers the kinds, and returns that of MCP servers. Without a host their tools can't be made: that is enough for reading
+/// programs.
+pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) -> Arc<Mcp> {
     let custom = host.map_or_else(Custom::unbound, |host| Custom::new(Arc::clone(host.python)));
     let shell = host.map_or_else(Shell::unbound, |host| {
         Shell::new(Arc::clone(host.environment), Arc::clone(host.confiner))
@@ -28,19 +31,24 @@ pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) 
             environment: Arc::clone(host.environment),
             confiner: Arc::clone(host.confiner),
             known: Known::of(host.home),
-        }),
-        _ => Mcp::unbound(),
+        })
+        .with_client(host.client_servers.clone()),
+        Some(host) => Mcp::reading(Known::of(host.home)),
+        None => Mcp::unbound(),
     };
-    kinds.register(Arc::new(mcp));
+    let mcp = Arc::new(mcp);
+    kinds.register(Arc::clone(&mcp) as _);
     kinds.register(Arc::new(custom));
     kinds.register(Arc::new(shell));
+    mcp
 }
 
 /// The kinds of toolsets that llm-do has, for reading programs: none of their tools can be called. A [`crate::Session`]
-/// brings what runs them.
-pub fn toolset_kinds() -> ToolsetRegistry {
+/// brings what runs them. `home` is the user's folder of llm-do (`~/.llm-do`).
+pub fn toolset_kinds(home: &Path) -> ToolsetRegistry {
     let mut kinds = ToolsetRegistry::built_in();
     register(&mut kinds, None);
+    kinds.register(Arc::new(Mcp::reading(Known::of(home))));
     kinds
 }
 

@@ -19,6 +19,7 @@
 
 mod attachments;
 mod cases;
+mod client_input;
 mod counting;
 mod grant;
 mod granted;
@@ -39,13 +40,17 @@ mod recorded_model;
 mod replay;
 mod resume;
 mod run;
+mod servers;
 mod session;
 mod settings;
 mod transcript;
+mod typed_input;
 
 pub use cases::{BadCases, Cases};
+pub use client_input::{client_schema, not_for_clients};
 pub use grant::{
     BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,
+    network as granted_network,
 };
 pub use granted::{Granted, ModelSource};
 pub use harden::harden;
@@ -53,6 +58,7 @@ pub use invocation::{BadInvocation, Invocation, RuleGiven};
 pub use kinds::toolset_kinds;
 pub use llm_do_core as core;
 pub use llm_do_core::launch::Counts;
+pub use llm_do_mcp::{BadClientServer, ClientServer, ClientServers, Inspected, InspectedTool, ToolState};
 pub use llm_do_models as models;
 pub use llm_do_program as program;
 pub use llm_do_python as python_tools;
@@ -63,7 +69,7 @@ pub use llm_do_sandbox::{confine, place_of};
 pub use loaded::{Effects, Loaded, read_set, user_config};
 pub use located::Located;
 pub use model_choice::DetectedModel;
-pub use open_questions::{Asked, NotTaken, OpenQuestions, Taken};
+pub use open_questions::{Asked, NotTaken, OpenQuestions, Taken, digest};
 pub use problem::Problem;
 pub use program_operator::{PROTOCOL, ProgramOperator};
 pub use python::{PythonFor, code_reader};
@@ -71,6 +77,8 @@ pub use reach::Reach;
 pub use replay::{Recorded, replay};
 pub use resume::{Decisions, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
+pub use servers::{Inspection, Server};
 pub use session::Session;
-pub use settings::{AddProviders, Environment, Input, RunOptions, Settings};
-pub use transcript::{Joined, Said, Transcript, attached_name};
+pub use settings::{AddProviders, Client, Environment, IdempotencyKey, Input, RunOptions, Settings};
+pub use transcript::{Compacted, Joined, Said, Transcript, attached_name};
+pub use typed_input::typed_input;

@@ -15,12 +15,13 @@ use llm_do_core::{
     authority::Place, gate::FileSet, journal::UsedDefinition, model::ModelName, origin::UntrustedPlaces,
     schema::sha256, toolset::ToolsetRegistry, vfs::FileSystem, worker::WorkerDefinition,
 };
+use llm_do_mcp::Mcp;
 use llm_do_models::Providers;
 use llm_do_program::{
     Diagnostic, LoadOptions, Program, Source, Start, UserConfig, manifest::Provider, target::Request,
 };
 use llm_do_python::Python;
-use llm_do_records::{NoFiles, Redactor};
+use llm_do_records::{NoFiles, Redactor, is_secret_name};
 use llm_do_runs::{SealKey, UntrustedList, UntrustedListError};
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
 use serde_json::Value;
@@ -67,6 +68,8 @@ pub(crate) struct Machinery {
     pub(crate) confiner: Arc<Confiner>,
     pub(crate) python: Arc<Python>,
     pub(crate) toolsets: Arc<ToolsetRegistry>,
+    /// The kind of MCP servers, which is among `toolsets`.
+    pub(crate) mcp: Arc<Mcp>,
     pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) providers: Arc<Providers>,
     /// The providers that the manifest declared when the program was loaded first: those that `providers` holds.
@@ -111,8 +114,9 @@ impl Located {
             confiner: &confiner,
             home: &home,
             effects,
+            client_servers: settings.client_servers,
         };
-        kinds::register(&mut toolsets, Some(&host));
+        let mcp = kinds::register(&mut toolsets, Some(&host));
         apply(&options.grants, &confiner, &python)?;
 
         let user = user_config(&home)?;
@@ -136,13 +140,14 @@ impl Located {
         let providers = declared.iter().fold(providers, declare);
         let workers: Arc<[Arc<WorkerDefinition>]> = program.loaded().into();
         let declared_variables = workers.iter().flat_map(|worker| worker.sandbox.env.iter().cloned());
-        let of_toolsets = missing::toolset_variables(&workers, &toolsets, program.root());
+        let of_toolsets = missing::toolset_variables(&workers, &toolsets);
         let variables: BTreeSet<Arc<str>> = declared_variables
             .chain(of_toolsets.into_iter().map(|(_, name)| name))
             .chain(grant::variables(&options.grants))
             .collect();
         let mut secrets = key_variables(&program, &environment, &user);
         secrets.extend(variables.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
+        secrets.extend(host.client_servers.secrets(is_secret_name));
         let machinery = Machinery {
             variables,
             effects,
@@ -151,6 +156,7 @@ impl Located {
             confiner,
             python,
             toolsets: Arc::new(toolsets),
+            mcp,
             files: match effects {
                 Effects::Allowed => Arc::new(NativeFileSystem::new()),
                 Effects::Denied => Arc::new(NoFiles),

@@ -6,10 +6,10 @@ use crate::{
     settings::Environment,
 };
 use llm_do_core::{
-    authority::{Access, Extent, Place},
+    authority::{Access, Extent},
     local_name,
     model::ModelName,
-    toolset::{Requirement, ToolsetError, ToolsetRegistry},
+    toolset::{Requirement, ToolsetRegistry},
     worker::{ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{BindError, Program, manifest::Provider, mounts::RequiredGrant};
@@ -88,19 +88,15 @@ pub(crate) fn place(required: &RequiredGrant) -> MissingGrant {
     }
 }
 
-/// What the toolsets of these workers need: processes of servers, variables for them, places that they see.
-///
-/// # Errors
-/// What no grant can make possible.
+/// What the toolsets of these workers need: servers, their hosts, variables for them, places that they see.
 pub(crate) fn toolsets(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
-    root: &Place,
     grants: &[Grant],
-) -> Result<Vec<MissingGrant>, ToolsetError> {
+) -> Vec<MissingGrant> {
     let mut missing: Vec<MissingGrant> = Vec::new();
     for worker in workers {
-        for requirement in kinds.requires(worker, root)? {
+        for requirement in kinds.requires(worker) {
             let grant = Grant::from(requirement);
             if !grant::covers(grants, &grant) && missing.iter().all(|known| known.grant != grant) {
                 let asked_at = worker.instructions.file.to_string();
@@ -108,20 +104,18 @@ pub(crate) fn toolsets(
             }
         }
     }
-    Ok(missing)
+    missing
 }
 
 /// The variables that the toolsets of these workers need.
 pub(crate) fn toolset_variables(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
-    root: &Place,
 ) -> Vec<(Arc<WorkerDefinition>, Arc<str>)> {
     let variables = workers.iter().flat_map(|worker| {
-        let requirements = kinds.requires(worker, root).unwrap_or_default();
-        requirements.into_iter().filter_map(|requirement| match requirement {
+        kinds.requires(worker).into_iter().filter_map(|requirement| match requirement {
             Requirement::Variable(name) => Some((Arc::clone(worker), name)),
-            Requirement::Process(_) | Requirement::Place(_) => None,
+            Requirement::Process(_) | Requirement::Place(_) | Requirement::Network(_) => None,
         })
     });
     variables.collect()
@@ -131,10 +125,9 @@ pub(crate) fn toolset_variables(
 pub(crate) fn variables(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
-    root: &Place,
     environment: &Environment,
 ) -> Result<(), Problem> {
-    let of_toolsets = toolset_variables(workers, kinds, root);
+    let of_toolsets = toolset_variables(workers, kinds);
     let of_sandboxes =
         workers.iter().flat_map(|worker| worker.sandbox.env.iter().map(move |name| (worker, name)));
     for (worker, name) in of_sandboxes.chain(of_toolsets.iter().map(|(worker, name)| (worker, name))) {

@@ -1,11 +1,22 @@
 //! The questions of a run that wait for answers from outside, for operators that are other programs.
 
-use llm_do_core::question::{Answer, Given, QuestionId, Reply, Waiting};
+use llm_do_core::{
+    question::{Answer, Given, QuestionId, Reply, Waiting},
+    schema::sha256,
+};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{oneshot, watch};
+
+/// The first sixteen hexadecimal digits of the SHA-256 hash of a question, as JSON: an answer that names it is an answer to
+/// what its giver saw.
+pub fn digest(waiting: &Waiting) -> String {
+    // Questions are data that serialises.
+    let text = serde_json::to_vec(waiting).unwrap_or_default();
+    sha256(&text).chars().take(16).collect()
+}
 
 /// The questions of a run that wait, and who answered the others. The first answer to a question stands.
 pub struct OpenQuestions {
@@ -138,5 +149,56 @@ impl Drop for Asked<'_> {
         if self.questions.state().open.remove(&self.id).is_some() {
             self.questions.changed.send_replace(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use llm_do_core::question::{Input, OPERATOR, Question};
+    use serde_json::json;
+
+    fn question(call: &str) -> Waiting {
+        let chain = vec!["main".into()];
+        let input =
+            Input { chain, prompt: "?".into(), schema: None, changes: Vec::new(), conversation: None };
+        let id = format!("{call}:input.0").parse().expect("the ID of a question");
+        Waiting { id, question: Question::Input(input) }
+    }
+
+    fn give(text: &str) -> Answer {
+        Answer::Give { value: Arc::new(json!(text)) }
+    }
+
+    #[tokio::test]
+    async fn the_first_answer_stands_and_a_later_one_hears_who_decided() {
+        let questions = OpenQuestions::default();
+        let asks = question("0/0.0");
+        let mut asked = questions.ask(&asks).expect("it is open");
+        let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
+        let misfit = Answer::Approve { remember: false };
+        assert_eq!(questions.take(&asks.id, &misfit, &ann).err(), Some(NotTaken::Misfit(asks.id.clone())));
+        let taken = questions.take(&asks.id, &give("one"), &ann).expect("it is open");
+        let late = questions.take(&asks.id, &give("two"), &bob).err();
+        assert_eq!(late, Some(NotTaken::AlreadyDecided { id: asks.id.clone(), by: ann }));
+        taken.give(Given { answer: give("one"), by: OPERATOR.into(), via: "test".into() });
+        assert!(matches!(asked.reply().await, Reply::Given(given) if given.answer == give("one")));
+        assert!(questions.waiting().is_empty());
+    }
+
+    #[tokio::test]
+    async fn questions_are_withdrawn_and_put_off() {
+        let questions = OpenQuestions::default();
+        let changed = questions.subscribe();
+        let (one, other) = (question("0/0.0"), question("0/0.1"));
+        drop(questions.ask(&one).expect("it is open"));
+        assert!(changed.has_changed().expect("it lives"));
+        let by = OPERATOR.into();
+        assert_eq!(questions.take(&one.id, &give("x"), &by).err(), Some(NotTaken::Unknown(one.id.clone())));
+        let mut asked = questions.ask(&other).expect("it is open");
+        assert_eq!(questions.waiting(), [other]);
+        questions.close();
+        assert_eq!(asked.reply().await, Reply::Later);
+        assert!(questions.ask(&one).is_none());
     }
 }

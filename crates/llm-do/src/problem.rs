@@ -4,7 +4,7 @@ use crate::{
     grant::{BadGrantsFile, MissingGrant},
     resume::ResumeError,
 };
-use llm_do_core::{model::ModelName, toolset::ToolsetError};
+use llm_do_core::model::ModelName;
 use llm_do_program::{Diagnostics, signature::InputError};
 use llm_do_runs::{CreateError, UntrustedListError};
 use std::{path::PathBuf, sync::Arc};
@@ -50,9 +50,6 @@ pub enum Problem {
         /// What is wrong.
         reason: &'static str,
     },
-    /// A toolset can't work, whatever is granted.
-    #[error(transparent)]
-    Toolset(#[from] ToolsetError),
     /// A model can't be used.
     #[error("`{worker}`: {message}")]
     Model {
@@ -66,6 +63,14 @@ pub enum Problem {
     /// Nothing names a model and none was found.
     #[error("no model: nothing names one, and no provider is configured")]
     NoModel,
+    /// An MCP server can't be inspected.
+    #[error("the MCP server `{server}`: {reason}")]
+    Server {
+        /// Its name.
+        server: String,
+        /// Why.
+        reason: String,
+    },
     /// Another worker of a lone file was asked for.
     #[error("`{worker}` can't be called: the program is a single worker file")]
     NoProject {

@@ -13,6 +13,7 @@ use crate::{
     settings::{Input, Settings},
 };
 use llm_do_core::{
+    attachment::Attachment,
     engine::Halt,
     gate::Mode,
     journal::{Record, RecordKind},
@@ -108,15 +109,16 @@ impl Recorded {
     }
 
     /// The input of the run, with its attachments by name alone: their content is part of the record.
-    fn input(&self) -> (Input, Vec<Blob>) {
+    fn input(&self) -> (Input, Vec<Attachment>) {
         let mut input = self.invocation.input.clone();
-        let names = std::mem::take(&mut input.attachments).into_iter().map(|path| Blob {
-            name: path.file_name().map_or_else(|| "attachment".into(), |name| name.to_string_lossy().into()),
-            media_type: "text/plain".into(),
-            data: Arc::default(),
-        });
-        let names = names.collect();
-        (input, names)
+        let of_path = |path: PathBuf| {
+            path.file_name().map_or_else(|| "attachment".into(), |name| name.to_string_lossy().into())
+        };
+        let named = std::mem::take(&mut input.attachments).into_iter().map(of_path);
+        let contents = std::mem::take(&mut input.contents).into_iter().map(|given| given.file.name);
+        let names: Vec<Arc<str>> = named.chain(contents).collect();
+        let file = |name| Blob { name, media_type: "text/plain".into(), data: Arc::default() };
+        (input, names.into_iter().map(|name| file(name).into()).collect())
     }
 }
 

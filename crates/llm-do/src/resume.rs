@@ -156,10 +156,21 @@ impl PastRun {
     /// # Errors
     /// Its rules or grants can't be read any more.
     pub fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        // The mode decides which tools a worker is offered, so that it can't change.
         let settings = self.invocation.settings(base)?;
-        let run = RunOptions { mode: Some(self.mode), unattended: Mode::Defer, ..settings.run };
-        Ok(Settings { run, ..settings })
+        Ok(Settings { run: self.resumed(settings.run), ..settings })
+    }
+
+    /// The options that it was started with, for a session of its program that is open; `base` gives what is not recorded.
+    ///
+    /// # Errors
+    /// Its rules or grants can't be read any more.
+    pub fn options(&self, base: RunOptions) -> Result<RunOptions, ResumeError> {
+        Ok(self.resumed(self.invocation.options(base)?))
+    }
+
+    fn resumed(&self, options: RunOptions) -> RunOptions {
+        // The mode decides which tools a worker is offered, so that it can't change.
+        RunOptions { mode: Some(self.mode), unattended: Mode::Defer, ..options }
     }
 
     /// The questions that it waits for.

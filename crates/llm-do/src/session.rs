@@ -17,18 +17,20 @@ use crate::{
     settings::{Input, RunOptions, Settings},
 };
 use llm_do_core::{
+    attachment::Attachment,
     authority::{Authority, Extent, Network, Place},
     driver::{Driver, MemoryDriver},
     engine::{Engine, Explained, RunContext},
     gate::{Gate, Mode, RuleLine, Set},
     journal::{RecordKind, Runtime},
     launch::{Launch, RunRecords, RunStart},
-    model::{Blob, Models},
+    model::Models,
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
     origin::Origins,
-    toolset::ToolsetRegistry,
+    source::FunctionSource,
+    toolset::{ToolsetRegistry, WithServed},
     vfs::FileSystem,
-    worker::{BoundPath, ModelChoice, WorkerDefinition},
+    worker::{BoundPath, Definitions, ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{
     BindError, Diagnostic, Program, Start as ProgramStart, exports,
@@ -72,7 +74,7 @@ struct Opened {
 /// What a run starts with.
 pub(crate) struct Start {
     pub(crate) input: Value,
-    pub(crate) attachments: Vec<Blob>,
+    pub(crate) attachments: Vec<Attachment>,
     pub(crate) authority: Authority,
 }
 
@@ -184,6 +186,11 @@ impl Session {
         Reach::of(self.entry(), &workers, self.toolsets(), &self.authority())
     }
 
+    /// Whether a worker gets the tools of the session's client ([`crate::Settings::client_servers`]).
+    pub fn lists_client(&self, worker: &WorkerDefinition) -> bool {
+        self.loaded.machinery.mcp.lists_client(worker)
+    }
+
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.loaded.program
@@ -243,6 +250,29 @@ impl Session {
         self.program().loaded().iter().any(asks)
     }
 
+    /// The workers that the user may call in the middle of a conversation: the exported ones, sorted by name; all of the
+    /// program's own if it exports none. A worker whose definition is wrong is left out.
+    pub fn callable(&self) -> Vec<Arc<WorkerDefinition>> {
+        let program = self.program();
+        let exports = &program.manifest().exports;
+        let names: Vec<&str> = match exports.is_empty() {
+            true => program.workers().iter().map(|worker| worker.id.as_str()).collect(),
+            false => exports.iter().map(|(name, _)| name.as_str()).collect(),
+        };
+        let named = |name: &str| program.named_by(&FunctionSource::Program, name).ok();
+        let mut workers: Vec<_> = names.into_iter().filter_map(named).collect();
+        workers.sort_by(|a, b| a.id.cmp(&b.id));
+        workers.dedup_by(|a, b| a.id == b.id);
+        workers
+    }
+
+    /// Whether the entry's model reads files of that media type. Text is read by all.
+    pub fn reads(&self, media_type: &str) -> bool {
+        let name = self.opened.choice.of(self.entry()).ok();
+        let model = name.and_then(|name| self.opened.models.open(&name).ok());
+        media_type == "text/plain" || model.is_some_and(|model| model.capabilities().sees.reads(media_type))
+    }
+
     /// The folder of what belongs to the user and no project.
     pub fn home(&self) -> &Path {
         self.loaded.machinery.home()
@@ -260,7 +290,7 @@ impl Session {
         }
         let signature = &self.entry().signature;
         if !signature.declared {
-            return input.parameters.is_empty() && input.attachments.is_empty();
+            return input.parameters.is_empty() && input.attachments.is_empty() && input.contents.is_empty();
         }
         let bound = |name: &str| {
             input.parameters.iter().any(|(given, _)| given == name)
@@ -427,7 +457,7 @@ impl Session {
             models,
             model: self.opened.choice.clone(),
             settings_override: self.opened.options.set.clone(),
-            files: Arc::clone(&machinery.files),
+            files: Arc::new(WithServed::new(Arc::clone(&machinery.files), Arc::clone(&machinery.toolsets))),
             definitions: limited::definitions(&self.loaded.program, self.opened.options.limits),
             toolsets: Arc::clone(&machinery.toolsets),
             gate: Arc::clone(&self.opened.gate),
@@ -458,6 +488,23 @@ impl Session {
         }
     }
 
+    /// Whether the paths exist that an input hands over to a worker for reading. Paths are those that the entry's caller knows.
+    /// A path that may not be handed over is refused by the call.
+    ///
+    /// # Errors
+    /// The first parameter with a path that does not exist.
+    pub fn check_paths(&self, worker: &WorkerDefinition, input: &Value) -> Result<(), String> {
+        let authority = self.authority();
+        for parameter in &worker.signature.parameters {
+            let (name, Some(access)) = (&parameter.name, parameter.path) else { continue };
+            let Some(path) = input.get(&**name).and_then(Value::as_str) else { continue };
+            let Ok(located) = authority.locate(path, access) else { continue };
+            let real = self.program().real(located.place().as_str(), access);
+            real.map_err(|reason| format!("`{name}`: `{path}` {reason}"))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn toolsets(&self) -> &ToolsetRegistry {
         &self.loaded.machinery.toolsets
     }
@@ -474,6 +521,7 @@ impl Session {
             .authority(places, self.network(), bound)
             .with_variables(self.variables())
             .with_processes(grant::processes(&self.opened.grants))
+            .with_servers(grant::network(&self.opened.grants))
             .protecting(self.deciding_files())
     }
 
@@ -555,8 +603,10 @@ impl Session {
         let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.beginning(&places, &bound);
-        let attached = if attach { &input.attachments[..] } else { &[] };
-        let attachments = attachments::read(entry, attached)?;
+        let attachments = match attach {
+            true => attachments::read(entry, &input.attachments, &input.contents)?,
+            false => Vec::new(),
+        };
         Ok(Start { input: value, attachments, authority })
     }
 }

@@ -2,12 +2,14 @@
 
 use crate::grant::{Grant, Grantor, RememberedGrants};
 use llm_do_core::{
+    attachment::Attachment,
     gate::{Mode, RuleLine},
     ledger::Budget,
     model::{ModelName, ModelSettings},
     toolset::ToolsetRegistry,
     worker::GivenLimits,
 };
+use llm_do_mcp::ClientServers;
 use llm_do_models::Providers;
 use llm_do_program::target::{Request, Surroundings};
 use llm_do_sandbox::confine::Confiner;
@@ -33,6 +35,8 @@ pub struct Settings {
     pub home: PathBuf,
     /// The kinds of toolsets: [`ToolsetRegistry::built_in`] and more. Those that start processes are added here.
     pub toolsets: ToolsetRegistry,
+    /// The MCP servers of the session's client, for workers that list `client`.
+    pub client_servers: ClientServers,
     /// Registers providers beside those over HTTP. The confiner confines processes as those of the session.
     pub providers: AddProviders,
     /// Used where nothing names a model and none is detected.
@@ -41,6 +45,29 @@ pub struct Settings {
     pub grantor: Arc<dyn Grantor>,
     /// Options of the runs that are given no others.
     pub run: RunOptions,
+}
+
+/// A client of a service, which started a run in the place of the operator. The run's journal records it, so that the
+/// service knows its runs again after a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The program's name in the service. For a server of the Model Context Protocol it is `mcp:` with the program's root, so that
+    /// a service over HTTP does not take the run for one of its own.
+    pub program: Arc<str>,
+    /// The key of the request that started the run: a second request with it starts no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<IdempotencyKey>,
+}
+
+/// What a client calls a request by, so that it can safely repeat the request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct IdempotencyKey {
+    /// The client's name for the request.
+    pub key: Arc<str>,
+    /// The SHA-256 hash of what the request asks for, in hexadecimal digits.
+    pub request: Arc<str>,
 }
 
 /// What belongs to one run and not to the process that runs it.
@@ -70,6 +97,8 @@ pub struct RunOptions {
     /// Whether somebody other than the operator writes the inputs, for example a client of a server: then they are
     /// untrusted (`docs/reference/origins.md`).
     pub untrusted_input: bool,
+    /// The client of a service that starts the run, if the operator does not.
+    pub client: Option<Client>,
 }
 
 impl Default for RunOptions {
@@ -87,6 +116,7 @@ impl Default for RunOptions {
             budget: Budget::default(),
             chat: false,
             untrusted_input: false,
+            client: None,
         }
     }
 }
@@ -108,6 +138,7 @@ impl Settings {
             grantor: Arc::new(RememberedGrants::of(&home)),
             home,
             toolsets: ToolsetRegistry::built_in(),
+            client_servers: ClientServers::default(),
             providers: Box::new(|providers, _| providers),
             fallback_model: None,
             run: RunOptions::default(),
@@ -127,4 +158,7 @@ pub struct Input {
     pub parameters: Vec<(String, String)>,
     /// Files to attach.
     pub attachments: Vec<PathBuf>,
+    /// Files to attach whose content is at hand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<Attachment>,
 }

@@ -1,13 +1,16 @@
 //! The messages of the user and the answers of the worker in one conversation, read from the records.
 
+use crate::output_text;
 use llm_do_core::{
-    journal::{Record, RecordKind},
-    model::{Part, Purpose},
+    journal::{Ending, Record, RecordKind},
+    model::{MessageId, Part, Purpose},
     question::{Answer, Given},
     results::show,
     step_name::StepName,
 };
-use std::fmt::Write as _;
+use llm_do_program::visible;
+use llm_do_records::compacted;
+use std::{collections::HashMap, fmt::Write as _};
 
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,19 @@ pub enum Said {
     User(u32, String, Vec<Joined>),
     /// What the worker has said, and whether it was cut off.
     Worker(String, bool),
+    /// From here on the model is sent less of what came before.
+    Compacted(Compacted),
+}
+
+/// A compaction of the conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// What it did, on one line.
+    pub what: String,
+    /// What the model has written in place of older turns, if they were summarised.
+    pub summary: Option<String>,
+    /// The newest message of the conversation that it shortens.
+    pub newest: MessageId,
 }
 
 /// A file or a result that joins a message of the user.
@@ -27,6 +43,18 @@ pub struct Joined {
     pub name: String,
     /// The path of the file as the user named it, if it is one.
     pub path: Option<String>,
+    /// The text of the result, if it is one.
+    pub result: Option<String>,
+}
+
+/// A call that the user has made.
+#[derive(Clone, Debug)]
+struct Ran {
+    /// The number of the user's message.
+    number: u32,
+    worker: String,
+    /// The text of its result, once it has one.
+    result: Option<String>,
 }
 
 /// The name of a file that the model gets.
@@ -43,53 +71,83 @@ pub fn attached_name(part: &Part) -> &str {
 pub struct Transcript {
     parts: Vec<Said>,
     joining: Vec<Joined>,
-    /// The calls that the user has made: the number of the message, and the worker.
-    ran: Vec<(u32, String)>,
+    /// The calls that the user has made.
+    ran: Vec<Ran>,
     /// The file that is being attached.
     attaching: Option<String>,
+    /// The newest answer of the model.
+    newest: MessageId,
+    /// The newest answer of the model before each message of the user.
+    before: HashMap<u32, MessageId>,
 }
 
 impl Transcript {
     /// Takes a record of the conversation's call.
     pub fn record(&mut self, record: &Record) {
         match &record.body {
-            RecordKind::ConversationStarted { message, .. } => {
+            RecordKind::ConversationStarted { message, listens: false, .. } => {
                 self.parts.push(Said::User(0, message.text(), Vec::new()));
             }
             RecordKind::Attached { part, .. } => {
                 let StepName::Attach(number) = record.step else { return };
                 let name = attached_name(part).to_owned();
-                self.joining.push(Joined { number, name, path: self.attaching.take() });
+                self.joining.push(Joined { number, name, path: self.attaching.take(), result: None });
             }
             RecordKind::ModelAnswered { message, finish, .. }
                 if record.step.request() == Some(Purpose::Answer) =>
             {
-                let text = message.text();
-                if !text.trim().is_empty() {
-                    let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
+                self.newest = message.id;
+                let text = message.said();
+                let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
+                if cut_off || !text.trim().is_empty() {
                     self.parts.push(Said::Worker(text, cut_off));
                 }
             }
             RecordKind::Answered(Given { answer, .. }) => {
                 let StepName::Message(number) = record.step else { return };
                 match answer {
-                    Answer::Attach { file } => self.attaching = Some(file.to_string()),
+                    Answer::Attach { file, content } => {
+                        self.attaching = content.is_none().then(|| file.to_string());
+                    }
                     Answer::Detach { message } => self.joining.retain(|joined| joined.number != *message),
                     Answer::Give { value } => {
                         let joined = std::mem::take(&mut self.joining);
+                        self.before.insert(number, self.newest);
                         self.parts.push(Said::User(number, show(value), joined));
                     }
                     Answer::Keep { message } => {
-                        let name = self.ran.iter().find(|(ran, _)| ran == message).map(|(_, name)| name);
-                        let name = format!("result of {}", name.map_or("a call", |name| name));
-                        self.joining.push(Joined { number, name, path: None });
+                        let Some(ran) = self.ran.iter().find(|ran| ran.number == *message) else { return };
+                        let (name, result) = (format!("result of {}", ran.worker), ran.result.clone());
+                        self.joining.push(Joined { number, name, path: None, result });
                     }
-                    Answer::Run { worker, .. } => self.ran.push((number, worker.to_string())),
+                    Answer::Run { worker, .. } => {
+                        self.ran.push(Ran { number, worker: worker.to_string(), result: None });
+                    }
                     Answer::Undo { message } => self.undo(*message),
+                    Answer::UndoCompaction => {
+                        let last = self.parts.iter().rposition(|part| matches!(part, Said::Compacted(_)));
+                        if let Some(at) = last {
+                            self.parts.remove(at);
+                        }
+                    }
                     _ => {}
                 }
             }
+            RecordKind::Compacted(compaction) if compaction.has_effect() => {
+                let summary = compaction.summary.as_ref().map(|summary| summary.text.to_string());
+                let newest = compaction.names().max().unwrap_or_default();
+                self.parts.push(Said::Compacted(Compacted { what: compacted(compaction), summary, newest }));
+            }
             _ => {}
+        }
+    }
+
+    /// Takes the record of a call below the conversation that the user has made.
+    pub fn ran(&mut self, record: &Record) {
+        if let RecordKind::CallEnded { ending: Ending::Output(value), .. } = &record.body
+            && let Some(ran) = self.ran.iter_mut().find(|ran| record.path.is_message_of_user(ran.number))
+        {
+            ran.result = Some(output_text(value, true));
         }
     }
 
@@ -99,7 +157,12 @@ impl Transcript {
         if let Said::User(_, _, joined) = &mut self.parts[at] {
             self.joining.splice(0..0, std::mem::take(joined));
         }
-        self.parts.truncate(at);
+        let before = self.before.get(&number).copied().unwrap_or_default();
+        // What shortens only older messages stays in force.
+        let stays =
+            |part: &Said| matches!(part, Said::Compacted(Compacted { newest, .. }) if *newest <= before);
+        let compactions: Vec<Said> = self.parts.drain(at..).filter(stays).collect();
+        self.parts.extend(compactions);
     }
 
     /// What joins the user's next message.
@@ -109,7 +172,7 @@ impl Transcript {
 
     /// The number of the user's last call of a worker.
     pub fn last_result(&self) -> Option<u32> {
-        self.ran.last().map(|(number, _)| *number)
+        self.ran.last().map(|ran| ran.number)
     }
 
     /// What was said, oldest first.
@@ -121,35 +184,59 @@ impl Transcript {
     pub fn last_message(&self) -> Option<(u32, &str)> {
         self.parts.iter().rev().find_map(|part| match part {
             Said::User(number, text, _) => Some((*number, text.as_str())),
-            Said::Worker(..) => None,
+            Said::Worker(..) | Said::Compacted(_) => None,
         })
     }
 
     /// The worker's last words.
     pub fn last_answer(&self) -> Option<&str> {
         self.parts.iter().rev().find_map(|part| match part {
-            Said::Worker(text, _) => Some(text.as_str()),
-            Said::User(..) => None,
+            Said::Worker(text, _) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
+            Said::User(..) | Said::Compacted(_) => None,
         })
     }
 
-    /// The conversation as Markdown.
+    /// The conversation as Markdown. Characters that a terminal would obey or hide are shown as escapes.
     pub fn markdown(&self, worker: &str) -> String {
         let mut text = String::new();
         for part in &self.parts {
-            let (who, said, mark) = match part {
-                Said::User(_, said, joined) => {
-                    let names = joined.iter().map(|joined| format!("\n\n*(with {})*", joined.name));
-                    ("You", said, names.collect())
-                }
-                Said::Worker(said, true) => (worker, said, "\n\n*(cut off)*".to_owned()),
-                Said::Worker(said, false) => (worker, said, String::new()),
-            };
             // A String takes everything.
-            let _ = write!(text, "## {who}\n\n{}{mark}\n\n", said.trim_end());
+            let _ = match part {
+                Said::User(_, said, joined) => {
+                    let _ = write!(text, "## You\n\n{}\n\n", visible::prose(said.trim_end()));
+                    joined.iter().try_for_each(|joined| joined.write(&mut text))
+                }
+                Said::Worker(said, cut_off) => {
+                    let mark = if *cut_off { "*(cut off)*\n\n" } else { "" };
+                    let _ = write!(text, "## {}\n\n", visible::line(worker));
+                    match said.trim_end() {
+                        "" => write!(text, "{mark}"),
+                        said => write!(text, "{}\n\n{mark}", visible::prose(said)),
+                    }
+                }
+                Said::Compacted(Compacted { what, summary, .. }) => {
+                    let _ = write!(text, "*({})*\n\n", visible::line(what));
+                    summary.iter().try_for_each(|summary| write!(text, "{}\n\n", quoted(summary)))
+                }
+            };
         }
         text
     }
+}
+
+impl Joined {
+    /// Its name, and the text of a result.
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        write!(text, "*(with {})*\n\n", visible::line(&self.name))?;
+        self.result.iter().try_for_each(|result| write!(text, "{}\n\n", quoted(result)))
+    }
+}
+
+/// A text as a quotation in Markdown.
+fn quoted(text: &str) -> String {
+    let text = visible::prose(text.trim_end());
+    let lines: Vec<String> = text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -171,6 +258,43 @@ mod tests {
         assert_eq!(transcript.last_message(), Some((0, "a")));
         transcript.undo(7);
         assert_eq!(transcript.parts().len(), 2, "there is no such message");
+    }
+
+    #[test]
+    fn a_compaction_of_older_messages_stays_when_a_newer_message_is_undone() {
+        let compacted = |newest| {
+            let what = format!("up to {newest}");
+            Said::Compacted(Compacted { what, summary: None, newest: MessageId(newest) })
+        };
+        let mut transcript = talk();
+        transcript.before.insert(1, MessageId(2));
+        transcript.parts.extend([compacted(2), compacted(4)]);
+        transcript.undo(1);
+        assert_eq!(transcript.parts()[2..], [compacted(2)]);
+        assert_eq!(transcript.last_message(), Some((0, "a")));
+    }
+
+    #[test]
+    fn what_others_wrote_is_saved_visibly() {
+        let joined = Joined {
+            number: 1,
+            name: "a\u{202e}\nb".into(),
+            path: None,
+            result: Some("one\n\n\u{1b}[2Jtwo".into()),
+        };
+        let summary = Some("older\u{200b}".into());
+        let compacted = Said::Compacted(Compacted {
+            what: "compacted: 2 → 1 tokens".into(),
+            summary,
+            newest: MessageId(1),
+        });
+        let parts = vec![Said::User(0, "hi".into(), vec![joined]), compacted];
+        let transcript = Transcript { parts, ..Transcript::default() };
+        assert_eq!(
+            transcript.markdown("main"),
+            "## You\n\nhi\n\n*(with a\\u{202e}\\nb)*\n\n> one\n>\n> \\x1b[2Jtwo\n\n\
+             *(compacted: 2 → 1 tokens)*\n\n> older\\u{200b}\n\n"
+        );
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Questions of a run as forms for the client's user, and the answers to them.
 
-use crate::state::digest;
 use llm_do::{
     core::{
         origin::Steering,
         question::{Answer, Approval, Input, Preview, Question, Settlement, Waiting},
         schema::Schema,
     },
+    digest,
     program::visible,
     records::diff::unified_diff,
 };

@@ -1,6 +1,6 @@
 //! Any number of clients over streamable HTTP, on the loopback interface.
 
-use crate::{server::Server, state::NoKey};
+use crate::server::Server;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{
     Request, Response, StatusCode,
@@ -44,6 +44,11 @@ type Service = StreamableHttpService<Server, LocalSessionManager>;
 #[derive(Clone)]
 pub struct Token(Arc<str>);
 
+/// The system has no random numbers.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make a token: {0}")]
+pub struct NoToken(String);
+
 /// A text that is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token has at least 16 characters: letters, digits and -._~+/=")]
@@ -54,9 +59,9 @@ impl Token {
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn generate() -> Result<Self, NoKey> {
+    pub fn generate() -> Result<Self, NoToken> {
         let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).map_err(|error| NoKey::from(error.to_string()))?;
+        getrandom::fill(&mut bytes).map_err(|error| NoToken(error.to_string()))?;
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()))
     }
 

@@ -13,11 +13,11 @@ mod runs;
 mod server;
 mod state;
 mod stdio;
+mod tasks;
 mod tool;
 
-pub use http::{BadToken, Http, Token};
+pub use http::{BadToken, Http, NoToken, Token};
 pub use server::{IDEMPOTENCY_META, Log, Server};
-pub use state::NoKey;
 pub use stdio::serve_stdio;
 
 use llm_do::Problem;
@@ -37,7 +37,4 @@ pub enum ServeError {
         /// The workers.
         workers: [Arc<str>; 2],
     },
-    /// The system has no random numbers.
-    #[error(transparent)]
-    NoKey(#[from] NoKey),
 }

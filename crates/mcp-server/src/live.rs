@@ -2,13 +2,14 @@
 
 use crate::progress::{Progress, Watching};
 use llm_do::{
-    Input, OpenQuestions, Problem, Report, Session,
+    Decisions, Input, OpenQuestions, PastRun, Problem, Report, Run, Session,
     core::{
+        engine::End,
         operator::{Operator, Recall},
         question::{QuestionId, Reply, Waiting},
         send::BoxFuture,
     },
-    runs::Canceller,
+    runs::{Canceller, EventSink},
 };
 use std::{
     sync::{
@@ -56,10 +57,28 @@ impl LiveRun {
     /// # Errors
     /// As [`Session::start`].
     pub(crate) fn start(session: &Session, input: &Input) -> Result<Arc<Self>, Problem> {
+        Self::begin(|operator, events| session.start(input, Some(operator), Some(events)))
+    }
+
+    /// Continues a run that was suspended, with answers to its questions. To be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Session::resume`].
+    pub(crate) fn resume(
+        session: &Session,
+        past: PastRun,
+        decisions: Decisions,
+    ) -> Result<Arc<Self>, Problem> {
+        Self::begin(|operator, events| session.resume(past, decisions, Some(operator), Some(events)))
+    }
+
+    fn begin(
+        run: impl FnOnce(Arc<dyn Operator>, Arc<dyn EventSink>) -> Result<Run, Problem>,
+    ) -> Result<Arc<Self>, Problem> {
         let questions = Arc::new(OpenQuestions::default());
         let operator: Arc<dyn Operator> = Arc::new(Putting(Arc::clone(&questions)));
         let (watching, progress) = Watching::new();
-        let run = session.start(input, Some(operator), Some(Arc::new(watching)))?;
+        let run = run(operator, Arc::new(watching))?;
         let (ending, ended) = watch::channel(None);
         let live = Self {
             id: Arc::clone(run.id()),
@@ -105,6 +124,11 @@ impl LiveRun {
     /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.borrow().is_some()
+    }
+
+    /// Whether it has ended and waits for answers.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.ended.borrow().as_ref().is_some_and(|report| matches!(report.end, End::Suspended(_)))
     }
 
     /// Waits until it has ended or asks something.

@@ -5,13 +5,14 @@ use llm_do::{
     Problem, Report,
     core::{
         engine::{End, Halt},
+        outcome::Failure,
         question::{Question, Waiting},
     },
     output_text,
 };
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
-use serde_json::json;
-use std::{fmt::Write as _, path::Path};
+use serde_json::{Value, json};
+use std::{fmt::Write as _, path::Path, sync::Arc};
 
 /// Key of a result's `_meta` with the ID of its run.
 pub(crate) const RUN_META: &str = "llm-do/run";
@@ -25,29 +26,51 @@ pub(crate) fn result(
     project: Option<&Path>,
 ) -> CallToolResult {
     let mut result = match &report.end {
-        _ if matches!(report.halt, Some(Halt::Cancelled)) => {
-            let resume = command("resume", &report.run, project);
-            error(format!("The run {} was cancelled. To continue it: {resume}", report.run))
-        }
-        End::Done(value) if tool.is_typed() => CallToolResult::structured((**value).clone()),
-        End::Done(value) => CallToolResult::success(vec![ContentBlock::text(output_text(value, false))]),
-        End::Failed(failure) => {
-            let mut text = failure.message.clone();
-            if let Some(partial) = &failure.partial {
-                // Writing to a `String` does not fail.
-                let _ = write!(text, "\nThe answer so far: {}", output_text(partial, false));
-            }
-            error(text)
-        }
+        _ if matches!(report.halt, Some(Halt::Cancelled)) => error(interrupted(&report.run, project)),
+        End::Done(value) => done(value, tool),
+        End::Failed(failure) => failed(failure),
         End::Suspended(waiting) => error(suspended(&report.run, waiting, project)),
     };
     if refused > 0 {
         result.content.push(ContentBlock::text(refusals(refused)));
     }
+    of_run(result, &report.run)
+}
+
+/// A result with the ID of its run.
+pub(crate) fn of_run(mut result: CallToolResult, run: &str) -> CallToolResult {
     let mut meta = MetaObject::new();
-    meta.insert(RUN_META.into(), json!(report.run));
+    meta.insert(RUN_META.into(), json!(run));
     result.meta = Some(meta);
     result
+}
+
+/// The result of a run with an output.
+pub(crate) fn done(value: &Arc<Value>, tool: &ServedTool) -> CallToolResult {
+    match tool.is_typed() {
+        true => CallToolResult::structured((**value).clone()),
+        false => CallToolResult::success(vec![ContentBlock::text(output_text(value, false))]),
+    }
+}
+
+/// The result of a run that has failed.
+pub(crate) fn failed(failure: &Failure) -> CallToolResult {
+    let mut text = failure.message.clone();
+    if let Some(partial) = &failure.partial {
+        // Writing to a `String` does not fail.
+        let _ = write!(text, "\nThe answer so far: {}", output_text(partial, false));
+    }
+    error(text)
+}
+
+/// That a run was cancelled, and the command that continues it.
+pub(crate) fn interrupted(run: &str, project: Option<&Path>) -> String {
+    format!("The run {run} was cancelled. To continue it: {}", command("resume", run, project))
+}
+
+/// That a run was cut off, and the command that continues it.
+pub(crate) fn cut_off(run: &str, project: Option<&Path>) -> String {
+    format!("The run {run} was cut off. To continue it: {}", command("resume", run, project))
 }
 
 /// The result of a call that started no run.
@@ -61,6 +84,16 @@ pub(crate) fn not_started(why: &NotStarted) -> CallToolResult {
         NotStarted::Ending => "The server is shutting down.".into(),
         NotStarted::Problem(problem) => problem_text(problem),
     })
+}
+
+/// The result of a call whose run can't be continued.
+pub(crate) fn not_continued(run: &str, why: &NotStarted) -> CallToolResult {
+    match why {
+        NotStarted::Problem(problem) => {
+            error(format!("The run {run} can't be continued: {}", problem_text(problem)))
+        }
+        why => not_started(why),
+    }
 }
 
 /// A result that says what went wrong.
@@ -79,7 +112,7 @@ fn problem_text(problem: &Problem) -> String {
 }
 
 /// Which calls wait, and the commands that answer.
-fn suspended(run: &str, waiting: &[Waiting], project: Option<&Path>) -> String {
+pub(crate) fn suspended(run: &str, waiting: &[Waiting], project: Option<&Path>) -> String {
     let mut text = format!("The run {run} waits for the operator of this server:");
     for Waiting { id, question } in waiting {
         let resume = command("resume", run, project);

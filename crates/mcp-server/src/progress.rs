@@ -84,7 +84,7 @@ impl Progress {
 }
 
 /// Does some work, and tells a client meanwhile about the progress of a run. Each notification has been sent before the work
-/// goes on, so that none comes after the result.
+/// continues, so that none comes after the result.
 pub(crate) async fn reporting<T>(
     mut progress: watch::Receiver<Progress>,
     token: Option<ProgressToken>,

@@ -78,12 +78,7 @@ impl Runs {
                 _ => Err(NotStarted::OtherCall),
             };
         }
-        if known.ending {
-            return Err(NotStarted::Ending);
-        }
-        if known.runs.values().filter(|run| !run.has_ended()).count() >= MOST_LIVE {
-            return Err(NotStarted::Busy);
-        }
+        known.has_room()?;
         let run = start().map_err(|problem| NotStarted::Problem(Box::new(problem)))?;
         let id = run.id();
         if let Some(key) = key {
@@ -91,6 +86,29 @@ impl Runs {
         }
         known.order.push_back(Arc::clone(id));
         known.runs.insert(Arc::clone(id), Arc::clone(&run));
+        known.forget();
+        Ok(run)
+    }
+
+    /// The run with that ID: the one in memory, or that which `resume` continues if it is not there or is suspended.
+    ///
+    /// # Errors
+    /// It can't be continued.
+    pub(crate) fn continued(
+        &self,
+        id: &Arc<str>,
+        resume: impl FnOnce() -> Result<Arc<LiveRun>, Problem>,
+    ) -> Result<Arc<LiveRun>, NotStarted> {
+        // Locked until the run is known: of two requests, the second must find what the first has continued.
+        let mut known = self.known();
+        if let Some(run) = known.runs.get(id).filter(|run| !run.is_suspended()) {
+            return Ok(Arc::clone(run));
+        }
+        known.has_room()?;
+        let run = resume().map_err(|problem| NotStarted::Problem(Box::new(problem)))?;
+        if known.runs.insert(Arc::clone(id), Arc::clone(&run)).is_none() {
+            known.order.push_back(Arc::clone(id));
+        }
         known.forget();
         Ok(run)
     }
@@ -116,6 +134,18 @@ impl Runs {
 }
 
 impl Known {
+    /// # Errors
+    /// No further run can be started.
+    fn has_room(&self) -> Result<(), NotStarted> {
+        if self.ending {
+            return Err(NotStarted::Ending);
+        }
+        match self.runs.values().filter(|run| !run.has_ended()).count() >= MOST_LIVE {
+            true => Err(NotStarted::Busy),
+            false => Ok(()),
+        }
+    }
+
     /// Forgets the oldest of the runs that have ended.
     fn forget(&mut self) {
         let ended = |id: &&Arc<str>| self.runs.get(*id).is_none_or(|run| run.has_ended());

@@ -6,20 +6,25 @@ use crate::{
     outcome,
     progress::reporting,
     runs::{NotStarted, Runs},
-    state::{Fingerprint, Round, Seal},
+    state::{self, Fingerprint, Round},
+    tasks::{self, Seen},
     tool::ServedTool,
 };
 use llm_do::{
-    Input, Session,
-    core::question::{Answer, Given, OPERATOR, Waiting},
+    Decisions, Input, Report, Session,
+    core::{
+        engine::End,
+        question::{Answer, Given, OPERATOR, QuestionId, Waiting},
+    },
     program::visible,
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ElicitResult, ErrorCode, Implementation,
-        InputRequest, InputRequiredResult, InputResponses, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, Request, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ElicitResult, ErrorCode,
+        GetTaskParams, GetTaskResult, Implementation, InputRequest, InputRequiredResult, InputResponses,
+        ListToolsResult, PaginatedRequestParams, ProtocolVersion, Request, ServerCapabilities, ServerConfig,
+        UpdateTaskParams,
     },
     service::RequestContext,
 };
@@ -44,14 +49,15 @@ pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The workers of a program as tools. It is cheap to clone; all clones share the runs.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server(pub(crate) Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     name: String,
-    tools: BTreeMap<String, ServedTool>,
-    project: Option<PathBuf>,
-    runs: Runs,
-    seal: Seal,
+    pub(crate) tools: BTreeMap<String, ServedTool>,
+    pub(crate) project: Option<PathBuf>,
+    pub(crate) runs_dir: PathBuf,
+    pub(crate) home: PathBuf,
+    pub(crate) runs: Runs,
     log: Log,
 }
 
@@ -71,14 +77,21 @@ impl Asking {
         let elicitation = context.client_capabilities().and_then(|client| client.elicitation);
         // Without either mode, a client of an older revision means forms.
         let forms = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
-        let in_rounds =
-            context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        match (forms, in_rounds) {
+        match (forms, is_newest(context)) {
             (false, _) => Self::No,
             (true, false) => Self::Request,
             (true, true) => Self::Rounds,
         }
     }
+}
+
+fn is_newest(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// Whether the client takes a task in place of a result. Only revision 2026-07-28 has a result that says that it is a task.
+fn understands_tasks(context: &RequestContext<RoleServer>) -> bool {
+    is_newest(context) && context.client_capabilities().is_some_and(|client| client.supports_tasks())
 }
 
 impl Server {
@@ -87,9 +100,10 @@ impl Server {
     /// # Errors
     /// A worker can't be opened, or two have the same name as tools.
     pub fn new(sessions: &[Session], log: Log) -> Result<Self, ServeError> {
+        let first = sessions.first();
         let mut tools = BTreeMap::<String, ServedTool>::new();
         for session in sessions {
-            let tool = ServedTool::new(session)?;
+            let tool = ServedTool::new(session, tasks::client(session.program().root()))?;
             let name = tool.tool.name.to_string();
             if let Some(other) = tools.get(&name) {
                 let workers = [Arc::clone(other.worker()), Arc::clone(tool.worker())];
@@ -98,11 +112,12 @@ impl Server {
             tools.insert(name, tool);
         }
         Ok(Self(Arc::new(Inner {
-            name: sessions.first().and_then(name).unwrap_or_else(|| "llm-do".into()),
+            name: first.and_then(name).unwrap_or_else(|| "llm-do".into()),
             tools,
-            project: sessions.first().and_then(project),
+            project: first.and_then(project),
+            runs_dir: first.map(Session::runs_dir).unwrap_or(Path::new("")).to_owned(),
+            home: first.map(Session::home).unwrap_or(Path::new("")).to_owned(),
             runs: Runs::default(),
-            seal: Seal::new()?,
             log,
         })))
     }
@@ -122,23 +137,39 @@ impl Server {
         (self.0.log)(line);
     }
 
-    /// The run of a call: a new one, that of an earlier call with the same key, or the one whose questions it answers.
-    fn run(
+    /// The run of a call: a new one, that of an earlier call with the same key, or the one whose questions it answers. If there
+    /// is none, the result of the call.
+    async fn run(
         &self,
         call: &Call<'_>,
         request: &CallToolRequestParams,
         key: Option<&str>,
     ) -> Result<Result<Arc<LiveRun>, CallToolResult>, ErrorData> {
         if let Some(state) = &request.request_state {
-            let forged = "requestState is not one that this server gave for this call, or it has expired";
-            let round = self.0.seal.open(state, &call.fingerprint);
-            let round = round.map_err(|_| ErrorData::invalid_params(forged, None))?;
-            let Some(run) = self.0.runs.get(&round.run) else {
-                let text = format!("The run {} is not in the memory of this server any more.", round.run);
-                return Ok(Err(outcome::error(text)));
+            let forged = "requestState is not one that this server gave for this call";
+            let round = state::open(&call.tool.session, state, &call.fingerprint);
+            let round = round.ok_or_else(|| ErrorData::invalid_params(forged, None))?;
+            let responses = request.input_responses.as_ref();
+            let resume = || {
+                let (session, past) = self.0.past(&round.run)?;
+                let waiting = past.waiting();
+                let decisions = Decisions(self.answers(&round, &waiting, responses, call).collect());
+                self.log(&format!("{}: run {} continues", call.tool.tool.name, round.run));
+                LiveRun::resume(&session, past, decisions)
             };
-            self.take(&run, &round, request.input_responses.as_ref(), call);
-            return Ok(Ok(run));
+            return Ok(match self.0.runs.continued(&round.run, resume) {
+                Ok(run) => {
+                    for (id, given) in self.answers(&round, &run.questions().waiting(), responses, call) {
+                        give(&run, &id, given);
+                    }
+                    Ok(run)
+                }
+                // The operator of the server may have continued it to its end.
+                Err(why) => Err(match self.look(&round.run).await.map(Seen::result) {
+                    Ok(Ok(result)) => result,
+                    _ => outcome::not_continued(&round.run, &why),
+                }),
+            });
         }
         let input = Input { json: Some(call.arguments.clone()), ..Input::default() };
         let start = || {
@@ -153,28 +184,27 @@ impl Server {
         Ok(begun.map_err(|why| outcome::not_started(&why)))
     }
 
-    /// Takes the answers to questions of that round that are still open. A question that has an answer keeps it.
-    fn take(&self, run: &LiveRun, round: &Round, responses: Option<&InputResponses>, call: &Call<'_>) {
-        for (id, response) in responses.into_iter().flatten() {
-            let waiting = run.questions().waiting();
+    /// The answers among a client's responses to questions of that round that still wait. A question whose response is wrong
+    /// stays open, and the client is asked again.
+    fn answers<'a>(
+        &'a self,
+        round: &'a Round,
+        waiting: &'a [Waiting],
+        responses: Option<&'a InputResponses>,
+        call: &'a Call<'_>,
+    ) -> impl Iterator<Item = (QuestionId, Given)> + 'a {
+        responses.into_iter().flatten().filter_map(move |(id, response)| {
             let waiting =
-                waiting.iter().find(|waiting| waiting.id.to_string() == *id && round.asked(waiting));
-            let Some(waiting) = waiting else { continue };
+                waiting.iter().find(|waiting| waiting.id.to_string() == *id && round.asked(waiting))?;
             let filled = serde_json::from_value::<ElicitResult>(response.clone());
             match filled.map_err(|error| error.to_string()).and_then(|filled| ask::answer(waiting, &filled)) {
-                Ok(answer) => self.give(run, waiting, answer, call),
-                // It stays open, and the client is asked again.
-                Err(why) => self.log(&format!("run {}: question {id}: {}", run.id(), visible::line(&why))),
+                Ok(answer) => Some((waiting.id.clone(), call.given(answer))),
+                Err(why) => {
+                    self.log(&format!("run {}: question {id}: {}", round.run, visible::line(&why)));
+                    None
+                }
             }
-        }
-    }
-
-    fn give(&self, run: &LiveRun, waiting: &Waiting, answer: Answer, call: &Call<'_>) {
-        let by: Arc<str> = OPERATOR.into();
-        // Another request may have answered it in between. The first answer stands.
-        if let Ok(taken) = run.questions().take(&waiting.id, &answer, &by) {
-            taken.give(Given { answer, by, via: Arc::clone(&call.via) });
-        }
+        })
     }
 
     /// Waits for the end of a run, and has its questions answered.
@@ -188,15 +218,14 @@ impl Server {
         let mut attempts = 0;
         loop {
             match run.next().await {
-                Next::Ended(report) => {
-                    let project = self.0.project.as_deref();
-                    return Ok(outcome::result(&report, call.tool, run.refused(), project).into());
-                }
+                Next::Ended(report) => return Ok(self.answer(&report, run, call).await),
                 Next::Lost => return Err(ErrorData::internal_error("the run came to no end", None)),
+                // It is suspended, and the operator of the server answers.
+                Next::Asks(_) if call.asking == Asking::No && call.tasks => run.questions().close(),
                 Next::Asks(waiting) if call.asking == Asking::No => {
                     for waiting in &waiting {
                         run.count_refused();
-                        self.give(run, waiting, ask::refusal(&waiting.question, Some(CANNOT_ASK)), call);
+                        give(run, &waiting.id, call.given(ask::refusal(&waiting.question, Some(CANNOT_ASK))));
                     }
                 }
                 Next::Asks(waiting) if call.asking == Asking::Rounds => {
@@ -211,13 +240,28 @@ impl Server {
                         false if attempts + 1 < MOST_ATTEMPTS => attempts + 1,
                         false => {
                             let why = "the client did not answer the question";
-                            self.give(run, first, ask::refusal(&first.question, Some(why)), call);
+                            give(run, &first.id, call.given(ask::refusal(&first.question, Some(why))));
                             0
                         }
                     };
                 }
             }
         }
+    }
+
+    /// The answer to a call whose run has ended.
+    async fn answer(&self, report: &Report, run: &LiveRun, call: &Call<'_>) -> CallToolResponse {
+        // A suspended run may have continued in another process since.
+        if matches!(report.end, End::Suspended(_))
+            && let Ok(seen) = self.look(run.id()).await
+        {
+            match seen.result() {
+                Ok(result) => return result.into(),
+                Err(waits) if call.tasks => return CallToolResponse::Task(waits.created()),
+                Err(_) => {}
+            }
+        }
+        outcome::result(report, call.tool, run.refused(), self.0.project.as_deref()).into()
     }
 
     /// Asks the client's user one question. Returns whether it is answered, or withdrawn.
@@ -237,7 +281,7 @@ impl Server {
             Err(error) => Err(error.to_string()),
         };
         match answer {
-            Ok(answer) => self.give(run, waiting, answer, call),
+            Ok(answer) => give(run, &waiting.id, call.given(answer)),
             Err(why) => {
                 self.log(&format!("run {}: question {}: {}", run.id(), waiting.id, visible::line(&why)));
                 return false;
@@ -253,13 +297,25 @@ impl Server {
         waiting: &[Waiting],
         call: &Call<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let state = self.0.seal.seal(&Round::new(run.id(), waiting), &call.fingerprint);
-        let state = state.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let state = state::seal(&call.tool.session, &Round::new(run.id(), waiting), &call.fingerprint);
+        let state = state.ok_or_else(|| {
+            ErrorData::internal_error(
+                "llm-do's folder can't be written, so that no question can be asked",
+                None,
+            )
+        })?;
         let requests = waiting.iter().map(|waiting| {
             let form = Request::new(ask::form(run.id(), waiting));
             (waiting.id.to_string(), InputRequest::Elicitation(form))
         });
         Ok(InputRequiredResult::new(Some(requests.collect()), Some(state)).into())
+    }
+}
+
+/// Gives an answer to a question. Another request may have answered it in between: the first answer stands.
+fn give(run: &LiveRun, id: &QuestionId, given: Given) {
+    if let Ok(taken) = run.questions().take(id, &given.answer, &given.by) {
+        taken.give(given);
     }
 }
 
@@ -282,13 +338,22 @@ struct Call<'a> {
     arguments: Value,
     fingerprint: Fingerprint,
     asking: Asking,
+    /// Whether its client understands tasks.
+    tasks: bool,
     /// Through what its answers come, as recorded.
     via: Arc<str>,
 }
 
+impl Call<'_> {
+    /// An answer that came with this call.
+    fn given(&self, answer: Answer) -> Given {
+        Given { answer, by: OPERATOR.into(), via: Arc::clone(&self.via) }
+    }
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tasks().build())
             .with_server_info(Implementation::new(self.0.name.clone(), env!("CARGO_PKG_VERSION")))
     }
 
@@ -299,6 +364,31 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self.0.tools.values().map(|served| served.tool.clone()).collect();
         Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        Ok(GetTaskResult::new(self.look(&request.task_id).await?.task()))
+    }
+
+    /// Tasks ask their clients nothing, so that there is nothing to answer.
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.look(&request.task_id).await.map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.cancel(&request.task_id).await
     }
 
     async fn call_tool(
@@ -322,6 +412,7 @@ impl ServerHandler for Server {
             fingerprint: Fingerprint::of(&request.name, &arguments),
             arguments,
             asking: Asking::of(&context),
+            tasks: understands_tasks(&context),
             via: format!("MCP client {client}").trim_end().into(),
         };
         let key = match context.meta.get(IDEMPOTENCY_META) {
@@ -332,7 +423,7 @@ impl ServerHandler for Server {
                 return Err(ErrorData::invalid_params(message, None));
             }
         };
-        let run = match self.run(&call, &request, key)? {
+        let run = match self.run(&call, &request, key).await? {
             Ok(run) => run,
             Err(result) => return Ok(result.into()),
         };

@@ -1,11 +1,14 @@
 //! The state that a client carries from one round of a call to the next: sealed, so that an answer belongs to the question
 //! that this server asked about this call.
 
-use llm_do::core::{
-    question::{QuestionId, Waiting},
-    schema::sha256,
+use llm_do::{
+    Session,
+    core::{
+        question::{QuestionId, Waiting},
+        schema::sha256,
+    },
+    digest,
 };
-use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -20,13 +23,6 @@ impl Fingerprint {
         call.sort_all_objects();
         Self(sha256(call.to_string().as_bytes()))
     }
-}
-
-/// The first sixteen hexadecimal digits of the SHA-256 hash of a question.
-pub(crate) fn digest(waiting: &Waiting) -> String {
-    // Questions are data that serialises.
-    let text = serde_json::to_vec(waiting).unwrap_or_default();
-    sha256(&text).chars().take(16).collect()
 }
 
 /// The questions of a round.
@@ -50,37 +46,19 @@ impl Round {
     }
 }
 
-/// Seals rounds with a key that only this process knows.
-pub(crate) struct Seal(RequestStateCodec);
-
-/// The system has no random numbers.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot make a key: {0}")]
-pub struct NoKey(String);
-
-impl From<String> for NoKey {
-    fn from(reason: String) -> Self {
-        Self(reason)
-    }
+/// A round as text that only this user's llm-do can have made, for that call. A later server knows it again. `None`: there is no
+/// key to seal it with.
+pub(crate) fn seal(session: &Session, round: &Round, call: &Fingerprint) -> Option<String> {
+    let text = serde_json::to_vec(round).ok()?;
+    String::from_utf8(session.seal(&purpose(call), text)?).ok()
 }
 
-/// The state that a client has sent back is not one that this server gave it for this call.
-#[derive(Debug)]
-pub(crate) struct Forged;
+/// The round in such a text. `None`: this user's llm-do has not made it for that call.
+pub(crate) fn open(session: &Session, state: &str, call: &Fingerprint) -> Option<Round> {
+    let is_own = session.has_sealed(&purpose(call), state.as_bytes());
+    is_own.then(|| serde_json::from_str(state).ok()).flatten()
+}
 
-impl Seal {
-    pub(crate) fn new() -> Result<Self, NoKey> {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|error| NoKey(error.to_string()))?;
-        RequestStateCodec::try_new(key).map(Self).map_err(|error| NoKey(error.to_string()))
-    }
-
-    pub(crate) fn seal(&self, round: &Round, call: &Fingerprint) -> Result<String, serde_json::Error> {
-        let text = serde_json::to_vec(round)?;
-        Ok(self.0.seal_with(&text, &SealOptions::new().associated_data(call.0.as_bytes())))
-    }
-
-    pub(crate) fn open(&self, state: &str, call: &Fingerprint) -> Result<Round, Forged> {
-        self.0.open_json_with(state, call.0.as_bytes()).map_err(|_| Forged)
-    }
+fn purpose(call: &Fingerprint) -> String {
+    format!("round of an MCP call {}", call.0)
 }

@@ -1,17 +1,10 @@
 //! A worker as a tool.
 
 use crate::ServeError;
-use llm_do::{
-    Reach, RunOptions, Session,
-    core::{function::tool_name, worker::WorkerDefinition},
-};
+use llm_do::{Client, Reach, RunOptions, Session, client_schema, core::function::tool_name, not_for_clients};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 use std::sync::Arc;
-
-/// What a caller inside a program can pass beside the parameters: instructions to trust, and paths in its own view. A client
-/// has neither.
-const NOT_FOR_CLIENTS: [&str; 2] = ["instructions", "attachments"];
 
 /// A worker that clients can call.
 pub(crate) struct ServedTool {
@@ -22,19 +15,24 @@ pub(crate) struct ServedTool {
 }
 
 impl ServedTool {
-    /// The tool of a session's entry.
+    /// The tool of a session's entry, whose runs are started for that client.
     ///
     /// # Errors
     /// A model of the session can't be used.
-    pub(crate) fn new(session: &Session) -> Result<Self, ServeError> {
+    pub(crate) fn new(session: &Session, client: Client) -> Result<Self, ServeError> {
         // A client that can't ask its user refuses: the model is told why, and the result counts it.
-        let options = RunOptions { can_ask: true, untrusted_input: true, ..session.options().clone() };
+        let options = RunOptions {
+            can_ask: true,
+            untrusted_input: true,
+            client: Some(client),
+            ..session.options().clone()
+        };
         let session =
             session.with_options(options).map_err(|problem| ServeError::Problem(Box::new(problem)))?;
         let worker = session.entry();
         let name = tool_name(&worker.id);
         let description = worker.description.as_ref().map(|text| text.to_string().into());
-        let mut tool = Tool::new_with_raw(name, description, input_schema(worker))
+        let mut tool = Tool::new_with_raw(name, description, client_schema(worker))
             .with_annotations(annotations(session.reach()));
         if let Some(Value::Object(schema)) = worker.returns.as_ref().map(|schema| schema.value().as_ref()) {
             tool = tool.with_raw_output_schema(Arc::new(schema.clone()));
@@ -54,22 +52,8 @@ impl ServedTool {
 
     /// The argument that only callers inside a program can pass, if there is one among these.
     pub(crate) fn not_for_clients(&self, arguments: &JsonObject) -> Option<&'static str> {
-        let worker = self.session.entry();
-        NOT_FOR_CLIENTS.into_iter().find(|name| arguments.contains_key(*name) && !declares(worker, name))
+        not_for_clients(self.session.entry(), arguments)
     }
-}
-
-fn declares(worker: &WorkerDefinition, name: &str) -> bool {
-    worker.signature.parameters.iter().any(|parameter| *parameter.name == *name)
-}
-
-/// The schema of the parameters, without what clients can't pass.
-fn input_schema(worker: &WorkerDefinition) -> JsonObject {
-    let mut schema = worker.signature.schema.value().as_object().cloned().unwrap_or_default();
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.retain(|name, _| !NOT_FOR_CLIENTS.contains(&name.as_str()) || declares(worker, name));
-    }
-    schema
 }
 
 /// Hints for clients. The protocol calls an update destructive unless it only adds something, and a file can be overwritten.

@@ -1,14 +1,23 @@
-//! The toolset's configuration: which servers, and how each is started.
+//! The toolset's configuration: which servers, and how each is started or reached.
 
+use crate::{
+    package::{INTEGRITY, PACKAGE, Package},
+    remote::Remote,
+};
 use llm_do_core::{
     authority::{Access, Extent, Place, variable_refused},
+    function::FunctionSource,
     schema::{Schema, canonical, sha256},
-    toolset::Requirement,
+    toolset::{ConfigurationProblem, Requirement},
+    worker::WorkerDefinition,
 };
 use llm_do_sandbox::{place_of, shell::words};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+/// The name that stands for all servers of the session's client in a worker's list.
+pub(crate) const CLIENT: &str = "client";
 
 /// How long a call may take without a sign of progress.
 const TIMEOUT: f64 = 120.0;
@@ -21,13 +30,65 @@ pub(crate) struct Configuration {
     /// By name.
     #[serde(default)]
     pub(crate) servers: BTreeMap<String, Server>,
+    /// The servers whose resources the worker sees below `/mcp`.
+    #[serde(default)]
+    pub(crate) resources: WithResources,
+    /// Whether the worker lists `client`: it has the servers of the session's client, too.
+    #[serde(skip)]
+    pub(crate) client: bool,
+}
+
+/// `resources` of the configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum WithResources {
+    /// Those of all servers, or of none.
+    All(bool),
+    /// Those of these servers.
+    Of(Vec<String>),
+}
+
+impl Default for WithResources {
+    fn default() -> Self {
+        Self::All(false)
+    }
+}
+
+/// A server, and how long its calls may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Server {
+    /// Where it is.
+    #[serde(flatten)]
+    pub(crate) at: At,
+    /// Seconds without progress after which a call fails.
+    #[serde(default = "timeout")]
+    pub(crate) timeout: f64,
+    /// Seconds after which a call fails in any case.
+    #[serde(default = "total_timeout")]
+    pub(crate) total_timeout: f64,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum At {
+    /// A process that llm-do starts.
+    Process(Command),
+    /// An address that it sends requests to.
+    Remote(Remote),
 }
 
 /// A server that is a process and talks over its standard input and output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Server {
-    /// The program: a name, or a path relative to the program's root.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Command {
+    /// The program: a name, a path relative to the program's root, or the name of a program of `package`.
     pub(crate) command: String,
+    /// The installed package that holds the program.
+    #[serde(default)]
+    pub(crate) package: Option<Package>,
+    /// The hash of the package's archive.
+    #[serde(default)]
+    pub(crate) integrity: Option<String>,
     #[serde(default)]
     pub(crate) args: Vec<String>,
     /// Its environment beyond the one that every process has. `${NAME}` in a value stands for a variable of llm-do's own
@@ -37,12 +98,6 @@ pub(crate) struct Server {
     /// Places that it sees beyond the view of its worker: `PATH`, `PATH:ro`, `PATH:rw`, relative to the program's root.
     #[serde(default)]
     pub(crate) paths: Vec<String>,
-    /// Seconds without progress after which a call fails.
-    #[serde(default = "timeout")]
-    pub(crate) timeout: f64,
-    /// Seconds after which a call fails in any case.
-    #[serde(default = "total_timeout")]
-    pub(crate) total_timeout: f64,
 }
 
 fn timeout() -> f64 {
@@ -59,84 +114,85 @@ impl Configuration {
     /// # Errors
     /// Never for such a one.
     pub(crate) fn read(value: &Value) -> Result<Self, String> {
-        serde_json::from_value(value.clone()).map_err(|error| error.to_string())
+        let mut value = value.clone();
+        let servers = value.get_mut("servers").and_then(Value::as_object_mut);
+        let client = servers.is_some_and(|servers| servers.remove(CLIENT).is_some());
+        let read: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        Ok(Self { client, ..read })
+    }
+
+    /// The servers whose resources the worker sees.
+    pub(crate) fn with_resources(&self) -> impl Iterator<Item = (&String, &Server)> {
+        self.servers.iter().filter(|(name, _)| match &self.resources {
+            WithResources::All(all) => *all,
+            WithResources::Of(names) => names.contains(name),
+        })
+    }
+
+    /// What is wrong with `resources`.
+    pub(crate) fn problems(&self) -> Vec<ConfigurationProblem> {
+        let WithResources::Of(names) = &self.resources else { return Vec::new() };
+        let unknown = names.iter().enumerate().filter(|(_, name)| !self.servers.contains_key(*name));
+        let problem = |(at, name): (usize, &String)| {
+            let has: Vec<&str> = self.servers.keys().map(String::as_str).collect();
+            ConfigurationProblem {
+                pointer: format!("/resources/{at}"),
+                reason: format!("`resources` names the server `{name}`; the worker has: {}", has.join(", ")),
+            }
+        };
+        unknown.map(problem).collect()
     }
 }
 
 impl Server {
-    /// The command line in one spelling, as the operator grants it.
-    pub(crate) fn command_line(&self) -> String {
-        let words = std::iter::once(&self.command).chain(&self.args);
-        words.map(|word| words::quoted(word)).collect::<Vec<_>>().join(" ")
+    /// A server of a session's client that the client has not passed on. No worker's file can describe it.
+    pub(crate) fn absent() -> Self {
+        Self { at: At::Process(Command::default()), timeout: timeout(), total_timeout: total_timeout() }
     }
 
-    /// Equal for servers that are started in the same way.
+    /// Whether it is [`Server::absent`].
+    pub(crate) fn is_absent(&self) -> bool {
+        self.command().is_some_and(|command| command.command.is_empty())
+    }
+
+    /// What it is for people: its command line, or its address.
+    pub(crate) fn address(&self) -> String {
+        match &self.at {
+            At::Process(command) => command.command_line(),
+            At::Remote(remote) => remote.url.clone(),
+        }
+    }
+
+    /// The process that it is, if it is one.
+    pub(crate) fn command(&self) -> Option<&Command> {
+        match &self.at {
+            At::Process(command) => Some(command),
+            At::Remote(_) => None,
+        }
+    }
+
+    /// Equal for servers that are started or reached in the same way.
     pub(crate) fn key(&self) -> String {
-        sha256(canonical(&json!([self.command, self.args, self.env, self.paths])).as_bytes())
+        match &self.at {
+            At::Process(command) => command.key(),
+            At::Remote(remote) => remote.key(),
+        }
     }
 
-    /// The places of `paths`.
-    ///
-    /// # Errors
-    /// One that does not exist.
-    pub(crate) fn extents(&self, root: &Place) -> Result<Vec<Extent>, String> {
-        let extents = self.paths.iter().map(|written| {
-            let (path, access) = match written.rsplit_once(':') {
-                Some((path, "ro")) => (path, Access::Read),
-                Some((path, "rw")) => (path, Access::Write),
-                _ => (written.as_str(), Access::Read),
-            };
-            let place = place_of(&Path::new(root.as_str()).join(path))
-                .map_err(|error| format!("`paths`: {path}: {error}"))?;
-            Ok(Extent { place, access })
-        });
-        extents.collect()
+    /// What can't work about the server of a worker, whatever the operator grants.
+    pub(crate) fn problems(&self, worker: &WorkerDefinition) -> Vec<ConfigurationProblem> {
+        match &self.at {
+            At::Process(command) => command.problems(worker),
+            At::Remote(remote) => remote.problems(),
+        }
     }
 
     /// What the operator must grant for it.
-    ///
-    /// # Errors
-    /// A place that does not exist.
-    pub(crate) fn requires(&self, root: &Place) -> Result<Vec<Requirement>, String> {
-        for name in self.env.keys() {
-            if let Some(reason) = variable_refused(name) {
-                return Err(format!("`env` can't set {name}: {reason}"));
-            }
+    pub(crate) fn requires(&self, root: &Place) -> Vec<Requirement> {
+        match &self.at {
+            At::Process(command) => command.requires(root),
+            At::Remote(remote) => remote.requires(),
         }
-        let mut all = vec![Requirement::Process(self.command_line().into())];
-        let variables = self.env.values().flat_map(|value| parts(value)).filter_map(|part| match part {
-            Part::Variable(name) => Some(Requirement::Variable(name.into())),
-            Part::Text(_) => None,
-        });
-        all.extend(variables);
-        let outside = self.extents(root)?.into_iter().filter(|extent| !extent.place.is_within(root));
-        all.extend(outside.map(Requirement::Place));
-        Ok(all)
-    }
-
-    /// Its environment beyond the one that every process has. `granted` says which variables of llm-do's environment it may
-    /// see, `lookup` their values.
-    ///
-    /// # Errors
-    /// A variable that is not granted or not set.
-    pub(crate) fn environment(
-        &self,
-        granted: impl Fn(&str) -> bool,
-        lookup: impl Fn(&str) -> Option<String>,
-    ) -> Result<Vec<(String, String)>, String> {
-        let value = |text: &String| -> Result<String, String> {
-            let parts = parts(text).into_iter().map(|part| match part {
-                Part::Text(text) => Ok(text.to_owned()),
-                Part::Variable(name) if !granted(name) => Err(format!(
-                    "`env` needs the variable {name}, which is not granted: add `--grant env={name}`"
-                )),
-                Part::Variable(name) => {
-                    lookup(name).ok_or_else(|| format!("`env` needs the variable {name}, which is not set"))
-                }
-            });
-            parts.collect()
-        };
-        self.env.iter().map(|(name, text)| Ok((name.clone(), value(text)?))).collect()
     }
 
     /// How long a call may take without a sign of progress.
@@ -150,7 +206,131 @@ impl Server {
     }
 }
 
-/// A part of a value of `env`.
+impl Command {
+    /// The command line in one spelling, as the operator grants it.
+    pub(crate) fn command_line(&self) -> String {
+        let package = self.package.as_ref().map(ToString::to_string);
+        let words = package.iter().chain([&self.command]).chain(&self.args);
+        words.map(|word| words::quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Equal for commands that start the same server in the same way.
+    fn key(&self) -> String {
+        sha256(canonical(&json!([self.package, self.command, self.args, self.env, self.paths])).as_bytes())
+    }
+
+    /// The places of `paths`, each with its error if it does not exist.
+    fn places<'a>(&'a self, root: &'a Place) -> impl Iterator<Item = Result<Extent, String>> + 'a {
+        self.paths.iter().map(|written| {
+            let (path, access) = match written.rsplit_once(':') {
+                Some((path, "ro")) => (path, Access::Read),
+                Some((path, "rw")) => (path, Access::Write),
+                _ => (written.as_str(), Access::Read),
+            };
+            let wrong = |reason: String| format!("`paths`: {path}: {reason}");
+            let place =
+                place_of(&Path::new(root.as_str()).join(path)).map_err(|error| wrong(error.to_string()))?;
+            if !Path::new(place.as_str()).exists() {
+                return Err(wrong("it does not exist".to_owned()));
+            }
+            Ok(Extent { place, access })
+        })
+    }
+
+    /// The places of `paths`.
+    ///
+    /// # Errors
+    /// One that does not exist.
+    pub(crate) fn extents(&self, root: &Place) -> Result<Vec<Extent>, String> {
+        self.places(root).collect()
+    }
+
+    /// What can't work about the server of a worker, whatever the operator grants.
+    pub(crate) fn problems(&self, worker: &WorkerDefinition) -> Vec<ConfigurationProblem> {
+        let problem = |pointer: String, reason: String| ConfigurationProblem { pointer, reason };
+        let variables = self.env.keys().filter_map(|variable| {
+            let reason = variable_refused(variable)?;
+            Some(problem(format!("/env/{variable}"), format!("`env` can't set {variable}: {reason}")))
+        });
+        let paths = self.places(&worker.root).enumerate().filter_map(|(at, place)| {
+            let reason = match place {
+                Err(reason) => reason,
+                // A library gets nothing that its caller does not see.
+                Ok(_) if matches!(worker.source, FunctionSource::Library(_)) => {
+                    "a library's server can't have `paths`: it sees the files of its worker, and can read the library's folder"
+                        .to_owned()
+                }
+                Ok(_) => return None,
+            };
+            Some(problem(format!("/paths/{at}"), reason))
+        });
+        // The operator would read the grant of another program as that of a package.
+        let disguised = self.package.is_none() && self.command.parse::<Package>().is_ok();
+        let disguised = disguised.then(|| {
+            let reason = "write a package under `package`, and the name of its program under `command`";
+            problem("/command".to_owned(), reason.to_owned())
+        });
+        variables.chain(paths).chain(disguised).collect()
+    }
+
+    /// What the operator must grant for it.
+    fn requires(&self, root: &Place) -> Vec<Requirement> {
+        let mut all = vec![Requirement::Process(self.command_line().into())];
+        all.extend(variables(self.env.values()));
+        let outside = self.places(root).flatten().filter(|extent| !extent.place.is_within(root));
+        all.extend(outside.map(Requirement::Place));
+        all
+    }
+
+    /// Its environment beyond the one that every process has. `granted` says which variables of llm-do's environment it may
+    /// see, `lookup` their values.
+    ///
+    /// # Errors
+    /// A variable that is not granted or not set.
+    pub(crate) fn environment(
+        &self,
+        granted: impl Fn(&str) -> bool,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Vec<(String, String)>, String> {
+        filled("env", &self.env, granted, lookup)
+    }
+}
+
+/// The variables that stand in these values, as what the operator must grant.
+pub(crate) fn variables<'a>(values: impl Iterator<Item = &'a String>) -> impl Iterator<Item = Requirement> {
+    values.flat_map(|value| parts(value)).filter_map(|part| match part {
+        Part::Variable(name) => Some(Requirement::Variable(name.into())),
+        Part::Text(_) => None,
+    })
+}
+
+/// These values by name, with those of variables of llm-do's environment in the places of `${NAME}`. `key` is the key of
+/// the configuration that has them.
+///
+/// # Errors
+/// A variable that is not granted or not set.
+pub(crate) fn filled(
+    key: &str,
+    values: &BTreeMap<String, String>,
+    granted: impl Fn(&str) -> bool,
+    lookup: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<(String, String)>, String> {
+    let value = |text: &String| -> Result<String, String> {
+        let parts = parts(text).into_iter().map(|part| match part {
+            Part::Text(text) => Ok(text.to_owned()),
+            Part::Variable(name) if !granted(name) => Err(format!(
+                "`{key}` needs the variable {name}, which is not granted: add `--grant env={name}`"
+            )),
+            Part::Variable(name) => {
+                lookup(name).ok_or_else(|| format!("`{key}` needs the variable {name}, which is not set"))
+            }
+        });
+        parts.collect()
+    };
+    values.iter().map(|(name, text)| Ok((name.clone(), value(text)?))).collect()
+}
+
+/// A part of a value of `env` or `headers`.
 #[derive(Debug, PartialEq)]
 enum Part<'a> {
     Text(&'a str),
@@ -182,21 +362,43 @@ pub(crate) fn schema() -> Schema {
                 "propertyNames": {"pattern": "^[A-Za-z][A-Za-z0-9-]{0,31}$"},
                 "additionalProperties": {
                     "type": "object",
-                    "properties": {
-                        "command": text,
-                        "args": {"type": "array", "items": {"type": "string"}},
-                        "env": {
-                            "type": "object",
-                            "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
-                            "additionalProperties": {"type": "string"},
+                    "if": {"required": ["url"]},
+                    "then": {
+                        "properties": {
+                            "url": {"type": "string", "pattern": "^https?://"},
+                            "headers": {
+                                "type": "object",
+                                "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"},
+                                "additionalProperties": {"type": "string"},
+                            },
+                            "timeout": seconds,
+                            "total_timeout": seconds,
                         },
-                        "paths": {"type": "array", "items": text},
-                        "timeout": seconds,
-                        "total_timeout": seconds,
+                        "additionalProperties": false,
                     },
-                    "required": ["command"],
-                    "additionalProperties": false,
+                    "else": {
+                        "properties": {
+                            "command": text,
+                            "package": {"type": "string", "pattern": PACKAGE},
+                            "integrity": {"type": "string", "pattern": INTEGRITY},
+                            "args": {"type": "array", "items": {"type": "string"}},
+                            "env": {
+                                "type": "object",
+                                "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+                                "additionalProperties": {"type": "string"},
+                            },
+                            "paths": {"type": "array", "items": text},
+                            "timeout": seconds,
+                            "total_timeout": seconds,
+                        },
+                        "required": ["command"],
+                        "dependentRequired": {"integrity": ["package"]},
+                        "additionalProperties": false,
+                    },
                 },
+            },
+            "resources": {
+                "oneOf": [{"type": "boolean"}, {"type": "array", "items": text, "uniqueItems": true}],
             },
         },
         "required": ["servers"],
@@ -220,20 +422,30 @@ mod tests {
     #[test]
     fn a_command_line_has_one_spelling() {
         let server = server(json!({"command": "npx", "args": ["-y", "a b", "it's"]}));
-        assert_eq!(server.command_line(), r"npx -y 'a b' 'it'\''s'");
+        assert_eq!(server.address(), r"npx -y 'a b' 'it'\''s'");
+    }
+
+    #[test]
+    fn a_program_is_not_granted_under_the_name_of_a_package() {
+        // `check` and `run` refuse the second one (mcp_packages.rs).
+        let packaged = server(json!({"package": "npm:@a/b@1.0.0", "command": "b", "args": ["notes"]}));
+        assert_eq!(packaged.address(), "npm:@a/b@1.0.0 b notes");
+        let disguised = server(json!({"command": "npm:@a/b@1.0.0", "args": ["b", "notes"]}));
+        assert_eq!(disguised.address(), packaged.address());
     }
 
     #[test]
     fn variables_in_values_need_a_grant() {
         let server = server(json!({"command": "x", "env": {"TOKEN": "Bearer ${A_KEY}!", "PLAIN": "a$b"}}));
-        let requires = server.requires(&Place::new("/p")).unwrap();
+        let requires = server.requires(&Place::new("/p"));
         assert_eq!(requires, [Requirement::Process("x".into()), Requirement::Variable("A_KEY".into())]);
         let lookup = |name: &str| (name == "A_KEY").then(|| "secret-value".to_owned());
-        let given = server.environment(|name| name == "A_KEY", lookup).unwrap();
+        let At::Process(command) = &server.at else { panic!("it is a process") };
+        let given = command.environment(|name| name == "A_KEY", lookup).unwrap();
         let given: Vec<_> = given.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(given, [("PLAIN", "a$b"), ("TOKEN", "Bearer secret-value!")]);
-        assert!(server.environment(|_| false, lookup).unwrap_err().contains("--grant env=A_KEY"));
-        assert!(server.environment(|_| true, |_| None).unwrap_err().contains("not set"));
+        assert!(command.environment(|_| false, lookup).unwrap_err().contains("--grant env=A_KEY"));
+        assert!(command.environment(|_| true, |_| None).unwrap_err().contains("not set"));
     }
 
     #[test]
@@ -242,7 +454,7 @@ mod tests {
         let root = folder.path().join("project");
         std::fs::create_dir_all(root.join("data")).unwrap();
         let root = place_of(&root).unwrap();
-        let of = |path: &str| server(json!({"command": "x", "paths": [path]})).requires(&root).unwrap();
+        let of = |path: &str| server(json!({"command": "x", "paths": [path]})).requires(&root);
         assert_eq!(of("data:rw").len(), 1);
         assert!(matches!(&of("..:rw")[1], Requirement::Place(Extent { access: Access::Write, .. })));
     }

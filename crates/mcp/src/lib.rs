@@ -1,33 +1,74 @@
 //! MCP servers as tools (`docs/guides/mcp.md`).
 //!
 //! A server is a foreign program, and everything that it says is written by others. llm-do starts it through the launcher
-//! of [`llm_do_sandbox::confine`], confined to the view of the worker that uses it. The client library speaks the protocol
-//! and nothing else: it neither starts the process nor ends it.
+//! of [`llm_do_sandbox::confine`], confined to the view of the worker that uses it, or reaches it over HTTP. The client
+//! library speaks the protocol and nothing else: it neither starts the process nor ends it.
 //!
 //! | module | responsibility |
 //! |---|---|
-//! | `configuration` | the toolset's configuration: which servers, and how each is started |
+//! | `configuration` | the toolset's configuration: which servers, and how each is started or reached |
+//! | `remote` | what a program says about a server over HTTP |
+//! | `launch` | what it takes to begin with a server, wherever it is |
 //! | `process` | starts a server as a confined process |
 //! | `transport` | messages over its standard input and output, one a line |
+//! | `address` | addresses of servers: which can be used, and the HTTP client for each |
+//! | `http` | a server over streamable HTTP: how it is reached, and what goes wrong |
+//! | `client` | the HTTP client, with the user's token |
+//! | `oauth` | the tokens, and how they are renewed |
+//! | `sign_in` | how the user gets them |
 //! | `connection` | a server that runs: the negotiated protocol, its tools, its end |
+//! | `elicit` | questions of a server to the user |
+//! | `starter` | what this process has from which servers are started |
 //! | `pool` | the connections of each run: one for equal servers with equal views |
 //! | `listing` | the tools of servers as data, as they are recorded |
+//! | `scripts` | the files of a program that a server executes |
+//! | `client_servers` | the servers of a session's client |
+//! | `inspect` | a look at a server: what it offers beside what the operator agreed to |
+//! | `package` | packages of npm and PyPI that hold servers, and where they are installed |
+//! | `install` | installs them |
 //! | `known` | tools that servers have listed before, and the ones that the operator accepted |
+//! | `store` | files of JSON in the user's folder |
+//! | `foreseen` | the tools of servers as far as they are known before a run |
+//! | `prompts` | the prompts of servers as texts for templates |
+//! | `resources` | the resources of servers as files below `/mcp` |
 //! | `result` | results of calls as outputs |
 //! | `tool` | a tool of a server as a function |
 //! | `toolset` | the toolset kind `mcp` |
 
+mod address;
+mod client;
+mod client_servers;
 mod configuration;
 mod connection;
+mod elicit;
+mod foreseen;
+mod http;
+mod inspect;
+mod install;
 mod known;
+mod launch;
 mod listing;
+mod oauth;
+mod package;
 mod pool;
 mod process;
+mod prompts;
+mod remote;
+mod resources;
 mod result;
+mod scripts;
+mod sign_in;
+mod starter;
+mod store;
 mod tool;
 mod toolset;
 mod transport;
 
+pub use client_servers::{BadClientServer, ClientServer, ClientServers};
+pub use inspect::{Described, Inspected, InspectedTool, ToolState};
+pub use install::{Installer, Wanted};
 pub use known::Known;
+pub use package::{BadPackage, Installed, Package, Packages, Registry};
 pub use process::Environment;
+pub use sign_in::{SignIn, SignInOptions, sign_out};
 pub use toolset::{Host, Mcp};

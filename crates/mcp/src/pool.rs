@@ -1,18 +1,23 @@
 //! The connections of each run: one for equal servers with equal views.
 
 use crate::{
+    client_servers::SessionPins,
     connection::Connection,
-    known::{Definition, Known, LastList},
+    known::{Definition, LastList},
+    launch::Launch,
     listing,
-    process::{Environment, Launch},
+    resources::Listed,
+    starter::Starter,
 };
-use llm_do_sandbox::confine::Confiner;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 /// How long a server may take to start and list its tools. It is more than a conversation waits, so that a slow server is
 /// ready for the next one.
@@ -22,6 +27,10 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Live {
     pub(crate) connection: Connection,
     tools: Mutex<Arc<[Definition]>>,
+    /// Whether the server has said that these are no longer its tools.
+    outdated: AtomicBool,
+    /// The resources that it listed last.
+    resources: Mutex<Arc<[Listed]>>,
 }
 
 impl Live {
@@ -30,40 +39,56 @@ impl Live {
         Arc::clone(&self.tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks for the tools again if the server has said that they have changed, and returns whether it has.
+    /// The resources that it listed last. It may have others now.
+    pub(crate) fn resources(&self) -> Arc<[Listed]> {
+        Arc::clone(&self.resources.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Remembers the resources that it has listed.
+    pub(crate) fn remember_resources(&self, listed: Arc<[Listed]>) {
+        *self.resources.lock().unwrap_or_else(PoisonError::into_inner) = listed;
+    }
+
+    /// Asks for the tools again if the server has said that they have changed, and returns whether they have.
     ///
     /// # Errors
     /// Why it does not list them.
     pub(crate) async fn refresh(&self) -> Result<bool, String> {
-        if !self.connection.has_changed() {
+        if self.connection.has_changed() {
+            self.outdated.store(true, Ordering::Release);
+        }
+        if !self.outdated.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let tools = self.connection.list().await?.into_iter().map(listing::definition).collect();
-        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
-        Ok(true)
+        let listed = self.connection.list().await?.into_iter().map(listing::definition).collect();
+        // Only now: a list that fails or is given up leaves the next conversation to ask again.
+        self.outdated.store(false, Ordering::Release);
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = *tools != listed;
+        *tools = listed;
+        Ok(has_changed)
     }
 }
 
 /// How the start of a server went. Clones share it.
 type Start = watch::Receiver<Option<Result<Arc<Live>, Arc<str>>>>;
 
-/// What starting a server needs beside its launch.
-#[derive(Clone)]
-pub(crate) struct Starter {
-    pub(crate) confiner: Arc<Confiner>,
-    pub(crate) environment: Environment,
-    pub(crate) known: Known,
-}
-
 /// The servers of all runs.
 #[derive(Default)]
 pub(crate) struct Pool {
     runs: Mutex<HashMap<Arc<str>, HashMap<String, Start>>>,
+    /// Servers over HTTP of runs that have ended.
+    closing: Mutex<HashMap<Arc<str>, Vec<Arc<Live>>>>,
+    pub(crate) pins: SessionPins,
 }
 
 impl Pool {
     fn runs(&self) -> MutexGuard<'_, HashMap<Arc<str>, HashMap<String, Start>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closing(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Arc<Live>>>> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server that the launch describes: the one that runs already, or one that starts now.
@@ -99,7 +124,23 @@ impl Pool {
 
     /// Ends the servers of a run.
     pub(crate) fn end(&self, run: &str) {
-        drop(self.runs().remove(run));
+        self.pins.end(run);
+        let Some(servers) = self.runs().remove(run) else { return };
+        let live = servers.into_values().filter_map(|start| start.borrow().clone()?.ok());
+        let remote: Vec<Arc<Live>> = live.filter(|live| live.connection.is_remote()).collect();
+        if !remote.is_empty() {
+            self.closing().insert(run.into(), remote);
+        }
+    }
+
+    /// Waits until the servers over HTTP of a run that has ended know that their sessions are over.
+    pub(crate) async fn ended(&self, run: &str) {
+        let remote = self.closing().remove(run).unwrap_or_default();
+        let mut closing = JoinSet::new();
+        for live in remote {
+            closing.spawn(async move { live.connection.close().await });
+        }
+        closing.join_all().await;
     }
 }
 
@@ -126,19 +167,21 @@ impl Starting {
 
 async fn open(run: &str, launch: &Launch, starter: &Starter) -> Result<Live, String> {
     let last = starter.known.last_list(&launch.server);
-    let started = launch.start(run, &starter.confiner, &starter.environment).await?;
-    let connection = match (Connection::open(started, last.as_ref().map(|last| last.lifecycle)).await, last) {
+    let known = last.map(|last| last.lifecycle);
+    let connection = match (launch.open(run, starter, known).await, known) {
         (Ok(connection), _) => connection,
         (Err(error), None) => return Err(error),
         // The server may speak another revision than it did.
-        (Err(_), Some(_)) => {
-            let started = launch.start(run, &starter.confiner, &starter.environment).await?;
-            Connection::open(started, None).await?
-        }
+        (Err(_), Some(_)) => launch.open(run, starter, None).await?,
     };
     let tools: Vec<Definition> = connection.list().await?.into_iter().map(listing::definition).collect();
     let list = LastList { lifecycle: connection.lifecycle(), tools: tools.clone() };
     let (known, server) = (starter.known.clone(), launch.server.clone());
     let _ = tokio::task::spawn_blocking(move || known.remember(&server, &list)).await;
-    Ok(Live { connection, tools: Mutex::new(tools.into()) })
+    Ok(Live {
+        connection,
+        tools: Mutex::new(tools.into()),
+        outdated: AtomicBool::new(false),
+        resources: Mutex::new(Arc::new([])),
+    })
 }

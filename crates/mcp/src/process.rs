@@ -1,9 +1,13 @@
 //! Starts a server as a confined process.
 
-use crate::configuration::Server;
-use llm_do_core::authority::{Authority, Mount, Narrowing, VirtualPath};
+use crate::{configuration::Command, package::Installed, starter::Starter};
+use llm_do_core::{
+    authority::{Authority, Mount, Narrowing, VirtualPath},
+    function::FunctionSource,
+    worker::WorkerDefinition,
+};
 use llm_do_sandbox::confine::{
-    Channel, Confinement, Confiner, Process, ProcessView, Running, Tier, Watching, env_allowlist,
+    Channel, Confinement, Process, ProcessView, Running, Tier, Watching, env_allowlist,
 };
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +20,13 @@ pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What it takes to start a server.
 pub(crate) struct Launch {
-    pub(crate) server: Server,
+    command: Command,
+    /// The package that holds its program.
+    installed: Option<Installed>,
+    /// Root of the program or library that defines it.
+    root: PathBuf,
+    /// Its working directory.
+    folder: Option<PathBuf>,
     pub(crate) view: ProcessView,
     /// What the view was made for.
     pub(crate) authority: Arc<Authority>,
@@ -40,77 +50,100 @@ impl Launch {
     /// # Errors
     /// Why it can't be started there.
     pub(crate) async fn prepare(
-        server: Server,
+        command: Command,
+        worker: &WorkerDefinition,
         workers: Arc<Authority>,
-        confiner: &Confiner,
+        starter: &Starter,
     ) -> Result<Self, String> {
         // Workers that are found only during the run were not asked about when it began.
-        let command = server.command_line();
-        if !workers.bounds().allows_process(&command) {
+        let line = command.command_line();
+        if !workers.bounds().allows_process(&line) {
             return Err(format!(
-                "`{command}` was not granted when the run began: add `--grant 'process={command}'`"
+                "`{line}` was not granted when the run began: add `--grant 'process={line}'`"
             ));
         }
-        let confinement = confiner.confinement().map_err(|error| error.to_string())?;
+        let (packages, of) = (starter.known.packages(), command.clone());
+        let installed = tokio::task::spawn_blocking(move || packages.of(&of)).await;
+        let installed = installed.map_err(|error| error.to_string())??;
+        let confinement = starter.confiner.confinement().map_err(|error| error.to_string())?;
         let tier = match confinement {
             Confinement::Tier(tier) => tier,
             Confinement::Unconfined => Tier::Namespaces,
         };
-        let authority = Arc::new(with_paths(&server, &workers)?);
+        let authority = Arc::new(with_paths(&command, worker, &workers)?);
         let of = Arc::clone(&authority);
         let view = tokio::task::spawn_blocking(move || ProcessView::of(&of, tier)).await;
         let view = view.map_err(|error| error.to_string())?;
-        let view = view.map_err(|error| format!("the places that it may see can't be searched: {error}"))?;
-        Ok(Self { server, view, authority, workers, confinement })
+        let mut view =
+            view.map_err(|error| format!("the places that it may see can't be searched: {error}"))?;
+        let root = Path::new(worker.root.as_str());
+        // What its arguments name is relative to the same folder as its command and its `paths`.
+        let mut folder = view.leading_to(root.to_owned(), confinement);
+        // A folder around the program holds what the library's caller may not see.
+        let around = workers.protection().root().is_within(&worker.root);
+        if matches!(worker.source, FunctionSource::Library(_)) && !around {
+            view = view.with_readable([root.to_owned()]);
+            folder = Some(root.to_owned());
+        }
+        let package = installed.iter().map(|installed| installed.folder.clone());
+        view = view.with_readable(package);
+        Ok(Self { command, installed, root: root.to_owned(), folder, view, authority, workers, confinement })
     }
 
-    /// Equal for servers that are started in the same way and may touch the same.
+    /// Equal for processes that may touch the same.
     pub(crate) fn key(&self) -> String {
-        format!("{} {} {:?}", self.server.key(), self.view.key(), self.workers.bounds().network())
+        let (view, network) = (self.view.key(), self.workers.bounds().network());
+        format!("{} {view} {network:?}", self.root.display())
     }
 
     /// Starts it. The process ends with the result.
     ///
     /// # Errors
     /// Why it can't be started.
-    pub(crate) async fn start(
-        &self,
-        run: &str,
-        confiner: &Confiner,
-        environment: &Environment,
-    ) -> Result<Started, String> {
+    pub(crate) async fn start(&self, run: &str, starter: &Starter) -> Result<Started, String> {
         let failed = |error: std::io::Error| format!("it could not be started: {error}");
+        let environment = &starter.environment;
         let (theirs, ours) = std::io::pipe().map_err(failed)?;
         let input = pipe::Sender::from_owned_fd(ours.into()).map_err(failed)?;
         let mut env = env_allowlist(|name| environment(name));
         let granted = |name: &str| self.workers.bounds().allows_variable(name);
-        env.extend(self.server.environment(granted, |name| environment(name))?);
+        env.extend(self.command.environment(granted, |name| environment(name))?);
         let process = Process {
-            args: self.server.args.iter().map(Into::into).collect(),
+            args: self.command.args.iter().map(Into::into).collect(),
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            cwd: self.view.working_folder(&self.workers, self.confinement),
+            cwd: self.folder.clone(),
             network: self.workers.bounds().network().clone(),
             channel: Some(Channel::Input(theirs.into())),
             ..Process::new(self.program(), self.view.clone(), self.confinement)
         };
-        let watching = confiner.watch().begin(run, &self.view, &self.authority);
+        let watching = starter.confiner.watch().begin(run, &self.view, &self.authority);
         let running = process.start().await.map_err(|error| error.to_string())?;
         Ok(Started { running, input, watching })
     }
 
-    /// The program: a name is looked up in `PATH`, and a path is relative to the program's root.
+    /// The program: of the package, else a name is looked up in `PATH`, and a path is relative to the root.
     fn program(&self) -> PathBuf {
-        let command = Path::new(&self.server.command);
-        match self.server.command.contains('/') {
-            true => Path::new(self.authority.protection().root().as_str()).join(command),
-            false => command.to_owned(),
+        if let Some(installed) = &self.installed {
+            return installed.program(&self.command.command);
+        }
+        match self.command.command.contains('/') {
+            true => self.root.join(&self.command.command),
+            false => self.command.command.clone().into(),
         }
     }
 }
 
 /// The worker's authority, with the places of `paths` in its view.
-fn with_paths(server: &Server, workers: &Authority) -> Result<Authority, String> {
-    let extents = server.extents(workers.protection().root())?;
+fn with_paths(
+    command: &Command,
+    worker: &WorkerDefinition,
+    workers: &Authority,
+) -> Result<Authority, String> {
+    // Workers that are found only during the run were not checked when it began.
+    if let Some(problem) = command.problems(worker).into_iter().next() {
+        return Err(problem.reason);
+    }
+    let extents = command.extents(&worker.root)?;
     let mut handed = Vec::new();
     for (number, extent) in extents.into_iter().enumerate() {
         if workers.bounds().covering(&extent.place, extent.access).is_none() {

@@ -1,28 +1,38 @@
 //! The toolset kind `mcp`.
 
 use crate::{
-    configuration::{Configuration, Server, qualified, schema},
-    known::{Change, Definition, Known, name_of},
+    client_servers::{ClientServers, is_of_client},
+    configuration::{At, CLIENT, Configuration, Server, qualified, schema},
+    foreseen,
+    known::{Agreement, Change, Definition, Known, name_of},
     listing::{self, Listed},
-    pool::{Pool, Starter},
+    pool::Pool,
     process::Environment,
+    prompts,
+    resources::{self, Resources},
+    scripts,
+    starter::Starter,
     tool::{McpTool, WorkersServer},
 };
 use llm_do_core::{
-    authority::{Network, Place},
+    authority::{Access, Mount, Origin, Place, VirtualPath},
     definition::WorkerDefinition,
     function::{
         Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk, tool_name,
     },
     listing::Listing,
     origin::ResultOrigin,
-    schema::Schema,
+    schema::{Schema, canonical, sha256},
     send::BoxFuture,
-    toolset::{Requirement, ToolsetContext, ToolsetKind},
+    template::Insert,
+    toolset::{
+        ConfigurationProblem, Declarations, Executed, ForeseenTools, Requirement, ToolsetContext, ToolsetKind,
+    },
+    vfs::FileSystem,
 };
 use llm_do_sandbox::confine::Confiner;
 use serde_json::{Value, json};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 /// Name of the kind.
@@ -38,7 +48,11 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub struct Mcp {
     host: Option<Host>,
+    /// What is known about servers, also where nothing runs them.
+    known: Option<Known>,
     pool: Arc<Pool>,
+    resources: Resources,
+    client: ClientServers,
 }
 
 /// What servers need to run.
@@ -55,12 +69,61 @@ pub struct Host {
 impl Mcp {
     /// The kind, with what runs its servers.
     pub fn new(host: Host) -> Self {
-        Self { host: Some(host), pool: Arc::default() }
+        Self { known: Some(host.known.clone()), host: Some(host), ..Self::default() }
     }
 
-    /// The kind alone, for programs that are only read and for replays: it starts nothing.
+    /// This kind with the servers of a session's client, for workers that list `client`.
+    #[must_use]
+    pub fn with_client(self, client: ClientServers) -> Self {
+        Self { client, ..self }
+    }
+
+    /// Whether a worker lists the servers of the session's client.
+    pub fn lists_client(&self, worker: &WorkerDefinition) -> bool {
+        let configurations = worker.toolsets.iter().filter(|(name, _)| **name == *NAME);
+        configurations.filter_map(|(_, value)| Configuration::read(value).ok()).any(|own| own.client)
+    }
+
+    /// The servers of a worker with that configuration.
+    fn servers(&self, configuration: Configuration) -> BTreeMap<String, Server> {
+        let mut servers = configuration.servers;
+        if configuration.client {
+            servers.extend(self.client.servers().clone());
+        }
+        servers
+    }
+
+    /// The kind for programs that are only read: it starts nothing.
+    pub fn reading(known: Known) -> Self {
+        Self { known: Some(known), ..Self::default() }
+    }
+
+    /// The kind alone, for replays and where nothing is known about servers: it starts nothing.
     pub fn unbound() -> Self {
         Self::default()
+    }
+
+    /// What is known about servers from earlier runs.
+    pub(crate) fn known(&self) -> Option<&Known> {
+        self.known.as_ref()
+    }
+
+    /// The tools that a server lists now. It is started for that, and ended.
+    ///
+    /// # Errors
+    /// Why it does not list them.
+    pub(crate) async fn tools_of(
+        &self,
+        name: &str,
+        server: &Server,
+        context: &ToolsetContext<'_>,
+    ) -> Result<Vec<Definition>, String> {
+        let server = self.server(name, server, context);
+        let mut starting = self.pool.start(context.run, server.launch().await?, server.starter()?);
+        let tools = starting.live().await.map(|live| live.tools().to_vec());
+        self.ending(context.run);
+        self.ended(context.run).await;
+        tools.map_err(|reason| reason.to_string())
     }
 
     fn server(&self, name: &str, server: &Server, context: &ToolsetContext<'_>) -> WorkersServer {
@@ -69,8 +132,9 @@ impl Mcp {
             environment: Arc::clone(&host.environment),
             known: host.known.clone(),
         });
-        let (run, authority) = (Arc::clone(context.run), Arc::new(context.authority.clone()));
-        WorkersServer::new(name.to_owned(), server.clone(), run, authority, starter, Arc::clone(&self.pool))
+        let (worker, run) = (Arc::clone(context.worker), Arc::clone(context.run));
+        let (authority, pool) = (Arc::new(context.authority.clone()), Arc::clone(&self.pool));
+        WorkersServer::new(name.to_owned(), server.clone(), worker, run, authority, starter, pool)
     }
 }
 
@@ -80,25 +144,57 @@ impl ToolsetKind for Mcp {
     }
 
     fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
-        worker.toolsets.iter().any(|(name, _)| **name == *NAME)
+        let configurations = worker.toolsets.iter().filter(|(name, _)| **name == *NAME);
+        let servers = configurations.filter_map(|(_, value)| Configuration::read(value).ok());
+        servers.flat_map(|all| self.servers(all)).any(|(_, server)| matches!(server.at, At::Process(_)))
     }
 
     fn configuration(&self) -> Schema {
         schema()
     }
 
-    fn requires(
-        &self,
-        _worker: &WorkerDefinition,
-        configuration: &Value,
-        root: &Place,
-    ) -> Result<Vec<Requirement>, String> {
-        let servers = Configuration::read(configuration)?.servers;
-        let mut all = Vec::new();
-        for (name, server) in servers {
-            all.extend(server.requires(root).map_err(|reason| format!("server `{name}`: {reason}"))?);
-        }
-        Ok(all)
+    fn declarations(&self) -> Option<Declarations> {
+        let (manifest_key, property, noun) = ("mcp_servers", "servers", "MCP server");
+        Some(Declarations { manifest_key, property, noun, reserved: Some(CLIENT) })
+    }
+
+    fn problems(&self, worker: &WorkerDefinition, configuration: &Value) -> Vec<ConfigurationProblem> {
+        let configuration = Configuration::read(configuration).unwrap_or_default();
+        // The user has given the servers of the client to the program, and not to its libraries.
+        let foreign = configuration.client && matches!(worker.source, FunctionSource::Library(_));
+        let foreign = foreign.then(|| ConfigurationProblem {
+            pointer: "/servers".to_owned(),
+            reason: format!("a library's worker can't have `{CLIENT}`, the servers of the session's client"),
+        });
+        let packages = self.known.as_ref().map(Known::packages);
+        let packages = packages.as_ref();
+        let problems = configuration.servers.iter().flat_map(|(name, server)| {
+            let missing = server.command().and_then(|command| packages?.of(command).err());
+            let missing =
+                missing.map(|reason| ConfigurationProblem { pointer: "/package".to_owned(), reason });
+            server.problems(worker).into_iter().chain(missing).map(move |problem| ConfigurationProblem {
+                pointer: format!("/servers/{name}{}", problem.pointer),
+                reason: format!("the server `{name}`: {}", problem.reason),
+            })
+        });
+        problems.chain(configuration.problems()).chain(foreign).collect()
+    }
+
+    fn requires(&self, worker: &WorkerDefinition, configuration: &Value) -> Vec<Requirement> {
+        let servers = Configuration::read(configuration).unwrap_or_default().servers;
+        servers.values().flat_map(|server| server.requires(&worker.root)).collect()
+    }
+
+    fn foreseen(&self, worker: &WorkerDefinition, configuration: &Value, root: &Place) -> ForeseenTools {
+        let configuration = Configuration::read(configuration).unwrap_or_default();
+        foreseen::tools(&configuration, worker, root, self.known.as_ref())
+    }
+
+    fn executes(&self, worker: &WorkerDefinition, configuration: &Value, folders: &[Place]) -> Executed {
+        let servers = Configuration::read(configuration).unwrap_or_default().servers;
+        let commands = servers.values().filter_map(Server::command);
+        let all = commands.map(|command| scripts::of(command, &worker.root, folders));
+        all.fold(Executed::default(), Executed::and)
     }
 
     fn lists(&self) -> bool {
@@ -111,7 +207,7 @@ impl ToolsetKind for Mcp {
         context: &'a ToolsetContext<'a>,
     ) -> BoxFuture<'a, Listing> {
         Box::pin(async move {
-            let servers = Configuration::read(configuration).unwrap_or_default().servers;
+            let servers = self.servers(Configuration::read(configuration).unwrap_or_default());
             let mut asked = JoinSet::new();
             for (name, server) in &servers {
                 let server = self.server(name, server, context);
@@ -143,7 +239,7 @@ impl ToolsetKind for Mcp {
         context: &'a ToolsetContext<'a>,
     ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
         Box::pin(async move {
-            let servers = Configuration::read(configuration)?.servers;
+            let servers = self.servers(Configuration::read(configuration)?);
             let listed: Listed = match context.listing {
                 Some(listing) => serde_json::from_value(listing.tools.clone())
                     .map_err(|error| format!("the record of its tools can't be read: {error}"))?,
@@ -153,8 +249,13 @@ impl ToolsetKind for Mcp {
             let mut functions = Vec::new();
             for (name, tools) in &listed {
                 // The record of another definition of the worker may have other servers.
-                let Some(server) = servers.get(name) else { continue };
-                let server = Arc::new(self.server(name, server, context));
+                let server = match servers.get(name) {
+                    Some(server) => self.server(name, server, context),
+                    // The conversation began with its tools.
+                    None if is_of_client(name) => self.server(name, &Server::absent(), context),
+                    None => continue,
+                };
+                let server = Arc::new(server);
                 for tool in tools {
                     let mut function = function(&server, tool, context)?;
                     if let Some(seen) = names.get(&function.meta.name) {
@@ -167,18 +268,82 @@ impl ToolsetKind for Mcp {
         })
     }
 
+    fn mounts(
+        &self,
+        worker: &WorkerDefinition,
+        configuration: &Value,
+        context: Option<&ToolsetContext<'_>>,
+    ) -> Vec<Mount> {
+        let configuration = Configuration::read(configuration).unwrap_or_default();
+        let mounts = configuration.with_resources().map(|(name, server)| {
+            // Equal for the same server with the same view, so that calls of one worker share it, and after a resume.
+            let run = context.map(|context| &**context.run);
+            let may = context.map(|context| (context.authority.view(), context.authority.bounds()));
+            let of = json!([worker.source, worker.id, name, server.key(), run, may]);
+            let key = format!("{name}-{}", &sha256(canonical(&of).as_bytes())[..16]);
+            if let Some(context) = context {
+                self.resources.serve(&key, || self.server(name, server, context));
+            }
+            let at = VirtualPath::root().join(resources::FOLDER).join(name);
+            Mount {
+                origin: Origin::Declared,
+                untrusted: true,
+                ..Mount::new(at, Place::served(NAME, &key), Access::Read)
+            }
+        });
+        mounts.collect()
+    }
+
+    fn served(&self) -> Option<&dyn FileSystem> {
+        Some(&self.resources)
+    }
+
+    fn inserts(&self) -> bool {
+        true
+    }
+
+    fn check_insert(&self, configuration: &Value, name: &str) -> Result<(), String> {
+        let (server, _) = prompts::parts(name)?;
+        let servers = Configuration::read(configuration).unwrap_or_default().servers;
+        match servers.contains_key(server) {
+            true => Ok(()),
+            false => Err(unknown_server(server, &servers)),
+        }
+    }
+
+    fn insert<'a>(
+        &'a self,
+        configuration: &'a Value,
+        context: &'a ToolsetContext<'a>,
+        insert: &'a Insert,
+    ) -> BoxFuture<'a, Result<Arc<str>, String>> {
+        Box::pin(async move {
+            let (name, prompt) = prompts::parts(&insert.name)?;
+            let servers = Configuration::read(configuration)?.servers;
+            let server = servers.get(name).ok_or_else(|| unknown_server(name, &servers))?;
+            prompts::text(&self.server(name, server, context), prompt, &insert.arguments).await
+        })
+    }
+
     fn ending(&self, run: &str) {
+        self.resources.end(run);
         self.pool.end(run);
     }
 
     fn ended<'a>(&'a self, run: &'a Arc<str>) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
+            self.pool.ended(run).await;
             match &self.host {
                 Some(host) => host.confiner.watch().end(run).await,
                 None => Vec::new(),
             }
         })
     }
+}
+
+fn unknown_server(name: &str, servers: &BTreeMap<String, Server>) -> String {
+    let has: Vec<&str> = servers.keys().map(String::as_str).collect();
+    format!("the worker has no MCP server `{name}`; it has: {}", has.join(", "))
 }
 
 /// The tools of a server that can be offered, and notices about the others.
@@ -200,7 +365,7 @@ async fn of_server(server: &WorkersServer) -> Result<(Vec<Definition>, Vec<Strin
         None => {
             let live = tokio::time::timeout(WAIT, starting.live()).await.map_err(|_| {
                 left_out(format!(
-                    "it did not start within {} s. It goes on starting, and the next conversation may have it",
+                    "it did not start within {} s. It is still starting, and the next conversation may have it",
                     WAIT.as_secs()
                 ))
             })?;
@@ -225,15 +390,20 @@ async fn of_server(server: &WorkersServer) -> Result<(Vec<Definition>, Vec<Strin
             Ok(()) => usable.push(tool),
         }
     }
+    if is_of_client(&server.name) {
+        let (tools, changes) = server.pool.pins.sort(&server.run, &server.name, usable);
+        notices.extend(changes.iter().map(changed_since));
+        return Ok((tools, notices));
+    }
     let root = server.authority.protection().root().clone();
-    let (known, name, of) = (starter.known.clone(), server.name.clone(), server.server.clone());
-    let accepted = tokio::task::spawn_blocking(move || known.accepted(&root, &name, &of, usable)).await;
+    let known = starter.known.clone();
+    let agreement = Agreement::new(&root, &server.name, &server.server, &server.worker);
+    let accepted = tokio::task::spawn_blocking(move || known.accepted(&agreement, usable)).await;
     let accepted = accepted.map_err(|error| left_out(error.to_string()))?;
     let (tools, changes) = accepted.map_err(|error| {
         left_out(format!("what you accepted of its tools can't be read or kept: {error}"))
     })?;
-    let file = starter.known.acceptance(server.authority.protection().root(), &server.name, &server.server);
-    notices.extend(changes.iter().map(|change| withheld(change, &file)));
+    notices.extend(changes.iter().map(|change| withheld(change, &server.full_name())));
     Ok((tools, notices))
 }
 
@@ -243,14 +413,40 @@ async fn last_list(starter: &Starter, server: &Server) -> Option<Vec<Definition>
     Some(last.tools)
 }
 
-fn withheld(change: &Change, accepted: &Path) -> String {
+fn changed_since(change: &Change) -> String {
     format!(
-        "the tool `{}` is not the one that you accepted, and is withheld: {}. If you agree, remove {}; the next run \
-         accepts the tools as they are then",
+        "the tool `{}` is not the one that it had when the session began, and is withheld: {}",
         change.tool,
         change.lines().join("; "),
-        accepted.display()
     )
+}
+
+fn withheld(change: &Change, server: &str) -> String {
+    format!(
+        "the tool `{}` is not the one that you accepted, and is withheld: {}. If you agree, run \
+         `llm-do mcp inspect {server} --accept`",
+        change.tool,
+        change.lines().join("; "),
+    )
+}
+
+/// The risk of a tool. The arguments of a server over HTTP leave the machine, even if it only reads. What a server of the client
+/// reads belongs to the user, and not to the program.
+fn risk(server: &WorkersServer, tool: &Definition) -> Risk {
+    let leaves = matches!(server.server.at, At::Remote(_)) || is_of_client(&server.name);
+    match listing::risk(tool) {
+        Risk::Read if leaves => Risk::Network,
+        risk => risk,
+    }
+}
+
+/// Whether its effects stay within the mounts of the worker.
+fn is_contained(server: &WorkersServer) -> bool {
+    match &server.server.at {
+        _ if is_of_client(&server.name) => false,
+        At::Process(command) => server.authority.bounds().network().is_off() && command.paths.is_empty(),
+        At::Remote(_) => false,
+    }
 }
 
 fn function(
@@ -261,7 +457,7 @@ fn function(
     let name = qualified(&server.name, name_of(tool));
     let wrong = |reason: String| format!("the tool `{name}`: {reason}");
     let output = listing::output(tool).map_err(wrong)?;
-    let risk = listing::risk(tool);
+    let risk = risk(server, tool);
     let allowed = context.policy.as_ref().is_some_and(|policy| policy.default.is_some());
     let meta = FunctionMeta {
         source: FunctionSource::Toolset(NAME.into()),
@@ -273,7 +469,7 @@ fn function(
         risk,
         concurrency: Concurrency::ByRisk,
         timeout: Some(server.server.most().saturating_add(GRACE)),
-        contained: *server.authority.bounds().network() == Network::Off && server.server.paths.is_empty(),
+        contained: is_contained(server),
         results: ResultOrigin::Foreign,
         wildcard: false,
         policy: context.policy.clone(),

@@ -2,9 +2,11 @@
 
 use rmcp::{
     RoleClient,
+    model::{ErrorCode, ErrorData, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
+use serde::{Deserialize, de::IgnoredAny};
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -13,6 +15,9 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader},
     net::unix::pipe,
 };
+
+/// The code of an error that stands for an answer that can't be read.
+pub(crate) const UNREADABLE: ErrorCode = ErrorCode::PARSE_ERROR;
 
 /// Largest message of a server, in bytes.
 const LARGEST_MESSAGE: usize = 32 << 20;
@@ -48,9 +53,15 @@ impl Printed {
         (!text.is_empty()).then(|| text.trim_end().into())
     }
 
-    /// The last line.
-    pub(crate) fn last_line(&self) -> Option<String> {
-        self.lock().lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+    /// The line that most likely says why a process has ended: the last one that speaks of an error, as some runtimes write
+    /// their version after it, otherwise the last one.
+    pub(crate) fn cause(&self) -> Option<String> {
+        let text = self.lock();
+        let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty());
+        let is_error = |line: &&str| {
+            !line.starts_with(char::is_whitespace) && line.to_ascii_lowercase().contains("error")
+        };
+        lines.clone().find(is_error).or_else(|| lines.next()).map(str::to_owned)
     }
 }
 
@@ -115,7 +126,10 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
             match serde_json::from_slice(&line) {
                 Ok(message) => return Some(message),
                 Err(_) if line.trim_ascii().is_empty() => {}
-                Err(_) => self.printed.push(&line[..line.len().min(MOST_PRINTED)]),
+                Err(error) => match unreadable(&line, &error) {
+                    Some(answer) => return Some(answer),
+                    None => self.printed.push(&line[..line.len().min(MOST_PRINTED)]),
+                },
             }
         }
     }
@@ -124,6 +138,19 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
         drop(self.write.lock().await.take());
         Ok(())
     }
+}
+
+/// An error in place of an answer that can't be read, so that its request does not wait for another one. `None` for a line
+/// that answers no request.
+fn unreadable(line: &[u8], error: &serde_json::Error) -> Option<RxJsonRpcMessage<RoleClient>> {
+    #[derive(Deserialize)]
+    struct Answer {
+        id: RequestId,
+        method: Option<IgnoredAny>,
+    }
+    let Answer { id, method: None } = serde_json::from_slice(line).ok()? else { return None };
+    let error = ErrorData::new(UNREADABLE, format!("its answer can't be read: {error}"), None);
+    Some(RxJsonRpcMessage::<RoleClient>::error(error, Some(id)))
 }
 
 /// Keeps what a server prints on its standard error.

@@ -6,7 +6,8 @@
 
 mod anthropic;
 mod gemini;
-mod json;
+mod head;
+mod loose;
 mod openai;
 mod responses;
 
@@ -16,7 +17,7 @@ use crate::{
     server_tools,
 };
 use genai::{adapter::AdapterKind, chat::StopReason};
-use json::Json;
+use head::Head;
 use llm_do_core::model::{Delta, Usage};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -53,6 +54,8 @@ pub(crate) struct Reader {
     torn: String,
     /// The number of pieces of that event.
     pieces: u32,
+    /// The beginning of the events on OpenAI's wire.
+    head: Head,
     start: Start,
     draft: Draft,
 }
@@ -144,6 +147,7 @@ impl Reader {
                 size: Size::default(),
                 torn: String::new(),
                 pieces: 0,
+                head: Head::default(),
                 start: Start::Awaited,
                 draft: Draft::default(),
             }),
@@ -196,10 +200,14 @@ impl Reader {
         let draft = &mut self.draft;
         match self.wire {
             Wire::OpenAi => {
-                let event = Json::with_members(data, openai::MEMBERS)?;
+                let event = match self.head.removed(data).map(loose::from_text) {
+                    Some(Ok(event)) => event,
+                    Some(Err(_)) | None => loose::from_text(data)?,
+                };
                 if self.start.event(|| openai::is_first(&event)) {
-                    openai::event(draft, self.kind, &event);
+                    openai::event(draft, self.kind, event);
                 }
+                self.head.learn(data);
             }
             Wire::Responses => {
                 let event = serde_json::from_str(data)?;
@@ -236,7 +244,10 @@ impl Reader {
         let draft = &mut self.draft;
         draft.ended = true;
         match self.wire {
-            Wire::OpenAi => openai::body(draft, self.kind, &Json::from(&body)),
+            Wire::OpenAi => match loose::from_value(&body) {
+                Ok(body) => openai::body(draft, self.kind, body),
+                Err(error) => draft.failure = Some(Failure::Garbled(error.to_string())),
+            },
             Wire::Responses => responses::body(draft, body),
             Wire::Anthropic => anthropic::body(draft, body),
             Wire::Gemini => gemini::body(draft, body),

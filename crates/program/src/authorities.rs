@@ -10,6 +10,7 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Network, Place, Refusal, View},
+    definition::WorkerDefinition,
     function::FunctionSource,
 };
 use std::{
@@ -52,7 +53,11 @@ impl<'a> Authorities<'a> {
         let Ok(first) = beginning.narrow(&entry.definition.id, &entry.definition.sandbox.narrowing) else {
             return all;
         };
-        let mut waiting = VecDeque::from([(entry, first)]);
+        let showing = |worker: &Effective, authority: Authority| {
+            let WorkerDefinition { sandbox, .. } = worker.definition.as_ref();
+            authority.showing(host.toolsets.mounts(&worker.definition, None), sandbox.narrowing.approvals)
+        };
+        let mut waiting = VecDeque::from([(entry, showing(entry, first))]);
         while let Some((caller, authority)) = waiting.pop_front() {
             let with = all.of.entry(&caller.definition.id).or_default();
             if with.contains(&authority) || with.len() == MOST {
@@ -67,7 +72,7 @@ impl<'a> Authorities<'a> {
                 let mut narrowing = callee.definition.sandbox.narrowing.clone();
                 narrowing.foreign |= matches!(callee.definition.source, FunctionSource::Library(_));
                 match authority.narrow(&callee.definition.id, &narrowing) {
-                    Ok(narrowed) => waiting.push_back((callee, narrowed)),
+                    Ok(narrowed) => waiting.push_back((callee, showing(callee, narrowed))),
                     Err(refusal @ Refusal::OutsideBounds { .. }) => {
                         let caller = &caller.definition.id;
                         all.refused.push(RefusedCall { caller, callee: at, refusal });

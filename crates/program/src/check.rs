@@ -5,6 +5,7 @@
 
 mod authority;
 mod capabilities;
+mod configurations;
 mod exposed;
 pub mod flow;
 mod graph;
@@ -85,6 +86,10 @@ pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, F
     names::check(&scope, &mut found);
     prompts::check(&scope, &mut found);
     capabilities::check(&scope, &mut found);
+    configurations::check(&scope, &mut found);
+    if whole_folder {
+        configurations::unlisted(&scope, &mut found);
+    }
     graph::check(&scope, &mut found);
     server_tools::check(&scope, &mut found);
     let authorities =
@@ -144,6 +149,7 @@ pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -
     names::check(&scope, &mut found);
     prompts::check(&scope, &mut found);
     graph::check(&scope, &mut found);
+    configurations::check(&scope, &mut found);
     let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), entry);
     authority::check(&scope, &authorities, &mut found);
     found.retain(Diagnostic::is_error);

@@ -19,6 +19,7 @@ use crate::{
     keys, manifest,
     manifest_names::warn_of_left_over,
     mounts::{self, Layers, RequiredGrant},
+    package::Package,
     resolve::WorkerFile,
     rules::FileRule,
     shape, shorthand,
@@ -150,9 +151,10 @@ impl Context<'_> {
 
         let own_toolsets = keys
             .get("toolsets")
-            .map(|node| toolsets::read(node, &self.host.toolsets, found))
+            .map(|node| toolsets::read(node, &self.host.toolsets, &self.package.declared, found))
             .unwrap_or_default();
         let mut all_toolsets = toolsets::merge(&self.package.toolsets, &own_toolsets);
+        toolsets::insert_declared(&mut all_toolsets, &self.package.declared, &self.host.toolsets);
         let callees = self.allowlist(&keys, &own_toolsets, &mut all_toolsets, found);
         reading.callees.clone_from(&callees);
         reading.imports = imports(&keys);
@@ -193,6 +195,7 @@ impl Context<'_> {
         let definition = WorkerDefinition {
             id: self.package.global_id(&located.id),
             source: self.package.code.source.clone(),
+            root: self.package.code.root.clone(),
             description,
             instructions,
             model,
@@ -209,6 +212,7 @@ impl Context<'_> {
             ensures,
             returned_paths,
             toolsets: configurations(&all_toolsets),
+            pins: self.package.tool_pins(),
             server_tools,
             tools,
             code,
@@ -334,16 +338,8 @@ impl Context<'_> {
 
     /// A library's code gets only variables that the program gives all of its workers.
     fn check_variables(&self, sandbox: &mounts::Merged, found: &mut Vec<Diagnostic>) {
-        let program =
-            self.packages.program().manifest.sandbox.as_ref().and_then(|sandbox| sandbox.get("env"));
-        let given = |name: &str| program.is_some_and(|list| list.texts().any(|(given, _)| given == name));
-        for (name, span) in sandbox.env.iter().filter(|(name, _)| !given(name)) {
-            let message =
-                format!("this library asks for the variable `{name}`, which the program does not give");
-            found.push(Diagnostic::error(codes::BAD_VALUE, message).at(span).help(format!(
-                "if it may have it, add `sandbox: {{env: [{name}]}}` to the project's manifest"
-            )));
-        }
+        let program = self.packages.program();
+        found.extend(sandbox.env.iter().filter_map(|(name, span)| not_given(program, name, span)));
     }
 
     /// A model's name, its provider known.
@@ -371,6 +367,20 @@ impl Context<'_> {
         }
         Some(model)
     }
+}
+
+/// The finding for a variable that a library asks for, at `span`, and that the program does not give all of its workers.
+pub(crate) fn not_given(program: &Package, name: &str, span: &Span) -> Option<Diagnostic> {
+    let env = program.manifest.sandbox.as_ref().and_then(|sandbox| sandbox.get("env"));
+    if env.is_some_and(|list| list.texts().any(|(given, _)| given == name)) {
+        return None;
+    }
+    let message = format!("this library asks for the variable `{name}`, which the program does not give");
+    Some(
+        Diagnostic::error(codes::BAD_VALUE, message)
+            .at(span)
+            .help(format!("if it may have it, add `sandbox: {{env: [{name}]}}` to the project's manifest")),
+    )
 }
 
 /// `imports.workers`: the workers that are loaded with it.

@@ -18,7 +18,7 @@ use crate::{
     keys,
     shape::{Key, Shape},
 };
-use llm_do_core::toolset::{ToolsetKind, ToolsetRegistry};
+use llm_do_core::toolset::{Declarations, ToolsetKind, ToolsetRegistry};
 use serde_json::{Map, Value, json};
 
 /// The schema of a worker's keys: the front matter of a `.worker` file, or a YAML worker as a whole.
@@ -42,8 +42,8 @@ pub fn manifest(toolsets: &ToolsetRegistry) -> Value {
 }
 
 /// The schema of a library's `lib.yaml`.
-pub fn library() -> Value {
-    file("lib", "A library of llm-do: lib.yaml.", keys::LIBRARY, &ToolsetRegistry::default())
+pub fn library(toolsets: &ToolsetRegistry) -> Value {
+    file("lib", "A library of llm-do: lib.yaml.", keys::LIBRARY, toolsets)
 }
 
 fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistry) -> Value {
@@ -60,6 +60,15 @@ fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistr
     if let Some(given) = whole["properties"].get_mut("toolsets") {
         let about = given["description"].take();
         *given = nullable(toolset_map(toolsets));
+        given["description"] = about;
+    }
+    for kind in toolsets.kinds() {
+        let Some(Declarations { manifest_key, property, .. }) = kind.declarations() else { continue };
+        let Some(given) = whole["properties"].get_mut(manifest_key) else { continue };
+        let about = given["description"].take();
+        let mut own = kind.configuration().value()["properties"][property].clone();
+        own["additionalProperties"] = nullable(own["additionalProperties"].take());
+        *given = nullable(own);
         given["description"] = about;
     }
     let mut definitions = Map::new();
@@ -267,7 +276,22 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
             _ => schema[keyword] = value.clone(),
         }
     }
+    if let Some(Declarations { property, .. }) = kind.declarations() {
+        accept_names(&mut schema["properties"][property]);
+        accept_names(&mut schema);
+    }
     schema
+}
+
+/// Also accepts a list of names, of definitions in the manifest.
+fn accept_names(schema: &mut Value) {
+    let mut types = match schema["type"].take() {
+        Value::Array(types) => types,
+        one => vec![one],
+    };
+    types.push("array".into());
+    schema["type"] = types.into();
+    schema["items"] = json!({ "type": "string" });
 }
 
 /// A part of a kind's configuration. Keys that the kind defines within it have their other spellings.

@@ -73,8 +73,9 @@ pub const WORKER: &[Key] = &[
     ),
 ];
 
-/// `max_context_tokens`. With less, instructions and tools alone would not fit.
-const MAX_CONTEXT: Shape = Shape::Count(1000);
+/// The least `max_context_tokens`. With less, instructions and tools alone would not fit.
+pub const LEAST_CONTEXT: u64 = 1000;
+const MAX_CONTEXT: Shape = Shape::Count(LEAST_CONTEXT);
 
 /// A manifest.
 pub const MANIFEST: &[Key] = &[
@@ -113,9 +114,18 @@ pub const MANIFEST: &[Key] = &[
     Key::new("max_context_tokens", MAX_CONTEXT, "`max_context_tokens` of all workers"),
     Key::new("limits", Shape::Record(LIMITS), "limits of all workers"),
     Key::new("providers", Shape::Map(&Shape::Record(PROVIDER)), "your own model providers"),
-    Key::new("mcp_servers", Shape::Later, "MCP servers"),
+    MCP_SERVERS_KEY,
     Key::new("bindings", Shape::Map(&Shape::Any), "values for the entry's parameters"),
 ];
+
+/// The key of a manifest that holds MCP servers by name.
+pub const MCP_SERVERS: &str = "mcp_servers";
+
+const MCP_SERVERS_KEY: Key = Key::new(
+    MCP_SERVERS,
+    Shape::Map(&Shape::Any),
+    "MCP servers by name, which workers list under `toolsets.mcp`",
+);
 
 /// A library's `lib.yaml` (`docs/guides/libraries.md`).
 pub const LIBRARY: &[Key] = &[
@@ -129,6 +139,7 @@ pub const LIBRARY: &[Key] = &[
         Shape::Texts,
         "further libraries: `NAME`, `NAME@VERSION`, `./PATH`, `git+URL[@REF][#SUBDIR]`",
     ),
+    MCP_SERVERS_KEY,
 ];
 
 /// `imports` of a worker (`docs/reference/worker-files.md`).

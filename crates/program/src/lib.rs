@@ -27,6 +27,7 @@ mod loading;
 pub mod lock;
 pub mod locked_tree;
 pub mod manifest;
+pub mod manifest_edit;
 pub mod manifest_names;
 pub mod migrate;
 pub mod mounts;

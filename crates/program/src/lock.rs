@@ -13,6 +13,7 @@ use crate::{
     span::{SourceFile, Span},
     yaml::{self, Data, Node},
 };
+use llm_do_core::worker::ToolPins;
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 /// Its name in the project's root.
@@ -38,6 +39,7 @@ const LIBRARY: &[Key] = &[
     Key::new("commit", Shape::Text, "the commit it was taken from"),
     Key::new("hash", Shape::Text, "of paths and hashes of all files").required(),
     Key::new("files", Shape::Map(&Shape::Text), "SHA-256 of each file").required(),
+    Key::new("tools", Shape::Map(&Shape::Map(&Shape::Text)), "SHA-256 of each tool, by MCP server"),
 ];
 
 /// A library as it was pinned.
@@ -53,6 +55,8 @@ pub struct Pinned {
     pub commit: Option<String>,
     /// Its files.
     pub contents: Contents,
+    /// The tools of its MCP servers that were agreed to.
+    pub tools: Arc<ToolPins>,
     /// Where the lock file says so.
     pub span: Option<Span>,
 }
@@ -201,6 +205,25 @@ impl Lock {
         self.libraries.values()
     }
 
+    /// Pins the tools of a library's server: the SHA-256 of each by its name. Returns whether the library is pinned itself.
+    pub fn pin_tools(&mut self, library: &str, server: &str, tools: BTreeMap<String, String>) -> bool {
+        let Some(pinned) = self.libraries.get_mut(library) else { return false };
+        let mut all = (*pinned.tools).clone();
+        all.insert(server.to_owned(), tools);
+        *pinned = Arc::new(Pinned { tools: Arc::new(all), ..(**pinned).clone() });
+        true
+    }
+
+    /// Keeps the pinned tools of `before` for the libraries that are still there: another version of a library may have the
+    /// same servers, and tools that differ are withheld.
+    pub fn keep_tools(&mut self, before: &Self) {
+        for (name, pinned) in &mut self.libraries {
+            if let Some(old) = before.get(name) {
+                *pinned = Arc::new(Pinned { tools: Arc::clone(&old.tools), ..(**pinned).clone() });
+            }
+        }
+    }
+
     /// Pins a library, in place of another of that name.
     pub fn insert(&mut self, pinned: Pinned) {
         self.libraries.insert(pinned.name.clone(), Arc::new(pinned));
@@ -233,6 +256,16 @@ impl Lock {
             let _ = writeln!(out, "    hash: {}\n    files:{files}", quoted(&pinned.contents.hash()));
             for (path, hash) in pinned.contents.files() {
                 let _ = writeln!(out, "      {}: {}", quoted(path), quoted(hash));
+            }
+            if !pinned.tools.is_empty() {
+                out.push_str("    tools:\n");
+            }
+            for (server, tools) in &*pinned.tools {
+                let none = if tools.is_empty() { " {}" } else { "" };
+                let _ = writeln!(out, "      {}:{none}", quoted(server));
+                for (tool, hash) in tools {
+                    let _ = writeln!(out, "        {}: {}", quoted(tool), quoted(hash));
+                }
             }
         }
         out
@@ -279,6 +312,18 @@ fn library(item: &Node, found: &mut Vec<Diagnostic>) -> Option<Pinned> {
                 .note("the file was edited by hand, or merged"),
         );
     }
+    let mut tools = ToolPins::new();
+    for server in keys.get("tools").map(Node::entries).unwrap_or_default() {
+        let of_server = tools.entry(server.key.clone()).or_default();
+        for tool in server.value.entries() {
+            let hash = tool.value.as_text().unwrap_or_default();
+            if is_hex(hash, 64) {
+                of_server.insert(tool.key.clone(), hash.to_owned());
+            } else {
+                found.push(bad(&tool.value.span, "this is not a SHA-256 in lower-case hexadecimal"));
+            }
+        }
+    }
     let mut sources: Vec<String> =
         keys.get("source").into_iter().flat_map(Node::texts).map(|(text, _)| text.to_owned()).collect();
     sources.sort();
@@ -290,6 +335,7 @@ fn library(item: &Node, found: &mut Vec<Diagnostic>) -> Option<Pinned> {
         sources,
         commit: commit.map(|(commit, _)| commit),
         contents,
+        tools: Arc::new(tools),
         span,
     })
 }
@@ -336,7 +382,9 @@ mod tests {
         contents.insert("lib.yaml".into(), b"name: utils");
         contents.insert("workers/a.worker".into(), b"a");
         let mut lock = Lock::default();
+        let of_server = BTreeMap::from([("read".to_owned(), sha256(b"read"))]);
         lock.insert(Pinned {
+            tools: Arc::new(ToolPins::from([("fs".to_owned(), of_server)])),
             sources: vec!["git+https://example.org/x.git@v1#lib".into(), "./libs/utils".into()],
             commit: Some("a1".repeat(20)),
             ..Pinned::new("utils", "1.2.0", contents)

@@ -59,6 +59,8 @@ pub struct Manifest {
     pub tools: ToolPlaces,
     /// `toolsets`, checked by shape.
     pub toolsets: Option<Node>,
+    /// `mcp_servers`, checked by shape.
+    pub mcp_servers: Option<Node>,
     /// `sandbox`, checked by shape.
     pub sandbox: Option<Node>,
     /// `limits`, checked by shape.
@@ -141,6 +143,7 @@ impl Default for Manifest {
             exports: Vec::new(),
             tools: ToolPlaces::default(),
             toolsets: None,
+            mcp_servers: None,
             sandbox: None,
             limits: None,
             max_context_tokens: None,
@@ -222,6 +225,7 @@ impl Manifest {
         manifest.model = node.get("model").cloned();
         manifest.entry = node.get("entry").cloned();
         manifest.toolsets = node.get("toolsets").cloned();
+        manifest.mcp_servers = node.get(keys::MCP_SERVERS).cloned();
         manifest.sandbox = node.get("sandbox").cloned();
         manifest.limits = node.get("limits").cloned();
         manifest.max_context_tokens = node.get("max_context_tokens").cloned();
@@ -346,7 +350,13 @@ impl Manifest {
         });
         manifest.exports = exports(&node);
         manifest.dependencies = dependencies(&node, found);
+        manifest.mcp_servers = node.get(keys::MCP_SERVERS).cloned();
         manifest
+    }
+
+    /// The definitions under a key that toolsets may name.
+    pub(crate) fn definitions(&self, key: &str) -> Option<&Node> {
+        self.mcp_servers.as_ref().filter(|_| key == keys::MCP_SERVERS)
     }
 
     /// Paths that define the program, in addition to the conventional ones, for its protection

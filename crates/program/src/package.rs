@@ -17,12 +17,12 @@ use crate::{
     source::SourceTree,
     span::Span,
     tool_folders::ToolFolders,
-    toolsets::{self, Toolsets},
+    toolsets::{self, Declared, Toolsets},
 };
 use llm_do_core::{
     authority::{Place, Protection},
     function::FunctionSource,
-    worker::CodePackage,
+    worker::{CodePackage, ToolPins},
 };
 use std::sync::{Arc, OnceLock};
 
@@ -40,6 +40,8 @@ pub(crate) struct Package {
     /// Differences from the lock file, computed on first use.
     changes: OnceLock<Vec<Diagnostic>>,
     pub(crate) manifest: Manifest,
+    /// The definitions of its manifest that toolsets may name.
+    pub(crate) declared: Declared,
     pub(crate) toolsets: Toolsets,
     pub(crate) layout: Layout,
     pub(crate) protection: Arc<Protection>,
@@ -80,8 +82,9 @@ impl Package {
         host: &LoadOptions,
         found: &mut Vec<Diagnostic>,
     ) -> Self {
+        let declared = toolsets::declared(|key| manifest.definitions(key), &host.toolsets, found);
         let toolsets = match &manifest.toolsets {
-            Some(node) => toolsets::read(node, &host.toolsets, found),
+            Some(node) => toolsets::read(node, &host.toolsets, &declared, found),
             None => Toolsets::new(),
         };
         let source = match &library {
@@ -99,6 +102,7 @@ impl Package {
             tool_folders: ToolFolders::default(),
             pinned: None,
             changes: OnceLock::new(),
+            declared,
             toolsets,
             layout: Layout::of(&manifest),
             installed: Arc::clone(&tree),
@@ -108,6 +112,11 @@ impl Package {
             dependencies: Vec::new(),
             requirer,
         }
+    }
+
+    /// The tools of servers that the lock file pins for it.
+    pub(crate) fn tool_pins(&self) -> Arc<ToolPins> {
+        self.pinned.as_ref().map(|pinned| Arc::clone(&pinned.tools)).unwrap_or_default()
     }
 
     /// Whether it is a library rather than a project: it has exports but no entry.

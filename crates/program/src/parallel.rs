@@ -1,9 +1,12 @@
 //! Parallel work with results that do not depend on the number of processors. In a browser there are no threads.
 
 #[cfg(not(target_arch = "wasm32"))]
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    num::NonZero,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Starting threads does not pay for fewer items.
@@ -19,9 +22,10 @@ pub(crate) fn in_parallel<T, R>(items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> 
 /// `work` for each of `items`, in their order, on all processors if that pays.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let threads = match std::thread::available_parallelism() {
-        Ok(threads) if items.len() >= WORTH_A_THREAD => threads.get(),
-        _ => 1,
+    // The system reads files to tell the number, so that it is asked only if it matters.
+    let threads = match items.len() {
+        ..WORTH_A_THREAD => 1,
+        _ => std::thread::available_parallelism().map_or(1, NonZero::get),
     };
     if threads < 2 {
         return items.into_iter().map(work).collect();

@@ -20,6 +20,7 @@ use crate::{
     source::{RealPlace, SourceTree, plain},
     span::Span,
     start::{Source, Start},
+    yaml::Node,
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
@@ -118,8 +119,8 @@ impl Program {
             let folder = package.tree.root().name();
             if folder.is_empty() { "program".to_owned() } else { folder.to_owned() }
         });
-        let protection =
-            protected::protection(&packages, &workers, source.work.as_ref()).with_defining(files.places());
+        let protection = protected::protection(&packages, &workers, &host.toolsets, source.work.as_ref())
+            .with_defining(files.places());
         let callable = Callable::of(source.clone(), &host, &workers);
         let protection = match callable.clone() {
             Some(callable) => protection.with_further(callable),
@@ -384,13 +385,22 @@ impl Program {
         worker.sandbox.narrowing.mounts.iter().find(|mount| mount.at == at)
     }
 
-    fn real(&self, path: &str, access: Access) -> Result<Place, String> {
+    /// The real place of a path of this machine, which is handed over with that access.
+    ///
+    /// # Errors
+    /// It does not exist and is to be read, or it can't be located.
+    pub fn real(&self, path: &str, access: Access) -> Result<Place, String> {
         let RealPlace { place, kind } = self.tree().locate(path).map_err(|error| error.to_string())?;
         match (kind, access) {
             // The first write creates it.
             (None, Access::Read) => Err("does not exist".into()),
             _ => Ok(place),
         }
+    }
+
+    /// The definitions of the manifest that a kind of toolset may name, by name.
+    pub fn declared(&self, kind: &str) -> Option<Value> {
+        self.package().declared.get(kind).map(Node::to_json)
     }
 
     /// All workers of the program, sorted by ID: scans.

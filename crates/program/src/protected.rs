@@ -15,6 +15,7 @@ use crate::{
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use llm_do_core::{
     authority::{FurtherProtection, Place, Protection},
+    toolset::ToolsetRegistry,
     worker::CodeModule,
 };
 use std::{
@@ -77,7 +78,8 @@ impl Callable {
             others = rest;
         }
         check::read_templates(&loading);
-        let protection = protection(&loading.packages, &loading.workers, source.work.as_ref());
+        let work = source.work.as_ref();
+        let protection = protection(&loading.packages, &loading.workers, &loading.host.toolsets, work);
         Read {
             protection: protection.with_defining(files.places()),
             files: files.found().into_iter().collect(),
@@ -141,9 +143,14 @@ impl Names {
 }
 
 /// The protection of a loaded program: the files that its manifest names, its libraries, the folders in which a worker
-/// looks for tools and templates, and the Python code that its workers import or could import; and the mounts that a
-/// worker declares untrusted. The caller adds the files that loading has read.
-pub(crate) fn protection(packages: &Packages, workers: &Workers, work: Option<&Place>) -> Protection {
+/// looks for tools and templates, the Python code that its workers import or could import, and the files that processes of
+/// its toolsets execute; and the mounts that a worker declares untrusted. The caller adds the files that loading has read.
+pub(crate) fn protection(
+    packages: &Packages,
+    workers: &Workers,
+    toolsets: &ToolsetRegistry,
+    work: Option<&Place>,
+) -> Protection {
     let program = packages.program();
     let root = program.tree.root();
     let mut defining: Vec<Place> = Vec::new();
@@ -160,7 +167,14 @@ pub(crate) fn protection(packages: &Packages, workers: &Workers, work: Option<&P
         CodeModule::File(place) => Some(place.clone()),
         CodeModule::Installed { .. } => None,
     }));
-    let importing = importing(program, &modules);
+    let mut importing = importing(program, &modules);
+    for worker in workers.values() {
+        let mounts = worker.definition.sandbox.narrowing.mounts.iter().map(|mount| mount.place.clone());
+        let folders: Vec<Place> = mounts.chain(work.cloned()).chain([root.clone()]).collect();
+        let executed = toolsets.executes(&worker.definition, &folders);
+        defining.extend(executed.files);
+        importing.extend(executed.importing);
+    }
     for folder in &importing {
         defining.extend(packages_in(program, folder));
     }

@@ -6,7 +6,7 @@ use crate::{
     library::DiskLibraries,
     load_options::LoadOptions,
     manifest::{MANIFESTS, is_project},
-    manifest_names::older_manifest,
+    manifest_names::{OLDER, older_manifest},
     resolve::{is_cases, without_extension},
     source::{DiskTree, SourceError},
     start::{Source, Start},
@@ -220,7 +220,7 @@ fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<St
 fn is_manifest(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let older = |folder: &Path| older_manifest(&DiskTree::open(folder).ok()?);
-    MANIFESTS.contains(&name) || path.parent().and_then(older) == Some(name)
+    MANIFESTS.contains(&name) || OLDER.contains(&name) && path.parent().and_then(older) == Some(name)
 }
 
 fn no_target(message: String) -> Diagnostic {

@@ -10,7 +10,8 @@ use crate::{
 };
 use llm_do_core::{
     gate::Rule,
-    toolset::{OldApproval, ToolsetKind, ToolsetRegistry},
+    schema::{Schema, Violation},
+    toolset::{Declarations, OldApproval, ToolsetKind, ToolsetRegistry},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -18,8 +19,71 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Merged configurations by canonical name.
 pub type Toolsets = BTreeMap<Arc<str>, Node>;
 
-/// Reads one file's `toolsets` (checked by shape).
-pub fn read(node: &Node, registry: &ToolsetRegistry, found: &mut Vec<Diagnostic>) -> Toolsets {
+/// The definitions of a manifest that toolsets may name: a map for each kind, by its canonical name.
+pub type Declared = BTreeMap<&'static str, Node>;
+
+/// Reads the definitions of a manifest that toolsets may name: `mcp_servers`. `definitions` are those under a key.
+pub fn declared<'a>(
+    definitions: impl Fn(&str) -> Option<&'a Node>,
+    registry: &ToolsetRegistry,
+    found: &mut Vec<Diagnostic>,
+) -> Declared {
+    let mut declared = Declared::new();
+    for kind in registry.kinds() {
+        let Some(declarations) = kind.declarations() else { continue };
+        let Declarations { manifest_key, property, .. } = declarations;
+        let Some(node) = definitions(manifest_key) else { continue };
+        let schema = kind.configuration();
+        let Some(of_property) = schema.value().pointer(&format!("/properties/{property}")) else { continue };
+        let node = canonical_keys(node, of_property, manifest_key, found);
+        reserved_names(&node, manifest_key, declarations, found);
+        // The definitions are valid if they were in the configuration of a worker.
+        let within = format!("/{property}");
+        validate(&schema, &wrapped(property, node.clone()), manifest_key, &within, found);
+        declared.insert(kind.name(), node);
+    }
+    declared
+}
+
+/// Replaces lists of names in merged configurations by the definitions of the manifest. Unknown names are reported where
+/// the list is read.
+pub fn insert_declared(toolsets: &mut Toolsets, declared: &Declared, registry: &ToolsetRegistry) {
+    for (name, configuration) in toolsets {
+        let Some(kind) = registry.get(name) else { continue };
+        let Some(Declarations { property, reserved, .. }) = kind.declarations() else { continue };
+        let Data::Map(entries) = &mut configuration.data else { continue };
+        for entry in entries.iter_mut().filter(|entry| entry.key == property) {
+            if !matches!(entry.value.data, Data::List(_)) {
+                continue;
+            }
+            let of_manifest = |name: &str| declared.get(kind.name())?.entry(name).cloned();
+            let definition = |(name, span): (&str, &Span)| match reserved == Some(name) {
+                true => {
+                    let value = Node { span: span.clone(), data: Data::Map(Vec::new()) };
+                    Some(Entry { key: name.to_owned(), key_span: span.clone(), value })
+                }
+                false => of_manifest(name),
+            };
+            let named = entry.value.texts().filter_map(definition).collect();
+            entry.value = Node { span: entry.value.span.clone(), data: Data::Map(named) };
+        }
+    }
+}
+
+/// A configuration with this value for one property.
+fn wrapped(property: &str, value: Node) -> Node {
+    let span = value.span.clone();
+    let entry = Entry { key: property.to_owned(), key_span: span.clone(), value };
+    Node { span, data: Data::Map(vec![entry]) }
+}
+
+/// Reads one file's `toolsets` (checked by shape). `declared` holds the definitions that they may name.
+pub fn read(
+    node: &Node,
+    registry: &ToolsetRegistry,
+    declared: &Declared,
+    found: &mut Vec<Diagnostic>,
+) -> Toolsets {
     let mut toolsets = Toolsets::new();
     let listed = node.texts().map(|(name, span)| {
         (name.to_owned(), span.clone(), Node { span: span.clone(), data: Data::Map(Vec::new()) })
@@ -28,7 +92,7 @@ pub fn read(node: &Node, registry: &ToolsetRegistry, found: &mut Vec<Diagnostic>
         node.entries().iter().map(|entry| (entry.key.clone(), entry.key_span.clone(), entry.value.clone()));
     for (name, span, configuration) in listed.chain(mapped).collect::<Vec<_>>() {
         let Some(kind) = kind(&name, &span, registry, found) else { continue };
-        let configuration = configure(kind.as_ref(), &name, &configuration, found);
+        let configuration = configure(kind.as_ref(), &name, &configuration, declared, found);
         let canonical: Arc<str> = kind.name().into();
         if toolsets.contains_key(&canonical) {
             found.push(given_twice(node, kind.as_ref(), &span));
@@ -110,10 +174,23 @@ fn kind<'a>(
 }
 
 /// The configuration in canonical form. `name` is what the file calls the toolset.
-fn configure(kind: &dyn ToolsetKind, name: &str, node: &Node, found: &mut Vec<Diagnostic>) -> Node {
+fn configure(
+    kind: &dyn ToolsetKind,
+    name: &str,
+    node: &Node,
+    declared: &Declared,
+    found: &mut Vec<Diagnostic>,
+) -> Node {
     let path = format!("toolsets.{name}");
+    let declarations = kind.declarations();
+    let listed = match (declarations, &node.data) {
+        (Some(Declarations { property, .. }), Data::List(_)) => Some(wrapped(property, node.clone())),
+        _ => None,
+    };
+    let node = listed.as_ref().unwrap_or(node);
     let Data::Map(entries) = &node.data else {
-        found.push(shape::wrong_type(node, &path, "a map"));
+        let expected = if declarations.is_some() { "a map or a list of names" } else { "a map" };
+        found.push(shape::wrong_type(node, &path, expected));
         return Node { span: node.span.clone(), data: Data::Map(Vec::new()) };
     };
     let schema = kind.configuration();
@@ -176,15 +253,19 @@ fn configure(kind: &dyn ToolsetKind, name: &str, node: &Node, found: &mut Vec<Di
         }
     }
     let own = Node { span: node.span.clone(), data: Data::Map(own) };
-    if let Err(violations) = schema.validate(&own.to_json()) {
-        for violation in violations {
-            let at = own.at_pointer(&violation.pointer);
-            found.push(
-                Diagnostic::error(codes::BAD_TOOLSET_CONFIG, format!("`{path}` is invalid: {violation}"))
-                    .at(&at.span),
-            );
+    let mut checked = own.clone();
+    if let (Some(declarations), Data::Map(entries)) = (declarations, &mut checked.data) {
+        for entry in entries.iter_mut().filter(|entry| entry.key == declarations.property) {
+            if let Data::List(names) = &entry.value.data {
+                check_names(names, &path, declarations, declared.get(kind.name()), found);
+                // Names are no definitions, which the schema is about.
+                entry.value.data = Data::Map(Vec::new());
+            } else {
+                reserved_names(&entry.value, &path, declarations, found);
+            }
         }
     }
+    validate(&schema, &checked, &path, "", found);
     let shared = Node { span: node.span.clone(), data: Data::Map(shared) };
     let shared = shape::check(&shared, keys::TOOLSET, &path, found);
     for entry in shared.get("approval").and_then(|a| a.get("tools")).map(Node::entries).unwrap_or_default() {
@@ -198,6 +279,76 @@ fn configure(kind: &dyn ToolsetKind, name: &str, node: &Node, found: &mut Vec<Di
         configuration = overlay(&old, &configuration, false);
     }
     configuration
+}
+
+/// Reports the values that a kind's schema does not allow. `path` names the part of the configuration at the pointer `within`.
+fn validate(schema: &Schema, configuration: &Node, path: &str, within: &str, found: &mut Vec<Diagnostic>) {
+    for violation in schema.validate(&configuration.to_json()).err().into_iter().flatten() {
+        let at = configuration.at_pointer(&violation.pointer);
+        let pointer = violation.pointer.strip_prefix(within).unwrap_or(&violation.pointer).to_owned();
+        let violation = Violation { pointer, ..violation };
+        found.push(
+            Diagnostic::error(codes::BAD_TOOLSET_CONFIG, format!("`{path}` is invalid: {violation}"))
+                .at(&at.span),
+        );
+    }
+}
+
+/// Reports definitions under a reserved name, or one that begins with it.
+fn reserved_names(definitions: &Node, path: &str, declarations: Declarations, found: &mut Vec<Diagnostic>) {
+    let Declarations { noun, reserved: Some(reserved), .. } = declarations else { return };
+    let is_reserved =
+        |name: &str| name.strip_prefix(reserved).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    for entry in definitions.entries().iter().filter(|entry| is_reserved(&entry.key)) {
+        let name = &entry.key;
+        found.push(
+            Diagnostic::error(
+                codes::BAD_TOOLSET_CONFIG,
+                format!("`{path}` is invalid: `{name}` can't be the name of the program's own {noun}"),
+            )
+            .at(&entry.key_span)
+            .help(format!(
+                "`{reserved}` and names that begin with `{reserved}-` are reserved: choose another name"
+            )),
+        );
+    }
+}
+
+/// Reports names that the manifest does not declare, and names that are listed twice.
+fn check_names(
+    names: &[Node],
+    path: &str,
+    declarations: Declarations,
+    declared: Option<&Node>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let Declarations { manifest_key, noun, reserved, .. } = declarations;
+    let known = || declared.map(Node::entries).unwrap_or_default().iter().map(|entry| entry.key.as_str());
+    for (at, node) in names.iter().enumerate() {
+        let Some(name) = node.as_text() else {
+            found.push(shape::wrong_type(node, &format!("{path}[{at}]"), "the name of a definition"));
+            continue;
+        };
+        if let Some(first) = names[..at].iter().find(|other| other.as_text() == Some(name)) {
+            found.push(
+                Diagnostic::error(codes::DUPLICATE_KEY, format!("the {noun} `{name}` is listed twice"))
+                    .at(&node.span)
+                    .related("it is listed here too", &first.span)
+                    .help("keep one of them"),
+            );
+        }
+        if reserved != Some(name) && !known().any(|known| known == name) {
+            found.push(
+                Diagnostic::error(
+                    codes::NOT_DECLARED,
+                    format!("there is no {noun} `{name}` in `{manifest_key}` of the manifest"),
+                )
+                .at(&node.span)
+                .did_you_mean(name, known())
+                .help(format!("declare it in the manifest: `{manifest_key}: {{{name}: …}}`")),
+            );
+        }
+    }
 }
 
 /// Reports a tool with contradicting rules.
@@ -370,7 +521,7 @@ mod tests {
         registry.register(Arc::new(Files));
         let node = yaml::parse(&SourceFile::new("x.worker", text), text.len()).unwrap();
         let mut found = Vec::new();
-        let toolsets = read(&node, &registry, &mut found);
+        let toolsets = read(&node, &registry, &Declared::new(), &mut found);
         (toolsets, found)
     }
 

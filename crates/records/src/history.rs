@@ -168,7 +168,8 @@ impl History {
 
     /// The leaf at `path`, if it had begun and not ended and may have had its effect.
     fn settlement(&self, path: &CallPath, steps: &BTreeMap<StepName, Past>) -> Option<Settlement> {
-        let tool = steps.get(&StepName::Tool(0))?;
+        // Of several attempts or rounds only the last can have been cut off.
+        let (_, tool) = steps.iter().rfind(|(step, _)| step.is_tool())?;
         let (Some((RecordKind::ToolStarted { function, risk, .. }, _)), None) = (&tool.begun, &tool.ended)
         else {
             return None;

@@ -24,7 +24,7 @@ use llm_do_core::{
         ModelResponse, Models, Part,
     },
     origin::{Origin, Origins, UntrustedPlaces, UntrustedSet},
-    question::{Approval, Given, Input, Question, Reply, Turn},
+    question::{Approval, Given, Input, Question, QuestionId, Reply, Turn},
     send::BoxFuture,
     server_tool::ServerTool,
     shared::{InProcess, Shared},
@@ -348,7 +348,8 @@ impl Driver for ReplayDriver {
             }
             let (reply, began_ms, at_ms) = match self.history.find(path, &name) {
                 Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
-                    self.shared.known(&known, path).answered(given);
+                    let id = QuestionId::new(path, &name);
+                    self.shared.known(&known, &id).answered(given);
                     (Reply::Given(given.clone()), began_ms, at_ms)
                 }
                 Found::Begun(_, at_ms) => (Reply::Later, at_ms, at_ms),
@@ -455,7 +456,11 @@ fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
 /// much as the program's, and what lies in attached files belongs to neither.
 pub(crate) fn comparable(started: &RecordKind) -> RecordKind {
     let mut started = started.clone();
-    if let RecordKind::ConversationStarted { model, message, origin, max_context_tokens, .. } = &mut started {
+    if let RecordKind::ConversationStarted { model, message, origin, max_context_tokens, withheld, .. } =
+        &mut started
+    {
+        // The model does not see these, and earlier versions did not record them.
+        withheld.clear();
         // It follows from the model, and the conversation takes the recorded one.
         *max_context_tokens = None;
         // It depends on the files of that time, and the conversation takes the recorded one.

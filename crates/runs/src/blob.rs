@@ -3,7 +3,7 @@
 use crate::files::{open_regular, private_dir, private_file};
 use llm_do_records::BlobSource;
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
 };
@@ -45,10 +45,14 @@ impl BlobDir {
             return Ok(());
         }
         private_dir(&self.path)?;
+        // Something else may have put a link there, and a record must not end up where that leads.
+        if !fs::symlink_metadata(&self.path)?.is_dir() {
+            let message = format!("{} is a link", self.path.display());
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
+        }
         // A run has one writer, which holds its lock: this name is unique.
         let unfinished = self.path.join(format!("{hash}.part"));
-        let written = private_file(OpenOptions::new().write(true).create(true).truncate(true))
-            .open(&unfinished)
+        let written = new_file(&unfinished)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&unfinished, &path));
         match written {
@@ -61,6 +65,18 @@ impl BlobDir {
                 Err(error)
             }
         }
+    }
+}
+
+/// Creates a file that only its owner may read, in place of one that a killed process, or a link that something else has left.
+fn new_file(path: &Path) -> io::Result<File> {
+    let create = || private_file(OpenOptions::new().write(true).create_new(true)).open(path);
+    match create() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            create()
+        }
+        created => created,
     }
 }
 

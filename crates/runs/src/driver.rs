@@ -223,8 +223,8 @@ impl LocalDriver {
     }
 
     /// Runs what calls this driver, and gathers its records: those that follow from each other while it runs without
-    /// waiting go to the kernel in one write, before it begins a step, and before it waits or ends. Without this every
-    /// record is a write of its own.
+    /// waiting go to the kernel in one write, before it begins a step that may reach outside, and before it waits or ends.
+    /// Without this every record is a write of its own.
     ///
     /// # Errors
     /// The future's own, and [`Halt::Journal`] when records can't be written; the future is not polled any more then.
@@ -327,7 +327,11 @@ impl LocalDriver {
             return Ok(Begun::Before(before));
         }
         let intent = intent.map(|body| self.write(path, name, body)).transpose()?;
-        self.journal.flush()?;
+        // A reservation happens in this process alone. Its record goes to the kernel with the intent of the request, or
+        // before the run waits.
+        if !name.is_reservation() {
+            self.journal.flush()?;
+        }
         Ok(Begun::Now { at_ms: intent.map(|intent| intent.at_ms) })
     }
 
@@ -438,8 +442,8 @@ impl Driver for LocalDriver {
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
-            let recall = self.shared.known(&known, path);
             let id = QuestionId::new(path, &name);
+            let recall = self.shared.known(&known, &id);
             let (question, asked_ms) = match self.history.find(path, &name) {
                 Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
                     self.reach(at_ms);
@@ -475,7 +479,7 @@ impl Driver for LocalDriver {
                     if listens {
                         self.stopper.0.send_replace(false);
                     }
-                    let waiting = Waiting { id, question };
+                    let waiting = Waiting { id: id.clone(), question };
                     // An answer is remembered in the same poll in which it arrives, before the next in line is served.
                     let reply = async {
                         let reply = self.operator.exchange(&waiting, &recall);

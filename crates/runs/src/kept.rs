@@ -66,4 +66,21 @@ mod tests {
         fs::write(&file, "forged").unwrap();
         assert_eq!(kept.read(&hash), None);
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_where_a_link_leads() {
+        use std::os::unix::fs::symlink;
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (hash, before) = (sha256(b"content"), dir.path().join("before"));
+        symlink(outside.path(), &before).unwrap();
+        assert!(!Kept::of_run(dir.path()).store(&hash, b"content"));
+        fs::remove_file(&before).unwrap();
+        fs::create_dir(&before).unwrap();
+        symlink(outside.path().join("file"), before.join(format!("{hash}.part"))).unwrap();
+        let kept = Kept::of_run(dir.path());
+        assert!(kept.store(&hash, b"content"));
+        assert_eq!(kept.read(&hash).as_deref(), Some(&b"content"[..]));
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
 }

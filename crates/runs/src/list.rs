@@ -1,12 +1,17 @@
 //! The runs in a folder, each from the first and the last line of its journal.
 
 use crate::{
+    blob::BlobDir,
     files::{holder, open_regular, soon},
     journal::JOURNAL_FILE,
+    read::ReadError,
     run_id::is_run_id,
 };
-use llm_do_core::{journal::RunStatus, model::Usage};
-use llm_do_records::{Open, RunState};
+use llm_do_core::{
+    journal::{Record, RunStatus},
+    model::Usage,
+};
+use llm_do_records::{Open, RunState, parse_line};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -46,6 +51,9 @@ pub struct RunSummary {
     /// The message that it was started with.
     #[serde(skip)]
     pub message: Option<String>,
+    /// How the host started it, in the host's own format.
+    #[serde(skip)]
+    pub invocation: Value,
     /// Tokens of the whole run, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -85,6 +93,48 @@ pub enum FindError {
 pub fn list_runs(runs_dir: &Path, limit: usize) -> io::Result<Vec<RunSummary>> {
     let ids = run_ids(runs_dir)?;
     Ok(ids.into_iter().filter_map(|id| summary(runs_dir, id).ok()).take(limit).collect())
+}
+
+/// The newest runs in a folder that are kept, newest first, at most `limit`: those before the run with the ID `before`, if
+/// there is one. Runs whose journal can't be read are left out.
+///
+/// # Errors
+/// The folder can't be read.
+pub fn list_runs_before(
+    runs_dir: &Path,
+    before: Option<&str>,
+    limit: usize,
+    keep: impl Fn(&RunSummary) -> bool,
+) -> io::Result<Vec<RunSummary>> {
+    let ids = run_ids(runs_dir)?.into_iter().filter(|id| before.is_none_or(|before| id.as_str() < before));
+    Ok(ids.filter_map(|id| summary(runs_dir, id).ok()).filter(keep).take(limit).collect())
+}
+
+/// The state and the beginning of the run with that ID.
+///
+/// # Errors
+/// Its journal can't be read.
+pub fn summary_of(runs_dir: &Path, id: &str) -> io::Result<RunSummary> {
+    summary(runs_dir, id.to_owned())
+}
+
+/// The first and the last record of the run in that folder, read without those between. The last one is the first of a run that
+/// has no other; both are absent if the run was cut off before its first record.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read_ends(run_dir: &Path) -> Result<Option<(Record, Record)>, ReadError> {
+    let path = run_dir.join(JOURNAL_FILE);
+    let failed = |source| ReadError::Io { path: path.clone(), source };
+    let mut file = open_regular(&path).map_err(failed)?;
+    let blobs = BlobDir::of_run(run_dir);
+    let record = |line: Vec<u8>| {
+        let wrong = |problem| ReadError::Line { path: path.clone(), line: 1, problem };
+        if line.is_empty() { Ok(None) } else { parse_line(&line, &blobs).map(Some).map_err(wrong) }
+    };
+    let first = record(first_line(&mut file).map_err(failed)?)?;
+    let last = record(last_line(&mut file).map_err(failed)?)?;
+    Ok(first.zip(last))
 }
 
 /// The folder of a run, found by its ID, the beginning or the last four digits of its ID, or `last`.
@@ -144,7 +194,7 @@ pub(crate) fn state_in(run_dir: &Path) -> RunState {
 /// How the run in that folder ended, if its last record is its end.
 pub(crate) fn ended_in(run_dir: &Path) -> Option<RunStatus> {
     let mut journal = open_regular(&run_dir.join(JOURNAL_FILE)).ok()?;
-    last_line(&mut journal).ok()??.ended()
+    glance(&last_line(&mut journal).ok()?).ok()??.ended()
 }
 
 fn is_locked(journal: &File) -> bool {
@@ -187,8 +237,8 @@ impl Glance {
 
 fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
     let mut file = open_regular(&runs_dir.join(&run).join(JOURNAL_FILE))?;
-    let first = first_line(&mut file)?;
-    let last = last_line(&mut file)?;
+    let first = glance(&first_line(&mut file)?)?;
+    let last = glance(&last_line(&mut file)?)?;
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let ended = last.as_ref().and_then(Glance::ended);
     let state = match ended {
@@ -211,18 +261,21 @@ fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
             .as_ref()
             .and_then(|first| first.invocation["input"]["message"].as_str())
             .map(str::to_owned),
+        invocation: first.map(|first| first.invocation).unwrap_or_default(),
         usage: ended.and(last).and_then(|last| Usage::deserialize(&last.usage).ok()),
     })
 }
 
-fn first_line(file: &mut File) -> io::Result<Option<Glance>> {
+/// The first line, without what a write that was cut off has left.
+fn first_line(file: &mut File) -> io::Result<Vec<u8>> {
     file.rewind()?;
     let mut line = Vec::new();
     BufReader::new(&mut *file).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-    if line.ends_with(b"\n") { glance(&line) } else { Ok(None) }
+    Ok(if line.ends_with(b"\n") { line } else { Vec::new() })
 }
 
-fn last_line(file: &mut File) -> io::Result<Option<Glance>> {
+/// The last whole line. Empty if there is none, or if it is too long.
+fn last_line(file: &mut File) -> io::Result<Vec<u8>> {
     let end = file.seek(SeekFrom::End(0))?;
     let mut window = LAST_LINE_GUESS;
     loop {
@@ -233,9 +286,9 @@ fn last_line(file: &mut File) -> io::Result<Option<Glance>> {
         // Half a line at the end is from a write that was cut off.
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(&[][..], |newline| &bytes[..newline]);
         match whole.iter().rposition(|&b| b == b'\n') {
-            Some(newline) => return glance(&whole[newline + 1..]),
-            None if start == 0 => return glance(whole),
-            None if window >= LONGEST_LINE => return Ok(None),
+            Some(newline) => return Ok(whole[newline + 1..].to_vec()),
+            None if start == 0 => return Ok(whole.to_vec()),
+            None if window >= LONGEST_LINE => return Ok(Vec::new()),
             None => window *= 16,
         }
     }

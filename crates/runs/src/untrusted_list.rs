@@ -10,7 +10,7 @@ use llm_do_core::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -79,7 +79,7 @@ impl UntrustedList {
             key: key.clone(),
             places: UntrustedSet::default(),
         };
-        match File::open(&list.file) {
+        match list.open(OpenOptions::new().read(true)) {
             Ok(mut file) => list.read(&mut file).map(drop)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(list.io(error)),
@@ -103,12 +103,19 @@ impl UntrustedList {
         }
     }
 
+    /// Opens the file. It may have come with the project from anywhere: a link leads to another place, and opening a pipe never
+    /// ends.
+    fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
+        match fs::symlink_metadata(&self.file) {
+            Ok(found) if !found.is_file() => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+            }
+            _ => private_file(options).open(&self.file),
+        }
+    }
+
     /// Reads the whole file into the places. Returns its seals up to its end.
     fn read(&self, file: &mut File) -> Result<crate::seal::Chain, UntrustedListError> {
-        let regular = file.metadata().map_err(|error| self.io(error))?.is_file();
-        if !regular {
-            return Err(self.io(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
-        }
         let mut bytes = Vec::new();
         file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| self.io(error))?;
         let mut seals = self.key.chain(SEALED_AS);
@@ -131,7 +138,7 @@ impl UntrustedList {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let mut file = private_file(&mut options).open(&self.file).map_err(|error| self.io(error))?;
+        let mut file = self.open(&mut options).map_err(|error| self.io(error))?;
         // The lock ends with the file's handle.
         file.lock().map_err(|error| self.io(error))?;
         let mut seals = self.read(&mut file)?;
@@ -181,7 +188,6 @@ impl UntrustedPlaces for UntrustedList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn list(runs: &Path, key: u8) -> Result<UntrustedList, UntrustedListError> {
         UntrustedList::beside(runs, &SealKey::from([key; 32]))
@@ -224,5 +230,17 @@ mod tests {
         fs::write(&file, &text).unwrap();
         assert!(matches!(list(&runs, 8), Err(UntrustedListError::Seal { line: 1, .. })));
         assert!(list(&runs, 7).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_the_place_of_the_list_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (runs, elsewhere) = (dir.path().join(".llm-do/runs"), dir.path().join("elsewhere"));
+        let before = list(&runs, 7).unwrap();
+        fs::create_dir_all(&runs).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, dir.path().join(".llm-do").join(UNTRUSTED_FILE)).unwrap();
+        assert!(matches!(list(&runs, 7), Err(UntrustedListError::Io { .. })));
+        assert!(before.add(&[Place::new("/a")]).is_err() && !elsewhere.exists());
     }
 }

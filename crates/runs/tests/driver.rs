@@ -5,11 +5,12 @@ use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
     call_spec::{CallSpec, Callee, FrameSpec},
-    driver::{Caller, CutOff, Driver, Known, Step, StepEnd},
+    driver::{Attempt, Caller, CutOff, Driver, Known, Step, StepEnd},
     engine::{End, Halt, Outcome},
     event::Event,
     function::{Implementation, LeafCall, Risk},
     journal::{Ending, Record, RecordKind},
+    ledger::Reserved,
     model::Delta,
     operator::{OneAtATime, Operator, Recall},
     question::{Answer, Approval, Given, Input, MEMORY, Question, Reply, STOPPED, Turn, Waiting},
@@ -170,6 +171,39 @@ async fn gathered_records_are_on_disk_before_a_step_runs_and_before_the_run_wait
     driver.gathering(run).await.unwrap();
     assert_eq!(on_disk(), 6);
     assert_eq!(note("five"), 7, "outside of it each record is written at once");
+}
+
+#[tokio::test]
+async fn a_reservation_is_on_disk_with_the_request_that_it_is_for_or_before_the_run_waits() {
+    let runs = tempfile::tempdir().unwrap();
+    let journal = JournalWriter::create(runs.path(), Arc::new(Redactor::default()), None).unwrap();
+    let driver = LocalDriver::new(journal, Arc::new(Slow::default()));
+    let on_disk = || read_journal(driver.journal().dir()).unwrap().records.len();
+    let path = CallPath::root();
+    let reserve = |turn, waits: bool| {
+        let run = async move {
+            assert_eq!(on_disk(), 0);
+            if waits {
+                tokio::task::yield_now().await;
+                assert_eq!(on_disk(), 1);
+            }
+            RecordKind::Reserved(Reserved::default())
+        };
+        let name = StepName::Reserve(Attempt { turn, attempt: 0 });
+        driver.step(Step { name, intent: None, ..step(&path, run) })
+    };
+    let run = async {
+        reserve(0, false).await?;
+        assert_eq!(on_disk(), 0);
+        reserve(1, true).await?;
+        assert_eq!(on_disk(), 1);
+        let request = async {
+            assert_eq!(on_disk(), 3);
+            ended()
+        };
+        driver.step(step(&path, request)).await
+    };
+    driver.gathering(run).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -489,7 +489,7 @@ fn entry(at: &Located, rest: &str, found: &Metadata) -> Entry {
         .ok()
         .and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok())
         .and_then(|since| u64::try_from(since.as_millis()).ok());
-    Entry { path: at.virtual_of(rest), kind, size, modified_ms }
+    Entry { path: at.virtual_of(rest), kind, size: Some(size), modified_ms }
 }
 
 #[cfg(test)]

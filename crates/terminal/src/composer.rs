@@ -157,11 +157,7 @@ impl Composer {
                 self.control_x = true;
                 Outcome::Edited
             }
-            (Code::Char('r'), true, ..) if !self.vi_is_normal() => {
-                let before = self.draft.text().to_owned();
-                self.search = Some(Search { wanted: String::new(), found: None, before });
-                Outcome::Edited
-            }
+            (Code::Char('r'), true, ..) if !self.vi_is_normal() => self.search(),
             (Code::Tab, false, false, false) => self.complete(),
             (Code::Enter, _, alt, shift) if alt || shift => self.insert_break(),
             (Code::Enter, ..) => self.enter(),
@@ -178,6 +174,7 @@ impl Composer {
         };
         match did {
             Did::Nothing => Outcome::Ignored,
+            Did::Search => self.search(),
             Did::Left(Way::Back) => {
                 let older = self.history.older(self.draft.text()).map(str::to_owned);
                 self.show_entry(older)
@@ -283,6 +280,13 @@ impl Composer {
         let candidate = menu.candidates.list.swap_remove(menu.selected);
         self.draft.replace(menu.candidates.replaces, &candidate.text);
         // What was just inserted would only be offered again.
+        Outcome::Edited
+    }
+
+    /// Begins a search of the history.
+    fn search(&mut self) -> Outcome {
+        let before = self.draft.text().to_owned();
+        self.search = Some(Search { wanted: String::new(), found: None, before });
         Outcome::Edited
     }
 
@@ -396,6 +400,32 @@ mod tests {
         composer.key(Key::control('c'));
         assert_eq!(composer.key(Key::control('c')), Outcome::Interrupt);
         assert_eq!(composer.key(Key::control('d')), Outcome::End);
+    }
+
+    #[test]
+    fn a_slash_in_normal_mode_searches_the_history() {
+        let history = History::new(vec!["find me".into(), "second".into()]);
+        let mut composer = Composer::new(Editing::Vi, history, Box::new(Commands));
+        composer.key(Key::plain(Code::Escape));
+        typed(&mut composer, "/find");
+        assert_eq!((composer.draft().text(), composer.is_searching()), ("find me", true));
+        composer.key(Key::ENTER);
+        assert_eq!((composer.draft().text(), composer.is_searching()), ("find me", false));
+        // In insert mode it is a character.
+        typed(&mut composer, "A/");
+        assert_eq!(composer.draft().text(), "find me/");
+    }
+
+    #[test]
+    fn pasted_text_is_part_of_what_a_dot_repeats() {
+        let mut composer = Composer::new(Editing::Vi, History::default(), Box::new(Commands));
+        composer.paste("x");
+        composer.key(Key::plain(Code::Escape));
+        typed(&mut composer, "A");
+        composer.paste("yz");
+        composer.key(Key::plain(Code::Escape));
+        typed(&mut composer, ".");
+        assert_eq!(composer.draft().text(), "xyzyz");
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! What the commands of a session do.
 
-use super::{Listening, Stage, Talk, give, is_conversation};
+use super::{Listening, Stage, Talk, asking::is_conversation, give};
 use crate::commands::Command;
 use agent_client_protocol::v1::schema::StopReason;
 use llm_do::{
     core::{call_path::CallPath, question::Answer},
+    program::visible,
     records::thousands,
+    typed_input,
 };
+use serde_json::Value;
+use std::sync::Arc;
 
 impl Talk {
     pub(super) fn command(&mut self, command: Command) {
@@ -16,6 +20,25 @@ impl Talk {
             Command::Undo | Command::Retry => match self.undo(command == Command::Retry) {
                 Ok(()) => return,
                 Err(why) => self.say(why),
+            },
+            Command::Compact(keep) => {
+                let keep = (!keep.is_empty()).then(|| keep.into());
+                match self.aside(Answer::Compact { keep }) {
+                    Ok(()) => return,
+                    Err(why) => self.say(why),
+                }
+            }
+            Command::UndoCompaction => match self.aside(Answer::UndoCompaction) {
+                Ok(()) => return,
+                Err(why) => self.say(why),
+            },
+            Command::Keep => match self.keep() {
+                Ok(()) => return,
+                Err(why) => self.say(why),
+            },
+            Command::Run(worker, arguments) => match self.run(&worker, &arguments) {
+                Ok(()) => return,
+                Err(why) => self.say(&format!("{}\n\nNothing was run.", visible::text(&why))),
             },
             Command::Done => match self.listening.take() {
                 Some(Listening { waiting, reply }) if waiting.id.call != CallPath::root() => {
@@ -34,17 +57,53 @@ impl Talk {
         self.turn_ends(Ok(StopReason::EndTurn));
     }
 
+    /// The conversation that waits for the user.
+    ///
+    /// # Errors
+    /// There is none, with the reason.
+    fn conversation(&self) -> Result<&Listening, &'static str> {
+        let waits = self.listening.as_ref().filter(|on| is_conversation(&on.waiting.question));
+        waits.ok_or(match (&self.stage, &self.listening) {
+            (Stage::Left { .. }, _) => "The chat was left: say something first, which continues it.",
+            (_, Some(_)) => "A question waits for its answer first.",
+            _ => "The chat has not begun: say something first.",
+        })
+    }
+
+    /// Does something beside the next message.
+    fn aside(&mut self, answer: Answer) -> Result<(), &'static str> {
+        self.conversation()?;
+        if let Some(Listening { reply, .. }) = self.listening.take() {
+            give(reply, answer);
+        }
+        Ok(())
+    }
+
+    /// Lets the result of the user's last call join the next message.
+    fn keep(&mut self) -> Result<(), &'static str> {
+        let at = &self.conversation()?.waiting.id.call;
+        let ran = self.conversations.get(at).and_then(|conversation| conversation.transcript.last_result());
+        let Some(message) = ran else {
+            return Err("There is no result to keep: the name of a worker as a command makes one.");
+        };
+        self.aside(Answer::Keep { message })?;
+        self.say("*(The result joins your next message.)*");
+        Ok(())
+    }
+
+    /// Calls a worker of the program. The client sees the call and its result.
+    fn run(&mut self, name: &str, arguments: &str) -> Result<(), String> {
+        self.conversation()?;
+        let worker = self.workers.iter().find(|worker| *worker.id == *name);
+        let worker = worker.ok_or_else(|| format!("There is no worker `{name}`."))?;
+        let (input, worker) = (Arc::new(typed_input(worker, arguments)?), Arc::clone(&worker.id));
+        Ok(self.aside(Answer::Run { worker, input })?)
+    }
+
     /// Takes the user's last message back, and says it again if wanted.
     fn undo(&mut self, again: bool) -> Result<(), &'static str> {
         const NOTHING: &str = "There is nothing to take back.";
-        let Some(Listening { waiting, .. }) =
-            self.listening.as_ref().filter(|on| is_conversation(&on.waiting.question))
-        else {
-            return Err(match &self.stage {
-                Stage::Left { .. } => "The chat was left: say something first, which continues it.",
-                _ => NOTHING,
-            });
-        };
+        let waiting = &self.conversation()?.waiting;
         let conversation = self.conversations.get(&waiting.id.call);
         let Some((message, text)) =
             conversation.and_then(|conversation| conversation.transcript.last_message())
@@ -53,14 +112,13 @@ impl Talk {
         };
         let text = text.to_owned();
         if again {
-            self.queue.push_front(text);
+            // What had joined the message joins it again.
+            self.queue.push_front(Answer::Give { value: Arc::new(Value::String(text)) });
         } else {
+            self.leaves_files = true;
             self.say("*(Your last message and what followed it are taken back. The worker does not see them any more.)*");
         }
-        if let Some(Listening { reply, .. }) = self.listening.take() {
-            give(reply, Answer::Undo { message });
-        }
-        Ok(())
+        self.aside(Answer::Undo { message })
     }
 
     fn tools(&self) -> String {

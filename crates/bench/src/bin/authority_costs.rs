@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use llm_do::core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Protection, View, VirtualPath},
     function::Risk,
-    gate::{Facts, Gate, Pattern, Policy, Query, Rule, RuleLine, Subject, ToolSets},
+    gate::{Facts, Gate, Pattern, Policy, Query, Rule, RuleLine, SessionRules, Subject, ToolSets},
     vfs::FileSystem,
 };
 use llm_do_bench::{Failure, print};
@@ -89,6 +89,7 @@ fn deciding() -> Result<f64, Failure> {
         wildcard: false,
         subjects: Some(&subjects),
         facts: Facts { arguments: &Value::Null, words: None, sets: &sets },
+        session: SessionRules::none(),
         worker: &[],
         callers: &[],
         toolset: None,

@@ -17,10 +17,10 @@ pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 
-    /// Go on with a chat: the ID of its run, the beginning of it, or `last`
+    /// Continue a chat: the ID of its run, the beginning of that ID, or `last`
     #[arg(long, value_name = "RUN", conflicts_with = "continue", help_heading = "Chat")]
     pub(crate) resume: Option<String>,
-    /// Go on with the last chat here
+    /// Continue the last chat of this program
     #[arg(long = "continue", help_heading = "Chat")]
     pub(crate) r#continue: bool,
     /// Write labelled lines without moving the cursor, as for a screen reader

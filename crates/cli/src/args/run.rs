@@ -1,6 +1,6 @@
 //! Arguments of `run`, `gate` and `grants`.
 
-use super::ProgramFlags;
+use super::{Deferred, ProgramFlags};
 use crate::operator::Channel;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -112,7 +112,7 @@ pub(crate) struct ModelFlags {
     /// The model, as PROVIDER:MODEL
     #[arg(id = "model", long = "model", value_name = "MODEL")]
     pub(crate) name: Option<String>,
-    /// Override a model setting or a limit, such as temperature=0.2 or limits.max_turns=20
+    /// Override a model setting or a limit, such as temperature=0.2, limits.max_turns=20 or max_context_tokens=50000
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -139,7 +139,7 @@ Examples:
   llm-do gate explain write_file '{\"path\": \"out/a.md\", \"content\": \"\"}'
   llm-do gate explain shell '{\"command\": \"git push\"}' --in my-project --entry release
   llm-do gate explain delete_file '{\"path\": \"a.txt\"}' --deny 'delete_file(*.txt)'")]
-    Explain(Box<ExplainArgs>),
+    Explain(Deferred<ExplainArgs>),
 }
 
 /// A call to explain.

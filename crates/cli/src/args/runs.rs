@@ -1,6 +1,6 @@
 //! Arguments of the commands for recorded runs: list, resume, replay, and `harden`.
 
-use super::{CleanArgs, ExportArgs, ShowRunArgs};
+use super::{CleanArgs, Deferred, ExportArgs, ShowRunArgs};
 use crate::operator::Channel;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ Examples:
   llm-do runs resume last --deny 0/2.0=\"not today\"
   llm-do runs resume last --again 0/3.1              run an interrupted tool again
   llm-do runs resume last --result 0/3.1='\"sent\"'    or give the result of the interrupted tool")]
-    Resume(ResumeArgs),
+    Resume(Deferred<ResumeArgs>),
     /// Run a program against a recorded run without side effects, and show the first difference
     #[command(after_help = "\
 Answers of models and results of tools come from the record: the replay sends nothing, asks no questions, writes no files
@@ -60,13 +60,13 @@ Examples:
   llm-do runs replay last                                 after changing prompts or code
   llm-do runs replay last --against ../other-version
   llm-do runs replay tests/recorded --against . --json    in CI, with a run in version control")]
-    Replay(ReplayArgs),
+    Replay(Deferred<ReplayArgs>),
     /// Show the call tree of a run with times, tokens and approvals
-    Show(ShowRunArgs),
+    Show(Deferred<ShowRunArgs>),
     /// Export a run as an HTML page, a trace, or test cases for a worker
-    Export(ExportArgs),
+    Export(Deferred<ExportArgs>),
     /// Remove old runs
-    Clean(CleanArgs),
+    Clean(Deferred<CleanArgs>),
 }
 
 /// Arguments of `runs resume`.

@@ -1,6 +1,7 @@
 //! The port to what the user looks at: a terminal, or plain lines.
 
 use llm_do_core::question::{Answer, QuestionId, Waiting};
+use std::collections::VecDeque;
 
 /// What the user wants.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,8 +55,10 @@ pub(super) trait Face {
     fn withdraw(&mut self, id: &QuestionId);
     /// The state has changed.
     fn status(&mut self, status: &Status);
+    /// Nothing more is shown until something happens: a face with a prompt shows it again.
+    fn settle(&mut self) {}
     /// The messages that wait.
-    fn queue(&mut self, queue: &[String]);
+    fn queue(&mut self, queue: &VecDeque<String>);
     /// Offers a text for editing.
     fn compose(&mut self, text: &str);
     /// Puts a text into the clipboard. `false`: that is not possible here.

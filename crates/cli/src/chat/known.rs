@@ -70,6 +70,18 @@ impl Known {
         self.program.entry()
     }
 
+    /// The local models that were downloaded, each as the name of a model, `local:NAME`.
+    pub(super) fn local_models(&self) -> Vec<String> {
+        #[cfg(feature = "local")]
+        {
+            // A folder that can't be read holds no model that could be used.
+            let models = crate::opening::store().list().unwrap_or_default();
+            models.into_iter().map(|model| format!("local:{}", model.name)).collect()
+        }
+        #[cfg(not(feature = "local"))]
+        Vec::new()
+    }
+
     /// The names of the providers, sorted.
     pub(super) fn providers(&self) -> &[String] {
         &self.providers
@@ -102,13 +114,20 @@ impl Known {
     /// The folder of a chat with the entry, by the ID of its run or the end of it.
     ///
     /// # Errors
-    /// There is none.
+    /// There is none, with what to do instead.
     pub(super) fn chat(&self, run: &str) -> Result<PathBuf, String> {
         let dir = find_run(&self.runs_dir, run).map_err(|error| error.to_string())?;
         let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match self.chats().iter().any(|(chat, _)| *chat == id) {
-            true => Ok(dir),
-            false => Err(format!("run {id} is no chat with {}", self.program.entry().id)),
+        let runs = list_runs(&self.runs_dir, usize::MAX).unwrap_or_default();
+        let entry = &self.program.entry().id;
+        match runs.into_iter().find(|run| run.run == id) {
+            Some(run) if run.chat && run.entry == **entry => Ok(dir),
+            Some(run) if run.chat => Err(format!(
+                "run {id} is a chat with {}, and this chat is with {entry}\n  leave this one, then `llm-do chat --resume {id}` \
+                 continues it",
+                visible::line(&run.entry)
+            )),
+            _ => Err(format!("run {id} is no chat\n  `llm-do runs resume {id}` continues it")),
         }
     }
 

@@ -120,7 +120,11 @@ impl Face for PlainFace {
         self.prompt();
     }
 
-    fn queue(&mut self, _queue: &[String]) {}
+    fn settle(&mut self) {
+        self.prompt();
+    }
+
+    fn queue(&mut self, _queue: &VecDeque<String>) {}
 
     fn compose(&mut self, text: &str) {
         self.aside(&format!("your message was: {text}"));
@@ -137,7 +141,8 @@ impl Face for PlainFace {
     }
 
     fn line(&mut self, line: Option<String>) -> Option<Wish> {
-        self.prompted = false;
+        // The line ended where the prompt stood.
+        self.prompted &= line.is_none();
         let Some(waiting) = self.questions.front() else {
             let Some(line) = line else { return Some(Wish::End) };
             if line.trim().is_empty() {

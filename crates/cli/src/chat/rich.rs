@@ -327,8 +327,8 @@ impl Face for RichFace {
         let _ = self.console.draw();
     }
 
-    fn queue(&mut self, queue: &[String]) {
-        self.console.set_queue(queue.to_vec());
+    fn queue(&mut self, queue: &VecDeque<String>) {
+        self.console.set_queue(queue.iter().cloned().collect());
         let _ = self.console.draw();
     }
 

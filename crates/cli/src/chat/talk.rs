@@ -2,84 +2,49 @@
 
 pub(super) mod commands;
 mod context;
+mod decisions;
 mod records;
 mod saying;
+mod starting;
+mod status;
 
 use super::{
     face::{Face, Status, Wish},
     known::Known,
     signal::Signal,
 };
-use crate::{exit::Exit, opening::NotReady};
+use crate::exit::Exit;
 use commands::Typed;
-use llm_do::{Report, Run, Said, Transcript, output_text};
+use decisions::Decisions;
+use llm_do::{Report, Said, Transcript, output_text};
 use llm_do_core::{
     call_path::CallPath,
     engine::{End, Halt},
-    gate::Gate,
-    journal::{Record, RunStatus},
+    gate::WithheldTool,
+    journal::{Record, RecordKind, RunStatus},
     model::{ModelName, Usage},
     origin::Origin,
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
+    server_tool::ServerTool,
 };
-use llm_do_runs::{Canceller, Interjector, Stopper};
 use serde_json::Value;
+pub(super) use starting::{Started, Starter};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     path::{Path, PathBuf},
     sync::{Arc, mpsc::Receiver},
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 use tokio::sync::oneshot;
 
 /// Through what the user answers, as recorded.
 const VIA: &str = "chat";
+/// What a command says that changes the conversation while it does not wait for the user.
+const NOT_YOUR_TURN: &str = "this needs your turn: wait for it, or stop the answer with Ctrl-C";
 /// How often the status row counts while something is done.
 const TICK: Duration = Duration::from_secs(1);
 /// Characters of a call that are shown.
 const CALL: usize = 100;
-
-/// Starts runs of the chat.
-pub(super) trait Starter {
-    /// Starts a run with that first message and these files of the program.
-    fn start(&mut self, message: String, files: &[String]) -> Result<Started, NotReady>;
-    /// Goes on with the chat in that folder. Also gives its records.
-    fn resume(&mut self, dir: &Path) -> Result<(Started, Vec<Record>), NotReady>;
-    /// The rules of the run, beside those of its workers.
-    fn gate(&self) -> &Gate;
-    /// Copies the chat in that folder, which waits. Gives the folder of the copy.
-    fn fork(&mut self, dir: &Path) -> Result<PathBuf, NotReady>;
-}
-
-/// A run that was started, on a thread of its own.
-pub(super) struct Started {
-    pub(super) id: Arc<str>,
-    pub(super) stopper: Stopper,
-    pub(super) canceller: Canceller,
-    pub(super) interjector: Interjector,
-    pub(super) thread: JoinHandle<()>,
-}
-
-impl Started {
-    /// Runs it on a thread. `ended` is called with its report.
-    pub(super) fn spawn(
-        runtime: tokio::runtime::Runtime,
-        run: Run,
-        ended: impl FnOnce(Report) + Send + 'static,
-    ) -> std::io::Result<Self> {
-        let (id, stopper, canceller) = (Arc::clone(run.id()), run.stopper(), run.canceller());
-        let interjector = run.interjector();
-        let finish = move || {
-            let report = runtime.block_on(run.finish());
-            // A model that is cut off in the middle of its work is not waited for.
-            runtime.shutdown_background();
-            ended(report);
-        };
-        let thread = std::thread::Builder::new().name("run".into()).spawn(finish)?;
-        Ok(Self { id, stopper, canceller, interjector, thread })
-    }
-}
 
 /// The conversation that waits for the user's next message.
 struct Pending {
@@ -94,9 +59,9 @@ enum Leaving {
     Chat,
     /// Another one begins.
     ForNew,
-    /// A copy of it goes on.
+    /// A copy of it is continued.
     ForFork,
-    /// The one in that folder goes on.
+    /// The one in that folder is continued.
     For(PathBuf),
 }
 
@@ -116,8 +81,7 @@ pub(super) struct Talk<'a> {
     next: VecDeque<Answer>,
     /// The files that join the first message.
     first_files: Vec<String>,
-    /// The calls whose answers are remembered, each in a line.
-    remembered: Vec<String>,
+    decisions: Decisions,
     /// The answer that was just given is about the next message: nothing new was said.
     aside: bool,
     /// A message that was taken back and is said once more, before those of the queue.
@@ -140,7 +104,37 @@ struct Conversation {
     /// Of what it was given at its beginning.
     origin: Origin,
     tools: Vec<(String, String)>,
+    withheld: Vec<WithheldTool>,
+    /// Tools that the provider runs.
+    server_tools: Vec<&'static str>,
     transcript: Transcript,
+}
+
+impl Conversation {
+    /// The conversation that begins with that record; `None`: none does, or not one with the user.
+    fn begun(record: &RecordKind) -> Option<Self> {
+        let RecordKind::ConversationStarted {
+            worker,
+            tools,
+            withheld,
+            server_tools,
+            with_user: true,
+            origin,
+            ..
+        } = record
+        else {
+            return None;
+        };
+        let tools = tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
+        Some(Self {
+            worker: Arc::clone(worker),
+            origin: *origin,
+            tools: tools.collect(),
+            withheld: withheld.clone(),
+            server_tools: server_tools.iter().map(ServerTool::name).collect(),
+            transcript: Transcript::default(),
+        })
+    }
 }
 
 /// A call under way.
@@ -174,7 +168,7 @@ impl<'a> Talk<'a> {
             queue: VecDeque::new(),
             next: VecDeque::new(),
             first_files: Vec::new(),
-            remembered: Vec::new(),
+            decisions: Decisions::default(),
             aside: false,
             again: None,
             conversations: HashMap::new(),
@@ -189,7 +183,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Goes on with a run that was started before, and shows what was said in it.
+    /// Continues a run that was started before, and shows what was said in it.
     pub(super) fn resumed(&mut self, started: Started, records: &[Record]) {
         for record in records {
             self.note_record(record);
@@ -210,7 +204,9 @@ impl<'a> Talk<'a> {
                     // The first message of a conversation in the middle of a run is its caller's.
                     Said::User(0, ..) if !is_root => {}
                     Said::User(_, text, _) => self.face.said(&text),
+                    Said::Worker(text, _) if text.trim().is_empty() => {}
                     Said::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
+                    Said::Compacted(compacted) => self.face.note(&compacted.what),
                 }
             }
         }
@@ -226,6 +222,7 @@ impl<'a> Talk<'a> {
         }
         loop {
             self.show_status();
+            self.face.settle();
             if self.leaving == Some(Leaving::Chat) && self.run.is_none() {
                 break;
             }
@@ -364,8 +361,7 @@ impl<'a> Talk<'a> {
     }
 
     fn show_queue(&mut self) {
-        let queue: Vec<String> = self.queue.iter().cloned().collect();
-        self.face.queue(&queue);
+        self.face.queue(&self.queue);
     }
 
     fn ask(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
@@ -489,36 +485,15 @@ impl<'a> Talk<'a> {
         self.used.clear();
         self.context = context::Context::default();
         self.next.clear();
-        self.remembered.clear();
+        self.decisions = Decisions::default();
         self.aside = false;
     }
 
-    /// Goes on with the chat in that folder.
+    /// Continues the chat in that folder.
     fn switch(&mut self, dir: &Path) {
         match self.starter.resume(dir) {
             Ok((started, records)) => self.resumed(started, &records),
             Err(problem) => self.face.problem(&problem.text()),
-        }
-    }
-
-    fn show_status(&mut self) {
-        let total = self.used.values().fold(Usage::default(), |sum, usage| sum.plus(*usage));
-        let model = self.open.get(&CallPath::root()).and_then(|open| open.model.as_ref());
-        let mut about = vec![self.worker.to_string()];
-        about.extend(model.map(ToString::to_string));
-        if total.total() > 0 {
-            about.push(used(total));
-        }
-        about.extend(self.context.short());
-        let doing = self.since.map(|since| {
-            let call = self.open.iter().rfind(|(path, _)| **path != CallPath::root());
-            let what = call.map_or("answering".into(), |(_, open)| open.function.to_string());
-            format!("{what} {}s", since.elapsed().as_secs())
-        });
-        let status = Status { doing, about: about.join(" · ") };
-        if status != self.status {
-            self.face.status(&status);
-            self.status = status;
         }
     }
 
@@ -532,22 +507,6 @@ impl<'a> Talk<'a> {
         }
         self.face.leave();
     }
-}
-
-fn used(usage: Usage) -> String {
-    let mut said = vec![format!(
-        "{} in, {} out",
-        usage.input_tokens.map_or("?".into(), llm_do_records::thousands),
-        usage.output_tokens.map_or("?".into(), llm_do_records::thousands)
-    )];
-    said.extend(
-        usage
-            .cached_tokens
-            .filter(|cached| *cached > 0)
-            .map(|cached| format!("{} of these cached", llm_do_records::thousands(cached))),
-    );
-    said.extend(usage.cost_usd.map(|cost| cost.to_string()));
-    said.join(", ")
 }
 
 /// ` path="notes.txt" offset=3`.

@@ -44,6 +44,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
         json: args.input.json.as_deref().map(meant::input).transpose()?,
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
+        contents: Vec::new(),
     };
     // The prompt does not matter to the gate.
     if session.lacks_input(&input) && !session.entry().signature.declared {

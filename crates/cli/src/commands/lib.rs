@@ -25,6 +25,7 @@ use llm_do::program::{
 };
 use project::{Pinning, pin};
 use resolver::{Keep, Outcome, Resolver};
+pub(crate) use root::write_whole;
 use root::{Placed, Root};
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf};

@@ -1,5 +1,11 @@
 //! `llm-do mcp`: the Model Context Protocol.
 
+mod add;
+mod import;
+mod inspect;
+mod list;
+mod login;
+mod package;
 mod serve;
 
 use crate::{
@@ -12,5 +18,12 @@ use crate::{
 pub(crate) fn run(command: &McpCommand, output: &Output) -> Result<Exit, Complaint> {
     match command {
         McpCommand::Serve(arguments) => serve::run(arguments, output),
+        McpCommand::List(program) => Ok(list::run(program, output)),
+        McpCommand::Inspect(arguments) => Ok(inspect::run(arguments, output)),
+        McpCommand::Add(arguments) => add::run(arguments, output),
+        McpCommand::Install(arguments) => package::run(arguments, output),
+        McpCommand::Remove { name, project } => add::remove(name, project.as_deref(), output),
+        McpCommand::Login(arguments) => login::login(arguments, output),
+        McpCommand::Logout(arguments) => login::logout(arguments, output),
     }
 }

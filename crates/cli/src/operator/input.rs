@@ -11,6 +11,7 @@ use crate::{
 };
 use llm_do_core::{
     question::{Answer, Input, Preview},
+    results::show,
     schema::Schema,
 };
 use serde_json::Value;
@@ -75,16 +76,62 @@ pub(crate) fn question(wanted: &Input, columns: usize, paint: Paint) -> String {
     for Preview::Change { path, before, after } in &wanted.changes {
         diff(&mut rows, path, before.as_deref(), after.as_deref(), Extent::Full);
     }
-    if let Some(schema) = &wanted.schema {
-        rows.line(&[(Tone::Dim, &format!("as {schema}"))]);
+    if let Some(form) = wanted.schema.as_deref().and_then(in_words) {
+        rows.line(&[(Tone::Dim, &form)]);
     }
     rows.finish()
+}
+
+/// What a schema wants, in words. `None`: any text.
+fn in_words(schema: &Value) -> Option<String> {
+    let plain = |key: &String| {
+        ["type", "description", "title", "properties", "required", "additionalProperties"]
+            .contains(&key.as_str())
+    };
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        let values: Vec<String> = values.iter().map(show).collect();
+        return Some(format!("one of: {}", values.join(", ")));
+    }
+    let is_plain = schema.as_object().is_some_and(|keys| keys.keys().all(plain));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    match (schema.get("type").and_then(Value::as_str).filter(|_| is_plain), properties) {
+        (Some("string"), _) => None,
+        (Some("boolean"), _) => Some("true or false".to_owned()),
+        (Some("integer"), _) => Some("a whole number".to_owned()),
+        (Some("number"), _) => Some("a number".to_owned()),
+        (Some("object"), Some(properties)) => {
+            let required = schema.get("required").and_then(Value::as_array);
+            let fields = properties.iter().map(|(name, of)| {
+                let is_required = required.is_some_and(|names| names.iter().any(|one| one == name.as_str()));
+                let optional = if is_required { "" } else { " (optional)" };
+                format!("{name}{optional}: {}", in_words(of).unwrap_or_else(|| "text".to_owned()))
+            });
+            Some(format!("a JSON object with {}", fields.collect::<Vec<_>>().join("; ")))
+        }
+        _ => Some(format!("as {schema}")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_a_schema_wants_is_said_in_words() {
+        for (schema, words) in [
+            (json!({"enum": ["restore", "leave", 3]}), Some("one of: restore, leave, 3")),
+            (json!({"type": "string", "description": "a city"}), None),
+            (json!({"type": "integer"}), Some("a whole number")),
+            (json!({"type": "integer", "minimum": 1}), Some("as {\"type\":\"integer\",\"minimum\":1}")),
+            (
+                json!({"type": "object", "properties": {"city": {"type": "string"}, "ok": {"type": "boolean"}}, "required": ["city"]}),
+                Some("a JSON object with city: text; ok (optional): true or false"),
+            ),
+        ] {
+            assert_eq!(in_words(&schema).as_deref(), words, "{schema}");
+        }
+    }
 
     #[test]
     fn a_line_is_read_as_its_schema_wants_it() {

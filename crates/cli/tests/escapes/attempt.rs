@@ -19,6 +19,7 @@ pub(crate) enum Who {
     Library,
     Project,
     Process,
+    Server,
 }
 
 /// The part of llm-do that stops the attack.
@@ -33,6 +34,7 @@ pub(crate) enum Layer {
     Loader,
     Terminal,
     Journal,
+    McpServer,
 }
 
 impl fmt::Display for Who {
@@ -43,6 +45,7 @@ impl fmt::Display for Who {
             Self::Library => "library",
             Self::Project => "project",
             Self::Process => "process",
+            Self::Server => "server",
         })
     }
 }
@@ -59,6 +62,7 @@ impl fmt::Display for Layer {
             Self::Loader => "loader",
             Self::Terminal => "terminal",
             Self::Journal => "journal",
+            Self::McpServer => "MCP server",
         })
     }
 }

@@ -20,6 +20,7 @@
 mod approval_scope;
 mod attempt;
 mod binary;
+mod chats;
 mod command_processes;
 mod command_words;
 mod definitions;
@@ -36,6 +37,8 @@ mod journal;
 mod kernel;
 mod links;
 mod loading;
+mod mcp_clients;
+mod mcp_servers;
 mod operator;
 mod paths;
 mod probe;
@@ -45,7 +48,12 @@ mod processes;
 mod project_code;
 mod python_environments;
 mod races;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "../scenarios/remote_server.rs"]
+mod remote_server;
+mod remote_servers;
 mod rule_arguments;
+mod server_contents;
 mod table;
 mod templates;
 mod terminal;
@@ -120,7 +128,12 @@ groups! {
     templates: templates::group,
     journal: journal::group,
     foreign_runs: foreign_runs::group,
+    chats: chats::group,
+    mcp_servers: mcp_servers::group,
+    server_contents: server_contents::group,
+    mcp_clients: mcp_clients::group,
     editors: editors::group,
+    remote_servers: remote_servers::group,
 }
 
 /// Makes the attempts of a group. Fails if any of them escapes or if the page says something else.

@@ -57,7 +57,7 @@ fn command_shows(world: &World, arguments: &[&str], texts: &[&str]) -> Tried {
 
 /// Fails if a character can move the cursor, hide or reorder text. (The session removes colours and llm-do's own
 /// sequences; text of others is escaped before.)
-fn plain(shown: &str) -> Result<(), crate::attempt::Escape> {
+pub(crate) fn plain(shown: &str) -> Result<(), crate::attempt::Escape> {
     let odd = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e0fff}')

@@ -291,12 +291,15 @@ fn bad_messages_get_errors_and_change_nothing() {
     let scenario = greeter();
     let mut editor = start(&scenario, &["hi.worker"]);
     let session = editor.session(&scenario.project());
+    let sound = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
+    // What claims to be an image and is none.
     let image = json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}]);
     for (method, params) in [
         (
             "session/prompt",
             json!({"sessionId": "20260101-000000-0000", "prompt": [{"type": "text", "text": "x"}]}),
         ),
+        ("session/prompt", json!({"sessionId": session, "prompt": sound})),
         ("session/prompt", json!({"sessionId": session, "prompt": image})),
         ("session/prompt", json!({"sessionId": session, "prompt": []})),
         ("session/load", json!({"sessionId": "../../etc", "cwd": scenario.project(), "mcpServers": []})),

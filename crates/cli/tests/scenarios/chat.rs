@@ -272,3 +272,38 @@ fn ask_user_takes_a_choice_in_the_middle_of_a_chat() {
     let answers: Vec<Value> = turns(&scenario.journal()).into_iter().map(|(_, value)| value).collect();
     assert_eq!(answers, [json!("blue")]);
 }
+
+#[test]
+fn a_worker_two_calls_deep_asks_the_user() {
+    let worker = |more: &str| format!("---\nmodel: script:s.json\n{more}---\nWork.\n");
+    let call = |tool: &str, arguments: Value| json!({"calls": [{"tool": tool, "arguments": arguments}]});
+    let says = |worker: &str, turn: usize, answer: Value| {
+        let mut answer = answer;
+        answer["when"] = json!({"worker": worker, "turn": turn});
+        answer
+    };
+    let ask = |question: &str| call("ask_user", json!({"question": question}));
+    let answers = json!({"answers": [
+        says("main", 0, call("plan", json!({"input": "a trip"}))),
+        says("plan", 0, call("clerk", json!({"input": "book it"}))),
+        says("clerk", 0, ask("Which train?")),
+        says("clerk", 1, ask("Which seat?")),
+        says("clerk", 2, json!({"text": "booked"})),
+        says("plan", 1, json!({"text": "planned"})),
+        says("main", 1, json!({"text": "All is {{ last }}."})),
+    ]});
+    let scenario = Scenario::new()
+        .file("project.yaml", "entry: main\n")
+        .file("main.worker", &worker("allow_workers: [plan]\n"))
+        .file("workers/plan.worker", &worker("allow_workers: [clerk]\n"))
+        .file("workers/clerk.worker", &worker("interaction: user\n"))
+        .file("s.json", &answers.to_string());
+    // The chat is left at the second question and goes on there.
+    let first = scenario.run_with_stdin(&["chat", "."], "go\nthe early one\n");
+    assert!(first.stdout.contains("main → plan → clerk asks:"), "{first}");
+    let second = scenario.run_with_stdin(&["chat", "--continue"], "at the window\n");
+    assert_eq!(second.code, Some(0), "{second}");
+    assert!(second.stdout.ends_with("main: All is planned.\n"), "{second}");
+    let answers: Vec<Value> = turns(&scenario.journal()).into_iter().map(|(_, value)| value).collect();
+    assert_eq!(answers, [json!("the early one"), json!("at the window")]);
+}

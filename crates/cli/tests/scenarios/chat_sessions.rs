@@ -19,19 +19,39 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const QUIET: Duration = Duration::from_millis(400);
 
 /// A page of `docs/sessions/`.
-struct Page {
+pub(crate) struct Page {
     name: &'static str,
     text: String,
 }
 
 impl Page {
+    /// Of a chat over a pipe.
     fn new(name: &'static str, title: &str, about: &str) -> Self {
-        let origin = "A test records this session with `llm-do chat` over a pipe. Lines that begin with `>` are typed. The model's \
-             answers come from a [script](../guides/models.md#scriptfile).";
-        Self { name, text: format!("# {title}\n\n{about}\n\n{origin}\n") }
+        Self::with(
+            name,
+            title,
+            about,
+            "A test records this session with `llm-do chat` over a pipe. Lines that begin with `>` are typed.",
+        )
     }
 
-    fn paragraph(&mut self, text: &str) {
+    /// Of a chat in the window of an emulator.
+    pub(crate) fn of_window(name: &'static str, title: &str, about: &str) -> Self {
+        Self::with(
+            name,
+            title,
+            about,
+            "A test records this session with `llm-do chat` in a terminal emulator. Each block is the screen, unless the text above it \
+             names something else.",
+        )
+    }
+
+    fn with(name: &'static str, title: &str, about: &str, origin: &str) -> Self {
+        let script = "The model's answers come from a [script](../guides/models.md#scriptfile).";
+        Self { name, text: format!("# {title}\n\n{about}\n\n{origin} {script}\n") }
+    }
+
+    pub(crate) fn paragraph(&mut self, text: &str) {
         self.text.push_str(&format!("\n{text}\n"));
     }
 
@@ -40,8 +60,28 @@ impl Page {
         self.text.push_str(&format!("\n```console\n{}\n```\n", text.trim_end()));
     }
 
+    /// Adds the screen of a window, with `…` for the seconds that something takes and for the tokens in the status row.
+    pub(crate) fn screen(&mut self, rows: &str) {
+        const MODEL: &str = " · script:s.json";
+        let word = |word: &str| match is_time(word.trim_end()) {
+            true => format!("…{}", &word[word.trim_end().len()..]),
+            false => word.to_owned(),
+        };
+        let row = |row: &str| match row.split_once(MODEL) {
+            // The blanks behind the seconds depend on their number.
+            Some((before, _)) => {
+                let before: Vec<&str> = before.split_whitespace().collect();
+                format!("{}{MODEL} · …", before.join(" "))
+            }
+            None => row.to_owned(),
+        };
+        let rows: String = rows.split_inclusive(char::is_whitespace).map(word).collect();
+        let rows: Vec<String> = rows.lines().map(row).collect();
+        self.text.push_str(&format!("\n```text\n{}\n```\n", rows.join("\n")));
+    }
+
     /// Compares the page, or writes it.
-    fn finish(self) {
+    pub(crate) fn finish(self) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sessions").join(self.name);
         if std::env::var_os("UPDATE_EXPECT").is_some() {
             fs::write(&path, &self.text).expect("a page");
@@ -53,17 +93,17 @@ impl Page {
 
 /// The text with `…` for how long calls took.
 fn without_times(text: &str) -> String {
-    let is_time = |word: &str| {
-        let digits = word.trim_end_matches("ms").trim_end_matches('s');
-        digits.len() < word.len()
-            && !digits.is_empty()
-            && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
-    };
     let line = |line: &str| match line.rsplit_once("  ") {
         Some((before, last)) if is_time(last) => format!("{before}  …"),
         _ => line.to_owned(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// `3s`, `12ms`.
+fn is_time(word: &str) -> bool {
+    let digits = word.trim_end_matches("ms").trim_end_matches('s');
+    digits.len() < word.len() && !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
 /// A chat over a pipe, held line by line.
@@ -222,7 +262,7 @@ fn the_interview_is_played_killed_and_resumed() {
         "chat-interview.md",
         "A chat: an interview in the middle of a run",
         "The planner of [`examples/interview`](../../examples/interview) calls a worker that talks to the user. The process is killed \
-         in the middle of the interview, and the chat goes on in another one.",
+         in the middle of the interview, and the chat continues in another one.",
     );
     let mut talk = Talk::start(&scenario, &["chat", ".", "--model", "script:script.yaml"]);
     talk.say("Plan a weekend for me.");
@@ -278,7 +318,7 @@ fn a_second_client_and_a_full_disk() {
     let second = format!("$ llm-do chat --continue\n{}", second.stderr);
     page.console(&scenario, &second.replace(&process, "[PROCESS]"));
     page.paragraph(
-        "The disk is full: the chat ends with an error. With space on the disk it goes on from its last complete record.",
+        "The disk is full: the chat ends with an error. With space on the disk it continues from its last complete record.",
     );
     let arguments = ["chat", "--continue"];
     let mut command = scenario.command(&arguments);

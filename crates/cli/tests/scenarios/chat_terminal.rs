@@ -1,5 +1,5 @@
-//! A chat on a terminal (docs/guides/chat.md): keys at the moment of a question, lines that stream while the window
-//! changes, what is written while nothing happens, and hostile text, keys and windows.
+//! A chat on a terminal (docs/guides/chat.md): lines that stream while the window changes, long texts, and hostile text, keys
+//! and windows.
 
 #[path = "../../../terminal/tests/tmux_pane/mod.rs"]
 mod tmux_pane;
@@ -9,11 +9,11 @@ use crate::{
     terminal_session::Session,
 };
 use serde_json::{Value, json};
-use std::{env, fmt::Write as _, fs, process::Command, time::Duration};
+use std::{env, fmt::Write as _, fs, process::Command};
 use tmux_pane::Pane;
 
 /// A chat with these answers, one after the other.
-fn chat(answers: &[Value]) -> Scenario {
+pub(crate) fn chat(answers: &[Value]) -> Scenario {
     let numbered = answers.iter().enumerate().map(|(turn, answer)| {
         let mut answer = answer.clone();
         answer["when"] = json!({ "turn": turn });
@@ -26,7 +26,7 @@ fn chat(answers: &[Value]) -> Scenario {
 }
 
 /// Long checks run whole with `scripts/prove chat`.
-fn whole() -> bool {
+pub(crate) fn whole() -> bool {
     env::var_os("LLM_DO_TEST_WHOLE").is_some()
 }
 
@@ -45,43 +45,6 @@ fn in_shell(command: &Command) -> String {
         let _ = write!(line, " {}", quoted(word));
     }
     line
-}
-
-#[test]
-fn keys_at_the_moment_of_a_question_decide_nothing() {
-    let write = json!({"calls": [{"tool": "write_file", "arguments": {"path": "a.txt", "content": "a"}}], "delay_ms": 300});
-    let scenario = chat(&[write]);
-    let mut session = Session::start(scenario.command_on_terminal(&["chat", "hi.worker"]));
-    session.expect("/help");
-    session.type_keys("write it\r");
-    // Two hundred keys around the moment at which the question appears, those of its answers among them.
-    let mut state: u32 = 4711;
-    let mut typed = String::from("x");
-    while typed.len() < 200 {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let letters = b"adreDvqxyn 0123456789.,";
-        typed.push(letters[(state >> 16) as usize % letters.len()] as char);
-    }
-    for key in typed.chars() {
-        session.type_keys(key.encode_utf8(&mut [0; 4]));
-        std::thread::sleep(Duration::from_millis(3));
-    }
-    session.expect("wants to call write_file");
-    let answered = scenario.journal_of_home().iter().any(|record| record["kind"] == "answered");
-    assert!(!answered);
-    session.type_keys("\u{7}d\r");
-    session.expect("more");
-    session.type_keys("\r");
-    session.expect("more");
-    session.type_keys("\u{4}");
-    assert_eq!((session.end().0, scenario.read("a.txt")), (Some(0), None));
-    let journal = scenario.journal_of_home();
-    let said: Vec<&Value> = journal
-        .iter()
-        .filter(|record| record["kind"] == "answered" && record["step"] == "message.1")
-        .map(|record| &record["value"])
-        .collect();
-    assert_eq!(said, [&json!(typed.trim_end())]);
 }
 
 #[test]
@@ -107,29 +70,6 @@ fn answers_that_stream_while_the_window_changes_are_there_once_in_order() {
     let all = pane.wait("the composer", |text| text.iter().any(|line| line.starts_with('>')));
     let shown: Vec<String> = all.into_iter().filter(|line| line.starts_with("line ")).collect();
     assert_eq!(shown, lines().collect::<Vec<_>>());
-}
-
-#[test]
-fn nothing_is_written_while_nothing_happens_and_little_while_something_does() {
-    let scenario = chat(&[json!({"text": "hello"}), json!({"text": "late", "delay_ms": 600_000})]);
-    let mut session = Session::start(scenario.command_on_terminal(&["chat", "hi.worker"]));
-    session.expect("/help");
-    session.type_keys("hi\r");
-    session.expect("hello");
-    session.settle();
-    let idle = Duration::from_secs(if whole() { 10 } else { 1 });
-    assert_eq!(session.written_within(idle), 0, "while idle");
-    session.type_keys("again\r");
-    session.expect("answering");
-    session.written_within(Duration::from_millis(500));
-    let ticks = if whole() { 10 } else { 2 };
-    let written = session.written_within(Duration::from_secs(ticks));
-    assert!(
-        written <= 100 * (usize::try_from(ticks).expect("a few") + 1),
-        "{written} bytes in {ticks} ticks"
-    );
-    session.type_keys("\u{3}\u{4}");
-    assert_eq!(session.end().0, Some(0));
 }
 
 /// Text that would do harm if a terminal took it as it is.
@@ -223,6 +163,34 @@ fn long_lines_and_many_lines_are_whole() {
     fs::remove_dir_all(scenario.home().join("home/.llm-do/runs")).expect("they are there");
 }
 
+/// A chat with a long history is resumed in a real terminal: all of it is there to scroll through, and it goes on below.
+#[test]
+fn a_long_history_is_whole_in_the_scrollback() {
+    let (answers, lines) = (20, if whole() { 900 } else { 60 });
+    let answer = |answer: usize| -> Vec<String> {
+        let line = |line: usize| {
+            let text = format!("answer {answer:02} line {line:03} {}", "abcdefghij ".repeat(line % 9));
+            text.trim_end().to_owned()
+        };
+        (0..lines).map(line).collect()
+    };
+    let source: Vec<String> = (0..answers).flat_map(answer).collect();
+    assert!(!whole() || source.iter().map(String::len).sum::<usize>() > 1_000_000);
+    // Two spaces at the end of a line break it in Markdown.
+    let texts: Vec<Value> = (0..answers).map(|number| json!({"text": answer(number).join("  \n")})).collect();
+    let scenario = chat(&texts);
+    let done = scenario.run_with_stdin(&["chat", "hi.worker"], &"go\n".repeat(answers));
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let command = in_shell(&scenario.command_on_terminal(&["chat", "--continue"]));
+    let Some(pane) = Pane::open(100, 30, &command) else { return };
+    let all = pane.wait("the end", |text| text.iter().any(|line| line.ends_with(" continues")));
+    let shown: Vec<String> = all.into_iter().filter(|line| line.starts_with("answer ")).collect();
+    assert!(shown == source, "{} lines of {}", shown.len(), source.len());
+    pane.keys(&["and now?", "Enter"]);
+    pane.wait_line("more");
+    pane.keys(&["C-d"]);
+}
+
 #[test]
 fn a_chat_works_in_windows_of_any_size() {
     let scenario = chat(&[json!({"text": "hello there"}), json!({"text": "again"})]);
@@ -274,37 +242,6 @@ fn without_colours_nothing_is_coloured() {
         rest[end..].starts_with('m') && rest[..end].split(';').any(|number| number.len() == 2)
     });
     assert_eq!((code, coloured), (Some(0), false), "{shown:?}");
-}
-
-#[test]
-fn control_c_clears_the_draft_then_stops_the_answer_then_hints() {
-    let never = json!({"text": "never", "delay_ms": 600_000});
-    let scenario = chat(&[never]);
-    let mut session = Session::start(scenario.command_on_terminal(&["chat", "hi.worker"]));
-    session.expect("/help");
-    // Idle.
-    session.type_keys("\u{3}");
-    session.expect("Ctrl-D ends the chat");
-    session.type_keys("go\r");
-    session.expect("answering");
-    // A draft while an answer is made: the draft goes, the answer does not.
-    session.type_keys("a draft\u{3}");
-    session.settle();
-    let stopped =
-        |scenario: &Scenario| scenario.journal_of_home().iter().any(|record| record["finish"] == "stopped");
-    assert!(!stopped(&scenario));
-    session.type_keys("\u{3}");
-    session.type_keys("and now?\r");
-    session.expect("more");
-    assert!(stopped(&scenario));
-    // Up brings the cleared draft back.
-    session.type_keys("\u{1b}[A\u{1b}[A\r");
-    session.expect("more");
-    session.type_keys("\u{4}");
-    assert_eq!(session.end().0, Some(0));
-    let journal = scenario.journal_of_home();
-    let last = journal.iter().rfind(|record| record["kind"] == "answered").expect("an answer");
-    assert_eq!(last["value"], "a draft");
 }
 
 #[test]

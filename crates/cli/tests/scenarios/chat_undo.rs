@@ -1,6 +1,6 @@
 //! `/undo`, `/retry` and `/edit` in a chat: files that are restored, files that are not, and answers that are forgotten.
 
-use crate::{scenario::Scenario, terminal_session::Session};
+use crate::{emulator::Emulator, scenario::Scenario};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -144,25 +144,27 @@ fn a_forged_copy_is_not_restored() {
 fn an_answer_that_was_remembered_in_an_undone_turn_is_forgotten() {
     let write = || call("write_file", json!({"path": "/out/a.txt", "content": "a"}));
     let scenario = worker(&[write(), write(), write()]);
-    let mut session = Session::start(scenario.command_on_terminal(&["chat", "."]));
-    session.expect("/help");
-    session.type_keys("first\r");
-    session.expect("wants to call write_file");
-    session.type_keys("\u{7}r");
-    session.expect("done 0");
-    session.type_keys("/undo\r");
-    session.expect("Restore the files");
-    session.type_keys("\u{7}2\r");
-    session.expect("> ");
-    session.type_keys("\u{3}second\r");
+    let mut window = Emulator::start(scenario.command_on_terminal(&["chat", "."]), 100, 40);
+    window.wait_for("/help");
+    window.type_keys("first\r");
+    window.wait_for("Ctrl-G");
+    window.type_keys("\u{7}r");
+    window.wait_for("done 0");
+    window.wait_for_prompt("main");
+    window.type_keys("/undo\r");
+    window.wait_for("Restore the files");
+    window.wait_for("Ctrl-G");
+    window.type_keys("\u{7}2\r");
+    window.wait_for_prompt("main");
+    window.type_keys("\u{3}second\r");
     // It is asked about again, because the approval belonged to the undone turn.
-    session.expect("wants to call write_file");
-    session.type_keys("\u{7}r");
-    session.expect("done 1");
-    session.type_keys("third\r");
-    session.expect("done 2");
-    session.type_keys("\u{4}");
-    assert_eq!(session.end().0, Some(0));
+    window.wait_for("Ctrl-G");
+    window.type_keys("\u{7}r");
+    window.wait_for("done 1");
+    window.type_keys("third\r");
+    window.wait_for("done 2");
+    window.wait_for_prompt("main");
+    assert_eq!(window.leave(), Some(0));
     let journal = scenario.journal();
     let asked = of_kind(&journal, "asked").into_iter().filter(|record| record["question"] == "approval");
     assert_eq!(asked.count(), 2);

@@ -27,8 +27,14 @@ pub(crate) struct Editor {
 impl Editor {
     /// Starts the agent, and initialises the connection.
     pub(crate) fn start(agent: Command) -> Self {
+        Self::start_with(agent, &json!({}))
+    }
+
+    /// The same for a client with these capabilities.
+    pub(crate) fn start_with(agent: Command, capabilities: &Value) -> Self {
         let mut editor = Self::connect(agent);
-        let initialized = editor.ask("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+        let hello = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+        let initialized = editor.ask("initialize", hello);
         assert_eq!(initialized["result"]["protocolVersion"], 1, "{initialized}");
         editor
     }

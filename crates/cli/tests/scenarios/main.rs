@@ -1,20 +1,28 @@
 //! Scenarios: a project of literal files, the real binary, and its output, files and exit code.
 
 mod acp;
+mod acp_lines;
+mod acp_prompts;
+mod acp_servers;
 mod approval_prompts;
 #[cfg(target_os = "linux")]
 mod atomic_changes;
 mod budget;
 mod chat;
+mod chat_beginning;
 mod chat_commands;
+mod chat_details;
 mod chat_killed;
+mod chat_rules;
 mod chat_sessions;
 mod chat_terminal;
 mod chat_undo;
+mod chat_windows;
 mod check;
 mod conditions;
 mod context;
 mod editor;
+mod emulator;
 mod faults;
 mod gate_explain;
 mod grants;
@@ -27,13 +35,18 @@ mod list_and_show;
 #[cfg(feature = "local")]
 mod local_models;
 mod mcp;
+mod mcp_http;
+mod mcp_packages;
+mod mcp_project;
 mod mcp_serve;
+mod mcp_sign_in;
 mod migrate;
 mod operator_channel;
 mod origins;
 mod python;
 mod readme_commands;
 mod recorded_examples;
+mod remote_server;
 mod replay;
 mod resume;
 mod resume_after_kill;
@@ -42,6 +55,7 @@ mod runs_command;
 mod scenario;
 mod schema;
 mod secrets;
+mod serve;
 mod server_side_tools;
 mod shell;
 mod terminal_session;

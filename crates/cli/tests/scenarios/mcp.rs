@@ -1,5 +1,11 @@
 //! MCP servers as tools (docs/guides/mcp.md): grants, names, results, faults of servers, replay, confinement.
 
+mod conformance;
+mod over_time;
+mod prompts;
+mod real_servers;
+mod resources;
+
 use crate::scenario::{Finished, Scenario};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -231,10 +237,10 @@ fn a_changed_tool_is_withheld_until_the_operator_agrees() {
     let offered_now = offered(&scenario);
     assert!(!offered_now.contains(&"s__echo".to_owned()) && offered_now.contains(&"s__add".to_owned()));
 
-    let file =
-        told.stderr.split("agree, remove ").nth(1).and_then(|rest| rest.split(';').next()).expect("the file");
-    let folder = scenario.project().parent().expect("a folder").display().to_string();
-    fs::remove_file(file.replace("[DIR]", &folder)).expect("what was accepted");
+    assert!(told.stderr.contains("run `llm-do mcp inspect s --accept`"), "{told}");
+    let accept = ["mcp", "inspect", "s", "--accept", "--grant", &format!("process={command}")];
+    let accepted = scenario.run(&accept);
+    assert_eq!(accepted.code, Some(0), "{accepted}");
     allowed(&scenario, command);
     assert_eq!(output(&scenario, 0), "hello");
 }

@@ -1,9 +1,12 @@
 //! `llm-do mcp serve`, with clients that keep to the protocol and clients that don't.
 
 mod client;
-mod http;
+mod example;
+pub(crate) mod http;
+mod nested;
 mod questions;
-mod real_clients;
+pub(crate) mod real_clients;
+mod tasks;
 
 use crate::scenario::Scenario;
 use client::{Client, Speaks, text};

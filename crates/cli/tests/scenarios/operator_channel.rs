@@ -22,25 +22,25 @@ fn writer() -> Scenario {
 }
 
 /// The program that answers.
-struct Client(BufReader<UnixStream>);
+pub(crate) struct Client(BufReader<UnixStream>);
 
 impl Client {
-    fn of(stream: UnixStream) -> Self {
+    pub(crate) fn of(stream: UnixStream) -> Self {
         let mut client = Self(BufReader::new(stream));
         assert_eq!(client.hears()["type"], "hello");
         client
     }
-    fn hears(&mut self) -> Value {
+    pub(crate) fn hears(&mut self) -> Value {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("as arranged");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
-    fn says(&mut self, what: &Value) {
+    pub(crate) fn says(&mut self, what: &Value) {
         self.0.get_mut().write_all(format!("{what}\n").as_bytes()).expect("as arranged");
     }
 }
 
-fn start(scenario: &Scenario, channel: &str, arguments: &[&str]) -> Child {
+pub(crate) fn start(scenario: &Scenario, channel: &str, arguments: &[&str]) -> Child {
     let arguments = [arguments, &["--operator", channel]].concat();
     scenario.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("as arranged")
 }

@@ -18,7 +18,7 @@ const ONCE_MS: u64 = 1_767_225_600_000;
 /// The ID of a recorded run.
 const RUN: &str = "20260101-000000-0000";
 
-fn examples() -> PathBuf {
+pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("the examples")
 }
 
@@ -30,13 +30,15 @@ struct Example {
     message: Option<&'static str>,
     /// A file of the example for stdin.
     stdin: Option<&'static str>,
+    /// What its user grants.
+    grants: &'static [&'static str],
     /// The answers to its questions, one after the other.
     answers: &'static [&'static str],
 }
 
 impl Example {
     fn new(name: &'static str) -> Self {
-        Self { name, target: name, message: None, stdin: None, answers: &[] }
+        Self { name, target: name, message: None, stdin: None, grants: &[], answers: &[] }
     }
 
     fn finished(self, message: &'static str) -> Self {
@@ -61,7 +63,10 @@ impl Example {
         let scenario = self.copied();
         self.stand_in(&scenario);
         let recorded = self.recorded();
-        let told = scenario.run(&["runs", "replay", &recorded.to_string_lossy(), "--against", self.target]);
+        let from = recorded.to_string_lossy();
+        let mut arguments = vec!["runs", "replay", &*from, "--against", self.target];
+        arguments.extend(self.grants.iter().flat_map(|grant| ["--grant", grant]));
+        let told = scenario.run(&arguments);
         assert_eq!(told.code, Some(0), "{told}");
         assert!(
             told.stdout.starts_with("the same as [RUN]: ") && !told.stdout.contains("as far as"),
@@ -83,8 +88,10 @@ impl Example {
         let script = scenario.home().join("model.yaml");
         fs::copy(examples().join("scripts").join(format!("{}.yaml", self.name)), &script)
             .expect("its script");
-        if self.name == "analysis" {
-            environment(&scenario.project().join(self.target));
+        match self.name {
+            "analysis" => environment(&scenario.project().join(self.target)),
+            "minutes" => install(&scenario.project().join(self.target)),
+            _ => {}
         }
         let model = format!("script:{}", script.display());
         let mut arguments = vec![self.target, "--model", &model];
@@ -94,6 +101,7 @@ impl Example {
         if !self.answers.is_empty() {
             arguments.extend(["--approval", "defer"]);
         }
+        arguments.extend(self.grants.iter().flat_map(|grant| ["--grant", grant]));
         let mut told = match self.stdin {
             Some(file) => {
                 let text = fs::read_to_string(examples().join(file)).expect("its input");
@@ -169,6 +177,12 @@ fn environment(project: &Path) {
     assert!(pip.success());
 }
 
+/// Installs the servers that the example uses, from the network. Only for recording.
+fn install(project: &Path) {
+    let done = Command::new(project.join("install")).current_dir(project).status().expect("a shell");
+    assert!(done.success());
+}
+
 pub(crate) fn copy(from: &Path, to: &Path) {
     if from.is_file() {
         fs::create_dir_all(to.parent().expect("a folder around it")).expect("a folder");
@@ -179,7 +193,10 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a folder") {
         let entry = entry.expect("an entry");
         // Leftovers of a developer who tried the example.
-        if ![".venv", ".llm-do", "__pycache__"].iter().any(|left| entry.file_name() == *left) {
+        if ![".venv", ".llm-do", "__pycache__", "node_modules", "venv", ".git"]
+            .iter()
+            .any(|left| entry.file_name() == *left)
+        {
             copy(&entry.path(), &to.join(entry.file_name()));
         }
     }
@@ -227,9 +244,23 @@ fn analysis_replays() {
 }
 
 #[test]
+fn minutes_replay_without_their_servers() {
+    let grants = &[
+        "process=node servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js minutes",
+        "process=servers/venv/bin/mcp-server-git --repository minutes",
+    ];
+    Example { grants, ..Example::new("minutes") }.finished("Who prints the catalogue?").is_same();
+}
+
+#[test]
 fn interview_replays() {
     let answers = &["0/0.0:message.1=\"Ghent, two days\"", "0/0.0:message.2=\"The altarpiece, and a walk\""];
     Example { answers, ..Example::new("interview") }.finished("A weekend away").is_same();
+}
+
+#[test]
+fn helpdesk_replays() {
+    Example::new("helpdesk").finished("Invoice 4711 lists ten bees, and we ordered five.").is_same();
 }
 
 #[test]

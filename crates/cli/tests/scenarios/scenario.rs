@@ -42,6 +42,14 @@ impl Scenario {
         self
     }
 
+    /// With a file of the user, in `~/.llm-do`.
+    pub(crate) fn home_file(self, path: &str, text: &str) -> Self {
+        let file = self.home().join("home/.llm-do").join(path);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        fs::write(file, text).expect("a file");
+        self
+    }
+
     /// Sets an environment variable.
     pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.env.push((name.to_owned(), value.into()));

@@ -29,6 +29,7 @@ pub(crate) struct Session {
     output: Receiver<Vec<u8>>,
     /// The output so far, without escape sequences.
     shown: String,
+    plain: PlainText,
     raw: Vec<u8>,
     /// The position up to which `expect` has searched.
     seen: usize,
@@ -37,15 +38,20 @@ pub(crate) struct Session {
 impl Session {
     /// Starts the command on a new terminal, which is its stdin, stdout and stderr too where these aren't redirected.
     pub(crate) fn start(command: Command) -> Self {
-        Self::start_with(command, true)
+        Self::start_with(command, true, size(40, 100))
+    }
+
+    /// The same on a terminal of another size.
+    pub(crate) fn start_in(command: Command, rows: u16, columns: u16) -> Self {
+        Self::start_with(command, true, size(rows, columns))
     }
 
     /// Starts the command with the stdout that the caller has set.
     pub(crate) fn start_keeping_stdout(command: Command) -> Self {
-        Self::start_with(command, false)
+        Self::start_with(command, false, size(40, 100))
     }
 
-    fn start_with(mut command: Command, stdout: bool) -> Self {
+    fn start_with(mut command: Command, stdout: bool, size: Winsize) -> Self {
         let terminal =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
         grantpt(&terminal).expect("its other end");
@@ -53,7 +59,6 @@ impl Session {
         let name = ptsname(&terminal, Vec::new()).expect("its name").into_string().expect("a plain name");
         let line: OwnedFd =
             OpenOptions::new().read(true).write(true).open(name).expect("its other end").into();
-        let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).expect("a size");
         let handle = || Stdio::from(line.try_clone().expect("a handle"));
         command.stdin(handle()).stderr(handle());
@@ -83,19 +88,18 @@ impl Session {
                 }
             }
         });
-        Self { terminal, line, child, output, shown: String::new(), raw: Vec::new(), seen: 0 }
+        let (shown, plain) = (String::new(), PlainText::default());
+        Self { terminal, line, child, output, shown, plain, raw: Vec::new(), seen: 0 }
     }
 
     /// Gives the terminal another width.
     pub(crate) fn resize(&self, columns: u16) {
-        let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&self.terminal, size).expect("a size");
+        self.resize_to(40, columns);
     }
 
     /// Gives the terminal another size.
     pub(crate) fn resize_to(&self, rows: u16, columns: u16) {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&self.terminal, size).expect("a size");
+        tcsetwinsize(&self.terminal, size(rows, columns)).expect("a size");
     }
 
     /// Waits until nothing has been written for a moment.
@@ -105,13 +109,21 @@ impl Session {
 
     /// The bytes that are written within that time.
     pub(crate) fn written_within(&mut self, time: Duration) -> usize {
-        let deadline = Instant::now() + time;
-        let mut written = 0;
-        while let Ok(bytes) = self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            written += bytes.len();
-            self.take(&bytes);
-        }
-        written
+        let (deadline, before) = (Instant::now() + time, self.raw.len());
+        while self.read(deadline.saturating_duration_since(Instant::now())) {}
+        self.raw.len() - before
+    }
+
+    /// Waits for output. `false`: none came within that time.
+    pub(crate) fn read(&mut self, within: Duration) -> bool {
+        let Ok(bytes) = self.output.recv_timeout(within) else { return false };
+        self.take(&bytes);
+        true
+    }
+
+    /// The output so far, as it was written.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
     }
 
     /// Types keys.
@@ -123,16 +135,19 @@ impl Session {
     #[track_caller]
     pub(crate) fn expect(&mut self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
+        let mut from = self.seen;
         loop {
-            if let Some(at) = self.shown[self.seen..].find(text) {
-                self.seen += at + text.len();
+            if let Some(at) = self.shown[from..].find(text) {
+                self.seen = from + at + text.len();
                 return;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.output.recv_timeout(left) {
-                Ok(bytes) => self.take(&bytes),
-                Err(error) => panic!("{text:?} did not appear ({error}); shown:\n{}", self.shown),
+            // The text may have begun to appear. What was searched is not searched again.
+            from = from.max(self.shown.len().saturating_sub(text.len()));
+            while !self.shown.is_char_boundary(from) {
+                from -= 1;
             }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(self.read(left), "{text:?} did not appear; shown:\n{}", self.shown);
         }
     }
 
@@ -220,35 +235,57 @@ impl Session {
 
     fn take(&mut self, bytes: &[u8]) {
         self.raw.extend_from_slice(bytes);
-        // A sequence or a character may be incomplete at the end; only complete ones are shown.
-        let text = String::from_utf8_lossy(&self.raw);
-        let whole = match text.rfind('\u{1b}') {
-            Some(escape)
-                if text[escape..].len() < 8
-                    && !text[escape..].contains(|c: char| c.is_ascii_alphabetic()) =>
-            {
-                &text[..escape]
-            }
-            _ => &text,
-        };
-        self.shown = plain(whole.trim_end_matches('\u{fffd}'));
+        self.plain.feed(bytes, &mut self.shown);
     }
 }
 
-/// The text without escape sequences and carriage returns.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' => {
-                if chars.next_if_eq(&'[').is_some() {
-                    while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
-                }
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Makes output text without escape sequences and carriage returns. The pieces of the output may end anywhere.
+#[derive(Default)]
+struct PlainText {
+    /// The beginning of a character.
+    rest: Vec<u8>,
+    within: Within,
+}
+
+/// Where in a sequence the output is.
+#[derive(Clone, Copy, Default)]
+enum Within {
+    #[default]
+    Text,
+    /// After the escape character.
+    Escape,
+    /// Between `ESC [` and the letter that ends it.
+    Control,
+}
+
+impl PlainText {
+    fn feed(&mut self, bytes: &[u8], out: &mut String) {
+        self.rest.extend_from_slice(bytes);
+        let bytes = std::mem::take(&mut self.rest);
+        for chunk in bytes.utf8_chunks() {
+            chunk.valid().chars().for_each(|c| self.take(c, out));
+            match std::str::from_utf8(chunk.invalid()).map_err(|error| error.error_len()) {
+                Ok(_) => {}
+                Err(None) => self.rest = chunk.invalid().to_vec(),
+                Err(Some(_)) => self.take(char::REPLACEMENT_CHARACTER, out),
             }
-            '\r' => {}
-            c => out.push(c),
         }
     }
-    out
+
+    fn take(&mut self, c: char, out: &mut String) {
+        self.within = match (self.within, c) {
+            (Within::Control, c) if !c.is_ascii_alphabetic() => Within::Control,
+            (Within::Control, _) => Within::Text,
+            (Within::Escape, '[') => Within::Control,
+            (Within::Text | Within::Escape, '\u{1b}') => Within::Escape,
+            (Within::Text | Within::Escape, c) => {
+                out.extend(Some(c).filter(|c| *c != '\r'));
+                Within::Text
+            }
+        };
+    }
 }

@@ -4,8 +4,8 @@ use super::Refusal;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
-/// A real place as the host names it: an absolute, normalised path with `/` between its parts. The core never opens
-/// places; it only compares them.
+/// A real place as the host names it: an absolute, normalised path with `/` between its parts, or what a toolset serves
+/// ([`Place::served`]). The core never opens places; it only compares them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -25,6 +25,22 @@ impl Place {
             }
         }
         Self(format!("/{}", parts.join("/")).into())
+    }
+
+    /// The place of what toolsets of the kind `kind` serve under `key`. It is no file: it lies within no folder, and no
+    /// path of the machine is equal to it. Neither part contains `/` or `:`.
+    pub fn served(kind: &str, key: &str) -> Self {
+        Self(format!("{kind}:{key}").into())
+    }
+
+    /// What serves this place, or `None` for a file or folder.
+    pub fn server(&self) -> Option<Served<'_>> {
+        if self.0.starts_with('/') {
+            return None;
+        }
+        let (kind, below) = self.0.split_once(':')?;
+        let (key, rest) = below.split_once('/').unwrap_or((below, ""));
+        Some(Served { kind, key, rest })
     }
 
     /// The path text.
@@ -52,6 +68,17 @@ impl Place {
     pub fn join(&self, rest: &str) -> Self {
         Self(joined(&self.0, rest))
     }
+}
+
+/// A place that a toolset serves, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served<'a> {
+    /// The name of the kind of toolset.
+    pub kind: &'a str,
+    /// What the kind knows it by.
+    pub key: &'a str,
+    /// The path below it; empty for all of it.
+    pub rest: &'a str,
 }
 
 impl fmt::Display for Place {
@@ -132,7 +159,7 @@ impl VirtualPath {
 /// The rest of an absolute, normalised path below another, at a component boundary: `/a` contains `/a/b`, not `/ab`.
 fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     if base == "/" {
-        return Some(&path[1..]);
+        return path.strip_prefix('/');
     }
     let rest = path.strip_prefix(base)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }

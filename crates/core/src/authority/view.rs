@@ -303,9 +303,13 @@ impl Located {
         place.rest(&self.mount.place).map_or_else(|| self.path.clone(), |below| self.mount.at.join(below))
     }
 
-    /// A real place as rules match it: relative to the project's root inside the project, absolute elsewhere.
+    /// A real place as rules match it: relative to the project's root inside the project, absolute elsewhere. What a
+    /// toolset serves has the path that workers see.
     pub fn rule_path(&self, real: &Place) -> String {
-        self.protection.relative(real)
+        match real.server() {
+            Some(_) => self.path.to_string(),
+            None => self.protection.relative(real),
+        }
     }
 }
 

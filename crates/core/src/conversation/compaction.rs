@@ -80,7 +80,7 @@ impl Compaction {
     }
 
     /// The messages that it names.
-    fn names(&self) -> impl Iterator<Item = MessageId> {
+    pub fn names(&self) -> impl Iterator<Item = MessageId> {
         let summary = self.summary.iter().map(|summary| summary.to);
         summary.chain(self.results.iter().map(|result| result.message))
     }

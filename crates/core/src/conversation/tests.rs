@@ -8,6 +8,7 @@ use serde_json::json;
 
 fn conversation(adjust: impl FnOnce(&mut Setup)) -> Conversation {
     let mut setup = Setup {
+        call: CallPath::root(),
         worker: "clerk".into(),
         limits: Limits::default(),
         output: OutputContract::new(None, false),
@@ -15,6 +16,8 @@ fn conversation(adjust: impl FnOnce(&mut Setup)) -> Conversation {
         tools: vec!["add".into(), "look".into()],
         server_tools: false,
         with_user: false,
+        user: Origin::Trusted,
+        listens: false,
     };
     adjust(&mut setup);
     Conversation::new(setup, Conversation::first_message(vec![Part::text("Begin.")]))

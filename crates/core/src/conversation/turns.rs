@@ -7,6 +7,7 @@ use crate::{
     question::Answer,
     results::{first_page, show},
 };
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Ends a conversation that owes its caller a result.
@@ -85,8 +86,7 @@ impl Conversation {
     pub(super) fn said_by_model(&self, cut_off: bool) -> Said {
         let since = self.user.last().map_or(0, |message| message.at);
         let own = self.history[since..].iter().filter(|message| message.role == Role::Assistant);
-        let text =
-            own.map(|message| message.text()).rfind(|text| !text.trim().is_empty() && text != super::EMPTY);
+        let text = own.map(|message| message.said()).rfind(|text| !text.trim().is_empty());
         Said { text: text.unwrap_or_default().into(), cut_off }
     }
 
@@ -121,10 +121,14 @@ impl Conversation {
         match answer {
             Answer::Give { value } => {
                 let joining = std::mem::take(&mut self.joining);
-                self.said(number, Part::text(show(value)), joining);
+                self.said(number, Part::text(show(value)), joining, Some(value));
                 Heard::Message
             }
-            Answer::Attach { .. } | Answer::Model { .. } | Answer::Run { .. } => Heard::Aside,
+            Answer::Attach { .. }
+            | Answer::Forget { .. }
+            | Answer::Model { .. }
+            | Answer::Rule { .. }
+            | Answer::Run { .. } => Heard::Aside,
             Answer::Detach { message } => {
                 self.joining.retain(|joining| joining.number != *message);
                 Heard::Aside
@@ -166,18 +170,23 @@ impl Conversation {
     }
 
     /// Takes what the user says while the answer is made, before the next request.
-    pub fn said_meanwhile(&mut self, value: &serde_json::Value) {
+    pub fn said_meanwhile(&mut self, value: &Arc<Value>) {
+        self.received_words(value);
         let text = format!("{MEANWHILE}\n{}", show(value));
         let message = self.next_message(Role::User, vec![Part::text(text)]);
         self.push(message);
     }
 
-    /// Takes the user's next message, with what joins it. The limits of an answer start from zero.
-    fn said(&mut self, number: u32, text: Part, joined: Vec<Joining>) {
+    /// Takes the user's next message, with what joins it. `words` is what the user wrote, if it was not llm-do. The limits of
+    /// an answer start from zero.
+    fn said(&mut self, number: u32, text: Part, joined: Vec<Joining>, words: Option<&Arc<Value>>) {
         self.listen();
         let (at, turn, trail) = (self.history.len(), self.turn, self.trail.clone());
         let joins = joined.iter().map(|joining| joining.part.clone());
         let message = self.next_message(Role::User, std::iter::once(text).chain(joins).collect());
+        if let Some(words) = words {
+            self.received_words(words);
+        }
         self.received(joined.iter().map(|joining| joining.content.clone()));
         self.user.push(UserMessage { number, at, turn, trail, joined });
         self.push(message);
@@ -192,7 +201,7 @@ impl Conversation {
     fn close(&mut self, number: u32) -> bool {
         let asks = self.setup.output.uses_final_tool() && !self.closing;
         if asks {
-            self.said(number, Part::text(CLOSE), Vec::new());
+            self.said(number, Part::text(CLOSE), Vec::new(), None);
             self.closing = true;
         }
         asks

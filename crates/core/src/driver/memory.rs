@@ -107,12 +107,13 @@ impl Driver for MemoryDriver {
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
-            let recall = self.shared.known(&known, path);
+            let id = QuestionId::new(path, &name);
+            let recall = self.shared.known(&known, &id);
             let (reply, asked) = match recall.recall() {
                 Some(given) => (Reply::Given(given), None),
                 None => {
                     self.push(path, &name, RecordKind::Asked(question.clone()));
-                    let waiting = Waiting { id: QuestionId::new(path, &name), question };
+                    let waiting = Waiting { id: id.clone(), question };
                     (self.operator.exchange(&waiting, &recall).await, Some(waiting.question))
                 }
             };

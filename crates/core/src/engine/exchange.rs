@@ -5,9 +5,12 @@ use crate::{
     call_path::CallPath,
     conversation::Said,
     driver::{CutOff, Exchanged, Known},
+    function::UserAnswer,
     journal::RecordKind,
     outcome::{Ending, FailureKind, Halt, Stop},
-    question::{Answer, FILES, Given, Input, Question, QuestionId, Reply, Settlement, Turn, Waiting},
+    question::{
+        Answer, FILES, Given, Input, Question, QuestionId, Reply, Settlement, ToolQuestion, Turn, Waiting,
+    },
     risk::Risk,
     schema::Schema,
     step_name::StepName,
@@ -54,6 +57,49 @@ impl Engine {
         prompt: &str,
         schema: Option<&Schema>,
     ) -> Result<Arc<Value>, Stop> {
+        match self.put(frame, path, number, prompt, schema).await? {
+            UserAnswer::Given(value) => Ok(value),
+            UserAnswer::Declined(reason) => {
+                let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+                Err(Stop::failed(FailureKind::Denied, format!("The user gave no answer{why}")))
+            }
+            UserAnswer::Stopped => {
+                let message = "The user stopped the answer instead of answering the question".to_owned();
+                Err(Stop::failed(FailureKind::Stopped, message))
+            }
+        }
+    }
+
+    /// Puts the questions of a leaf at `path`. The first of them has that number.
+    ///
+    /// # Errors
+    /// A failure if an answer does not fit its schema; suspension if there is no answer now.
+    pub(super) async fn put_all(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        first: u32,
+        questions: &[ToolQuestion],
+    ) -> Result<Vec<UserAnswer>, Stop> {
+        let mut answers = Vec::new();
+        for (number, question) in (first..).zip(questions) {
+            let unusable =
+                |error| Stop::failed(FailureKind::Tool, format!("A form is no usable JSON Schema: {error}"));
+            let schema =
+                question.schema.as_deref().cloned().map(Schema::new).transpose().map_err(unusable)?;
+            answers.push(self.put(frame, path, number, &question.prompt, schema.as_ref()).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn put(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        number: u32,
+        prompt: &str,
+        schema: Option<&Schema>,
+    ) -> Result<UserAnswer, Stop> {
         let prompt = self.host.redact.text(prompt).into();
         let shown = schema.map(|schema| Arc::clone(schema.value()));
         let question = Question::Input(Input {
@@ -72,16 +118,10 @@ impl Engine {
                     let message = format!("The user's answer does not fit the form:{}", list(&wrong));
                     Err(Stop::failed(FailureKind::InvalidInput, message))
                 }
-                _ => Ok(value),
+                _ => Ok(UserAnswer::Given(value)),
             },
-            Answer::Decline { reason } => {
-                let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-                Err(Stop::failed(FailureKind::Denied, format!("The user gave no answer{why}")))
-            }
-            Answer::Stop => {
-                let message = "The user stopped the answer instead of answering the question".to_owned();
-                Err(Stop::failed(FailureKind::Stopped, message))
-            }
+            Answer::Decline { reason } => Ok(UserAnswer::Declined(reason)),
+            Answer::Stop => Ok(UserAnswer::Stopped),
             _ => Err(misfit(path, &step).into()),
         }
     }
@@ -104,18 +144,18 @@ impl Engine {
         Ok(given.answer)
     }
 
-    /// Settles an earlier attempt at the leaf at `path`, if one had started and not ended when the run was
+    /// Settles an earlier execution of that step of the leaf at `path`, if one had started and not ended when the run was
     /// interrupted: from the state of the files (`found`), or else by asking the operator. Only the records determine
     /// whether there was such an attempt.
     pub(crate) async fn settle(
         &self,
         frame: &Frame,
         path: &CallPath,
+        step: &StepName,
         question: impl FnOnce(Risk) -> Settlement,
         found: impl AsyncFnOnce() -> Option<Answer>,
     ) -> Result<CutOff, Stop> {
-        let Some(RecordKind::ToolStarted { risk, .. }) = self.host.driver.begun(path, &StepName::Tool(0))
-        else {
+        let Some(RecordKind::ToolStarted { risk, .. }) = self.host.driver.begun(path, step) else {
             return Ok(CutOff::Again);
         };
         if risk == Risk::Read {

@@ -33,7 +33,7 @@ impl Engine {
     /// Only errors that end a run.
     pub async fn explain(&self, call: &Call<'_>) -> Result<Explained, Halt> {
         let mut explained = Explained {
-            offered: self.could_pass(call.function, call.frame),
+            offered: self.withheld(call.function, call.frame).is_none(),
             refused: None,
             arguments: Vec::new(),
             statements: Vec::new(),

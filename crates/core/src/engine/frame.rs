@@ -10,7 +10,7 @@ use crate::{
     definition::{CallOverride, WorkerDefinition, WorkerMode},
     driver::Driver,
     function::Function,
-    gate::{RuleLine, Subject, ToolSets},
+    gate::{RuleLine, SessionRules, Subject, ToolSets},
     ledger,
     listing::Listings,
     origin::{Origins, Trail},
@@ -38,6 +38,8 @@ pub struct Frame {
     account: Option<Arc<Account>>,
     /// The contents that led here.
     trail: Trail,
+    /// What the operator has said in the conversations above.
+    session: SessionRules,
     start: Arc<Start>,
 }
 
@@ -74,6 +76,7 @@ impl Frame {
             on_behalf: None,
             account: None,
             trail: Trail::default(),
+            session: SessionRules::default(),
             start: Arc::default(),
         }
     }
@@ -116,6 +119,17 @@ impl Frame {
     #[must_use]
     pub fn after(&self, trail: Trail) -> Self {
         Self { trail, ..self.clone() }
+    }
+
+    /// This frame with these rules of the operator.
+    #[must_use]
+    pub(crate) fn ruled(&self, session: SessionRules) -> Self {
+        Self { session, ..self.clone() }
+    }
+
+    /// The rules that the operator has made in the conversations above.
+    pub fn session_rules(&self) -> &SessionRules {
+        &self.session
     }
 
     /// The contents that led here.
@@ -178,8 +192,7 @@ impl Frame {
             functions: OnceLock::new(),
             listings: OnceLock::new(),
         };
-        let (trail, start) = (self.trail.clone(), Arc::clone(&self.start));
-        Self { account, authority, link: Some(Arc::new(link)), on_behalf: None, trail, start }
+        Self { account, authority, link: Some(Arc::new(link)), on_behalf: None, ..self.clone() }
     }
 
     /// The frame as data.
@@ -192,7 +205,9 @@ impl Frame {
             on_behalf: self.on_behalf.as_deref().cloned(),
             account: self.account.clone(),
             trail: self.trail.clone(),
+            session: self.session.clone(),
             run_input: Arc::clone(&self.start.input),
+            input_origins: self.start.origins.clone(),
             sets: self.sets().clone(),
             listings: self.listings().clone(),
         }
@@ -201,16 +216,26 @@ impl Frame {
     /// The frame that the data describes. `workers` are the definitions of its workers in their order. The functions of
     /// the calling worker are still to be offered.
     pub(crate) fn from_spec(spec: FrameSpec, workers: &[Arc<WorkerDefinition>]) -> Self {
-        let FrameSpec { authority, workers: calls, on_behalf, account, trail, run_input, sets, listings } =
-            spec;
+        let FrameSpec {
+            authority,
+            workers: calls,
+            on_behalf,
+            account,
+            trail,
+            session,
+            run_input,
+            input_origins,
+            sets,
+            listings,
+        } = spec;
         let authority = Arc::new(authority);
-        let root = Self::operator(Arc::clone(&authority)).with_input(&run_input, Origins::TRUSTED);
+        let root = Self::operator(Arc::clone(&authority)).with_input(&run_input, input_origins);
         root.keep_sets(sets);
         let frame = workers.iter().zip(&calls).fold(root, |above, (worker, WorkerCall { path, .. })| {
             above.below(worker, path, Arc::clone(&authority), account.clone())
         });
         frame.keep_listings(listings);
-        Self { on_behalf: on_behalf.map(Arc::new), account, trail, ..frame }
+        Self { on_behalf: on_behalf.map(Arc::new), account, trail, session, ..frame }
     }
 
     /// What was said outside about the tools of the calling worker.

@@ -160,6 +160,7 @@ impl Engine {
                 words: Some(call.frame.trail()),
                 sets: call.frame.sets(),
             },
+            session: call.frame.session_rules(),
             worker: call.frame.rules(),
             callers: &callers,
             toolset: meta.policy.as_deref(),

@@ -4,11 +4,13 @@ use super::{Admitted, Call, Engine, LEAF_TIMEOUT, examine::list, overridden, tim
 use crate::{
     driver::{CutOff, Step, StepEnd},
     foreseen::Foreseen,
-    function::{FunctionMeta, LeafCall, OutputSchema, ToolError, ToolOutput},
+    function::{
+        FunctionMeta, LeafCall, OutputSchema, Round, ToolAnswers, ToolAsks, ToolError, ToolOutput, UserAnswer,
+    },
     journal::RecordKind,
     origin::Origins,
     outcome::{End, Ending, Failure, FailureKind, Halt, Outcome, Stop, timed_out},
-    question::Settlement,
+    question::{Settlement, ToolQuestion},
     risk::Risk,
     step_name::StepName,
 };
@@ -53,28 +55,63 @@ impl Engine {
         // Of another risk, an attempt that failed may have had its effect.
         let retries = if meta.risk == Risk::Read { overridden(call, admitted, |o| o.retries) } else { None };
         let retries = retries.unwrap_or(0);
-        let mut attempt = 0;
+        let (mut attempt, mut asked) = (0, 0);
+        let mut answers: Option<ToolAnswers> = None;
         loop {
-            let cut_off = std::mem::replace(&mut cut_off, CutOff::Again);
-            let outcome = self.attempt(call, leaf, admitted, &key, attempt, cut_off).await?;
-            if attempt == retries || !matches!(outcome.end, End::Failed(_)) {
-                self.did(call, admitted, foreseen.as_ref(), &outcome.end).await;
-                return Ok(outcome);
+            let before = std::mem::replace(&mut cut_off, CutOff::Again);
+            let attempted = self.attempt(call, leaf, admitted, &key, (attempt, answers.as_ref()), before);
+            match attempted.await? {
+                // What the user has answered is not asked again, so that a call that has asked is not tried again.
+                Attempted::Ended(outcome)
+                    if attempt == retries || answers.is_some() || !matches!(outcome.end, End::Failed(_)) =>
+                {
+                    self.did(call, admitted, foreseen.as_ref(), &outcome.end).await;
+                    return Ok(outcome);
+                }
+                Attempted::Ended(_) => attempt += 1,
+                Attempted::Asks { questions, state } => {
+                    attempt += 1;
+                    let numbers = (asked, attempt);
+                    asked += u32::try_from(questions.len()).unwrap_or(u32::MAX);
+                    match self.between_rounds(call, admitted, numbers, &questions).await {
+                        Ok((given, settled)) => {
+                            let round = answers.map_or(0, |answers| answers.round + 1);
+                            answers = Some(ToolAnswers { round, state, answers: given });
+                            cut_off = settled;
+                        }
+                        Err(stop) => return self.ended(call, Outcome::free(stop.end()?)),
+                    }
+                }
             }
-            attempt += 1;
         }
     }
 
-    /// One attempt of a leaf, which is a step.
-    pub(super) async fn attempt(
+    /// Puts the questions of a leaf to the user, and settles the next round if it was interrupted. The first of the questions
+    /// and the next round have these numbers.
+    async fn between_rounds(
+        &self,
+        call: &Call<'_>,
+        admitted: &Admitted,
+        (first, next): (u32, u32),
+        questions: &[ToolQuestion],
+    ) -> Result<(Vec<UserAnswer>, CutOff), Stop> {
+        let answers = self.put_all(call.frame, &call.path, first, questions).await?;
+        let question = |risk| settlement(call, admitted, risk);
+        let step = StepName::Tool(next);
+        let settled = self.settle(call.frame, &call.path, &step, question, async || None).await?;
+        Ok((answers, settled))
+    }
+
+    /// One attempt of a leaf, or one round of it with these answers of the user, which is a step.
+    async fn attempt(
         &self,
         call: &Call<'_>,
         leaf: &dyn crate::function::Leaf,
         admitted: &Admitted,
         key: &Arc<str>,
-        attempt: u32,
+        (attempt, answers): (u32, Option<&ToolAnswers>),
         cut_off: CutOff,
-    ) -> Result<Outcome, Halt> {
+    ) -> Result<Attempted, Halt> {
         let meta = &call.function.meta;
         let own = timeout(call, admitted).unwrap_or(LEAF_TIMEOUT);
         let _turn = call.frame.untimed(&*self.host.driver, leaf.turn()).await;
@@ -95,7 +132,7 @@ impl Engine {
                 deadline: Some(deadline),
                 cut_off,
                 run: Box::pin(async move {
-                    let running = leaf.run(self.leaf_call(call, admitted, key));
+                    let running = leaf.round(self.leaf_call(call, admitted, key), answers);
                     let result = match select(running, self.host.driver.stopped()).await {
                         Either::Left((result, _)) => result,
                         Either::Right(((), running)) => {
@@ -106,7 +143,8 @@ impl Engine {
                     };
                     let failed = || self.failure_origins(call, admitted);
                     let (ending, origins, blobs, log) = match result {
-                        Ok(ToolOutput { value, blobs, log, origins }) => {
+                        Ok(Round::Asks(asks)) => return self.asks(asks, failed()),
+                        Ok(Round::Done(ToolOutput { value, blobs, log, origins })) => {
                             let of = |value: &Value, fits| {
                                 let origins = self.leaf_origins(call, admitted, origins, value, fits);
                                 // No type describes files, and no field holds them.
@@ -139,19 +177,35 @@ impl Engine {
                 }),
             })
             .await?;
-        match stepped.end {
+        let ended = match stepped.end {
+            StepEnd::Done(RecordKind::ToolAsked { questions, state, .. }) => {
+                return Ok(Attempted::Asks { questions, state });
+            }
             StepEnd::Done(RecordKind::ToolEnded {
                 ending: Ending::Output(value), blobs, origins, ..
-            }) => Ok(Outcome { blobs, origins, ..Outcome::free(End::Done(value)) }),
+            }) => Outcome { blobs, origins, ..Outcome::free(End::Done(value)) },
             StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), origins, .. }) => {
-                Ok(Outcome { origins, ..Outcome::free(End::Failed(failure)) })
+                Outcome { origins, ..Outcome::free(End::Failed(failure)) }
             }
-            StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
+            StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, &name, &other)),
             StepEnd::TimedOut => {
                 let after_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-                Ok(Outcome::free(End::Failed(timed_out(&meta.name, after_ms))))
+                Outcome::free(End::Failed(timed_out(&meta.name, after_ms)))
             }
-        }
+        };
+        Ok(Attempted::Ended(ended))
+    }
+
+    /// The record of questions to the user.
+    fn asks(&self, asks: ToolAsks, origins: Origins) -> RecordKind {
+        let ToolAsks { questions, state, log } = asks;
+        let redacted = |ToolQuestion { prompt, schema }: ToolQuestion| ToolQuestion {
+            prompt: self.host.redact.text(&prompt).into(),
+            schema: schema.map(|schema| Arc::new(self.host.redact.value((*schema).clone()))),
+        };
+        let questions = questions.into_iter().map(redacted).collect();
+        let log = log.map(|log| self.host.redact.text(&log).into());
+        RecordKind::ToolAsked { questions, state: Arc::new(self.host.redact.value(state)), log, origins }
     }
 
     /// Determines the changes that the leaf will make, and keeps what they replace if the user could take the call back.
@@ -193,15 +247,27 @@ impl Engine {
                 }
             }
         };
-        let question = |risk| Settlement {
-            chain: call.frame.chain(),
-            function: Arc::clone(&meta.name),
-            risk,
-            input: Arc::clone(&admitted.input),
-        };
+        let question = |risk| settlement(call, admitted, risk);
         let found = async || leaf.look_back(leaf_call(), foreseen.as_ref()?).await;
-        let cut_off = self.settle(call.frame, &call.path, question, found).await?;
+        let cut_off = self.settle(call.frame, &call.path, &StepName::Tool(0), question, found).await?;
         Ok((cut_off, foreseen))
+    }
+}
+
+/// How an attempt at a leaf went.
+enum Attempted {
+    /// The leaf has ended.
+    Ended(Outcome),
+    /// It asks the user something.
+    Asks { questions: Vec<ToolQuestion>, state: Arc<Value> },
+}
+
+fn settlement(call: &Call<'_>, admitted: &Admitted, risk: Risk) -> Settlement {
+    Settlement {
+        chain: call.frame.chain(),
+        function: Arc::clone(&call.function.meta.name),
+        risk,
+        input: Arc::clone(&admitted.input),
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     authority::Access,
     function::{Effects, Function, Touch},
-    gate::{Facts, Query},
+    gate::{Facts, Query, Withheld},
     risk::Risk,
     rule::{DecidedBy, Rule},
 };
@@ -15,8 +15,8 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl Engine {
-    /// Whether a function could pass the gate with any arguments. If not, the model need not see it.
-    pub fn could_pass(&self, function: &Function, frame: &Frame) -> bool {
+    /// Why a function can't pass the gate with any arguments, so that the model need not see it. `None`: it can.
+    pub fn withheld(&self, function: &Function, frame: &Frame) -> Option<Withheld> {
         let (Effects { says, rules, touches, .. }, known) = match function.body.least() {
             Some(least) => (least, true),
             None => (unknown(function.meta.risk), false),
@@ -26,17 +26,21 @@ impl Engine {
             // It may touch nothing.
             choices.push(Vec::new());
         }
-        choices.iter().any(|touched| self.could_pass_at(function, frame, touched, says.as_ref(), &rules))
+        let mut why = Withheld::NoPlace;
+        for touched in &choices {
+            why = self.withheld_at(function, frame, touched, says.as_ref(), &rules)?;
+        }
+        Some(why)
     }
 
-    fn could_pass_at(
+    fn withheld_at(
         &self,
         function: &Function,
         frame: &Frame,
         touched: &[Touched<'_>],
         says: Option<&(Rule, DecidedBy)>,
         rules: &[(Rule, DecidedBy)],
-    ) -> bool {
+    ) -> Option<Withheld> {
         let meta = &function.meta;
         let not_own = not_own(meta, touched);
         let foreign = frame.is_foreign() || !self.is_own(meta);
@@ -47,12 +51,13 @@ impl Engine {
         let stated = stated.map(|_| (Rule::PreApproved, by));
         let mounts = mount_rules(touched).chain(rules.iter().cloned()).chain(stated);
         let mounts: Vec<(Rule, DecidedBy)> = mounts.collect();
-        self.host.gate.could_pass(&Query {
+        self.host.gate.withheld(&Query {
             names: &names(function, frame),
             risk: meta.risk,
             wildcard: meta.wildcard,
             subjects: None,
             facts: Facts { arguments: &Value::Null, words: None, sets: frame.sets() },
+            session: frame.session_rules(),
             worker: frame.rules(),
             callers: &frame.rules_above(),
             toolset: meta.policy.as_deref(),

@@ -31,8 +31,13 @@ impl Engine {
         })
     }
 
-    /// The trail of a composite: what its caller has received, and its own arguments.
-    pub(super) fn trail_into(&self, call: &Call<'_>, admitted: &Admitted) -> Trail {
+    /// The trail of a composite: what its caller has received, and its own arguments. Arguments that its
+    /// author declares untrusted count neither as words of the operator nor as words of the program.
+    pub(crate) fn trail_into(&self, call: &Call<'_>, input: &Arc<Value>, origins: &Origins) -> Trail {
+        let declared = match &call.function.body {
+            Implementation::Composite(body) => body.declared_origins(input),
+            Implementation::Leaf(_) => Origins::TRUSTED,
+        };
         let kind = match call.frame.worker() {
             None => ContentKind::Input,
             Some(_) => ContentKind::Arguments,
@@ -41,8 +46,8 @@ impl Engine {
             kind,
             call: call.path.clone(),
             function: Arc::clone(&call.function.meta.name),
-            value: Arc::clone(&admitted.input),
-            origins: admitted.origins.clone(),
+            value: Arc::clone(input),
+            origins: origins.clone().and(declared),
         })
     }
 
@@ -249,7 +254,7 @@ pub(super) fn unmade(end: End, arguments: &Origins) -> Outcome {
 /// Whether a function says that others wrote something in its results.
 fn states_untrusted(results: &ResultOrigin) -> bool {
     match results {
-        ResultOrigin::Trusted => false,
+        ResultOrigin::Trusted | ResultOrigin::User => false,
         ResultOrigin::Untrusted | ResultOrigin::Foreign => true,
         ResultOrigin::Fields(fields) => !fields.is_empty(),
     }
@@ -283,6 +288,18 @@ impl Trail {
 }
 
 impl Content {
+    /// The result of a call of that function, or its failure as its caller reads it. `None` if the call waits.
+    pub(crate) fn of_outcome(
+        call: CallPath,
+        function: &FunctionMeta,
+        ending: &Ending,
+        origins: Origins,
+    ) -> Option<Self> {
+        let content = Self::result(call, Arc::clone(&function.name), ending, origins)?;
+        let by_user = matches!(function.results, ResultOrigin::User) && matches!(ending, Ending::Output(_));
+        Some(if by_user { content.of_user() } else { content })
+    }
+
     /// The result of a call, or its failure as its caller reads it. `None` if the call waits.
     pub fn result(call: CallPath, function: Arc<str>, ending: &Ending, origins: Origins) -> Option<Self> {
         let value = match ending {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::{borrow::Cow, sync::Arc};
 
 /// Number of a message within its conversation, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct MessageId(pub u32);
 
@@ -38,7 +38,16 @@ pub struct Message {
     pub parts: Vec<Part>,
 }
 
+/// Stands in the history for an answer without content, because providers refuse such messages.
+pub(crate) const EMPTY: &str = "(empty answer)";
+
 impl Message {
+    /// What the model has said in it to a person: its text, which is empty if the answer had none.
+    pub fn said(&self) -> String {
+        let text = self.text();
+        if text == EMPTY { String::new() } else { text }
+    }
+
     /// All text, attached text included, in the form that a model receives.
     pub fn text(&self) -> String {
         self.parts.iter().filter_map(Part::sent).collect()

@@ -111,7 +111,7 @@ impl Origins {
     /// What a function says about a result of it.
     pub(crate) fn stated(result: &ResultOrigin, value: &Value) -> Self {
         match (result, value) {
-            (ResultOrigin::Trusted, _) => Self::TRUSTED,
+            (ResultOrigin::Trusted | ResultOrigin::User, _) => Self::TRUSTED,
             (ResultOrigin::Fields(fields), Value::Object(_)) => Self::of_fields("", fields),
             (ResultOrigin::Fields(fields), Value::Array(elements))
                 if elements.iter().all(Value::is_object) =>

@@ -126,6 +126,12 @@ impl Content {
         Self { kind: ContentKind::Provider, call, function, value, origins: Origins::untrusted() }
     }
 
+    /// This result as words of the user, who answered a question with it.
+    #[must_use]
+    pub(crate) fn of_user(self) -> Self {
+        Self { kind: ContentKind::Input, ..self }
+    }
+
     /// This content without its value, if that is trusted and long: for code, which can receive any number of results.
     pub(crate) fn shortened(mut self) -> Self {
         if self.origins.is_trusted() && !is_short(&self.value, &mut { SHORT }) {

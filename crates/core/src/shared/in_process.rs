@@ -8,7 +8,7 @@ use crate::{
     call_path::CallPath,
     operator::Recall,
     origin::Origins,
-    question::{Answer, Given, Known, MEMORY},
+    question::{Answer, Given, Known, MEMORY, QuestionId},
     send::{BoxFuture, MaybeSend},
     source::FunctionSource,
     undo::SideEffect,
@@ -47,11 +47,11 @@ struct Set {
     origins: Origins,
 }
 
-/// An answer, and the call that asked for it.
+/// An answer, and the question that it was given to.
 #[derive(Debug)]
 struct Remembered {
     given: Given,
-    call: CallPath,
+    question: QuestionId,
 }
 
 /// Generated workers: the name and the arguments of each.
@@ -114,9 +114,9 @@ fn done<'a, T: MaybeSend + 'a>(value: T) -> BoxFuture<'a, T> {
 }
 
 impl InProcess {
-    /// The answer that is known to a question of that call, for an operator's queue and for the driver that gets the answer.
-    pub fn known<'a>(&'a self, known: &'a Known, call: &'a CallPath) -> KnownHere<'a> {
-        KnownHere { known, call, shared: self }
+    /// The answer that is known to that question, for an operator's queue and for the driver that gets the answer.
+    pub fn known<'a>(&'a self, known: &'a Known, question: &'a QuestionId) -> KnownHere<'a> {
+        KnownHere { known, question, shared: self }
     }
 
     /// What an account has spent. Nothing, if it is not open.
@@ -129,17 +129,19 @@ impl InProcess {
 #[derive(Clone, Copy)]
 pub struct KnownHere<'a> {
     known: &'a Known,
-    call: &'a CallPath,
+    question: &'a QuestionId,
     shared: &'a InProcess,
 }
 
 impl KnownHere<'_> {
-    /// Remembers an answer, if it asks for that and the question has a key.
+    /// Remembers an answer, if it asks for that and the question has a key. One that was remembered before stays the answer to
+    /// the question that it was given to.
     pub fn answered(&self, given: &Given) {
         if let Known::Remembered(key) = self.known
+            && !given.is_remembered()
             && let Answer::Approve { remember: true } | Answer::Deny { remember: true, .. } = given.answer
         {
-            let remembered = Remembered { given: given.clone(), call: self.call.clone() };
+            let remembered = Remembered { given: given.clone(), question: self.question.clone() };
             lock(&self.shared.answers).insert(Arc::clone(key), remembered);
         }
     }
@@ -237,13 +239,20 @@ impl Shared for InProcess {
         done(lock(&self.answers).contains_key(question))
     }
 
+    fn forget<'a>(&'a self, question: &'a QuestionId) -> BoxFuture<'a, bool> {
+        let mut answers = lock(&self.answers);
+        let before = answers.len();
+        answers.retain(|_, found| found.question != *question);
+        done(answers.len() < before)
+    }
+
     fn did<'a>(&'a self, call: &'a CallPath, effect: SideEffect) -> BoxFuture<'a, ()> {
         lock(&self.effects).push((call.clone(), effect));
         done(())
     }
 
     fn undo<'a>(&'a self, conversation: &'a CallPath, since: u32) -> BoxFuture<'a, Vec<SideEffect>> {
-        lock(&self.answers).retain(|_, found| !is_since(&found.call, conversation, since));
+        lock(&self.answers).retain(|_, found| !is_since(&found.question.call, conversation, since));
         let effects = lock(&self.effects);
         let undone = effects.iter().filter(|(call, _)| is_since(call, conversation, since));
         done(undone.map(|(_, effect)| effect.clone()).collect())

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{ErrorKind, Value};
 
 use super::error::{Own, own, place_in};
 use super::name::{TemplateRefusal, confine};
 use super::nesting::{self, Unfit};
-use super::{Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
+use super::{InsertArguments, Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
 
 /// The texts of one rendering: each is read once and kept, to find columns in it when something fails.
 pub(super) struct Texts {
@@ -69,12 +70,22 @@ impl Texts {
         Ok(Some(loaded.text.clone()))
     }
 
-    pub(super) fn file(&self, name: &str) -> Result<Value, minijinja::Error> {
+    pub(super) fn file(&self, name: &str, arguments: &Kwargs) -> Result<Value, minijinja::Error> {
+        let confined = confine(name).map_err(refused)?;
+        let given = given(arguments)?;
+        if let Some(inserted) = self.source.inserted(&confined, &given).map_err(refused)? {
+            self.check_size(&inserted.origin, &inserted.text)?;
+            return Ok(Value::from(inserted.text));
+        }
+        if !given.is_empty() {
+            let message = format!("`file(\"{name}\")` takes no arguments: it inserts a file");
+            return Err(own(TemplateErrorKind::Failed, message));
+        }
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = files.get(name) {
             return Ok(Value::from(Arc::clone(text)));
         }
-        let Some(found) = self.source.file(&confine(name).map_err(refused)?).map_err(refused)? else {
+        let Some(found) = self.source.file(&confined).map_err(refused)? else {
             return Err(own(TemplateErrorKind::NotFound, format!("there is no file `{name}`")));
         };
         self.check_size(&found.origin, &found.text)?;
@@ -97,6 +108,21 @@ impl Texts {
         }
         Ok(())
     }
+}
+
+/// The arguments of `file()` beside the name: texts, numbers and booleans.
+fn given(arguments: &Kwargs) -> Result<InsertArguments, minijinja::Error> {
+    let argument = |name: &str| -> Result<(String, String), minijinja::Error> {
+        let value: Value = arguments.get(name)?;
+        let is_scalar = matches!(value.kind(), ValueKind::String | ValueKind::Number | ValueKind::Bool);
+        if !is_scalar {
+            let message = format!("`{name}` of `file()` must be a text, a number or a boolean");
+            return Err(own(TemplateErrorKind::Failed, message));
+        }
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Ok((name.to_owned(), text))
+    };
+    arguments.args().map(argument).collect()
 }
 
 /// Jinja2 reads every newline as `\n`; lines are preserved, so places in errors stay valid.

@@ -4,6 +4,7 @@ use crate::{
     definition::WorkerDefinition,
     function::{Composite, CompositeCall, Concurrency, Function, FunctionMeta, Implementation},
     model::Usage,
+    origin::{Origins, ResultOrigin, echoed},
     outcome::{End, Failure, FailureKind, Halt, Outcome},
     risk::Risk,
     schema::Schema,
@@ -96,7 +97,7 @@ fn ask_user(context: &ToolsetContext<'_>) -> Function {
             concurrency: Concurrency::Barrier,
             timeout: None,
             contained: false,
-            results: Default::default(),
+            results: ResultOrigin::User,
             wildcard: false,
             policy: context.policy.clone(),
         },
@@ -120,7 +121,7 @@ fn wanted(input: &Value) -> Result<Option<Schema>, String> {
 }
 
 impl Composite for AskUser {
-    /// The user's own words are those of the operator.
+    /// The user's own words are those of the operator. What the question offers to choose from keeps its origin.
     fn knows_origins(&self) -> bool {
         true
     }
@@ -135,11 +136,19 @@ impl Composite for AskUser {
                 }
             };
             let question = call.input.get("question").and_then(Value::as_str).unwrap_or_default();
-            let end = match call.engine.input(call.frame, call.path, 0, question, schema.as_ref()).await {
-                Ok(value) => End::Done(value),
-                Err(stop) => stop.end()?,
-            };
-            Ok(Outcome::of(end, Usage::default()))
+            let (end, origins) =
+                match call.engine.input(call.frame, call.path, 0, question, schema.as_ref()).await {
+                    Ok(value) => {
+                        let user = Origins::whole(call.frame.input_origins().greatest());
+                        let offered = match schema {
+                            Some(_) => echoed(call.input, call.origins, &value),
+                            None => Origins::TRUSTED,
+                        };
+                        (End::Done(value), user.and(offered))
+                    }
+                    Err(stop) => (stop.end()?, Origins::TRUSTED),
+                };
+            Ok(Outcome { origins, ..Outcome::of(end, Usage::default()) })
         })
     }
 }

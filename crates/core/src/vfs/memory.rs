@@ -248,7 +248,7 @@ fn entry(at: &Located, rest: &str, node: &Node) -> Entry {
         Node::File(content) => (EntryKind::File, content.len() as u64),
         Node::Directory => (EntryKind::Directory, 0),
     };
-    Entry { path: at.virtual_of(rest), kind, size, modified_ms: None }
+    Entry { path: at.virtual_of(rest), kind, size: Some(size), modified_ms: None }
 }
 
 impl FileSystem for MemoryFileSystem {

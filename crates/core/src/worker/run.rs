@@ -10,6 +10,7 @@ mod ensures;
 mod enter;
 mod explain;
 mod input;
+mod inserts;
 mod prepare;
 mod request;
 mod server_tools;
@@ -31,7 +32,7 @@ use crate::{
     journal::RecordKind,
     ledger::reserve,
     model::{FinishReason, Message, Model, Purpose, Usage},
-    origin::Trail,
+    origin::{Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     question::{Answer as UserAnswer, Given},
     risk::Risk,
@@ -44,7 +45,7 @@ pub use attachments::media_type;
 pub(super) use enter::tools_again;
 pub use explain::explain;
 use prepare::Prepared;
-use request::{Answered, Request};
+use request::{Answered, Request, Unanswered};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -147,6 +148,12 @@ impl Composite for WorkerBody {
         }
     }
 
+    fn declared_origins(&self, input: &Value) -> Origins {
+        let given = |name: &&Arc<str>| input.get(&***name).is_some_and(|value| !value.is_null());
+        let declared = self.definition.untrusted.parameters.iter().filter(given);
+        declared.fold(Origins::TRUSTED, |origins, name| origins.with(pointer(name), Origin::Untrusted))
+    }
+
     fn knows_origins(&self) -> bool {
         true
     }
@@ -186,7 +193,7 @@ async fn answer(
         conversation::lease(worker, call).await?;
     }
     // Boxed: what is done before the first request needs much room, which the conversation would keep.
-    let mut prepared = Box::pin(prepare::prepare(worker, call)).await?;
+    let mut prepared = Box::pin(prepare::prepare(worker, call, trail)).await?;
     Box::pin(sets::read(call, &prepared.frame, usage)).await?;
     let _forget =
         Forget { model: Arc::clone(&prepared.model), run: &call.engine.host().run, path: call.path };
@@ -259,7 +266,7 @@ impl<'a> Talk<'a> {
         Self { prepared, call, usage, trail, fixed, estimate }
     }
 
-    /// Goes on until the model has answered.
+    /// Runs until the model has answered.
     async fn answer(&mut self, conversation: &mut Conversation) -> Result<Answer, Stop> {
         let (prepared, call) = (self.prepared, self.call);
         let driver = &*call.engine.host().driver;
@@ -283,7 +290,7 @@ impl<'a> Talk<'a> {
                         .ask(conversation)
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
-                    conversation.received_answer(call.path, &message);
+                    conversation.received_answer(&message);
                     if let Some(message) = conversation.answered(message, finish) {
                         repair(conversation.calling_turn(), message)?;
                     }
@@ -335,9 +342,30 @@ impl<'a> Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// One turn of the conversation, which is compacted first if it would not fit.
+    /// One turn of the conversation, which is compacted first if it would not fit. If the provider knows better that it does
+    /// not, it is compacted once more.
     async fn ask(&mut self, conversation: &mut Conversation) -> Result<(Arc<Message>, FinishReason), Stop> {
         self.fit(conversation).await?;
+        let mut first_attempt = 0;
+        loop {
+            match self.send(conversation, first_attempt).await {
+                Ok(answered) => return Ok(answered),
+                Err(Unanswered::Stopped(stop)) => return Err(stop),
+                Err(Unanswered::TooLong { failure, next_attempt }) => {
+                    if first_attempt > 0 || !self.shorten(conversation).await? {
+                        return Err(failure.into());
+                    }
+                    first_attempt = next_attempt;
+                }
+            }
+        }
+    }
+
+    async fn send(
+        &mut self,
+        conversation: &Conversation,
+        first_attempt: u32,
+    ) -> Result<(Arc<Message>, FinishReason), Unanswered> {
         let prepared = self.prepared;
         let estimated = self.estimated(conversation);
         let request = Request {
@@ -352,6 +380,7 @@ impl Talk<'_> {
             output: prepared.native_output.as_ref(),
             settings: prepared.settings.clone(),
             tokens: self.estimate.next(estimated),
+            first_attempt,
         };
         let Answered { message, finish, usage } = request::send(prepared, self.call, request).await?;
         self.estimate.answered(estimated, &usage);

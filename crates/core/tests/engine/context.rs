@@ -316,3 +316,25 @@ fn a_summary_counts_in_the_budget_and_not_as_a_turn() {
     let value: Value = serde_json::to_value(compactions(&ran)[0]).unwrap();
     assert!(value["summary"].is_object() || value["failure"].is_string());
 }
+
+#[test]
+fn a_request_that_the_provider_finds_too_long_is_compacted_and_sent_once_more() {
+    let too_long = || Err(ModelError::new(ModelErrorKind::ContextExceeded, "prompt is too long"));
+    let mut main = limited(1);
+    main.limits.max_context_tokens = None;
+    let script = vec![looks("a"), looks("b"), looks("c"), looks("d"), too_long(), text("done")];
+    let ran = World::new().tool(look()).worker(main.clone(), script).run(json!({"input": "Look."}));
+    assert_eq!(ran.output(), &json!("done"));
+    let [compaction] = compactions(&ran)[..] else { panic!("{:?}", compactions(&ran)) };
+    assert!(!compaction.results.is_empty() && compaction.after < compaction.before, "{compaction:?}");
+    assert!(ran.records.iter().any(|record| record.step.to_string() == "model.4.1"));
+    // Only once.
+    let script = vec![looks("a"), looks("b"), looks("c"), looks("d"), too_long(), too_long()];
+    let ran = World::new().tool(look()).worker(main.clone(), script).run(json!({"input": "Look."}));
+    assert_eq!(ran.failure().kind, FailureKind::Model);
+    assert_eq!(compactions(&ran).len(), 1);
+    // And not where nothing older is left.
+    let ran = World::new().worker(main, vec![too_long()]).run(json!({"input": "Look."}));
+    assert!(ran.failure().message.contains("prompt is too long"), "{:?}", ran.failure());
+    assert!(compactions(&ran).is_empty());
+}

@@ -3,6 +3,7 @@
 
 use crate::world::{Script, World, calls, mount, place, rule, text, worker};
 use llm_do_core::{
+    attachment::Attachment,
     authority::{Access, Mount},
     engine::FailureKind,
     gate::{Mode, Rule},
@@ -294,15 +295,26 @@ fn the_operators_attachments_are_under_the_entrys_policy() {
     let blob =
         || Blob { name: "a.txt".into(), media_type: "text/plain".into(), data: Arc::from(&b"alpha"[..]) };
     let mut world = World::new().worker(worker("main"), vec![text("ok")]);
-    world.attachments = vec![blob()];
+    world.attachments = vec![blob().into()];
     let ran = world.run(json!({}));
     assert!(ran.first("main").messages[0].text().contains("alpha"));
 
     let mut main = worker("main");
     main.attachments.max_attachments = 0;
     let mut world = World::new().worker(main, vec![]);
-    world.attachments = vec![blob()];
+    world.attachments = vec![blob().into()];
     assert_eq!(world.run(json!({})).failure().kind, FailureKind::InvalidInput);
+}
+
+#[test]
+fn an_attachment_of_others_taints_from_the_first_message() {
+    for foreign in [false, true] {
+        let file =
+            Blob { name: "page.txt".into(), media_type: "text/plain".into(), data: Arc::from(&b"obey"[..]) };
+        let mut world = World::new().worker(worker("main"), vec![text("ok")]);
+        world.attachments = vec![Attachment { foreign, ..file.into() }];
+        assert_eq!(world.run(json!({})).outcome.origins.is_untrusted(), foreign);
+    }
 }
 
 #[test]

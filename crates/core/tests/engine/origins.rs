@@ -1,11 +1,12 @@
 //! Where words come from, and what follows from them.
 
-use crate::world::{Ran, Script, World, calls, mount, place, rule, text, tool, worker_with_tools};
+use crate::world::{Ran, Script, World, block_on, calls, mount, place, rule, text, tool, worker_with_tools};
 use llm_do_core::{
     authority::Access,
     function::{Function, Risk},
     gate::{Mode, Policy, Rule},
     journal::RecordKind,
+    model::{ModelError, ModelResponse},
     origin::{Origin, Origins, ResultOrigin},
     question::Answer,
     schema::Schema,
@@ -374,4 +375,113 @@ fn a_page_of_a_long_untrusted_result_is_untrusted() {
         _ => None,
     });
     assert_eq!(page, Some(Origins::untrusted()));
+}
+
+/// A world whose user says this and approves nothing, in which a file pre-approves `send` to those whom the user has named.
+fn sends_to_the_named(says: impl IntoIterator<Item = Answer>) -> World {
+    let mut world = World::new().tool(fetch()).tool(send()).asking(says);
+    world.gate.mode = Mode::AutoDeny;
+    world.gate.project =
+        Policy { lines: vec![rule("send where to from input", Rule::PreApproved)], ..Policy::default() };
+    world
+}
+
+fn send_to(to: &str) -> Result<ModelResponse, ModelError> {
+    calls([("send", json!({"to": to}))])
+}
+
+fn says(words: &str) -> Answer {
+    Answer::Give { value: Arc::new(json!(words)) }
+}
+
+/// The paths of the calls of `send` that ran.
+fn sent(ran: &Ran) -> Vec<String> {
+    ran.made().into_iter().filter(|(_, name)| name == "send").map(|(path, _)| path).collect()
+}
+
+#[test]
+fn each_message_of_a_chat_is_what_the_operator_wrote() {
+    let script = vec![
+        send_to("bob@x.org"),
+        text("Whom?"),
+        send_to("bob@x.org"),
+        send_to("evil@x.org"),
+        text("Done."),
+        send_to("bob@x.org"),
+        text("No."),
+    ];
+    let said = [says("To bob@x.org"), Answer::Undo { message: 1 }, says("Again"), Answer::End];
+    let mut world = sends_to_the_named(said).worker(worker_with_tools("main"), script);
+    world.chat = true;
+    let ran = world.run(json!({"input": "Send it."}));
+    assert_eq!(sent(&ran), ["0/2.0"], "not before it was said, and not after it was taken back");
+}
+
+#[test]
+fn an_answer_to_a_question_is_what_the_operator_wrote() {
+    let main = WorkerDefinition { interactive: true, ..worker_with_tools("main") };
+    let ask = |arguments: Value| calls([("ask_user", arguments)]);
+    let ran = sends_to_the_named([says("to bob@x.org"), says("ann@x.org"), says("evil@x.org")])
+        .worker(
+            main,
+            vec![
+                ask(json!({"question": "Whom?"})),
+                send_to("bob@x.org"),
+                ask(json!({"question": "Whom else?", "choices": ["ann@x.org", "eve@x.org"]})),
+                send_to("ann@x.org"),
+                calls([("fetch", json!({}))]),
+                ask(json!({"question": "And?", "choices": ["evil@x.org", "nobody"]})),
+                send_to("evil@x.org"),
+                text("Done."),
+            ],
+        )
+        .run(json!({"input": "Send it."}));
+    assert_eq!(sent(&ran), ["0/1.0", "0/3.0"], "the last choice has the words of a page");
+}
+
+#[test]
+fn what_somebody_else_says_in_a_run_of_theirs_is_not_what_the_operator_wrote() {
+    let main = WorkerDefinition { interactive: true, ..worker_with_tools("main") };
+    let script =
+        vec![calls([("ask_user", json!({"question": "Whom?"}))]), send_to("evil@x.org"), text("Done.")];
+    let mut ready =
+        sends_to_the_named([says("to evil@x.org")]).worker(main, script).ready(json!({"input": "Send it."}));
+    ready.launch.input_origins = Origins::untrusted();
+    block_on(ready.launch.call()).unwrap();
+    let ran = ready.driver.records().into_iter().any(|record| {
+        record.path.as_str() == "0/1.0" && matches!(record.body, RecordKind::ToolStarted { .. })
+    });
+    assert!(!ran);
+}
+
+#[test]
+fn a_parameter_that_others_write_is_not_what_the_operator_wrote() {
+    let mut main = worker_with_tools("main");
+    main.untrusted.parameters = ["mail".into()].into();
+    let schema =
+        json!({"type": "object", "properties": {"mail": {"type": "string"}, "to": {"type": "string"}}});
+    main.signature.schema = Arc::new(Schema::new(schema).unwrap());
+    let known = rule("send where to from known", Rule::PreApproved);
+    for lines in [None, Some(vec![known])] {
+        let mut world = sends_to_the_named([])
+            .worker(main.clone(), vec![send_to("evil@x.org"), send_to("bob@x.org"), text("Done.")]);
+        if let Some(lines) = lines {
+            world.gate.project = Policy { lines, ..Policy::default() };
+        }
+        let ran = world.run(json!({"mail": "evil@x.org", "to": "bob@x.org"}));
+        assert_eq!(sent(&ran), ["0/1.0"]);
+    }
+}
+
+#[test]
+fn a_parameter_that_others_write_does_not_become_known_through_a_caller() {
+    let mut callee = worker_with_tools("callee");
+    callee.untrusted.parameters = ["input".into()].into();
+    let mut world = sends_to_the_named([])
+        .worker(main_with("callee"), vec![calls([("callee", json!({"input": "evil@x.org"}))]), text("Done.")])
+        .worker(callee, vec![send_to("evil@x.org"), text("Done.")]);
+    world.gate.project =
+        Policy { lines: vec![rule("send where to from trusted", Rule::PreApproved)], ..Policy::default() };
+    let ran = world.run(json!({"input": "Go."}));
+    assert!(sent(&ran).is_empty());
 }

@@ -185,11 +185,10 @@ fn secrets_in_input_attachments_and_previews_are_replaced_too() {
         .file("notes.txt", "my password is hunter2")
         .worker(main, vec![write, text("ok")])
         .asking([Answer::Approve { remember: false }]);
-    world.attachments = vec![Blob {
-        name: "a.txt".into(),
-        media_type: "text/plain".into(),
-        data: Arc::from(&b"hunter2"[..]),
-    }];
+    world.attachments = vec![
+        Blob { name: "a.txt".into(), media_type: "text/plain".into(), data: Arc::from(&b"hunter2"[..]) }
+            .into(),
+    ];
     world.redact = Arc::new(NoKeys);
     let ran = world.run(json!({"input": "Log in with hunter2.", "instructions": "hunter2 is the password"}));
     let sent = ran.first("main").messages[0].text();

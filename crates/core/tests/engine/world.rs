@@ -10,6 +10,7 @@ pub(crate) use parts::{calls, calls_of, mount, place, rule, text, tool, using, w
 pub(crate) use stage::Script;
 
 use llm_do_core::{
+    attachment::Attachment,
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
     conversation::Conversation,
@@ -21,8 +22,7 @@ use llm_do_core::{
     launch::{Launch, RunRecords},
     ledger::Budget,
     model::{
-        Blob, Capabilities, Message, ModelError, ModelResponse, ModelSettings, Part, Purpose, Role, Sees,
-        Terms,
+        Capabilities, Message, ModelError, ModelResponse, ModelSettings, Part, Purpose, Role, Sees, Terms,
     },
     operator::OneAtATime,
     origin::Origins,
@@ -58,7 +58,7 @@ pub(crate) struct World {
     pub(crate) summaries: Option<Result<ModelResponse, ModelError>>,
     pub(crate) capabilities: Capabilities,
     pub(crate) files: Arc<MemoryFileSystem>,
-    pub(crate) attachments: Vec<Blob>,
+    pub(crate) attachments: Vec<Attachment>,
     pub(crate) redact: Arc<dyn Redact>,
     pub(crate) model: ModelChoice,
     pub(crate) settings_override: ModelSettings,

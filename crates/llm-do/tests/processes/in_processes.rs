@@ -146,6 +146,7 @@ impl InProcesses {
                 later(async move { shared.waited(&account, start, end).await })
             }
             Ask::Left(account) => later(async move { shared.left(&account).await }),
+            Ask::ForgetAnswer(id) => later(async move { shared.forget(&id).await }),
             Ask::Remembers(key) => later(async move { shared.remembers(&key).await }),
             Ask::Did(path, effect) => later(async move { shared.did(&path, effect).await }),
             Ask::Undo(path, since) => later(async move { shared.undo(&path, since).await }),

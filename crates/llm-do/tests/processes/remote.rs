@@ -13,7 +13,7 @@ use llm_do::core::{
     function::FunctionSource,
     journal::RecordKind,
     origin::{Origins, UntrustedPlaces, UntrustedSet},
-    question::Question,
+    question::{Question, QuestionId},
     send::BoxFuture,
     shared::Shared,
     undo::SideEffect,
@@ -231,6 +231,10 @@ impl Shared for RemoteDriver {
 
     fn remembers<'a>(&'a self, question: &'a str) -> BoxFuture<'a, bool> {
         self.ask(Ask::Remembers(question.to_owned()))
+    }
+
+    fn forget<'a>(&'a self, question: &'a QuestionId) -> BoxFuture<'a, bool> {
+        self.ask(Ask::ForgetAnswer(question.clone()))
     }
 
     fn did<'a>(&'a self, call: &'a CallPath, effect: SideEffect) -> BoxFuture<'a, ()> {

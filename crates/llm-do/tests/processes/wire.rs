@@ -11,7 +11,7 @@ use llm_do::core::{
     function::FunctionSource,
     journal::RecordKind,
     origin::Origins,
-    question::{Question, Reply},
+    question::{Question, QuestionId, Reply},
     undo::SideEffect,
 };
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,7 @@ pub(crate) enum Ask {
     Waited(Account, u64, u64),
     Left(Account),
     Remembers(String),
+    ForgetAnswer(QuestionId),
     Did(CallPath, SideEffect),
     Undo(CallPath, u32),
     Restored(CallPath, u32, Vec<Place>),

@@ -1,9 +1,13 @@
 //! OpenAI chat completions, and interfaces that are compatible with them.
 
-use super::{Block, Draft, json::Json};
+use super::{
+    Block, Draft,
+    loose::{First, Loose, Members, member, members},
+};
 use genai::adapter::AdapterKind;
 use llm_do_core::model::Usage;
-use serde_json::Value;
+use serde::de::{MapAccess, SeqAccess};
+use serde_json::{Number, Value};
 use std::borrow::Cow;
 
 /// The text is the first block; the calls follow by their number.
@@ -12,149 +16,290 @@ const TEXT: u64 = 0;
 /// Providers count a handful of calls. A number beyond this is nonsense, and its call is added at the end.
 const MOST_CALLS: u64 = 1 << 20;
 
+/// An event of a stream, or a whole answer.
+#[derive(Debug, Default)]
+pub(super) struct Event<'t> {
+    choices: First<Choice<'t>>,
+    error: Value,
+    usage: Option<Counts>,
+    x_groq: Groq,
+}
+
+/// Groq reports the usage of a stream here.
+#[derive(Debug, Default)]
+struct Groq {
+    usage: Option<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Choice<'t> {
+    /// A piece of the message, in an event.
+    delta: Message<'t>,
+    /// The message, in a whole answer.
+    message: Whole<'t>,
+    /// Empty as long as the answer is not finished. Some servers send an empty one with every event.
+    finish_reason: Cow<'t, str>,
+}
+
+#[derive(Debug, Default)]
+struct Message<'t> {
+    role: Cow<'t, str>,
+    content: Content<'t>,
+    reasoning_content: Cow<'t, str>,
+    reasoning: Cow<'t, str>,
+    refusal: Cow<'t, str>,
+    tool_calls: Vec<CallPiece<'t>>,
+}
+
+#[derive(Debug, Default)]
+struct Whole<'t> {
+    message: Message<'t>,
+    /// Reasoning of other providers' models behind OpenRouter, which goes back as it came.
+    reasoning_details: Vec<Value>,
+}
+
+#[derive(Debug, Default)]
+enum Content<'t> {
+    #[default]
+    None,
+    Text(Cow<'t, str>),
+    /// Mistral's reasoning models.
+    Pieces(Vec<Piece<'t>>),
+}
+
+#[derive(Debug, Default)]
+struct Piece<'t> {
+    text: Cow<'t, str>,
+    thinking: Vec<Piece<'t>>,
+}
+
+/// A call, or a piece of it.
+#[derive(Debug, Default)]
+struct CallPiece<'t> {
+    index: Option<u64>,
+    id: Cow<'t, str>,
+    function: Function<'t>,
+}
+
+#[derive(Debug, Default)]
+struct Function<'t> {
+    /// Empty if this piece of the call has none.
+    name: Cow<'t, str>,
+    arguments: Arguments<'t>,
+}
+
+/// Arguments as text. Providers send them as text or as a value.
+#[derive(Debug, Default)]
+struct Arguments<'t>(Cow<'t, str>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    prompt_tokens: Option<u64>,
+    prompt_tokens_details: Details,
+    prompt_cache_hit_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    completion_tokens_details: Details,
+}
+
+#[derive(Debug, Default)]
+struct Details {
+    cached_tokens: Option<u64>,
+    cache_creation_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+}
+
+members!(Event<'t>: choices, error, usage, x_groq);
+members!(Groq: usage);
+members!(Choice<'t>: delta, message, finish_reason);
+members!(Message<'t>: role, content, reasoning_content, reasoning, refusal, tool_calls);
+members!(Piece<'t>: text, thinking);
+members!(CallPiece<'t>: index, id, function);
+members!(Function<'t>: name, arguments);
+members!(Counts: prompt_tokens, prompt_tokens_details, prompt_cache_hit_tokens, completion_tokens, completion_tokens_details);
+members!(Details: cached_tokens, cache_creation_tokens, reasoning_tokens);
+
 /// Whether an answer begins with this event: the first piece of a message has its role. Some servers repeat the role.
-pub(super) fn is_first(event: &Json<'_>) -> Option<bool> {
-    let role = event.items("choices").first()?.below("delta", "role");
-    Some(role.and_then(Json::as_text).is_some_and(|role| !role.is_empty()))
+pub(super) fn is_first(event: &Event<'_>) -> Option<bool> {
+    event.choices.0.as_ref().map(|choice| !choice.delta.role.is_empty())
 }
 
-/// The members of an event that are read.
-pub(super) const MEMBERS: &[&str] = &["choices", "error", "usage", "x_groq"];
-
-pub(super) fn event(draft: &mut Draft, kind: AdapterKind, event: &Json<'_>) {
-    if let Some(error) = event.present("error") {
-        return draft.fail(error.into());
-    }
-    let usage = event.get("usage").filter(|usage| matches!(usage, Json::Object(_)));
-    if let Some(usage) = usage.or_else(|| event.below("x_groq", "usage")) {
-        draft.usage = usage_of(usage, kind);
-    }
-    let Some(choice) = event.items("choices").first() else { return };
-    if let Some(delta) = choice.get("delta") {
-        message(draft, delta);
-        for call in delta.items("tool_calls") {
-            add_to_call(draft, call);
-        }
-    }
-    finish(draft, choice);
-}
-
-pub(super) fn body(draft: &mut Draft, kind: AdapterKind, body: &Json<'_>) {
-    if let Some(error) = body.present("error") {
-        return draft.fail(error.into());
-    }
-    if let Some(usage) = body.get("usage") {
-        draft.usage = usage_of(usage, kind);
-    }
-    let Some(choice) = body.items("choices").first() else {
-        return draft.fail("the answer has no choices".into());
-    };
-    if let Some(said) = choice.get("message") {
-        message(draft, said);
-        // Reasoning of other providers' models behind OpenRouter, which goes back as it came.
-        for detail in said.items("reasoning_details") {
-            draft.blocks.insert(draft.next(), Block::Opaque(detail.into()));
-        }
-        for call in said.items("tool_calls") {
-            let key = draft.next();
-            if let Some(new) = draft.call(key) {
-                new.id = call.text("id").to_owned();
-                new.name = name(call).to_owned();
-                new.arguments = arguments(call).into_owned();
+pub(super) fn event(draft: &mut Draft, kind: AdapterKind, event: Event<'_>) {
+    match event.choice(draft, kind) {
+        Ok(Some(Choice { delta, finish_reason, .. })) => {
+            let calls = message(draft, delta);
+            for call in calls {
+                add_to_call(draft, call);
             }
+            finish(draft, finish_reason);
         }
+        Ok(None) => {}
+        Err(error) => draft.fail(error),
     }
-    finish(draft, choice);
 }
 
-fn message(draft: &mut Draft, message: &Json<'_>) {
-    let reasoning = [message.text("reasoning_content"), message.text("reasoning")];
-    draft.think(reasoning.into_iter().find(|text| !text.is_empty()).unwrap_or_default());
-    draft.refusal.push_str(message.text("refusal"));
-    match message.get("content") {
-        Some(Json::Text(said)) => draft.say(TEXT, said),
-        // Mistral's reasoning models.
-        Some(Json::List(pieces)) => {
-            for piece in pieces {
-                for thought in piece.items("thinking") {
-                    draft.think(thought.text("text"));
+pub(super) fn body(draft: &mut Draft, kind: AdapterKind, body: Event<'_>) {
+    match body.choice(draft, kind) {
+        Ok(Some(Choice { message: Whole { message: said, reasoning_details }, finish_reason, .. })) => {
+            let calls = message(draft, said);
+            for detail in reasoning_details {
+                draft.blocks.insert(draft.next(), Block::Opaque(detail));
+            }
+            for CallPiece { id, function: Function { name, arguments }, .. } in calls {
+                let key = draft.next();
+                if let Some(new) = draft.call(key) {
+                    new.id = id.into_owned();
+                    new.name = name.into_owned();
+                    new.arguments = arguments.0.into_owned();
                 }
-                draft.say(TEXT, piece.text("text"));
             }
+            finish(draft, finish_reason);
         }
-        _ => {}
+        Ok(None) => draft.fail("the answer has no choices".into()),
+        Err(error) => draft.fail(error),
     }
 }
 
-fn add_to_call(draft: &mut Draft, piece: &Json<'_>) {
-    let id = piece.text("id");
-    let name = name(piece);
-    let key = match piece.count("index") {
+impl<'t> Event<'t> {
+    /// Whether nothing that is needed was read.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { choices, error, usage, x_groq } = self;
+        choices.0.is_none() && error.is_null() && usage.is_none() && x_groq.usage.is_none()
+    }
+
+    /// Takes the usage, and returns the choice if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The error that the server reports.
+    fn choice(self, draft: &mut Draft, kind: AdapterKind) -> Result<Option<Choice<'t>>, Value> {
+        if !self.error.is_null() {
+            return Err(self.error);
+        }
+        if let Some(counts) = self.usage.or(self.x_groq.usage) {
+            draft.usage = counts.usage(kind);
+        }
+        Ok(self.choices.0)
+    }
+}
+
+/// Takes a message, or a piece of it, and returns its calls.
+fn message<'t>(draft: &mut Draft, message: Message<'t>) -> Vec<CallPiece<'t>> {
+    let reasoning = [message.reasoning_content, message.reasoning];
+    draft.think(reasoning.iter().find(|text| !text.is_empty()).map_or("", |text| text));
+    draft.refusal.push_str(&message.refusal);
+    match message.content {
+        Content::None => {}
+        Content::Text(said) => draft.say(TEXT, &said),
+        Content::Pieces(pieces) => {
+            for piece in pieces {
+                for thought in piece.thinking {
+                    draft.think(&thought.text);
+                }
+                draft.say(TEXT, &piece.text);
+            }
+        }
+    }
+    message.tool_calls
+}
+
+fn add_to_call(draft: &mut Draft, piece: CallPiece<'_>) {
+    let CallPiece { index, id, function: Function { name, arguments } } = piece;
+    let key = match index {
         Some(index) if index < MOST_CALLS => index + 1,
         // Without a usable number, a piece with a name begins a call and one without belongs to the last.
         _ if !name.is_empty() => draft.next().max(1),
         _ => draft.next().saturating_sub(1).max(1),
     };
-    let arguments = arguments(piece);
     let Some(call) = draft.call(key) else { return };
     let is_new = call.name.is_empty();
     if !id.is_empty() {
-        id.clone_into(&mut call.id);
+        call.id = id.into_owned();
     }
     if !name.is_empty() {
-        name.clone_into(&mut call.name);
+        name.as_ref().clone_into(&mut call.name);
     }
-    call.arguments.push_str(&arguments);
+    call.arguments.push_str(&arguments.0);
     if is_new {
-        draft.announce(name);
+        draft.announce(&name);
     }
 }
 
-/// The name of the called function; empty if this piece has none.
-fn name<'a>(call: &'a Json<'_>) -> &'a str {
-    call.below("function", "name").and_then(Json::as_text).unwrap_or_default()
-}
-
-/// Arguments as text. Providers send them as text or as a value.
-fn arguments<'a>(call: &'a Json<'_>) -> Cow<'a, str> {
-    match call.below("function", "arguments") {
-        None | Some(Json::Null) => "".into(),
-        Some(Json::Text(text)) => text.as_ref().into(),
-        Some(value) => Value::from(value).to_string().into(),
-    }
-}
-
-/// Some servers send an empty reason with every event.
-fn finish(draft: &mut Draft, choice: &Json<'_>) {
-    let reason = choice.text("finish_reason");
+fn finish(draft: &mut Draft, reason: Cow<'_, str>) {
     if !reason.is_empty() {
-        draft.stop = Some(reason.to_owned());
+        draft.stop = Some(reason.into_owned());
     }
 }
 
-fn usage_of(usage: &Json<'_>, kind: AdapterKind) -> Usage {
-    let output = usage.count("completion_tokens");
-    let apart = match kind {
-        // xAI counts the tokens of reasoning apart.
-        AdapterKind::Xai => count_below(usage, "completion_tokens_details", "reasoning_tokens").unwrap_or(0),
-        _ => 0,
-    };
-    Usage {
-        input_tokens: usage.count("prompt_tokens"),
-        cached_tokens: some(count_below(usage, "prompt_tokens_details", "cached_tokens"))
-            .or(some(usage.count("prompt_cache_hit_tokens"))),
-        cache_write_tokens: some(count_below(usage, "prompt_tokens_details", "cache_creation_tokens")),
-        output_tokens: output.map(|tokens| tokens.saturating_add(apart)),
-        server_uses: None,
-        cost_usd: None,
+impl Counts {
+    fn usage(self, kind: AdapterKind) -> Usage {
+        let apart = match kind {
+            // xAI counts the tokens of reasoning apart.
+            AdapterKind::Xai => self.completion_tokens_details.reasoning_tokens.unwrap_or(0),
+            _ => 0,
+        };
+        Usage {
+            input_tokens: self.prompt_tokens,
+            cached_tokens: some(self.prompt_tokens_details.cached_tokens)
+                .or(some(self.prompt_cache_hit_tokens)),
+            cache_write_tokens: some(self.prompt_tokens_details.cache_creation_tokens),
+            output_tokens: self.completion_tokens.map(|tokens| tokens.saturating_add(apart)),
+            server_uses: None,
+            cost_usd: None,
+        }
     }
-}
-
-fn count_below(usage: &Json<'_>, key: &str, inner: &str) -> Option<u64> {
-    usage.below(key, inner).and_then(Json::as_count)
 }
 
 /// Providers send a zero for counts that they do not make.
 fn some(count: Option<u64>) -> Option<u64> {
     count.filter(|count| *count > 0)
+}
+
+impl<'t> Members<'t> for Whole<'t> {
+    fn take<A: MapAccess<'t>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+        match name {
+            "reasoning_details" => member(members, &mut self.reasoning_details),
+            _ => self.message.take(name, members),
+        }
+    }
+}
+
+impl<'t> Loose<'t> for Content<'t> {
+    fn text(&mut self, text: Cow<'t, str>) {
+        *self = Self::Text(text);
+    }
+
+    fn list<A: SeqAccess<'t>>(&mut self, items: A) -> Result<(), A::Error> {
+        let mut pieces = Vec::new();
+        pieces.list(items)?;
+        *self = Self::Pieces(pieces);
+        Ok(())
+    }
+}
+
+impl<'t> Loose<'t> for Arguments<'t> {
+    fn text(&mut self, text: Cow<'t, str>) {
+        self.0 = text;
+    }
+
+    fn number(&mut self, number: Number) {
+        self.0 = number.to_string().into();
+    }
+
+    fn flag(&mut self, flag: bool) {
+        self.0 = flag.to_string().into();
+    }
+
+    fn list<A: SeqAccess<'t>>(&mut self, items: A) -> Result<(), A::Error> {
+        let mut value = Value::Null;
+        value.list(items)?;
+        self.0 = value.to_string().into();
+        Ok(())
+    }
+
+    fn object<A: MapAccess<'t>>(&mut self, members: A) -> Result<(), A::Error> {
+        let mut value = Value::Null;
+        value.object(members)?;
+        self.0 = value.to_string().into();
+        Ok(())
+    }
 }

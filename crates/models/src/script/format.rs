@@ -319,7 +319,7 @@ fn unknown(what: &str, name: &str, expected: &[&'static str]) -> String {
     let near = expected.iter().map(|other| (strsim::damerau_levenshtein(name, other), other)).min();
     let hint = match near {
         Some((distance, near)) if distance <= 1 + near.len() / 3 => format!("; did you mean `{near}`?"),
-        _ => String::new(),
+        _ => String::from("."),
     };
     format!("unknown {what} `{name}`{hint} There are: {}", expected.join(", "))
 }

@@ -9,8 +9,9 @@ use crate::{
     yaml::{Data, Node},
 };
 use llm_do_core::{
-    authority::{Access, VirtualPath},
-    toolset::ToolsetRegistry,
+    authority::{Access, Mount, VirtualPath},
+    risk::Risk,
+    toolset::{ToolsetKind, ToolsetRegistry},
 };
 
 /// The keys that give a worker tools and callees.
@@ -21,6 +22,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
         missing(effective, scope.packages.get(effective.located.package), found);
         restricted_to_nothing(scope, effective, found);
         useless(effective, &scope.host.toolsets, found);
+        unread(effective, &scope.host.toolsets, found);
     });
     let may = |effective: &Effective| {
         runs_processes(effective, &scope.host.toolsets) || effective.mistakes.concern(&TOOLS)
@@ -72,6 +74,12 @@ fn restricted_to_nothing(scope: &Scope<'_>, effective: &Effective, found: &mut V
         return;
     }
     let mounts = || scope.workers.values().flat_map(|worker| &worker.definition.sandbox.narrowing.mounts);
+    let served: Vec<Mount> = scope
+        .workers
+        .values()
+        .flat_map(|worker| scope.host.toolsets.mounts(&worker.definition, None))
+        .collect();
+    let mounts = || mounts().chain(&served);
     let base = scope.work.unwrap_or_else(|| package.tree.root());
     for (text, span) in list.texts() {
         let Ok(path) = VirtualPath::parse(text) else { continue };
@@ -116,6 +124,31 @@ fn useless_network(who: &str, span: &Span) -> Diagnostic {
     )
     .at(span)
     .help("remove it, so that the operator does not have to grant it")
+}
+
+/// What a toolset shows beside files, where nothing reads it.
+fn unread(effective: &Effective, kinds: &ToolsetRegistry, found: &mut Vec<Diagnostic>) {
+    let reads = |name: &str| {
+        let reads =
+            |kind: &dyn ToolsetKind| kind.tools().iter().any(|tool| kind.risk(tool) == Some(Risk::Read));
+        kinds.get(name).is_none_or(|kind| reads(&**kind))
+    };
+    let has_reader = !effective.callees.is_empty() || effective.toolsets.keys().any(|name| reads(name));
+    if has_reader || effective.mistakes.concern(&TOOLS) {
+        return;
+    }
+    for mount in kinds.mounts(&effective.definition, None) {
+        let toolset = mount.place.server().and_then(|served| effective.toolsets.get(served.kind));
+        let id = &effective.definition.id;
+        found.push(
+            Diagnostic::warning(
+                codes::UNUSED_CAPABILITY,
+                format!("`{id}` sees `{}`, but has no tool or callee that could read it", mount.at),
+            )
+            .or_at(toolset.map(|node| &node.span))
+            .help("give it file tools (`toolsets: {filesystem: {}}`), or do not ask for it"),
+        );
+    }
 }
 
 fn useless(effective: &Effective, kinds: &ToolsetRegistry, found: &mut Vec<Diagnostic>) {

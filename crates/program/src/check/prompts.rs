@@ -10,7 +10,7 @@ use crate::{
 use llm_do_core::conversation::Judge;
 use llm_do_core::definition::{BUILT_IN_VARIABLES, INPUT};
 use llm_do_core::template::{
-    Origin, Place, Reference, TemplateFacts, TemplateSource, TemplateText, confine, inspect,
+    Origin, Place, Reference, TemplateFacts, TemplateName, TemplateSource, TemplateText, confine, inspect,
 };
 use serde_json::Value;
 use std::{
@@ -26,6 +26,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
         let before = found.len();
         let mut reader = Reader {
             source: effective.definition.instructions.templates.as_ref(),
+            of_toolset: &|name| scope.host.toolsets.check_insert(&effective.definition, name),
             found,
             read: BTreeMap::new(),
             guarded: BTreeSet::new(),
@@ -52,6 +53,8 @@ type Read = BTreeMap<String, Span>;
 
 struct Reader<'a> {
     source: &'a dyn TemplateSource,
+    /// Whether there is a text of a toolset with that name. `None` if it is the name of a file.
+    of_toolset: &'a dyn Fn(&TemplateName) -> Option<Result<(), String>>,
     found: &'a mut Vec<Diagnostic>,
     /// Variables that are read but not set by a template.
     read: Read,
@@ -78,6 +81,13 @@ impl Reader<'_> {
         self.guarded.extend(facts.guarded.iter().cloned());
         for inserted in &facts.files {
             if let Some((name, span)) = named(inserted, at) {
+                if let Some(checked) = confine(&name).ok().and_then(|name| (self.of_toolset)(&name)) {
+                    if let Err(reason) = checked {
+                        let message = format!("`{name}` can't be inserted: {reason}");
+                        self.found.push(Diagnostic::error(codes::MISSING_TEMPLATE, message).at(&span));
+                    }
+                    continue;
+                }
                 let text = confine(&name).and_then(|name| self.source.file(&name));
                 if !inserted.optional {
                     self.missing(&name, "file", &span, text);
@@ -96,7 +106,14 @@ impl Reader<'_> {
                 // It may be one of several and is not judged. Its files are looked for, because they define the worker.
                 let mut found = Vec::new();
                 let (read, guarded, seen) = (BTreeMap::new(), BTreeSet::new(), self.seen.clone());
-                let mut apart = Reader { source: self.source, found: &mut found, read, guarded, seen };
+                let mut apart = Reader {
+                    source: self.source,
+                    of_toolset: self.of_toolset,
+                    found: &mut found,
+                    read,
+                    guarded,
+                    seen,
+                };
                 apart.reference(&wanted, &span, &chain, &set);
             } else {
                 self.reference(&wanted, &span, &chain, &set);

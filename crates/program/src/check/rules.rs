@@ -17,7 +17,7 @@ use globset::{Glob, GlobMatcher};
 use llm_do_core::{
     function::tool_name,
     gate::{Calls, Pattern, Rule, RuleLine, Set, ToolSet},
-    toolset::ToolsetKind,
+    toolset::{Configuration, ForeseenTools, ToolsetKind},
 };
 use serde_json::Value;
 use std::{
@@ -80,6 +80,8 @@ struct Functions {
     toolset: Option<&'static str>,
     /// Whether there may be functions that only a run makes known.
     open: bool,
+    /// Beginnings of names of such functions.
+    open_names: Vec<String>,
     /// Whether errors, or Python that was not inspected, hide some of them.
     hidden: bool,
 }
@@ -248,12 +250,12 @@ fn test(namings: Vec<Naming<'_>>, functions: impl FnOnce() -> Functions, found: 
                 format!("{source} names `{function}`, which matches no tool"),
             )
             .help("correct the pattern, or remove the rule")
-        } else if functions.open || !functions.globs.is_empty() {
+        } else if functions.open || !functions.globs.is_empty() || functions.may_have(function) {
             Diagnostic::warning(
                 codes::UNMATCHED_RULE,
                 format!("{source} names `{function}`, but there is no known tool of that name"),
             )
-            .note("some tools are only known in a run, because a pattern allows workers or a toolset cannot list its tools")
+            .note("some tools are only known in a run, because a pattern allows workers or a toolset has not listed its tools yet")
             .did_you_mean(function, near)
         } else {
             let nowhere = match functions.toolset {
@@ -280,18 +282,20 @@ impl Functions {
             functions.code(scope, worker);
             let of_provider = worker.definition.server_tools.iter();
             functions.names.extend(of_provider.map(|tool| tool.name().to_owned()));
-            let kinds = worker.toolsets.keys().filter_map(|name| scope.host.toolsets.get(name));
-            functions.open |= kinds.into_iter().any(|kind| !kind.tools_are_known());
+            for kind in worker.toolsets.keys().filter_map(|name| scope.host.toolsets.get(name)) {
+                functions.listed(scope, worker, kind.as_ref());
+            }
         }
         functions
     }
 
     /// The functions that a toolset makes for these workers.
     fn of_kind(scope: &Scope<'_>, workers: &[&Effective], kind: &dyn ToolsetKind) -> Self {
-        let (toolset, open) = (Some(kind.name()), !kind.tools_are_known());
-        let mut functions = Self { toolset, open, ..Self::default() };
+        let mut functions = Self { toolset: Some(kind.name()), ..Self::default() };
         functions.built_in(kind);
+        functions.open = !kind.tools_are_known() && !kind.lists();
         for worker in workers {
+            functions.listed(scope, worker, kind);
             if kind.delegates() {
                 functions.callees(scope, worker);
             }
@@ -307,6 +311,35 @@ impl Functions {
             let input = kind.input(name).map(|schema| Arc::clone(schema.value()));
             self.add(name, Some(Signature { input, has_main: kind.has_main_argument(name) }));
         }
+    }
+
+    /// The tools of a worker that something outside the program lists, as far as they are known before a run.
+    fn listed(&mut self, scope: &Scope<'_>, worker: &Effective, kind: &dyn ToolsetKind) {
+        if kind.tools_are_known() {
+            return;
+        }
+        let Some(configuration) = worker.toolsets.get(kind.name()).filter(|_| kind.lists()) else {
+            self.open = true;
+            return;
+        };
+        let own = Configuration::parse(&configuration.to_json(), kind.name()).unwrap_or_default().own;
+        let root = scope.packages.program().protection.root();
+        let ForeseenTools { tools, open } = kind.foreseen(&worker.definition, &own, root);
+        self.open_names.extend(open);
+        self.hidden |= worker.mistakes.concern(&["toolsets"]);
+        for tool in tools {
+            for name in [&tool.name, &tool.tool_name] {
+                self.add(name, Some(Signature { input: tool.input.clone(), has_main: false }));
+            }
+        }
+    }
+
+    /// Whether a run may make a function known whose name fits.
+    fn may_have(&self, function: &str) -> bool {
+        let plain = function.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
+        self.open_names.iter().any(|open| {
+            plain.starts_with(open.as_str()) || open.starts_with(plain) && plain.len() < function.len()
+        })
     }
 
     /// A worker, by its ID or by a reference to it.
@@ -371,7 +404,11 @@ impl Functions {
     /// A set of a rule that no tool can return.
     fn unknown_set(&self, naming: &Naming<'_>) -> Option<Diagnostic> {
         let Arguments { calls, tests, .. } = naming.arguments.as_ref()?;
-        let open = self.hidden || self.open || self.toolset.is_some() || !self.globs.is_empty();
+        let open = self.hidden
+            || self.open
+            || self.toolset.is_some()
+            || !self.globs.is_empty()
+            || !self.open_names.is_empty();
         let mut sets =
             calls.conditions.tests().iter().enumerate().filter_map(|(at, test)| Some((at, test.set()?)));
         sets.find_map(|(at, set)| match set {
@@ -446,6 +483,9 @@ impl Functions {
             let reference = name.replace("__", "/");
             return self.names.contains(name)
                 || self.globs.iter().any(|glob| glob.is_match(name) || glob.is_match(&reference));
+        }
+        if self.may_have(name) {
+            return true;
         }
         // A pattern that does not parse is reported where it is read.
         let Ok(pattern) = Pattern::parse(name) else { return true };

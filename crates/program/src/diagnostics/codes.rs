@@ -96,6 +96,7 @@ codes! {
     NO_MAIN_ARGUMENT = "E0422", "a rule pattern for a tool without a main argument";
     UNREADABLE_SET = "E0423", "a set of a rule that cannot be read";
     WRITABLE_SET = "E0424", "a set of a rule that a worker may write";
+    NOT_DECLARED = "E0425", "a server that the manifest does not declare";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";
@@ -140,6 +141,7 @@ codes! {
     INPUT_VARIABLE = "W0810", "a variable that only the input may define";
     ASKS_ANYWAY = "W0811", "a pre-approval that asks anyway";
     MEETING = "W0812", "untrusted content, private files and a way out in one worker";
+    UNLISTED = "W0813", "a server that no worker lists";
 }
 
 #[cfg(test)]

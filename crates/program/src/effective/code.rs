@@ -13,7 +13,7 @@ use crate::{
     span::{SourceFile, Span},
     templates::Templates,
     tool_reference::{self, Function},
-    toolsets::Toolsets,
+    toolsets::{self, Toolsets},
     yaml::{Data, Node},
 };
 use llm_do_core::{
@@ -121,6 +121,7 @@ impl Context<'_> {
         let layers = Layers { project, worker: None };
         let sandbox = mounts::merge(self.tree(), &self.package.own, layers, found);
         let mut toolsets = self.package.toolsets.clone();
+        toolsets::insert_declared(&mut toolsets, &self.package.declared, &self.host.toolsets);
         // It has the project's tools. Files next to it count only in the project's tool folders.
         let at_root = WorkerFile { path: String::new(), ..located.clone() };
         let tools = self.tool_levels(&at_root, &nothing, &Toolsets::new(), &mut toolsets, found);
@@ -135,6 +136,7 @@ impl Context<'_> {
         let definition = WorkerDefinition {
             id: function.name.as_str().into(),
             source: self.package.code.source.clone(),
+            root: self.package.code.root.clone(),
             description: None,
             instructions: Instructions {
                 text: "".into(),
@@ -153,6 +155,7 @@ impl Context<'_> {
             ensures: Arc::new([]),
             returned_paths: Vec::new(),
             toolsets: configurations(&toolsets),
+            pins: self.package.tool_pins(),
             server_tools: Arc::new([]),
             tools,
             code: Some(code),

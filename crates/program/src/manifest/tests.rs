@@ -58,7 +58,7 @@ fn what_cannot_be_is_said() {
     assert_eq!(code("tools: {roots: [tools]}"), Some(codes::MISSING_ROOT));
     assert_eq!(code("templates: {root: .}"), None);
     assert_eq!(code("workshop: {name: x}"), Some(codes::NOT_A_FORMAT));
-    assert_eq!(code("mcp_servers: {a: {}}"), Some(codes::NOT_SUPPORTED));
+    assert_eq!(code("mcp_servers: [a]"), Some(codes::WRONG_TYPE));
     assert_eq!(code("dependencies: ['no name']"), Some(codes::BAD_DEPENDENCY));
     assert_eq!(code("dependencies: [../outside]"), Some(codes::ESCAPES_ROOT));
     assert_eq!(code("tools: {roots: [/etc]}"), Some(codes::ESCAPES_ROOT));

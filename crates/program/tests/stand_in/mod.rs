@@ -55,11 +55,12 @@ impl ToolsetKind for Custom {
     }
 }
 
-/// The built-in kinds, that of Python, and that of commands.
+/// The built-in kinds, that of Python, and those of commands and MCP servers.
 pub(crate) fn registry() -> ToolsetRegistry {
     let mut registry = ToolsetRegistry::built_in();
     registry.register(Arc::new(Custom));
     registry.register(Arc::new(llm_do_sandbox::shell::Shell::unbound()));
+    registry.register(Arc::new(llm_do_mcp::Mcp::unbound()));
     registry
 }
 

@@ -11,6 +11,7 @@ use crate::{
 };
 use llm_do_core::{
     call_path::CallPath,
+    gate::WithheldTool,
     journal::{Record, RecordKind},
     model::{Arguments, FinishReason, Message, Part, Purpose, Role, ToolCall, ToolSpec, Usage},
     server_tool::{ServerTool, Source},
@@ -51,11 +52,22 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
 
 fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) {
     match &record.body {
-        RecordKind::ConversationStarted { system, tools, server_tools, output, message: first, .. } => {
+        RecordKind::ConversationStarted {
+            system,
+            tools,
+            withheld,
+            server_tools,
+            output,
+            message: first,
+            ..
+        } => {
             m.ours("<details class=\"prompt\"><summary>Instructions</summary>");
             text_block(m, system);
             m.ours("</details>");
             offered(m, tools);
+            for WithheldTool { name, why } in withheld {
+                m.worded("p", "dim", &format!("Not offered: {name} ({why})"));
+            }
             if !server_tools.is_empty() {
                 let names: Vec<&str> = server_tools.iter().map(ServerTool::name).collect();
                 m.worded("p", "dim", &format!("Tools of the provider: {}", names.join(", ")));
@@ -65,7 +77,9 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
                 json_block(m, schema);
                 m.ours("</details>");
             }
-            message(m, first, None, rows);
+            if !first.parts.is_empty() {
+                message(m, first, None, rows);
+            }
         }
         RecordKind::MessageAdded { message: added } => message(m, added, None, rows),
         RecordKind::ModelAnswered { message: answer, finish, usage } => {

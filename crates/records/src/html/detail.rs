@@ -237,7 +237,7 @@ fn answered(m: &mut Markup, given: &Given) {
         }
         Answer::Stop => m.ours("<b class=\"notice\">stopped the answer</b>"),
         Answer::End => m.ours("<b class=\"notice\">ended the conversation</b>"),
-        Answer::Attach { file } => {
+        Answer::Attach { file, .. } => {
             m.ours("<b class=\"notice\">attached</b> ");
             m.text(file);
         }
@@ -257,6 +257,14 @@ fn answered(m: &mut Markup, given: &Given) {
             m.ours("<b class=\"notice\">called</b> ");
             m.text(worker);
             value(m, input);
+        }
+        Answer::Rule { rule, calls } => {
+            m.ours("<b class=\"notice\">made the rule</b> ");
+            m.text(&format!("{} {calls}", rule.verb()));
+        }
+        Answer::Forget { of } => {
+            m.ours("<b class=\"notice\">took back</b>");
+            m.text(&format!(" the answer to {of}"));
         }
         Answer::Undo { message } => {
             m.ours("<b class=\"notice\">went back</b>");

@@ -8,7 +8,7 @@ use crate::{
 use llm_do_core::{
     authority::Place,
     function::Preview,
-    gate::Rule,
+    gate::{Rule, WithheldTool},
     journal::{Record, RecordKind},
     model::{Arguments, Blob, Message, Part, Purpose, Role, Usage},
     origin::Origins,
@@ -247,7 +247,9 @@ impl Text {
             }
             Answer::Stop => self.line(Tone::Notice, &format!("{who} stopped the answer")),
             Answer::End => self.line(Tone::Notice, &format!("{who} ended the conversation")),
-            Answer::Attach { file } => self.line(Tone::Notice, &format!("{who} attached {}", shown(file))),
+            Answer::Attach { file, .. } => {
+                self.line(Tone::Notice, &format!("{who} attached {}", shown(file)));
+            }
             Answer::Detach { message } => {
                 self.line(Tone::Notice, &format!("{who} took back what message {message} added"));
             }
@@ -260,6 +262,12 @@ impl Text {
             Answer::Run { worker, input } => {
                 self.line(Tone::Notice, &format!("{who} called {}", shown(worker)));
                 self.value(input);
+            }
+            Answer::Rule { rule, calls } => {
+                self.line(Tone::Notice, &format!("{who} made the rule {} {}", rule.verb(), shown(calls)));
+            }
+            Answer::Forget { of } => {
+                self.line(Tone::Notice, &format!("{who} took back the answer to {}", shown(&of.to_string())));
             }
             Answer::Undo { message } => {
                 self.line(Tone::Notice, &format!("{who} went back to before message {message}"));
@@ -304,18 +312,23 @@ impl Text {
 
     fn said(&mut self, record: &Record) {
         match &record.body {
-            RecordKind::ConversationStarted { system, tools, server_tools, message, .. } => {
+            RecordKind::ConversationStarted { system, tools, withheld, server_tools, message, .. } => {
                 self.at(record, Tone::Strong, "instructions");
                 self.block(Tone::Plain, system);
                 if !tools.is_empty() {
                     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
                     self.at(record, Tone::Dim, &format!("tools: {}", names.join(", ")));
                 }
+                for WithheldTool { name, why } in withheld {
+                    self.at(record, Tone::Dim, &format!("not offered: {name} ({why})"));
+                }
                 if !server_tools.is_empty() {
                     let names: Vec<&str> = server_tools.iter().map(ServerTool::name).collect();
                     self.at(record, Tone::Dim, &format!("tools of the provider: {}", names.join(", ")));
                 }
-                self.message(record, message, "");
+                if !message.parts.is_empty() {
+                    self.message(record, message, "");
+                }
             }
             RecordKind::MessageAdded { message } => self.message(record, message, ""),
             RecordKind::ModelAnswered { message, usage, .. } => {
@@ -391,6 +404,7 @@ impl Text {
             RecordKind::ToolStarted { risk, .. } => {
                 self.at(record, Tone::Dim, &format!("started, risk {risk}"));
             }
+            RecordKind::ToolAsked { .. } => self.at(record, Tone::Dim, "asks the user"),
             RecordKind::ToolEnded { log, .. } => {
                 self.at(record, Tone::Dim, "ended");
                 if let Some(log) = log {

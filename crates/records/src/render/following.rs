@@ -90,7 +90,7 @@ impl Following {
                     }
                     Answer::Stop => (Tone::Notice, format!("{name}: the user stopped the answer")),
                     Answer::End => (Tone::Notice, format!("{name}: the user ended the conversation")),
-                    Answer::Attach { file } => {
+                    Answer::Attach { file, .. } => {
                         (Tone::Notice, format!("{name}: the user attached {}", shown(file)))
                     }
                     Answer::Detach { message } => {
@@ -105,6 +105,14 @@ impl Following {
                     Answer::Run { worker, .. } => {
                         (Tone::Notice, format!("{name}: the user called {}", shown(worker)))
                     }
+                    Answer::Rule { rule, calls } => (
+                        Tone::Notice,
+                        format!("{name}: the user made the rule {} {}", rule.verb(), shown(calls)),
+                    ),
+                    Answer::Forget { of } => (
+                        Tone::Notice,
+                        format!("{name}: the user took back the answer to {}", shown(&of.to_string())),
+                    ),
                     Answer::Undo { message } => {
                         (Tone::Notice, format!("{name} goes back to before message {message}"))
                     }

@@ -211,7 +211,12 @@ impl ProcessView {
     pub fn working_folder(&self, authority: &Authority, confinement: Confinement) -> Option<PathBuf> {
         let cwd = working_directory(authority);
         let located = authority.view().mounts().iter().find(|mount| mount.at == cwd)?;
-        let folder = PathBuf::from(located.place.as_str());
+        self.leading_to(located.place.as_str().into(), confinement)
+    }
+
+    /// That folder as the real working directory of a process with this view, if the view contains it or something below
+    /// it.
+    pub fn leading_to(&self, folder: PathBuf, confinement: Confinement) -> Option<PathBuf> {
         // Without a view of its own a process sees all folders, whether or not it may look into them.
         let own_root = confinement == Confinement::Tier(Tier::Namespaces);
         let leads_there = !own_root || self.shown.iter().any(|shown| shown.place.starts_with(&folder));
@@ -502,7 +507,9 @@ pub(crate) fn unfit(mount: &Mount) -> Option<&'static str> {
     let asks = |rule: Option<Rule>| rule.is_some_and(|rule| rule != Rule::PreApproved);
     let Approvals { read, write, delete } = mount.approvals;
     let changes = most(mount) == Access::Write && (asks(write) || asks(delete));
-    if !mount.suffixes.is_empty() {
+    if mount.place.server().is_some() {
+        Some("a server has what it shows, and processes see files")
+    } else if !mount.suffixes.is_empty() {
         Some("it allows only some suffixes, and a process would see all files")
     } else if mount.max_file_bytes.is_some() {
         Some("it limits the size of files, which holds for file tools alone")

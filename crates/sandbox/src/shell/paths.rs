@@ -98,6 +98,9 @@ pub(crate) async fn given(word: &str, authority: &Authority, files: &dyn FileSys
 /// existing entries count: a text that merely starts with a slash is more common than a new file there.
 pub(crate) async fn real(path: &str, authority: &Authority, files: &dyn FileSystem) -> Option<String> {
     let located = authority.locate(path, Access::Read).ok()?;
+    if located.place().server().is_some() {
+        return None;
+    }
     if !matches!(files.stat(&located).await, Ok(Some(_))) {
         let (parent, _) = located.path.as_str().rsplit_once('/')?;
         let mounted = authority.view().mounts().iter().any(|mount| mount.at == located.path);

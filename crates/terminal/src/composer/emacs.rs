@@ -10,6 +10,8 @@ pub(super) enum Did {
     Something,
     /// It leads out of the draft, into the history.
     Left(Way),
+    /// It searches the history.
+    Search,
     /// It has none.
     Nothing,
 }

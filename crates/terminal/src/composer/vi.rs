@@ -1,11 +1,19 @@
 //! Normal mode of vi: motions, operators, and what leads back to insert mode.
 
+mod repeat;
+mod words;
+
 use super::{
     draft::{Draft, Way},
     emacs::{self, Did},
 };
 use crate::keys::{Code, Key};
+use repeat::Recorder;
 use std::ops::Range;
+use words::{
+    at_line_end, at_space, find, first_word, nth_line, object, opposite, swap_case, word_back, word_end,
+    word_start,
+};
 
 /// The state of vi's keys.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +28,8 @@ pub(super) struct Vi {
     found: Option<(char, char)>,
     /// The text that was killed or copied last was whole lines.
     lines: bool,
+    /// What `.` repeats.
+    recorder: Recorder,
 }
 
 /// The largest count. More repetitions change nothing.
@@ -40,23 +50,48 @@ impl Vi {
 
     /// Insert mode, with nothing pending.
     pub(super) fn reset(&mut self) {
-        *self = Self { lines: self.lines, found: self.found, ..Self::default() };
+        let recorder = std::mem::take(&mut self.recorder).between_drafts();
+        *self = Self { lines: self.lines, found: self.found, recorder, ..Self::default() };
     }
 
     /// Applies a key.
     pub(super) fn key(&mut self, draft: &mut Draft, key: Key) -> Did {
-        if self.normal {
-            return self.normal_key(draft, key);
-        }
-        if key.code == Code::Escape {
-            self.normal = true;
-            let caret = draft.caret();
-            if caret > draft.line_start(caret) {
-                draft.go(draft.next(caret, Way::Back));
+        match (self.normal, key.code, key.typed()) {
+            (false, Code::Escape, _) => {
+                self.recorder.left_insert_mode(draft);
+                self.end_insert(draft);
+                Did::Something
             }
-            return Did::Something;
+            (false, ..) => emacs::key(draft, key),
+            (true, _, Some('.')) if !self.awaits_more() => self.repeat(draft),
+            (true, ..) => {
+                if !self.awaits_more() && self.count.is_none() {
+                    self.recorder.begin(draft);
+                }
+                self.recorder.key(key);
+                let did = self.normal_key(draft, key);
+                if !self.normal {
+                    self.recorder.entered_insert_mode(draft);
+                } else if !self.awaits_more() && self.count.is_none() {
+                    self.recorder.end(draft);
+                }
+                did
+            }
         }
-        emacs::key(draft, key)
+    }
+
+    /// Whether a command is not complete yet.
+    fn awaits_more(&self) -> bool {
+        self.operator.is_some() || self.awaiting.is_some()
+    }
+
+    /// Goes from insert mode to normal mode.
+    fn end_insert(&mut self, draft: &mut Draft) {
+        self.normal = true;
+        let caret = draft.caret();
+        if caret > draft.line_start(caret) {
+            draft.go(draft.next(caret, Way::Back));
+        }
     }
 
     fn normal_key(&mut self, draft: &mut Draft, key: Key) -> Did {
@@ -67,6 +102,7 @@ impl Vi {
                 Code::Escape if pending => Did::Something,
                 Code::Escape => Did::Nothing,
                 Code::Char('r') if key.modifiers.control => {
+                    self.recorder.forget();
                     draft.redo();
                     Did::Something
                 }
@@ -158,6 +194,7 @@ impl Vi {
             'Y' => self.operate_lines(draft, 'y', count),
             'p' | 'P' => self.put(draft, c == 'p', count),
             'u' => {
+                self.recorder.forget();
                 for _ in 0..count.min(100) {
                     draft.undo();
                 }
@@ -184,6 +221,7 @@ impl Vi {
                     None => return Did::Left(way),
                 }
             }
+            '/' => return Did::Search,
             'G' => draft.go(given.map_or(draft.text().len(), |line| nth_line(draft.text(), line))),
             _ => match self.motion(draft, c, count) {
                 Some(motion) => draft.go(motion.to),
@@ -365,167 +403,6 @@ impl Vi {
     }
 }
 
-fn at_line_end(draft: &Draft) -> bool {
-    draft.caret() == draft.line_end(draft.caret())
-}
-
-fn at_space(draft: &Draft) -> bool {
-    draft.text()[draft.caret()..].starts_with(char::is_whitespace)
-}
-
-fn first_word(draft: &Draft, from: usize) -> usize {
-    let start = draft.line_start(from);
-    let line = &draft.text()[start..draft.line_end(from)];
-    start + line.len() - line.trim_start().len()
-}
-
-fn nth_line(text: &str, line: usize) -> usize {
-    match line.checked_sub(2) {
-        None => 0,
-        Some(breaks) => text.match_indices('\n').nth(breaks).map_or(text.len(), |(at, _)| at + 1),
-    }
-}
-
-fn swap_case(c: char) -> Vec<char> {
-    if c.is_lowercase() { c.to_uppercase().collect() } else { c.to_lowercase().collect() }
-}
-
-fn opposite(command: char) -> char {
-    if command.is_lowercase() { command.to_ascii_uppercase() } else { command.to_ascii_lowercase() }
-}
-
-/// The place of a character in the line: on it, or with `t` and `T` beside it.
-fn find(draft: &Draft, command: char, wanted: char, count: usize) -> Option<usize> {
-    let caret = draft.caret();
-    let text = draft.text();
-    if command.is_lowercase() {
-        let from = draft.next(caret, Way::Forward);
-        let line = &text[from..draft.line_end(caret).max(from)];
-        let (at, _) = line.match_indices(wanted).nth(count.checked_sub(1)?)?;
-        let place = from + at;
-        Some(if command == 't' { draft.next(place, Way::Back) } else { place })
-    } else {
-        let start = draft.line_start(caret);
-        let (at, _) = text[start..caret].rmatch_indices(wanted).nth(count.checked_sub(1)?)?;
-        let place = start + at;
-        Some(if command == 'T' { draft.next(place, Way::Forward) } else { place })
-    }
-}
-
-/// What kind of word a character belongs to.
-#[derive(PartialEq, Eq)]
-enum Class {
-    Space,
-    Word,
-    Sign,
-}
-
-fn class(c: char, big: bool) -> Class {
-    match c {
-        c if c.is_whitespace() => Class::Space,
-        c if big || c.is_alphanumeric() || c == '_' => Class::Word,
-        // Marks and joiners belong to what they stand on.
-        '\u{300}'..='\u{36f}' | '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' => Class::Word,
-        _ => Class::Sign,
-    }
-}
-
-fn word_start(text: &str, from: usize, big: bool) -> usize {
-    let mut chars = text[from..].char_indices();
-    let Some((_, first)) = chars.next() else { return from };
-    let mut before = class(first, big);
-    for (at, c) in chars {
-        let now = class(c, big);
-        if now != Class::Space && now != before {
-            return from + at;
-        }
-        before = now;
-    }
-    text.len()
-}
-
-fn word_back(text: &str, from: usize, big: bool) -> usize {
-    let before = text[..from].trim_end();
-    let Some(last) = before.chars().next_back() else { return 0 };
-    let of = class(last, big);
-    before.char_indices().rev().take_while(|(_, c)| class(*c, big) == of).last().map_or(0, |(at, _)| at)
-}
-
-fn word_end(text: &str, from: usize, big: bool) -> usize {
-    let Some(first) = text[from..].chars().next() else { return from };
-    let mut chars = text[from + first.len_utf8()..]
-        .char_indices()
-        .map(|(at, c)| (from + first.len_utf8() + at, c))
-        .skip_while(|(_, c)| c.is_whitespace())
-        .peekable();
-    let mut end = from;
-    while let Some((at, c)) = chars.next() {
-        end = at;
-        if chars.peek().is_none_or(|(_, next)| class(*next, big) != class(c, big)) {
-            break;
-        }
-    }
-    end
-}
-
-/// A text object around the caret: a word, or what stands between quotes or brackets.
-fn object(draft: &Draft, around: bool, c: char) -> Option<Range<usize>> {
-    let (text, caret) = (draft.text(), draft.caret());
-    let (start, end) = (draft.line_start(caret), draft.line_end(caret));
-    match c {
-        'w' | 'W' => {
-            let here = class(text[caret..end].chars().next()?, c == 'W');
-            let same = |other: char| class(other, c == 'W') == here;
-            let from = text[start..caret]
-                .char_indices()
-                .rev()
-                .take_while(|(_, c)| same(*c))
-                .last()
-                .map_or(caret, |(at, _)| start + at);
-            let to = text[caret..end].find(|c| !same(c)).map_or(end, |at| caret + at);
-            let spaces = text[to..end].len() - text[to..end].trim_start().len();
-            Some(from..if around { to + spaces } else { to })
-        }
-        '"' | '\'' | '`' => {
-            let places: Vec<usize> = text[start..end].match_indices(c).map(|(at, _)| start + at).collect();
-            let pair = places.chunks_exact(2).find(|pair| pair[1] >= caret)?;
-            Some(if around { pair[0]..pair[1] + 1 } else { pair[0] + 1..pair[1] })
-        }
-        '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' => {
-            let (open, close) = match c {
-                '(' | ')' => ('(', ')'),
-                '[' | ']' => ('[', ']'),
-                '{' | '}' => ('{', '}'),
-                _ => ('<', '>'),
-            };
-            let from = match text[caret..].starts_with(open) {
-                true => caret,
-                false => enclosing(text[..caret].char_indices().rev(), open, close)?,
-            };
-            let inner = from + open.len_utf8();
-            let to = enclosing(text[inner..].char_indices().map(|(at, c)| (inner + at, c)), close, open)?;
-            Some(if around { from..to + close.len_utf8() } else { inner..to })
-        }
-        _ => None,
-    }
-}
-
-/// The first `wanted` that no `other` before it opens.
-fn enclosing(chars: impl Iterator<Item = (usize, char)>, wanted: char, other: char) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, c) in chars {
-        if c == other {
-            depth += 1;
-        } else if c == wanted {
-            match depth.checked_sub(1) {
-                None => return Some(at),
-                Some(less) => depth = less,
-            }
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -581,6 +458,18 @@ mod tests {
             ("|a\n  b", "J", "a| b"),
             ("a\nb\n|c", "gg", "|a\nb\nc"),
             ("|a\nb", "dG", "|"),
+            ("|one two three", "dw.", "|three"),
+            ("|a b c d e", "dw2.", "|d e"),
+            ("|a b c d e f", "2dw.", "|e f"),
+            ("|abcdef", "3x.u", "|def"),
+            ("|one two", "cwx\x1bw.", "x |x"),
+            ("|b", "Aa\x1b..", "baa|a"),
+            ("|a\nb", "ox\x1bj.", "a\nx\nb\n|x"),
+            ("|abc", "ru.l.", "u|uc"),
+            ("|a.b.c.d", "dt.x.", "|.c.d"),
+            ("|a b", "yw.", "|a b"),
+            ("|a b c", "dwu.", "|b c"),
+            ("|a", ".", "|a"),
             ("|", "dwxpuyyddcc", "|"),
         ] {
             assert_eq!(after(text, keys), expected, "{text} {keys:?}");
@@ -591,7 +480,7 @@ mod tests {
         #[test]
         fn no_keys_break_a_draft(
             text in "[a-z .\"()\n水e\u{301}🙂\u{200d}]{0,20}",
-            keys in "[hjklwbeWBE0$^fFtTrgGdcyxXsSDCYpPu~JiaoOIA;,123 ()\"\x1b水\u{301}]{0,40}",
+            keys in "[hjklwbeWBE0$^fFtTrgGdcyxXsSDCYpPu~JiaoOIA;,./123 ()\"\x1b水\u{301}]{0,40}",
         ) {
             let shown = after(&text, &keys);
             prop_assert!(shown.contains('|'));

@@ -1,6 +1,6 @@
 //! How much of the model's context the conversation takes, and its compactions.
 
-use super::{Talk, VIA};
+use super::{NOT_YOUR_TURN, Talk, VIA};
 use llm_do_core::{
     conversation::Compaction,
     question::{Answer, ContextUse, Given, Reply},
@@ -65,7 +65,7 @@ impl Talk<'_> {
     pub(super) fn change(&mut self, answer: Answer, changed: Option<&'static str>) {
         let Some(pending) = self.pending.take() else {
             self.face.problem(match self.run {
-                Some(_) => "an answer is being made: Ctrl-C stops it",
+                Some(_) => NOT_YOUR_TURN,
                 None => "there is nothing to compact yet",
             });
             return;

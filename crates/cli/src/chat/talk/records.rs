@@ -2,12 +2,12 @@
 
 use super::{CALL, Conversation, Open, Talk, arguments, start};
 
-use llm_do::{Transcript, attached_name, output_text};
+use llm_do::{attached_name, output_text};
 use llm_do_core::{
     call_path::CallPath,
     event::Event,
     journal::{Ending, Record, RecordKind},
-    model::{Delta, Part as ModelPart, Purpose},
+    model::{Delta, FinishReason, Purpose},
     origin::Origin,
     question::{Answer, Given},
     results::show,
@@ -41,6 +41,9 @@ impl Talk<'_> {
     /// Keeps what later commands need of a record.
     pub(super) fn note_record(&mut self, record: &Record) {
         let path = &record.path;
+        let open = self.open.get(path);
+        let line = || open.map(|open| start(&format!("{}{}", open.function, arguments(&open.input)), CALL));
+        self.decisions.record(record, line);
         match &record.body {
             RecordKind::CallStarted { function, input, .. } => {
                 let (function, input) = (Arc::clone(function), Arc::clone(input));
@@ -49,19 +52,11 @@ impl Talk<'_> {
                     Open { function, input, began_ms: at_ms, asked_ms: at_ms, worker: None, model: None };
                 self.open.insert(path.clone(), open);
             }
-            RecordKind::ConversationStarted { worker, model, tools, with_user, origin, .. } => {
+            RecordKind::ConversationStarted { worker, model, .. } => {
                 if let Some(open) = self.open.get_mut(path) {
                     (open.worker, open.model) = (Some(Arc::clone(worker)), Some(model.clone()));
                 }
-                if *with_user {
-                    let tools =
-                        tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
-                    let conversation = Conversation {
-                        worker: Arc::clone(worker),
-                        origin: *origin,
-                        tools: tools.collect(),
-                        transcript: Transcript::default(),
-                    };
+                if let Some(conversation) = Conversation::begun(&record.body) {
                     self.conversations.insert(path.clone(), conversation);
                 }
             }
@@ -75,17 +70,9 @@ impl Talk<'_> {
                     open.asked_ms = record.at_ms;
                 }
             }
-            RecordKind::Answered(given) => {
-                let Some(open) = self.open.get_mut(path) else { return self.note_turn(record) };
-                open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
-                let says = match given.answer {
-                    Answer::Approve { remember: true } => "allow",
-                    Answer::Deny { remember: true, .. } => "deny",
-                    _ => return self.note_turn(record),
-                };
-                if !given.is_remembered() {
-                    let call = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
-                    self.remembered.push(format!("{says:<5}  {call}"));
+            RecordKind::Answered(_) => {
+                if let Some(open) = self.open.get_mut(path) {
+                    open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
                 }
             }
             RecordKind::ModelAnswered { usage, .. } => {
@@ -109,6 +96,10 @@ impl Talk<'_> {
     pub(super) fn note_turn(&mut self, record: &Record) {
         if let Some(conversation) = self.conversations.get_mut(&record.path) {
             conversation.transcript.record(record);
+        }
+        let above = record.path.parent().filter(|_| record.path.is_by_user());
+        if let Some(conversation) = above.and_then(|path| self.conversations.get_mut(&path)) {
+            conversation.transcript.ran(record);
         }
     }
 
@@ -135,6 +126,12 @@ impl Talk<'_> {
             {
                 self.face.said(&show(value));
             }
+            RecordKind::Answered(Given { answer: Answer::Rule { rule, calls }, .. }) => {
+                self.show_new_rule(*rule, calls);
+            }
+            RecordKind::Answered(Given { answer: Answer::Forget { .. }, .. }) => {
+                self.face.note("it holds no more");
+            }
             RecordKind::Answered(Given { answer: Answer::Detach { .. }, .. }) => {
                 self.face.note("it does not join your next message any more");
             }
@@ -153,7 +150,7 @@ impl Talk<'_> {
             RecordKind::NotAttached { reason } => {
                 self.face.problem(&format!("not attached: {reason}"));
                 // The message that named it is not sent without it.
-                if let Some(Answer::Give { value }) = self.next.pop_back() {
+                if let Some(Answer::Give { value }) = self.next.back().cloned() {
                     self.next.clear();
                     self.face.compose(&show(&value));
                 }
@@ -162,15 +159,12 @@ impl Talk<'_> {
                 if record.step.request() == Some(Purpose::Answer) =>
             {
                 let Some(conversation) = self.conversations.get(path) else { return };
-                let text = message.text();
-                let has_text = message
-                    .parts
-                    .iter()
-                    .any(|part| matches!(part, ModelPart::Text { text } if !text.trim().is_empty()));
-                if has_text {
-                    let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
+                let (text, cut_off) = (message.said(), *finish == FinishReason::Stopped);
+                if !text.trim().is_empty() {
                     let worker = Arc::clone(&conversation.worker);
                     self.face.answer(&worker, &text, cut_off);
+                } else if cut_off {
+                    self.face.note("stopped before the answer had any text");
                 }
             }
             RecordKind::ConversationStarted { worker, origin, with_user: true, .. }

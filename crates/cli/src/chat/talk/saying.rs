@@ -1,6 +1,6 @@
 //! What the user says to the worker, and what joins it.
 
-use super::{Leaving, Pending, Talk, VIA};
+use super::{Leaving, NOT_YOUR_TURN, Pending, Talk, VIA};
 use crate::{chat::words, exit::Exit};
 use llm_do_core::{
     call_path::CallPath,
@@ -44,7 +44,7 @@ impl Talk<'_> {
         self.working();
         let joins = self.current().map(|conversation| conversation.transcript.joining()).unwrap_or_default();
         files.retain(|file| !joins.iter().any(|joined| joined.path.as_deref() == Some(file)));
-        self.next.extend(files.into_iter().map(|file| Answer::Attach { file: file.into() }));
+        self.next.extend(files.into_iter().map(|file| Answer::Attach { file: file.into(), content: None }));
         self.next.push_back(Answer::Give { value: Arc::new(Value::String(text)) });
         self.give_next();
     }
@@ -56,19 +56,39 @@ impl Talk<'_> {
         }
     }
 
-    /// Gives an answer to the conversation that waits for the user. `false`: none waits, and the user is told.
+    /// Gives an answer to the conversation that waits for the user, which begins if there is none yet. `false`: none waits,
+    /// and the user is told.
     pub(super) fn aside(&mut self, answer: Answer) -> bool {
+        if self.run.is_none() {
+            return self.listen_first(answer);
+        }
         let Some(Pending { reply, .. }) = self.pending.take() else {
-            self.face.problem(match self.run {
-                Some(_) => "an answer is being made: Ctrl-C stops it",
-                None => "the chat begins with your first message",
-            });
+            self.face.problem(NOT_YOUR_TURN);
             return false;
         };
         self.aside = !matches!(answer, Answer::Give { .. });
         // A run that is over needs no answer.
         let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
         true
+    }
+
+    /// Begins a chat in which the user does something before saying anything.
+    fn listen_first(&mut self, answer: Answer) -> bool {
+        match self.starter.listen() {
+            Ok(started) => {
+                let files = std::mem::take(&mut self.first_files).into_iter();
+                self.next.extend(files.map(|file| Answer::Attach { file: file.into(), content: None }));
+                self.next.push_back(answer);
+                self.run = Some(started);
+                self.working();
+                true
+            }
+            Err(problem) => {
+                let why = problem.text();
+                self.face.problem(&format!("{why}\n  this chat has to begin with your first message"));
+                false
+            }
+        }
     }
 
     /// Lets a file join the first message.

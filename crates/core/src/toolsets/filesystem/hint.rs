@@ -40,8 +40,10 @@ async fn nearest(call: &LeafCall<'_>, missing: &VirtualPath) -> Option<VirtualPa
     let mut best: Option<(f64, VirtualPath)> = None;
     // Starts at the expected folder, or at the top if that folder is missing too.
     for folder in [parent, "/"] {
-        for tree in call.authority.locate_tree(folder).unwrap_or_default().iter().filter(|tree| is_free(tree))
-        {
+        // A hint about a file of the program does not repeat names that others chose.
+        let may_name = |tree: &&Located| !tree.mount.untrusted || missing.rest(&tree.mount.at).is_some();
+        let trees = call.authority.locate_tree(folder).unwrap_or_default();
+        for tree in trees.iter().filter(|tree| is_free(tree)).filter(may_name) {
             for entry in call.files.walk(tree, LOOKED_AT).await.unwrap_or_default() {
                 let likeness = if entry.path.name().eq_ignore_ascii_case(missing.name()) {
                     0.95

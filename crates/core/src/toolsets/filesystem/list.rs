@@ -21,12 +21,25 @@ pub(super) struct Tree {
     pub(super) entries: Vec<Entry>,
     /// Whether there are more.
     pub(super) cut: bool,
+    /// Mounts that a toolset serves and can't list now, with the reason. Each may be in the words of others.
+    pub(super) missing: Vec<String>,
+}
+
+impl Tree {
+    /// Adds a line for each mount that can't be listed. `untrusted` gets the numbers of these lines.
+    pub(super) fn add_missing(&self, text: &mut String, untrusted: &mut Vec<u32>) {
+        for missing in &self.missing {
+            untrusted.push(u32::try_from(text.lines().count() + 1).unwrap_or(u32::MAX));
+            // Writing to a String can't fail.
+            let _ = writeln!(text, "{missing}");
+        }
+    }
 }
 
 /// Walks the located subtrees of a call. A version control folder is left out unless `named` says that the call names
 /// it, because its thousands of objects would hide the files.
 pub(super) async fn walk(call: &LeafCall<'_>, path: &VirtualPath, named: &str) -> Result<Tree, ToolError> {
-    let mut tree = Tree { entries: Vec::new(), cut: false };
+    let mut tree = Tree { entries: Vec::new(), cut: false, missing: Vec::new() };
     let with_git = path.as_str().contains("/.git") || named.contains(".git");
     for at in call.places {
         if at.path == *path {
@@ -36,6 +49,12 @@ pub(super) async fn walk(call: &LeafCall<'_>, path: &VirtualPath, named: &str) -
         }
         let found = match call.files.walk(at, LOOKED_AT).await {
             Ok(found) => found,
+            // A server that does not answer takes no files down, unless the call is about it.
+            Err(error) if at.path != *path && at.place().server().is_some() => {
+                let reason: String = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+                tree.missing.push(format!("[{} can't be listed: {reason}]", at.path));
+                continue;
+            }
             Err(error) => return Err(explain(call, error).await),
         };
         tree.cut |= found.len() >= LOOKED_AT;
@@ -65,7 +84,12 @@ async fn refuse_missing(call: &LeafCall<'_>, at: &Located) -> Result<(), ToolErr
 async fn mount_point(call: &LeafCall<'_>, at: &Located) -> Option<Entry> {
     match call.files.stat(at).await {
         Ok(Some(entry)) if entry.kind != EntryKind::Directory => None,
-        _ => Some(Entry { path: at.path.clone(), kind: EntryKind::Directory, size: 0, modified_ms: None }),
+        _ => Some(Entry {
+            path: at.path.clone(),
+            kind: EntryKind::Directory,
+            size: Some(0),
+            modified_ms: None,
+        }),
     }
 }
 
@@ -102,7 +126,10 @@ pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
         }
         // Writing to a String can't fail.
         let _ = match entry.kind {
-            EntryKind::File => writeln!(text, "{}  ({} bytes)", entry.path, entry.size),
+            EntryKind::File => match entry.size {
+                Some(size) => writeln!(text, "{}  ({size} bytes)", entry.path),
+                None => writeln!(text, "{}", entry.path),
+            },
             EntryKind::Directory => writeln!(text, "{}/", entry.path),
             EntryKind::Other => writeln!(text, "{}  (a link or special file)", entry.path),
         };
@@ -115,6 +142,7 @@ pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
         let _ =
             writeln!(text, "[Only the first {LOOKED_AT} entries were looked at. Give a narrower `path`.]");
     }
+    tree.add_missing(&mut text, &mut untrusted);
     if text.is_empty() {
         text = match tree.entries.is_empty() {
             true => format!("`{path}` is empty."),

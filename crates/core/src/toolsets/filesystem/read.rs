@@ -53,13 +53,10 @@ pub(super) async fn read(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     match whole(call, at).await? {
         // Before it is cut: half of a secret is not recognised.
         Content::Text(text) => Ok(ToolOutput::text(page(call, at.path.as_str(), &call.redact.text(&text)))),
-        Content::Binary(kind) => {
-            let size = call.files.stat(at).await.ok().flatten().map_or(0, |entry| entry.size);
-            Ok(ToolOutput::text(format!(
-                "[`{}` is not text and can't be shown: {kind}, {size} bytes.]",
-                at.path
-            )))
-        }
+        Content::Binary(kind, size) => Ok(ToolOutput::text(format!(
+            "[`{}` is not text and can't be shown: {kind}, {size} bytes.]",
+            at.path
+        ))),
         Content::Long(what) => Ok(ToolOutput::text(format!(
             "[`{}` is too long to be shown: {what}. search_files finds lines in files of up to 4 MB.]",
             at.path
@@ -72,7 +69,7 @@ pub(super) async fn whole(call: &LeafCall<'_>, at: &Located) -> Result<Content, 
     let failed = |error| explain(call, error);
     // Checks the size first, so that an overlong file isn't read in part for nothing.
     let size = match call.files.stat(at).await {
-        Ok(entry) => entry.map_or(0, |entry| entry.size),
+        Ok(entry) => entry.and_then(|entry| entry.size).unwrap_or(0),
         Err(error) => return Err(failed(error).await),
     };
     let most = if size > LONGEST_TEXT { START } else { LONGEST_TEXT };
@@ -119,7 +116,9 @@ pub(super) async fn info(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     };
     let mut value = json!({"path": entry.path.as_str(), "kind": kind(entry.kind)});
     if entry.kind == EntryKind::File {
-        value["size"] = entry.size.into();
+        if let Some(size) = entry.size {
+            value["size"] = size.into();
+        }
         if let Ok((start, _)) = call.files.read(at, 0, START).await {
             value["content"] = describe_start(&start).into();
         }

@@ -38,20 +38,23 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
     let (mut stopped, mut slice) = (None, 0);
     let (rows, mut untrusted) = (Rows::new(call), Vec::new());
     for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
-        if entry.size > LARGEST {
+        if entry.size.is_some_and(|size| size > LARGEST) {
             skipped += 1;
             continue;
         }
-        if read + entry.size > READ {
+        if read + entry.size.unwrap_or(0) > READ {
             stopped = Some(format!("Stopped after {READ} bytes. Give a narrower `path`."));
             break;
         }
         // A file that vanishes or may not be read does not fail the search.
-        let Ok((bytes, _)) = call.files.read(&found(call, &entry.path)?, 0, LARGEST).await else {
-            skipped += 1;
-            continue;
+        let (bytes, size) = match call.files.read(&found(call, &entry.path)?, 0, LARGEST).await {
+            Ok((bytes, size)) if size <= LARGEST => (bytes, size),
+            _ => {
+                skipped += 1;
+                continue;
+            }
         };
-        read += bytes.len() as u64;
+        read += size;
         let Content::Text(content) = Content::of(bytes) else {
             skipped += 1;
             continue;
@@ -97,6 +100,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
             .then(|| format!("Only the first {LOOKED_AT} entries were looked at. Give a narrower `path`.")),
         stopped,
     ];
+    tree.add_missing(&mut text, &mut untrusted);
     for notice in notices.into_iter().flatten() {
         let _ = writeln!(text, "[{notice}]");
     }

@@ -188,6 +188,7 @@ pub(super) fn definition(
     Ok(Arc::new(WorkerDefinition {
         id: name.into(),
         source: FunctionSource::Generated,
+        root: creator.root.clone(),
         description: text("description").map(Into::into),
         instructions: Instructions {
             text: instructions.into(),
@@ -207,6 +208,7 @@ pub(super) fn definition(
         ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets,
+        pins: Arc::clone(&creator.pins),
         server_tools: Arc::new([]),
         tools: if runs_code { Arc::clone(&creator.tools) } else { Arc::new([]) },
         code: None,

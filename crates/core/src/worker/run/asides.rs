@@ -7,12 +7,13 @@ use super::{
     server_tools,
 };
 use crate::{
+    attachment::Attachment,
     authority::Access,
     call_path::CallPath,
     conversation::{Conversation, Joining},
     definition::{ModelChoice, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
-    engine::Call,
+    engine::{Call, Frame},
     function::CompositeCall,
     journal::{RecordKind, UsedDefinition},
     model::{Model, ModelName, Part, Usage},
@@ -24,7 +25,16 @@ use crate::{
 use serde_json::Value;
 use std::{borrow::Cow, sync::Arc};
 
-/// Reads a file that the user attaches with the message of that number. It joins the next message, or the record says why
+/// A file that the user attaches.
+#[derive(Clone, Copy)]
+pub(super) struct Attaching<'a> {
+    /// Its path, or its name if it has a content.
+    pub(super) file: &'a str,
+    /// Its content, if it is not to be read.
+    pub(super) content: Option<&'a Attachment>,
+}
+
+/// Takes a file that the user attaches with the message of that number. It joins the next message, or the record says why
 /// not.
 pub(super) async fn attach(
     worker: &WorkerDefinition,
@@ -32,7 +42,7 @@ pub(super) async fn attach(
     call: &CompositeCall<'_>,
     conversation: &mut Conversation,
     number: u32,
-    file: &str,
+    attaching: Attaching<'_>,
 ) -> Result<(), Stop> {
     let name = StepName::Attach(number);
     let step = Step {
@@ -42,8 +52,8 @@ pub(super) async fn attach(
         deadline: None,
         cut_off: CutOff::Again,
         run: Box::pin(async {
-            let read = read(worker, prepared, call, conversation.joining(), file).await;
-            read.unwrap_or_else(|reason| {
+            let taken = take(worker, prepared, call, conversation.joining(), attaching).await;
+            taken.unwrap_or_else(|reason| {
                 let reason = call.engine.host().redact.text(&reason).into();
                 RecordKind::NotAttached { reason }
             })
@@ -87,41 +97,78 @@ fn name(part: &Part) -> &str {
     }
 }
 
-async fn read(
+/// A file with its content, or as much of it as is needed to see that it is too long.
+struct Taken<'a> {
+    name: Cow<'a, str>,
+    bytes: Cow<'a, [u8]>,
+    /// All of its bytes.
+    size: u64,
+    of_others: bool,
+}
+
+/// The record that a file joins the next message.
+///
+/// # Errors
+/// Why it does not.
+async fn take(
     worker: &WorkerDefinition,
     prepared: &Prepared,
     call: &CompositeCall<'_>,
     joining: &[Joining],
-    file: &str,
+    attaching: Attaching<'_>,
 ) -> Result<RecordKind, String> {
     let host = call.engine.host();
-    let place = call.frame.authority().locate(file, Access::Read).map_err(|refusal| refusal.to_string())?;
-    let most = worker.attachments.max_total_bytes.saturating_add(1);
-    let (bytes, size) = host.files.read(&place, 0, most).await.map_err(|error| error.to_string())?;
+    let Taken { name: file, bytes, size, of_others } = match attaching.content {
+        Some(content) => {
+            let listed = host.driver.untrusted_places();
+            let is_of_others = |frame: &Frame| content.is_of_others(frame.authority(), listed);
+            Taken {
+                name: Cow::Borrowed(&content.file.name),
+                bytes: Cow::Borrowed(&content.file.data),
+                size: content.file.data.len() as u64,
+                of_others: is_of_others(call.frame) || is_of_others(&prepared.frame),
+            }
+        }
+        None => read(worker, prepared, call, attaching.file).await?,
+    };
     let others = joining.iter().filter_map(|other| Some((name(&other.part), other.bytes?)));
-    let sizes: Vec<(&str, u64)> = others.chain([(place.path.name(), size)]).collect();
+    let sizes: Vec<(&str, u64)> = others.chain([(&*file, size)]).collect();
     worker.attachments.admits(&format!("`{}`", worker.id), &sizes)?;
     let can = prepared.model.capabilities();
-    let mut part = attachments::part(place.path.name(), &bytes, can).map_err(|failure| failure.message)?;
+    let mut part = attachments::part(&file, &bytes, can).map_err(|failure| failure.message)?;
     if let Part::Attachment { text, .. } = &mut part
         && let Cow::Owned(clean) = host.redact.text(text)
     {
         *text = clean.into();
     }
-    let named = place.place();
-    let real =
-        host.files.real(&place, true).await.map_or_else(|_| named.clone(), |rest| place.base.join(&rest));
-    let listed = host.driver.untrusted_places();
-    let of_others = worker.untrusted.attachments
-        || place.is_untrusted(&real)
-        || [&named, &real]
-            .into_iter()
-            .any(|at| listed.hold(at) || prepared.frame.authority().is_untrusted(at));
+    let of_others = of_others || worker.untrusted.attachments;
     let origin = if of_others { Origin::Untrusted } else { Origin::Trusted };
     Ok(RecordKind::Attached { part, bytes: size, origin })
 }
 
-/// Lets another model answer from here on, if the worker and the operator allow it and it can go on with the conversation.
+/// Reads a file that the caller of the conversation can see.
+async fn read(
+    worker: &WorkerDefinition,
+    prepared: &Prepared,
+    call: &CompositeCall<'_>,
+    file: &str,
+) -> Result<Taken<'static>, String> {
+    let host = call.engine.host();
+    let place = call.frame.authority().locate(file, Access::Read).map_err(|refusal| refusal.to_string())?;
+    let most = worker.attachments.max_total_bytes.saturating_add(1);
+    let (bytes, size) = host.files.read(&place, 0, most).await.map_err(|error| error.to_string())?;
+    let named = place.place();
+    let real =
+        host.files.real(&place, true).await.map_or_else(|_| named.clone(), |rest| place.base.join(&rest));
+    let listed = host.driver.untrusted_places();
+    let of_others = place.is_untrusted(&real)
+        || [&named, &real]
+            .into_iter()
+            .any(|at| listed.hold(at) || prepared.frame.authority().is_untrusted(at));
+    Ok(Taken { name: place.path.name().to_owned().into(), bytes: bytes.into(), size, of_others })
+}
+
+/// Lets another model answer from here on, if the worker and the operator allow it and it can continue the conversation.
 /// `false`: it can't, and the record says why.
 pub(super) async fn choose_model(
     worker: &WorkerDefinition,
@@ -162,7 +209,7 @@ pub(super) async fn choose_model(
     }
 }
 
-/// The model, if it can go on with the conversation.
+/// The model, if it can continue the conversation.
 ///
 /// # Errors
 /// Why it can't.
@@ -204,9 +251,11 @@ fn can_answer(
     }
 }
 
-/// Makes the call of a worker that the user makes with the message of that number.
+/// Makes the call of a worker that the user makes with the message of that number. `from` is the frame that has called the
+/// conversation.
 pub(super) async fn run(
     call: &CompositeCall<'_>,
+    from: &Frame,
     conversation: &mut Conversation,
     number: u32,
     worker: &Arc<str>,
@@ -226,7 +275,7 @@ pub(super) async fn run(
     let used = RecordKind::Definition(UsedDefinition::of(&definition));
     host.driver.record(&path, StepName::Definition, used)?;
     let function = super::function(&definition, worker, false, None);
-    let frame = call.frame.of_operator();
+    let frame = from.of_operator();
     let outcome = engine.call(Call {
         path: path.clone(),
         function: &function,

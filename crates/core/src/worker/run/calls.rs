@@ -100,9 +100,9 @@ pub(super) async fn make(
         };
         let mut outcome = made.next();
         contents.extend(outcome.as_ref().and_then(|outcome| {
-            let function = Arc::clone(&prepared.functions[tool].meta.name);
+            let meta = &prepared.functions[tool].meta;
             let (path, origins) = (parent.path.call(turn, index), outcome.origins.clone());
-            Content::result(path, function, &outcome.end.to_ending(), origins)
+            Content::of_outcome(path, meta, &outcome.end.to_ending(), origins)
         }));
         blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
         let (text, is_error) = match outcome.map(|outcome| outcome.end) {

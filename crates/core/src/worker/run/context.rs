@@ -2,7 +2,7 @@
 
 use super::{
     Talk,
-    request::{self, Answered, Request},
+    request::{self, Answered, Request, Unanswered},
 };
 use crate::{
     conversation::{
@@ -113,6 +113,15 @@ impl Talk<'_> {
             self.prepared.setup.worker, limit.tokens
         );
         Err(Stop::failed(FailureKind::Limit, message))
+    }
+
+    /// Compacts the conversation because the provider says that its next request is longer than the model's window. `false`:
+    /// nothing older is left to compact.
+    pub(super) async fn shorten(&mut self, conversation: &mut Conversation) -> Result<bool, Stop> {
+        let tokens = self.context(conversation).tokens;
+        let limit = self.prepared.context.map_or(tokens, |limit| limit.tokens.min(tokens));
+        let compacted = self.compact(conversation, Wanted::Room, limit).await?;
+        Ok(compacted.is_some_and(|compaction| compaction.has_effect()))
     }
 
     /// Compacts the conversation because the user asks for it. `Some`: why it is not compacted.
@@ -250,12 +259,15 @@ impl Talk<'_> {
             output: None,
             settings,
             tokens: estimate_text(json + SUMMARISER.len()),
+            first_attempt: 0,
         };
         let why = |why: String| Ok(Err(Unsummarised { why, by_user: false }));
         let Answered { message, finish, usage } = match request::send(prepared, self.call, request).await {
             Ok(answered) => answered,
-            Err(Stop::Failed(failure)) => return why(failure.message),
-            Err(stop) => return Err(stop),
+            Err(Unanswered::TooLong { failure, .. } | Unanswered::Stopped(Stop::Failed(failure))) => {
+                return why(failure.message);
+            }
+            Err(Unanswered::Stopped(stop)) => return Err(stop),
         };
         *self.usage = self.usage.plus(usage);
         let text = message.text();

@@ -9,13 +9,14 @@ use crate::{
     conversation::Heard,
     definition::{WorkerDefinition, WorkerMode},
     driver::{CutOff, Driver, Step, StepEnd},
+    engine::Frame,
     estimate::Estimate,
     function::CompositeCall,
     journal::RecordKind,
     model::Usage,
     origin::Trail,
     outcome::{Failure, FailureKind, Halt, Stop},
-    question::{Answer, Turn},
+    question::{Answer, QuestionId, Turn},
     step_name::StepName,
 };
 use serde_json::Value;
@@ -28,7 +29,7 @@ pub(super) fn holds_conversation(worker: &WorkerDefinition, call: &CompositeCall
 }
 
 /// Whether the operator has started a conversation with this call.
-fn is_chat(call: &CompositeCall<'_>) -> bool {
+pub(super) fn is_chat(call: &CompositeCall<'_>) -> bool {
     *call.path == CallPath::root() && call.engine.host().chat
 }
 
@@ -87,7 +88,7 @@ pub(super) async fn hold(
 ) -> Result<Arc<Value>, Stop> {
     let driver = &*call.engine.host().driver;
     let _line = Line { driver, path: call.path };
-    let frame = prepared.frame.clone();
+    let mut frame = prepared.frame.clone();
     let mut conversation = begin(prepared);
     let mut estimate = Estimate::default();
     let mut number = 0;
@@ -105,19 +106,20 @@ pub(super) async fn hold(
         };
         // Waiting for the user, and what the user does beside speaking, is no part of an answer.
         prepared.frame = frame.clone();
-        let mut not_compacted = None;
+        let mut refused = None;
         loop {
             number += 1;
             let talk = Talk::new(prepared, call, usage, trail, &mut estimate);
             let turn = Turn {
                 number,
                 cut_off: said.cut_off,
-                failure: not_compacted.take().or_else(|| failure.clone()),
+                failure: refused.take().or_else(|| failure.clone()),
                 context: Some(talk.context(&conversation)),
             };
             let heard = call.engine.listen(&frame, call.path, said.clone(), turn).await?;
             match &heard {
-                Answer::Attach { file } => {
+                Answer::Attach { file, content } => {
+                    let file = asides::Attaching { file, content: content.as_deref() };
                     asides::attach(worker, prepared, call, &mut conversation, number, file).await?;
                 }
                 Answer::Model { model } => {
@@ -128,8 +130,20 @@ pub(super) async fn hold(
                     }
                 }
                 Answer::Run { worker, input } => {
-                    asides::run(call, &mut conversation, number, worker, input, usage).await?;
+                    let from = call.frame.ruled(frame.session_rules().clone());
+                    asides::run(call, &from, &mut conversation, number, worker, input, usage).await?;
                 }
+                Answer::Rule { rule, calls } => {
+                    let made_at = QuestionId::new(call.path, &StepName::Message(number));
+                    match frame.session_rules().with(made_at, *rule, calls) {
+                        Ok(rules) => frame = frame.ruled(rules),
+                        Err(error) => refused = Some(invalid(error.to_string())),
+                    }
+                }
+                Answer::Forget { of } => match without(call, &frame, of).await {
+                    Some(rest) => frame = rest,
+                    None => refused = Some(invalid(format!("nothing that {of} was answered with holds"))),
+                },
                 _ => {}
             }
             match conversation.heard(number, &heard) {
@@ -147,14 +161,13 @@ pub(super) async fn hold(
                         _ => None,
                     };
                     let mut talk = Talk::new(prepared, call, usage, trail, &mut estimate);
-                    not_compacted = match talk.compact_as_asked(&mut conversation, keep).await {
+                    refused = match talk.compact_as_asked(&mut conversation, keep).await {
                         Err(Stop::Failed(failure)) => Some(failure),
                         compacted => compacted?,
                     };
                 }
                 Heard::NotCompacted => {
-                    let message = "there is no compaction to take back";
-                    not_compacted = Some(Failure::new(FailureKind::InvalidInput, message));
+                    refused = Some(invalid("there is no compaction to take back"));
                 }
                 // Without a result of its own, it is what was said last.
                 Heard::End => {
@@ -164,4 +177,23 @@ pub(super) async fn hold(
             }
         }
     }
+}
+
+/// Something that the user asked for and that can't be.
+fn invalid(message: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::InvalidInput, message)
+}
+
+/// Takes back what the user answered to a question: a rule of this conversation, or an approval or denial that is remembered
+/// in it. Gives the frame without it; `None`: there is nothing to take back.
+///
+/// Only calls below this conversation are looked at: those beside it may be under way, and a resumed run would see them in
+/// another order.
+async fn without(call: &CompositeCall<'_>, frame: &Frame, of: &QuestionId) -> Option<Frame> {
+    if let Some(rules) = frame.session_rules().without(of).filter(|_| of.call == *call.path) {
+        return Some(frame.ruled(rules));
+    }
+    let below = of.call.is_within(call.path);
+    let forgotten = below && call.engine.host().driver.shared().forget(of).await;
+    forgotten.then(|| frame.clone())
 }

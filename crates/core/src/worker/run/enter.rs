@@ -11,7 +11,7 @@ use crate::{
     gate::Pattern,
     journal::RecordKind,
     listing::Listings,
-    origin::{Content, ContentKind, Origin, Origins, Trail, pointer},
+    origin::{Content, ContentKind, Origins, Trail},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
@@ -45,6 +45,7 @@ pub(super) struct Handed {
 pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Entered, Stop> {
     let (handed, attached) = hand_over(worker, call);
     let authority = narrow(worker, call, &handed, &attached)?;
+    let authority = show(worker, call.engine, authority);
     let budget = match holds_conversation(worker, call) {
         true => worker.limits.of_conversation(),
         false => worker.limits.budget(),
@@ -75,7 +76,7 @@ fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed
     (handed, places.cloned().collect())
 }
 
-/// What the worker receives with its call, beside the arguments as they are: parameters and attachments that others write.
+/// What the worker receives with its call, beside the arguments: attachments that others write.
 fn received(
     worker: &WorkerDefinition,
     call: &CompositeCall<'_>,
@@ -84,26 +85,21 @@ fn received(
     attached: &[Located],
 ) -> Trail {
     let mut trail = call.frame.trail().clone();
-    let mut receive = |kind, value: Arc<Value>, origins: Origins| {
-        if !origins.is_trusted() {
-            let (call, function) = (call.path.clone(), Arc::clone(&worker.id));
-            trail.push(Content { kind, call, function, value, origins });
-        }
-    };
-    let given = |name: &&Arc<str>| call.input.get(&***name).is_some_and(|value| !value.is_null());
-    let declared = worker.untrusted.parameters.iter().filter(given);
-    let origins =
-        declared.fold(Origins::TRUSTED, |origins, name| origins.with(pointer(name), Origin::Untrusted));
-    receive(ContentKind::Arguments, Arc::clone(call.input), origins);
     // Places are in the order of the worker's effects: parameters first.
     let is_untrusted = |at: usize| call.untrusted.contains(&at);
     let names: Vec<&str> = attached.iter().map(|place| place.path.name()).collect();
-    let files = call.attachments.iter().map(|blob| &*blob.name).chain(names).collect::<Vec<_>>();
+    let files = call.attachments.iter().map(|given| &*given.file.name).chain(names).collect::<Vec<_>>();
     let from_others = worker.untrusted.attachments && !files.is_empty()
         || (handed.len()..handed.len() + attached.len()).any(is_untrusted)
         || attached.iter().any(|file| entered.authority().is_untrusted(&file.place()));
     if from_others {
-        receive(ContentKind::Attachments, Arc::new(files.into()), Origins::untrusted());
+        trail.push(Content {
+            kind: ContentKind::Attachments,
+            call: call.path.clone(),
+            function: Arc::clone(&worker.id),
+            value: Arc::new(files.into()),
+            origins: Origins::untrusted(),
+        });
     }
     trail
 }
@@ -150,6 +146,25 @@ fn narrow(
         .authority()
         .narrow(&worker.id, &narrowing)
         .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))
+}
+
+/// The authority of the worker with what its toolsets show beside files.
+fn show(worker: &Arc<WorkerDefinition>, engine: &Engine, authority: Authority) -> Authority {
+    let host = engine.host();
+    let context = ToolsetContext {
+        run: &host.run,
+        worker,
+        authority: &authority,
+        definitions: &host.definitions,
+        kinds: &host.toolsets,
+        policy: None,
+        listing: None,
+    };
+    let mounts = host.toolsets.mounts(worker, Some(&context));
+    match mounts.is_empty() {
+        true => authority,
+        false => authority.showing(mounts, worker.sandbox.narrowing.approvals),
+    }
 }
 
 /// Asks what outside the program says about a worker's tools, for each of its toolsets that depends on it. Each answer is

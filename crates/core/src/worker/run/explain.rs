@@ -39,6 +39,7 @@ pub async fn explain(
         by_operator: true,
     };
     let (input, places) = engine.accept(&call).await?;
+    let frame = &frame.after(engine.trail_into(&call, &input, frame.input_origins()));
     let call = CompositeCall {
         engine,
         frame,

@@ -3,30 +3,31 @@
 use super::{
     attachments,
     context::{ContextLimit, most_tokens},
-    conversation::holds_conversation,
+    conversation::{holds_conversation, is_chat},
     ensures::{self, Judging},
     enter::{Entered, Handed, enter, list, tools, tools_again, translate_back},
     input::Input,
+    inserts::{self, Texts},
     server_tools,
 };
 use crate::{
     authority::{Located, Place},
     conversation::{Conversation, Ensures, FINISH_TOOL, OutputContract, Setup},
-    definition::WorkerDefinition,
+    definition::{INPUT, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
     estimate::estimate_text,
     function::{CompositeCall, Function},
+    gate::WithheldTool,
     journal::RecordKind,
-    model::{Blob, Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
-    origin,
+    model::{Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
+    origin::{self, Origins, Trail},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     price::Usd,
     server_tool::ServerTool,
     step_name::StepName,
-    template::{self, Noting, Origin, TemplateSource},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{borrow::Cow, sync::Arc};
 
 /// A worker ready for its first turn.
@@ -52,10 +53,11 @@ pub(super) struct Prepared {
     returned_paths: Vec<String>,
 }
 
-/// Enters a worker and begins its conversation.
+/// Enters a worker and begins its conversation. If it does not begin, `trail` gets what the failure repeats of others.
 pub(super) async fn prepare(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
+    trail: &mut Trail,
 ) -> Result<Box<Prepared>, Stop> {
     let host = call.engine.host();
     let model_name = host.model.of(worker)?;
@@ -80,6 +82,8 @@ pub(super) async fn prepare(
     let with_user = holds_conversation(worker, call);
     let output = contract(worker, can, with_user);
     list(call.engine, worker, &frame, call.path).await?;
+    let texts = Texts::new(worker, host, variables(worker, call, &input, &attached));
+    inserts::fetch(worker, call, &frame, &texts, trail).await?;
     let native_output = worker
         .returns
         .as_ref()
@@ -96,21 +100,24 @@ pub(super) async fn prepare(
             deadline,
             cut_off: CutOff::Again,
             run: Box::pin(async {
-                let begun = async {
+                let begun: Result<_, Unbegun> = async {
                     let functions = tools(call.engine, worker, &frame).await?;
-                    let functions = offered(call.engine, worker, &frame, functions)?;
+                    let (functions, mut withheld) = offered(call.engine, worker, &frame, functions)?;
+                    withheld.extend(server_tools::refused(worker, &granted));
                     server_tools::distinct(worker, &functions)?;
                     finish_is_free(worker, &functions, &output)?;
-                    Ok((begin(worker, call, &frame, &input, &attached, can).await?, functions))
-                };
-                match begun.await {
-                    Err(failure) => RecordKind::CallEnded {
+                    let beginning = begin(worker, call, &frame, &input, &attached, &texts, can).await?;
+                    Ok((beginning, functions, withheld))
+                }
+                .await;
+                match begun {
+                    Err(Unbegun { failure, origins }) => RecordKind::CallEnded {
                         ending: End::Failed(failure).to_ending(),
                         usage: Default::default(),
                         blobs: Vec::new(),
-                        origins: Default::default(),
+                        origins,
                     },
-                    Ok((Beginning { mut system, parts, origin }, functions)) => {
+                    Ok((Beginning { mut system, parts, listens, origin }, functions, withheld)) => {
                         let in_text = !with_user && !can.native_schema && !output.uses_final_tool();
                         if worker.returns.is_some() && in_text {
                             system.push_str("\n\nAnswer with JSON that fits this schema, and nothing else: ");
@@ -126,10 +133,12 @@ pub(super) async fn prepare(
                             model: model_name.clone(),
                             system: system.into(),
                             tools: specs,
+                            withheld,
                             server_tools: granted.into(),
                             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
                             final_tool: output.uses_final_tool(),
                             with_user,
+                            listens,
                             ensures: (!worker.ensures.is_empty()).then(|| Ensures {
                                 input: Arc::new(input.whole.clone()),
                                 all: Arc::clone(&worker.ensures),
@@ -145,7 +154,9 @@ pub(super) async fn prepare(
             }),
         })
         .await?;
-    let (system, specs, server_tools, ensures, can_read_on, context, first, origin) = match stepped.end {
+    let (system, specs, server_tools, ensures, can_read_on, context, first, listens, origin) = match stepped
+        .end
+    {
         StepEnd::Done(RecordKind::ConversationStarted {
             system,
             tools,
@@ -154,10 +165,18 @@ pub(super) async fn prepare(
             can_read_on,
             max_context_tokens,
             message,
+            listens,
             origin,
             ..
-        }) => (system, tools, server_tools, ensures, can_read_on, max_context_tokens, message, origin),
-        StepEnd::Done(RecordKind::CallEnded { ending: crate::outcome::Ending::Failure(failure), .. }) => {
+        }) => {
+            (system, tools, server_tools, ensures, can_read_on, max_context_tokens, message, listens, origin)
+        }
+        StepEnd::Done(RecordKind::CallEnded {
+            ending: crate::outcome::Ending::Failure(failure),
+            origins,
+            ..
+        }) => {
+            *trail = trail.clone().begun(origins.greatest(), call.path, &worker.id);
             return Err(failure.into());
         }
         StepEnd::Done(other) => {
@@ -189,6 +208,7 @@ pub(super) async fn prepare(
     let judges =
         ensures::judges(worker, &offered).map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
     let setup = Setup {
+        call: call.path.clone(),
         worker: Arc::clone(&worker.id),
         limits: worker.limits.clone(),
         output: output.ensuring(ensures),
@@ -196,6 +216,8 @@ pub(super) async fn prepare(
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
         server_tools: !server_tools.is_empty(),
         with_user,
+        user: frame.input_origins().greatest(),
+        listens,
     };
     Ok(Box::new(Prepared {
         frame,
@@ -250,15 +272,24 @@ fn settings(worker: &WorkerDefinition, host: &crate::engine::RunContext) -> Mode
     settings
 }
 
-/// Those that could pass the gate, which is what a model is shown; sorted by name so that the prompt's prefix never changes
-/// (`docs/reference/loop.md`).
+/// Those that could pass the gate, which is what a model is shown, and the others with the reason; sorted by name so that the
+/// prompt's prefix never changes (`docs/reference/loop.md`).
 fn offered(
     engine: &Engine,
     worker: &WorkerDefinition,
     frame: &Frame,
     mut functions: Vec<Function>,
-) -> Result<Vec<Function>, Failure> {
-    functions.retain(|function| engine.could_pass(function, frame));
+) -> Result<(Vec<Function>, Vec<WithheldTool>), Failure> {
+    let mut withheld = Vec::new();
+    functions.retain(|function| match engine.withheld(function, frame) {
+        None => true,
+        Some(why) => {
+            let name = Arc::clone(&function.meta.tool_name);
+            withheld.push(WithheldTool { name, why: why.to_string().into() });
+            false
+        }
+    });
+    withheld.sort_by(|a, b| a.name.cmp(&b.name));
     functions.sort_by(|a, b| a.meta.tool_name.cmp(&b.meta.tool_name));
     for pair in functions.windows(2) {
         if pair[0].meta.tool_name == pair[1].meta.tool_name {
@@ -269,7 +300,7 @@ fn offered(
             return Err(Failure::new(FailureKind::Definition, message));
         }
     }
-    Ok(functions)
+    Ok((functions, withheld))
 }
 
 fn specs(functions: &[Function], output: &OutputContract) -> Arc<[ToolSpec]> {
@@ -321,11 +352,42 @@ fn finish_is_free(
     Err(Failure::new(FailureKind::Definition, message))
 }
 
+/// Why a conversation does not begin.
+struct Unbegun {
+    failure: Failure,
+    /// The origins of the failure's words.
+    origins: Origins,
+}
+
+impl From<Failure> for Unbegun {
+    fn from(failure: Failure) -> Self {
+        Self { failure, origins: Origins::TRUSTED }
+    }
+}
+
 /// What a conversation begins with.
 struct Beginning {
     system: String,
     parts: Vec<Part>,
+    /// The user speaks first.
+    listens: bool,
     origin: origin::Origin,
+}
+
+/// The variables of the instructions.
+fn variables(
+    worker: &WorkerDefinition,
+    call: &CompositeCall<'_>,
+    input: &Input,
+    attached: &[Located],
+) -> Map<String, Value> {
+    let mut variables = input.variables(worker, call.engine.host());
+    let has_files = !attached.is_empty() || !call.attachments.is_empty();
+    if input.is_left_out(worker) && !has_files && is_chat(call) {
+        // What the user says first is not known yet, so instructions can't depend on it.
+        variables.shift_remove(INPUT);
+    }
+    variables
 }
 
 /// Reads the attachments and renders the instructions: the part of the preparation that looks at files.
@@ -335,25 +397,27 @@ async fn begin(
     frame: &Frame,
     input: &Input,
     attached: &[Located],
+    texts: &Texts,
     can: Capabilities,
-) -> Result<Beginning, Failure> {
+) -> Result<Beginning, Unbegun> {
     let host = call.engine.host();
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut left = worker.attachments.max_total_bytes;
     for place in attached {
         let limit = left.saturating_add(1);
-        let (bytes, size) = host
-            .files
-            .read(place, 0, limit)
-            .await
-            .map_err(|error| Failure::new(FailureKind::InvalidInput, format!("attachment: {error}")))?;
+        let (bytes, size) = host.files.read(place, 0, limit).await.map_err(|error| {
+            let failure = Failure::new(FailureKind::InvalidInput, format!("attachment: {error}"));
+            // What serves the place may have chosen the words.
+            let origins = if place.mount.untrusted { Origins::untrusted() } else { Origins::TRUSTED };
+            Unbegun { failure, origins }
+        })?;
         left = left.saturating_sub(size);
         files.push((place.path.name().to_owned(), bytes));
         if size >= limit {
             break; // The policy check below refuses it with the right words.
         }
     }
-    let given = call.attachments.iter().map(|Blob { name, data, .. }| (name.to_string(), data.to_vec()));
+    let given = call.attachments.iter().map(|given| (given.file.name.to_string(), given.file.data.to_vec()));
     files.splice(0..0, given);
     let sizes: Vec<(&str, u64)> =
         files.iter().map(|(name, bytes)| (name.as_str(), bytes.len() as u64)).collect();
@@ -364,20 +428,19 @@ async fn begin(
         }
         worker.attachments.admits(&format!("`{}`", worker.id), &sizes).map_err(refuse)?;
     }
-    if input.is_left_out(worker) && files.is_empty() && !worker.allow_empty_input {
-        return Err(refuse(format!("`{}` needs an input or an attachment", worker.id)));
+    let left_out = input.is_left_out(worker) && files.is_empty();
+    let listens = left_out && is_chat(call);
+    if left_out && !listens && !worker.allow_empty_input {
+        return Err(refuse(format!("`{}` needs an input or an attachment", worker.id)).into());
     }
 
-    let variables = input.variables(worker, host);
-    let instructions = &worker.instructions;
-    let origin = Origin { file: instructions.file.to_string(), line: instructions.line_offset as usize + 1 };
-    let templates = Arc::new(Noting::new(Arc::clone(&instructions.templates)));
-    let source = Arc::clone(&templates) as Arc<dyn TemplateSource>;
-    let system = template::render(&instructions.text, &origin, &Value::Object(variables), source)
-        .map_err(|error| Failure::new(FailureKind::Definition, error.to_string()))?;
+    let system = texts.render(worker).map_err(|reason| Failure::new(FailureKind::Definition, reason))?;
     let listed = host.driver.untrusted_places();
     let of_others = |place: &Place| listed.hold(place) || frame.authority().is_untrusted(place);
-    let origin = match templates.places().iter().any(of_others) {
+    let mut frames = [call.frame, frame].into_iter();
+    let attached_of_others = frames
+        .any(|frame| call.attachments.iter().any(|given| given.is_of_others(frame.authority(), listed)));
+    let origin = match attached_of_others || texts.has_inserts() || texts.places().iter().any(of_others) {
         true => origin::Origin::Untrusted,
         false => frame.trail().origin(),
     };
@@ -396,7 +459,7 @@ async fn begin(
     for (name, bytes) in &files {
         parts.push(attachments::part(name, bytes, can)?);
     }
-    if parts.is_empty() {
+    if parts.is_empty() && !listens {
         // Providers refuse a conversation without a first message.
         parts.push(Part::text("Begin."));
     }
@@ -408,7 +471,7 @@ async fn begin(
             *text = clean.into();
         }
     }
-    Ok(Beginning { system: host.redact.text(system.trim_end()).into_owned(), parts, origin })
+    Ok(Beginning { system: host.redact.text(system.trim_end()).into_owned(), parts, listens, origin })
 }
 
 impl Prepared {

@@ -13,10 +13,10 @@ use crate::{
     journal::RecordKind,
     ledger::reserve,
     model::{
-        Delta, DeltaSink, FinishReason, Message, MessageId, ModelRequest, ModelResponse, ModelSettings, Part,
-        Purpose, ToolSpec, Usage,
+        Delta, DeltaSink, FinishReason, Message, MessageId, ModelErrorKind, ModelRequest, ModelResponse,
+        ModelSettings, Part, Purpose, ToolSpec, Usage,
     },
-    outcome::{FailureKind, Halt, Stop},
+    outcome::{Failure, FailureKind, Halt, Stop},
     server_tool::ServerTool,
     step_name::{Attempt, RequestStep, StepName},
     worker::retry::wait_before_retry,
@@ -55,6 +55,8 @@ pub(super) struct Request<'a> {
     pub(super) settings: ModelSettings,
     /// The tokens that it sends, as expected.
     pub(super) tokens: u64,
+    /// The number of its first attempt: earlier ones of the same turn had another content.
+    pub(super) first_attempt: u32,
 }
 
 /// The answer to a request.
@@ -64,18 +66,38 @@ pub(super) struct Answered {
     pub(super) usage: Usage,
 }
 
+/// Why a request has no answer.
+pub(super) enum Unanswered {
+    /// The provider says that it is longer than the model's window. The next attempt has this number.
+    TooLong { failure: Failure, next_attempt: u32 },
+    /// Anything else.
+    Stopped(Stop),
+}
+
+impl From<Stop> for Unanswered {
+    fn from(stop: Stop) -> Self {
+        Self::Stopped(stop)
+    }
+}
+
+impl From<Halt> for Unanswered {
+    fn from(halt: Halt) -> Self {
+        Self::Stopped(halt.into())
+    }
+}
+
 /// Sends a request until it is answered, or retries, time or budget are used up.
 pub(super) async fn send(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
     request: Request<'_>,
-) -> Result<Answered, Stop> {
+) -> Result<Answered, Unanswered> {
     let host = call.engine.host();
     let driver = &*host.driver;
     let frame = &prepared.frame;
     let limits = &prepared.setup.limits;
     let Request { purpose, number: turn, conversation, tokens, .. } = request;
-    for attempt in 0.. {
+    for attempt in request.first_attempt.. {
         let of = Attempt { turn, attempt };
         let name = |step| StepName::of_request(purpose, of, step);
         let mut settings = request.settings.clone();
@@ -182,7 +204,7 @@ pub(super) async fn send(
                     "`{}` ran out of its working time while it waited for its model",
                     prepared.setup.worker
                 );
-                return Err(Stop::failed(FailureKind::Timeout, message));
+                return Err(Stop::failed(FailureKind::Timeout, message).into());
             }
         };
         if driver.listens() && purpose == Purpose::Answer {
@@ -196,7 +218,11 @@ pub(super) async fn send(
         let Some(wait) = wait_before_retry(&error, attempt, limits.request_retries, random) else {
             let tries =
                 if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
-            return Err(Stop::failed(FailureKind::Model, format!("{}{tries}", error.message)));
+            let failure = Failure::new(FailureKind::Model, format!("{}{tries}", error.message));
+            return Err(match error.kind {
+                ModelErrorKind::ContextExceeded => Unanswered::TooLong { failure, next_attempt: attempt + 1 },
+                _ => Unanswered::Stopped(failure.into()),
+            });
         };
         pause(call, frame, name(RequestStep::Wait), wait).await?;
     }

@@ -6,6 +6,7 @@ use crate::{
     function::{
         Composite, CompositeCall, Concurrency, Function, FunctionMeta, FunctionSource, Implementation,
     },
+    gate::WithheldTool,
     journal::RecordKind,
     model::Model,
     origin::ResultOrigin,
@@ -82,6 +83,18 @@ pub(super) fn distinct(worker: &WorkerDefinition, functions: &[Function]) -> Res
         }
         None => Ok(()),
     }
+}
+
+/// The worker's tools that are not among those that the gate has allowed.
+pub(super) fn refused<'a>(
+    worker: &'a WorkerDefinition,
+    granted: &'a [ServerTool],
+) -> impl Iterator<Item = WithheldTool> + 'a {
+    let is_refused = |tool: &&ServerTool| granted.iter().all(|other| other.name() != tool.name());
+    worker.server_tools.iter().filter(is_refused).map(|tool| WithheldTool {
+        name: tool.name().into(),
+        why: "it was refused when the conversation began".into(),
+    })
 }
 
 /// Puts each of the worker's tools to the gate, in order, and returns those that it allows, with the options that it

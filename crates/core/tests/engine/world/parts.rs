@@ -31,6 +31,7 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
     WorkerDefinition {
         id: id.into(),
         source: FunctionSource::Program,
+        root: Place::new("/p"),
         description: Some(format!("Does what {id} does.").into()),
         instructions: Instructions {
             text: format!("You are {id}.").into(),
@@ -54,6 +55,7 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
         ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets: Vec::new(),
+        pins: Arc::default(),
         server_tools: Arc::new([]),
         tools: Arc::new([]),
         code: None,

@@ -101,7 +101,7 @@ impl<'a> Sight<'a> {
 
     /// Whether its processes can read what others write.
     fn suspect(&self) -> bool {
-        self.network || self.mounts.iter().any(|mount| mount.untrusted)
+        self.network || self.mounts.iter().any(|mount| mount.untrusted && mount.place.server().is_none())
     }
 }
 
@@ -336,8 +336,12 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// The declaration of a mount: the worker's own, its package's, or the program's.
+/// The declaration of a mount: the worker's own, its package's, or the program's. What a toolset serves is declared with the
+/// toolset.
 fn mount_span(scope: &Scope<'_>, effective: &Effective, mount: &Mount) -> Option<Span> {
+    if let Some(served) = mount.place.server() {
+        return effective.toolsets.get(served.kind).map(|node| node.span.clone());
+    }
     let package = scope.packages.get(effective.located.package);
     let sandboxes = [
         effective.keys.get("sandbox"),

@@ -19,7 +19,7 @@ pub(super) const ATTACH: Command = Command {
         }
         file if talk.run.is_none() => talk.attach_first(file),
         file => {
-            talk.aside(Answer::Attach { file: file.into() });
+            talk.aside(Answer::Attach { file: file.into(), content: None });
         }
     },
 };

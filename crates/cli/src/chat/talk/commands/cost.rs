@@ -1,7 +1,7 @@
 //! `/cost`.
 
 use super::{Arguments, Command, Talk};
-use crate::chat::talk::used;
+use crate::chat::talk::status::used;
 
 pub(super) const COST: Command = Command {
     name: "/cost",

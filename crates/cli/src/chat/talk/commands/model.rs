@@ -1,7 +1,7 @@
 //! `/model`.
 
 use super::{Arguments, Command, Talk, candidate};
-use crate::chat::known::Known;
+use crate::{chat::known::Known, visible};
 use llm_do_core::{call_path::CallPath, model::ModelName, question::Answer};
 use llm_do_terminal::{Candidate, fuzzy};
 
@@ -10,7 +10,8 @@ pub(super) const MODEL: Command = Command {
     alias: None,
     arguments: Arguments::Optional { shown: "[MODEL]", complete },
     does: "change the model of this chat from the next message on; without MODEL, show what there is",
-    more: "MODEL is PROVIDER:MODEL. The worker's `locked` and `compatible_models` hold, and so do grants.",
+    more: "MODEL is PROVIDER:MODEL, for example local:NAME for a local model that `llm-do models pull` has fetched.\n\
+           The worker's `locked` and `compatible_models` hold, and so do grants.",
     run: |talk, name| match name {
         "" => {
             let text = list(talk);
@@ -24,7 +25,9 @@ fn switch(talk: &mut Talk<'_>, name: &str) {
     let model: ModelName = match name.parse() {
         Ok(model) => model,
         Err(error) => {
-            talk.face.problem(&format!("{name}: {error}"));
+            let local = talk.known.local_models().into_iter().find(|local| *local == format!("local:{name}"));
+            let hint = local.map(|local| format!("\n  did you mean {local}?")).unwrap_or_default();
+            talk.face.problem(&format!("{name}: {error}{hint}"));
             return;
         }
     };
@@ -49,19 +52,22 @@ fn list(talk: &Talk<'_>) -> String {
         lines.push(format!("compatible_models of {}: {}", entry.id, entry.compatible_models.join(", ")));
     }
     lines.push(format!("providers: {}", talk.known.providers().join(", ")));
-    lines.push(
-        "`llm-do models list` shows the local models, `llm-do doctor` the providers with a key".to_owned(),
-    );
+    let local = talk.known.local_models();
+    lines.push(match local.is_empty() {
+        true => "local models: none; `llm-do models pull` fetches one".to_owned(),
+        false => format!("local models: {}", visible::line(&local.join(", "))),
+    });
+    lines.push("`llm-do doctor` shows the providers with a key".to_owned());
     lines.join("\n")
 }
 
-/// Compatible models that are no patterns, and providers.
+/// Compatible models that are no patterns, local models, and providers.
 fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {
     if !before.is_empty() {
         return Vec::new();
     }
     let names = known.entry().compatible_models.iter().filter(|name| !name.contains(['*', '?', '[']));
     let providers = known.providers().iter().map(|provider| format!("{provider}:"));
-    let all = names.map(ToString::to_string).chain(providers);
+    let all = names.map(ToString::to_string).chain(known.local_models()).chain(providers);
     fuzzy::rank(word, all, |name| name).into_iter().map(|name| candidate(&name, "")).collect()
 }

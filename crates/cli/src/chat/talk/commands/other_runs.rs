@@ -1,14 +1,17 @@
-//! `/fork` and `/resume`: the chat goes on in another run.
+//! `/fork` and `/resume`: the chat continues in another run.
 
 use super::{Arguments, Command, Talk, candidate};
-use crate::chat::{known::Known, talk::Leaving};
+use crate::chat::{
+    known::Known,
+    talk::{Leaving, NOT_YOUR_TURN},
+};
 use llm_do_terminal::{Candidate, fuzzy};
 
 pub(super) const FORK: Command = Command {
     name: "/fork",
     alias: None,
     arguments: Arguments::None,
-    does: "go on in a copy of this chat; this one can be resumed",
+    does: "continue in a copy of this chat; this one can be resumed",
     more: "The copy is a run of its own with the same records. Files are not copied: both chats work in the same folder.",
     run: |talk, _| leave(talk, Leaving::ForFork),
 };
@@ -17,7 +20,7 @@ pub(super) const RESUME: Command = Command {
     name: "/resume",
     alias: None,
     arguments: Arguments::Optional { shown: "[RUN]", complete },
-    does: "go on with another chat of this worker; without RUN, list them",
+    does: "continue another chat of this worker; without RUN, list them",
     more: "RUN is the ID of the run or its end. The chat that you leave can be resumed, too.",
     run: |talk, run| match run {
         "" => {
@@ -35,7 +38,7 @@ pub(super) const RESUME: Command = Command {
 fn leave(talk: &mut Talk<'_>, leaving: Leaving) {
     match (&talk.run, &talk.pending) {
         (Some(_), Some(_)) => talk.leave(leaving),
-        (Some(_), None) => talk.face.problem("an answer is being made: Ctrl-C stops it"),
+        (Some(_), None) => talk.face.problem(NOT_YOUR_TURN),
         (None, _) => talk.face.problem("the chat begins with your first message"),
     }
 }

@@ -1,12 +1,9 @@
 //! `/run`, `/NAME` and `/keep`: the user calls a worker of the program.
 
 use super::{Arguments, Command, Talk, candidate};
-use crate::chat::{known::Known, words};
-use llm_do::program::signature::{Given, input_value, show, validate_input};
-use llm_do_core::{
-    question::Answer,
-    worker::{Parameter, Signature, WorkerDefinition},
-};
+use crate::chat::known::Known;
+use llm_do::typed_input;
+use llm_do_core::{question::Answer, worker::WorkerDefinition};
 use llm_do_terminal::{Candidate, fuzzy};
 use serde_json::Value;
 use std::sync::Arc;
@@ -46,7 +43,11 @@ pub(super) const KEEP: Command = Command {
 
 /// Calls the worker of that name, if the arguments fit.
 pub(super) fn run(talk: &mut Talk<'_>, name: &str, arguments: &str) {
-    let given = talk.known.worker(name).and_then(|worker| input(&worker, arguments));
+    let given = talk.known.worker(name).and_then(|worker| {
+        let input = typed_input(&worker, arguments)?;
+        talk.starter.check_paths(&worker, &input)?;
+        Ok(input)
+    });
     match given {
         Ok(input) => {
             if talk.aside(Answer::Run { worker: name.into(), input: Arc::new(input) }) {
@@ -55,47 +56,6 @@ pub(super) fn run(talk: &mut Talk<'_>, name: &str, arguments: &str) {
         }
         Err(why) => talk.face.problem(&format!("{why}\n  nothing was run")),
     }
-}
-
-/// The parameter that an argument without a name fills: the only one, or the only one that must be given.
-fn the_input(signature: &Signature) -> Option<&Parameter> {
-    let mut required = signature.parameters.iter().filter(|parameter| parameter.required);
-    match (&signature.parameters[..], required.next(), required.next()) {
-        ([only], ..) => Some(only),
-        (_, only, None) => only,
-        _ => None,
-    }
-}
-
-/// The input that arguments make.
-fn input(worker: &WorkerDefinition, arguments: &str) -> Result<Value, String> {
-    let signature = &worker.signature;
-    let is_name = |name: &str| match signature.declared {
-        true => signature.parameters.iter().any(|parameter| *parameter.name == *name),
-        false => !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_'),
-    };
-    let (mut parameters, mut unnamed) = (Vec::new(), Vec::new());
-    for word in words::split(arguments)? {
-        match word.split_once('=').filter(|(name, _)| is_name(name)) {
-            Some((name, value)) => parameters.push((name.to_owned(), value.to_owned())),
-            None => unnamed.push(word),
-        }
-    }
-    let mut message = (!unnamed.is_empty()).then(|| unnamed.join(" "));
-    if signature.message.is_none()
-        && let Some(only) = the_input(signature)
-        && let Some(value) = message.take()
-    {
-        parameters.push((only.name.to_string(), value));
-    }
-    if let (None, Some(text)) = (&signature.message, &message) {
-        let shown = show(&worker.id, signature);
-        return Err(format!("`{text}` needs a name, as in NAME=VALUE\n  signature: {shown}"));
-    }
-    let given = Given { message: message.as_deref(), json: None, parameters: &parameters };
-    let value = input_value(&worker.id, signature, given).map_err(|error| error.to_string())?;
-    validate_input(&worker.id, signature, &value).map_err(|error| error.to_string())?;
-    Ok(value)
 }
 
 fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {

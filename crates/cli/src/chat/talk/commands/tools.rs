@@ -1,30 +1,49 @@
 //! `/tools`.
 
 use super::{Arguments, Command, Talk};
-use crate::chat::talk::{CALL, start};
+use crate::chat::talk::{CALL, Conversation, start};
+use llm_do_core::gate::WithheldTool;
 
 pub(super) const TOOLS: Command = Command {
     name: "/tools",
     alias: None,
     arguments: Arguments::None,
-    does: "show the tools that the worker may call",
-    more: "",
+    does: "show the tools that the worker may call, and those that it is not offered, with the reason",
+    more: "The tools of a conversation stay as they were at its beginning.",
     run: |talk, _| {
-        let text = tools(talk);
+        let text = match talk.current() {
+            Some(conversation) => tools(conversation),
+            None => before_the_first_message(talk),
+        };
         talk.face.page(&text);
     },
 };
 
-fn tools(talk: &Talk<'_>) -> String {
-    let Some(conversation) = talk.current() else {
-        return "The tools are known when the chat has begun.".to_owned();
-    };
-    if conversation.tools.is_empty() {
-        return format!("{} has no tools.", conversation.worker);
+fn before_the_first_message(talk: &Talk<'_>) -> String {
+    let begun = talk.starter.preview();
+    match begun.map(|record| Conversation::begun(&record)) {
+        Ok(Some(conversation)) => tools(&conversation),
+        Ok(None) => "The tools are known when the chat has begun.".to_owned(),
+        Err(problem) => format!("The tools are known when the chat has begun: {}", problem.text()),
     }
-    let lines = conversation.tools.iter().map(|(name, description)| {
-        let first = description.lines().next().unwrap_or_default();
-        format!("{name}  {}", start(first, CALL))
-    });
-    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn tools(conversation: &Conversation) -> String {
+    let Conversation { worker, tools, withheld, server_tools, .. } = conversation;
+    let mut lines: Vec<String> = tools
+        .iter()
+        .map(|(name, description)| {
+            let first = description.lines().next().unwrap_or_default();
+            format!("{name}  {}", start(first, CALL))
+        })
+        .collect();
+    lines.extend(server_tools.iter().map(|name| format!("{name}  run by the provider of the model")));
+    if lines.is_empty() {
+        lines.push(format!("{worker} is offered no tools."));
+    }
+    if !withheld.is_empty() {
+        lines.push("\nnot offered:".to_owned());
+    }
+    lines.extend(withheld.iter().map(|WithheldTool { name, why }| format!("  {name}  {}", start(why, CALL))));
+    lines.join("\n")
 }

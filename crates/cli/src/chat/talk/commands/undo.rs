@@ -1,7 +1,7 @@
 //! `/undo`, `/retry` and `/edit`: the user's last message is taken back.
 
 use super::{Arguments, Command, Talk, no_completion};
-use crate::chat::talk::VIA;
+use crate::chat::talk::{NOT_YOUR_TURN, VIA};
 use llm_do_core::question::{Answer, Given, Reply};
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ fn undo(talk: &mut Talk<'_>) -> Option<String> {
         return None;
     };
     let Some(pending) = talk.pending.take() else {
-        talk.face.problem("an answer is being made: Ctrl-C stops it");
+        talk.face.problem(NOT_YOUR_TURN);
         return None;
     };
     talk.since = Some(Instant::now());

@@ -1,0 +1,202 @@
+//! How a session puts the questions of its run, and what follows from the client's answers.
+
+use super::{Listening, Put, Talk, give};
+use crate::{
+    form::{self, Filled},
+    opening::failed,
+    question::{self, Permitted},
+    signal::Signal,
+};
+use agent_client_protocol::{
+    Client, Error,
+    v1::{
+        ConnectionTo,
+        schema::{
+            Cost, CreateElicitationResponse, RequestPermissionRequest, RequestPermissionResponse,
+            SessionUpdate, StopReason, UsageUpdate,
+        },
+    },
+};
+use llm_do::core::{
+    call_path::CallPath,
+    price::Usd,
+    question::{Answer, Input, Question, QuestionId, Reply, Turn, Waiting},
+};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::{
+    sync::{mpsc::UnboundedSender, oneshot},
+    task::JoinHandle,
+};
+
+impl Talk {
+    /// The run asks something: as a request, as a form, or as words that the next prompt answers.
+    pub(super) fn asked(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
+        let Waiting { id, question } = &waiting;
+        let (client, sender) = (self.client.connection.clone(), self.sender.clone());
+        let request = match question {
+            Question::Approval(approval) => {
+                let call = self.updates.asks(&id.call, approval);
+                let request = question::approval(&self.id, id, approval, call);
+                ask_permission(&client, sender, request, id.clone())
+            }
+            Question::Settlement(settlement) => {
+                let call = self.updates.call(&id.call);
+                let request = question::settlement(&self.id, id, settlement, call);
+                ask_permission(&client, sender, request, id.clone())
+            }
+            Question::Input(Input { conversation: Some(turn), .. }) => {
+                let turn = turn.clone();
+                return self.listens(Listening { waiting, reply }, &turn);
+            }
+            Question::Input(input) => {
+                let form = form::request(&self.id, input);
+                let form = form.filter(|_| self.client.shows_forms && !self.seen.contains(id));
+                let Some(form) = form else { return self.asks_in_words(Listening { waiting, reply }) };
+                let (filled, id) = (client.send_request(form).block_task(), id.clone());
+                tokio::spawn(async move {
+                    let filled = filled.await;
+                    let _ = sender.send(Signal::Filled(id, filled));
+                })
+            }
+        };
+        self.put.insert(waiting.id.clone(), Put { waiting, reply, request });
+    }
+
+    /// A conversation waits for the user's next message.
+    fn listens(&mut self, listening: Listening, turn: &Turn) {
+        let id = listening.waiting.id.clone();
+        self.seen.remove(&id);
+        if std::mem::take(&mut self.leaves_files) {
+            let transcript = self.conversations.get(&id.call).map(|conversation| &conversation.transcript);
+            let joining = transcript.into_iter().flat_map(llm_do::Transcript::joining);
+            let detach = joining.map(|joined| Answer::Detach { message: joined.number });
+            self.queue = detach.chain(std::mem::take(&mut self.queue)).collect();
+        }
+        self.listening = Some(listening);
+        if !self.go_on() {
+            if id.call == CallPath::root() {
+                self.usage(turn);
+            }
+            let end = self.stop_reason(turn);
+            self.turn_ends(end);
+        }
+    }
+
+    /// A question that the next prompt answers.
+    fn asks_in_words(&mut self, listening: Listening) {
+        let seen = self.seen.remove(&listening.waiting.id);
+        if let (Question::Input(input), false) = (&listening.waiting.question, seen) {
+            self.say(&question::asked(input));
+        }
+        let next = match self.queue.front() {
+            Some(Answer::Give { value }) if seen => value.as_str().map(str::to_owned),
+            _ => None,
+        };
+        if next.is_some() {
+            self.queue.pop_front();
+        } else if !self.queue.is_empty() {
+            self.say("Your message is delivered after the answer to this question.");
+        }
+        self.listening = Some(listening);
+        match next {
+            Some(next) => self.words(next, Vec::new()),
+            None => self.turn_ends(Ok(StopReason::EndTurn)),
+        }
+    }
+
+    /// Tells the client how much of the context is taken, if its size is known, and what the chat has cost, if all prices
+    /// are.
+    fn usage(&self, turn: &Turn) {
+        let Some((used, size)) =
+            turn.context.and_then(|context| context.limit.map(|size| (context.tokens, size)))
+        else {
+            return;
+        };
+        let cost: Option<Usd> =
+            self.used.values().try_fold(Usd::ZERO, |sum, usage| Some(sum.plus(usage.cost_usd?)));
+        let cost = cost.map(|cost| Cost::new(cost.as_dollars(), "USD"));
+        self.tell(SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)));
+    }
+
+    /// A question was withdrawn by the run: the client's answer is not waited for.
+    pub(super) fn withdrawn(&mut self, id: &QuestionId) {
+        let stopped = self.prompted.as_ref().is_some_and(|prompted| prompted.cancelled);
+        // A client that has stopped the answer knows that its own questions are over.
+        if let Some(put) = self.put.remove(id).filter(|_| !stopped) {
+            put.request.abort();
+        }
+        self.listening = self.listening.take().filter(|listening| listening.waiting.id != *id);
+    }
+
+    /// The client's answer to a request for permission.
+    pub(super) fn permitted(&mut self, id: &QuestionId, response: Result<RequestPermissionResponse, Error>) {
+        let Some(put) = self.put.remove(id) else { return };
+        let unasked = match response.as_ref().map(question::permitted) {
+            Ok(Permitted::Answer(answer)) => return give(put.reply, answer),
+            Ok(Permitted::Cancelled) => None,
+            Ok(Permitted::Unknown) => {
+                Some("the editor answered with an option that it was not offered".to_owned())
+            }
+            Err(error) => Some(format!("the editor could not ask for your approval: {}", error.message)),
+        };
+        self.undecided(id, put, unasked);
+    }
+
+    /// The client's answer to a form. Where it has none that fits, the question is asked in words.
+    pub(super) fn filled(&mut self, id: &QuestionId, response: Result<CreateElicitationResponse, Error>) {
+        let Some(put) = self.put.remove(id) else { return };
+        let Question::Input(input) = &put.waiting.question else { return };
+        let filled = match response {
+            Ok(response) => form::filled(input, &response),
+            Err(error) => Filled::Wrong(format!("The editor could not show the form: {}", error.message)),
+        };
+        match filled {
+            Filled::Answer(answer) => give(put.reply, answer),
+            Filled::Cancelled => self.undecided(id, put, None),
+            Filled::Wrong(why) => {
+                self.say(&format!("\n\n{why}"));
+                self.asks_in_words(Listening { waiting: put.waiting, reply: put.reply });
+            }
+        }
+    }
+
+    /// The client's answer is no decision of the user's: the answer that the question is part of is stopped.
+    fn undecided(&mut self, id: &QuestionId, put: Put, unasked: Option<String>) {
+        match (&mut self.prompted, unasked) {
+            (Some(prompted), None) => prompted.cancelled = true,
+            (Some(prompted), Some(why)) => prompted.failed = Some(failed(why)),
+            (None, _) => {}
+        }
+        self.put.insert(id.clone(), put);
+        self.stop();
+    }
+}
+
+/// Sends a request for permission. The task ends with the client's answer; aborted, it tells the client that none is needed.
+fn ask_permission(
+    client: &ConnectionTo<Client>,
+    sender: UnboundedSender<Signal>,
+    request: RequestPermissionRequest,
+    id: QuestionId,
+) -> JoinHandle<()> {
+    let permitted = client.send_request(request).block_task();
+    tokio::spawn(async move {
+        let permitted = permitted.await;
+        // A session that is over needs no answer.
+        let _ = sender.send(Signal::Permitted(id, permitted));
+    })
+}
+
+pub(super) fn is_conversation(question: &Question) -> bool {
+    matches!(question, Question::Input(input) if input.conversation.is_some())
+}
+
+/// The user's words as the answer to the question that waits for them.
+pub(super) fn answer_of(waiting: &Waiting, text: &str) -> Result<Answer, String> {
+    let value = match &waiting.question {
+        Question::Input(input) => question::answer(input, text)?,
+        _ => Value::String(text.to_owned()),
+    };
+    Ok(Answer::Give { value: Arc::new(value) })
+}

@@ -1,0 +1,77 @@
+//! Arguments of `serve`.
+
+use super::{ApprovalFlags, BudgetFlags, ModelFlags, ProgramFlags, RunArgs};
+use clap::{Args, ValueEnum};
+use std::{net::SocketAddr, num::NonZeroUsize};
+
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Clients start runs of the workers that each project exports; without exports, it is its entry. They follow the events of runs
+and answer their questions. Each run has a journal of its own. A restarted server continues the runs that were not over.
+
+Clients send `Authorization: Bearer TOKEN`. At each start the server makes a token for you, which allows everything. Tokens
+of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes one.
+
+Options apply to every program. A request can only tighten them: docs/reference/http.md describes the requests, and the
+server describes them at /openapi.json.
+
+Examples:
+  llm-do serve my-project
+  llm-do serve notes=~/notes mail=~/mail --listen 127.0.0.1:8750 --budget 0.50usd
+  llm-do serve --new-token ci --scope start --scope read --of notes")]
+pub(crate) struct ServiceArgs {
+    /// Projects' directories or worker files; NAME=TARGET gives a program another name [default: the current directory]
+    #[arg(value_name = "TARGET")]
+    pub(crate) targets: Vec<String>,
+    /// Listen on this address of the loopback interface; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8750")]
+    pub(crate) listen: SocketAddr,
+    /// Most runs at once, those that wait for answers included
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub(crate) max_runs: NonZeroUsize,
+    /// Most runs at once that one token has started
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub(crate) max_runs_per_token: NonZeroUsize,
+    /// How many seconds runs may take to end when the server ends; the next start continues the others
+    #[arg(long, value_name = "SECONDS", default_value = "10")]
+    pub(crate) grace: u64,
+    /// Make a token for a client, print it with its entry for serve.yaml, and exit
+    #[arg(long, value_name = "NAME", help_heading = "Tokens")]
+    pub(crate) new_token: Option<String>,
+    /// What the new token allows; may be repeated
+    #[arg(long, value_enum, value_name = "SCOPE", requires = "new_token", help_heading = "Tokens")]
+    pub(crate) scope: Vec<TokenScope>,
+    /// A program that the new token is for; may be repeated [default: all]
+    #[arg(long, value_name = "PROGRAM", requires = "new_token", help_heading = "Tokens")]
+    pub(crate) of: Vec<String>,
+    /// Let the new token read the runs of all clients, and not only its own
+    #[arg(long, requires = "new_token", help_heading = "Tokens")]
+    pub(crate) read_all: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramFlags,
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    #[command(flatten)]
+    pub(crate) approval: ApprovalFlags,
+    #[command(flatten)]
+    pub(crate) budget: BudgetFlags,
+}
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TokenScope {
+    /// Start runs
+    Start,
+    /// Read runs
+    Read,
+    /// Answer the questions of runs
+    Answer,
+}
+
+impl ServiceArgs {
+    /// The options of its runs of that target.
+    pub(crate) fn run(&self, target: Option<&str>) -> RunArgs {
+        let Self { program, model, approval, budget, .. } = self.clone();
+        RunArgs { first: target.map(str::to_owned), program, model, approval, budget, ..RunArgs::default() }
+    }
+}

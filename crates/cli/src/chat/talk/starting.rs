@@ -1,0 +1,65 @@
+//! Runs of the chat: how they are started, and what the chat holds of one.
+
+use crate::opening::NotReady;
+use llm_do::{Report, Run, program::Diagnostic};
+use llm_do_core::{
+    gate::{Gate, RuleLine},
+    journal::{Record, RecordKind},
+    worker::WorkerDefinition,
+};
+use llm_do_runs::{Canceller, Interjector, Stopper};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+/// Starts runs of the chat.
+pub(in crate::chat) trait Starter {
+    /// Starts a run with that first message and these files of the program.
+    fn start(&mut self, message: String, files: &[String]) -> Result<Started, NotReady>;
+    /// Starts a run in which the user speaks first.
+    fn listen(&mut self) -> Result<Started, NotReady>;
+    /// How the conversation of such a run begins. Nothing is started.
+    fn preview(&self) -> Result<RecordKind, NotReady>;
+    /// Continues the chat in that folder. Also gives its records.
+    fn resume(&mut self, dir: &Path) -> Result<(Started, Vec<Record>), NotReady>;
+    /// The rules of the run, beside those of its workers.
+    fn gate(&self) -> &Gate;
+    /// What is wrong with a new rule.
+    fn check(&self, rule: &RuleLine) -> Vec<Diagnostic>;
+    /// Whether the paths exist that an input of a worker hands over.
+    fn check_paths(&self, worker: &WorkerDefinition, input: &Value) -> Result<(), String>;
+    /// Copies the chat in that folder, which waits. Gives the folder of the copy.
+    fn fork(&mut self, dir: &Path) -> Result<PathBuf, NotReady>;
+}
+
+/// A run that was started, on a thread of its own.
+pub(in crate::chat) struct Started {
+    pub(super) id: Arc<str>,
+    pub(super) stopper: Stopper,
+    pub(super) canceller: Canceller,
+    pub(super) interjector: Interjector,
+    pub(super) thread: JoinHandle<()>,
+}
+
+impl Started {
+    /// Runs it on a thread. `ended` is called with its report.
+    pub(in crate::chat) fn spawn(
+        runtime: tokio::runtime::Runtime,
+        run: Run,
+        ended: impl FnOnce(Report) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (id, stopper, canceller) = (Arc::clone(run.id()), run.stopper(), run.canceller());
+        let interjector = run.interjector();
+        let finish = move || {
+            let report = runtime.block_on(run.finish());
+            // A model that is cut off in the middle of its work is not waited for.
+            runtime.shutdown_background();
+            ended(report);
+        };
+        let thread = std::thread::Builder::new().name("run".into()).spawn(finish)?;
+        Ok(Self { id, stopper, canceller, interjector, thread })
+    }
+}

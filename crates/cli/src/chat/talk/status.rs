@@ -1,0 +1,48 @@
+//! The status row: the worker, its model, what was used, and what is being done.
+
+use super::Talk;
+use crate::chat::face::Status;
+use llm_do_core::{call_path::CallPath, model::Usage};
+
+impl Talk<'_> {
+    /// Shows the state, if it has changed.
+    pub(super) fn show_status(&mut self) {
+        let total = self.used.values().fold(Usage::default(), |sum, usage| sum.plus(*usage));
+        let model = self.open.get(&CallPath::root()).and_then(|open| open.model.as_ref());
+        let mut about = vec![self.worker.to_string()];
+        about.extend(model.map(ToString::to_string));
+        if total.total() > 0 {
+            about.push(used(total));
+        }
+        about.extend(self.context.short());
+        let doing = self.since.map(|since| {
+            let call = self.open.iter().rfind(|(path, _)| **path != CallPath::root());
+            let what = call.map_or("answering".into(), |(_, open)| open.function.to_string());
+            // As wide as most times, so that the rest of the row keeps its place and is not written again.
+            let time = format!("{}s", since.elapsed().as_secs());
+            format!("{what} {time:<4}")
+        });
+        let status = Status { doing, about: about.join(" · ") };
+        if status != self.status {
+            self.face.status(&status);
+            self.status = status;
+        }
+    }
+}
+
+/// `1,200 in, 30 out, $0.01`.
+pub(super) fn used(usage: Usage) -> String {
+    let mut said = vec![format!(
+        "{} in, {} out",
+        usage.input_tokens.map_or("?".into(), llm_do_records::thousands),
+        usage.output_tokens.map_or("?".into(), llm_do_records::thousands)
+    )];
+    said.extend(
+        usage
+            .cached_tokens
+            .filter(|cached| *cached > 0)
+            .map(|cached| format!("{} of these cached", llm_do_records::thousands(cached))),
+    );
+    said.extend(usage.cost_usd.map(|cost| cost.to_string()));
+    said.join(", ")
+}

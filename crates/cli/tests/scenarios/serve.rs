@@ -1,0 +1,240 @@
+//! `llm-do serve`, over plain HTTP: a client can lie about everything.
+
+mod client;
+mod refusals;
+mod restart;
+
+use crate::scenario::{Scenario, lines, script};
+use client::{Server, TOKEN_OF_CI, ci_token};
+use serde_json::json;
+
+/// A project with a worker that answers, one that asks, one that is slow, and one that is not exported.
+fn desk() -> Scenario {
+    Scenario::new()
+        .file(
+            "project.yaml",
+            "name: desk\nversion: 1.0.0\nexports: [greeter, sorter, writer, slow]\nmodel: script:s.yaml\n",
+        )
+        .file(
+            "workers/greeter.worker",
+            "---\ndescription: Greets somebody.\nparameters: {name: string}\n---\nGreet {{ name }}.\n",
+        )
+        .file(
+            "workers/sorter.worker",
+            "---\nparameters: {mail: string}\nreturns: {type: object, properties: {urgent: {type: boolean}}, required: [urgent]}\nmodel: script:typed.yaml\n---\nSort.\n",
+        )
+        .file(
+            "workers/writer.worker",
+            "---\nmodel: script:writes.yaml\nsandbox: {paths: {out: {root: ./out, mode: rw}}}\ntoolsets: {filesystem: {tools: [write_file]}}\n---\nWrite.\n",
+        )
+        .file("workers/slow.worker", "---\nmodel: script:slow.yaml\n---\nThink.\n")
+        .file("workers/hidden.worker", "---\n---\nHide.\n")
+        .file("s.yaml", "answers:\n  - text: Hello!\n")
+        .file("typed.yaml", "answers:\n  - json: {urgent: true}\n")
+        .file(
+            "writes.yaml",
+            &script(&[
+                json!({"when": {"turn": 0}, "calls": [{"tool": "write_file", "arguments": {"path": "out/note.txt", "content": "noted\n"}}]}),
+                json!({"text": "written"}),
+            ]),
+        )
+        .file("slow.yaml", "answers:\n  - text: late\n    delay_ms: 600000\n")
+}
+
+#[test]
+fn run_is_started_and_its_output_is_the_answer() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let health = server.get("/health").without_token().send();
+    assert_eq!((health.status, &health.body["status"]), (200, &json!("ok")), "{health:?}");
+    let workers = server.get("/v1/workers").send().body;
+    let names: Vec<_> =
+        workers["workers"].as_array().expect("workers").iter().map(|w| &w["worker"]).collect();
+    assert_eq!(names, ["greeter", "sorter", "writer", "slow"]);
+    assert_eq!(workers["workers"][0]["default"], true);
+    assert_eq!(workers["workers"][0]["input"]["required"], json!(["name"]));
+    assert_eq!(workers["workers"][1]["output"]["required"], json!(["urgent"]));
+
+    let started =
+        server.post("/v1/runs?wait=60", &json!({"worker": "sorter", "input": {"mail": "to all"}})).send();
+    assert_eq!(started.status, 201, "{started:?}");
+    assert_eq!(started.body["state"], "done");
+    assert_eq!(started.body["output"], json!({"urgent": true}));
+    assert_eq!(started.body["client"], "operator");
+    let run = started.body["run"].as_str().expect("an ID").to_owned();
+    assert_eq!(started.header("location"), Some(format!("/v1/runs/{run}").as_str()));
+    assert_eq!(server.get(&format!("/v1/runs/{run}")).send().body, started.body);
+    let listed = server.get("/v1/runs").send().body;
+    assert_eq!(listed["runs"][0]["run"], json!(run));
+    assert_eq!(listed["runs"][0].get("output"), None, "lists hold no outputs");
+    let metrics = server.get("/metrics").send().text;
+    assert!(metrics.contains("llm_do_runs_ended_total{program=\"desk\",state=\"done\"} 1"), "{metrics}");
+    assert_eq!(server.stop(), Some(130));
+}
+
+#[test]
+fn approval_is_answered_by_whoever_holds_the_digest_and_the_first_answer_stands() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let started =
+        server.post("/v1/runs?wait=60", &json!({"worker": "writer", "message": "Write it down."})).send();
+    assert_eq!(started.body["state"], "waiting", "{started:?}");
+    let run = started.body["run"].as_str().expect("an ID").to_owned();
+    let question = started.body["questions"][0].clone();
+    assert_eq!((&question["question"], &question["function"]), (&json!("approval"), &json!("write_file")));
+    assert_eq!(question["preview"]["after"], "noted\n");
+    let all = server.get("/v1/questions").send().body;
+    assert_eq!(all["questions"][0]["digest"], question["digest"]);
+    assert_eq!(all["questions"][0]["run"], json!(run));
+
+    let answers = format!("/v1/runs/{run}/answers");
+    let answer = |digest: &str, answer: &str| json!({"call": question["call"], "step": question["step"], "digest": digest, "answer": answer});
+    let digest = question["digest"].as_str().expect("a digest");
+    let unseen = server.post(&answers, &answer("0000000000000000", "approve")).send();
+    assert_eq!((unseen.status, &unseen.body["code"]), (409, &json!("question_changed")), "{unseen:?}");
+    let misfit = server.post(&answers, &answer(digest, "again")).send();
+    assert_eq!((misfit.status, &misfit.body["code"]), (400, &json!("bad_request")), "{misfit:?}");
+    assert_eq!(scenario.read("out/note.txt"), None);
+    assert_eq!(server.post(&answers, &answer(digest, "approve")).send().status, 204);
+    let done = server.get(&format!("/v1/runs/{run}?wait=60")).send().body;
+    assert_eq!((&done["state"], &done["output"]), (&json!("done"), &json!("written")), "{done}");
+    assert_eq!(scenario.read("out/note.txt").as_deref(), Some("noted\n"));
+    let late = server.post(&answers, &answer(digest, "deny")).send();
+    assert_eq!((late.status, &late.body["by"]), (409, &json!("operator")), "{late:?}");
+}
+
+#[test]
+fn events_are_those_of_the_journal_and_continue_after_any_of_them() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let started =
+        server.post("/v1/runs?wait=60", &json!({"worker": "writer", "message": "Write it down."})).send();
+    let run = started.body["run"].as_str().expect("an ID").to_owned();
+    let following = server.follow(&run, None);
+    let question = started.body["questions"][0].clone();
+    let answer = json!({"call": question["call"], "step": question["step"], "digest": question["digest"], "answer": "approve"});
+    assert_eq!(server.post(&format!("/v1/runs/{run}/answers"), &answer).send().status, 204);
+    let events = following.join().expect("the reader ends with the run");
+    let records: Vec<_> = events.iter().filter(|event| event.kind == "record").collect();
+    let ids: Vec<u64> = records.iter().map(|event| event.id.expect("a record has a number")).collect();
+    assert_eq!(ids, (0..ids.len() as u64).collect::<Vec<_>>());
+    let recorded = scenario.journal();
+    assert_eq!(ids.len(), recorded.len());
+    for (event, record) in records.iter().zip(&recorded) {
+        assert_eq!(event.data["record"]["kind"], record["kind"]);
+    }
+    let middle = ids[ids.len() / 2];
+    let rest = server.follow(&run, Some(middle)).join().expect("events");
+    assert_eq!(rest.first().and_then(|event| event.id), Some(middle + 1));
+    assert_eq!(rest.len(), ids.len() - middle as usize - 1);
+}
+
+#[test]
+fn deltas_are_streamed_while_the_model_answers() {
+    let scenario = Scenario::new()
+        .file("talker.worker", "---\nmodel: script:s.yaml\nmode: chat\n---\nTalk.\n")
+        .file("s.yaml", "answers:\n  - when: {turn: 0}\n    text: first\n  - text: second answer\n");
+    let server = Server::start_with(&scenario, &["talker.worker"]);
+    let started = server.post("/v1/runs?wait=60", &json!({"message": "Hi.", "chat": true})).send();
+    let run = started.body["run"].as_str().expect("an ID").to_owned();
+    assert_eq!(started.body["questions"][0]["prompt"], "first", "{started:?}");
+    let following = server.follow(&run, None);
+    let sent = server.post(&format!("/v1/runs/{run}/messages"), &json!({"text": "More."})).send();
+    assert_eq!((sent.status, &sent.body["delivered"]), (202, &json!(true)), "{sent:?}");
+    server.until(&run, |view| view["questions"][0]["prompt"] == "second answer");
+    assert_eq!(server.post(&format!("/v1/runs/{run}/cancel"), &json!({})).send().status, 202);
+    let events = following.join().expect("events");
+    let text: String = events
+        .iter()
+        .filter(|event| event.kind == "delta")
+        .filter_map(|event| event.data["text"].as_str())
+        .collect();
+    assert_eq!(text, "second answer");
+    assert_eq!(server.get(&format!("/v1/runs/{run}?wait=60")).send().body["state"], "cancelled");
+}
+
+#[test]
+fn repeated_request_finds_the_run_of_the_first() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let ask = |key: &str, name: &str| {
+        server
+            .post("/v1/runs?wait=60", &json!({"input": {"name": name}}))
+            .header("Idempotency-Key", key)
+            .send()
+    };
+    let first = ask("order-1", "Ada");
+    assert_eq!((first.status, &first.body["output"]), (201, &json!("Hello!")), "{first:?}");
+    let again = ask("order-1", "Ada");
+    assert_eq!((again.status, &again.body), (200, &first.body));
+    let other = ask("order-1", "Bob");
+    assert_eq!((other.status, &other.body["code"]), (409, &json!("key_reused")), "{other:?}");
+    assert_ne!(ask("order-2", "Ada").body["run"], first.body["run"]);
+    assert_eq!(scenario.runs().len(), 2);
+}
+
+#[test]
+fn request_tightens_and_never_loosens() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let write = |more: serde_json::Value| {
+        let mut body = json!({"worker": "writer", "message": "Write."});
+        body.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        server.post("/v1/runs?wait=60", &body).send()
+    };
+    let denied = write(json!({"approval": "auto_deny"}));
+    assert_eq!((denied.status, &denied.body["state"]), (201, &json!("done")), "{denied:?}");
+    assert_eq!(scenario.read("out/note.txt"), None);
+    assert_eq!(write(json!({"deny": ["write_file"]})).body["state"], "done");
+    assert_eq!(scenario.read("out/note.txt"), None);
+    assert_eq!(write(json!({"approval": "approve_all"})).status, 403);
+    for wrong in [
+        json!({"allow": ["write_file"]}),
+        json!({"grant": ["network"]}),
+        json!({"model": "script:other.yaml"}),
+        json!({"deny": ["write_file where content in @/etc/passwd#/a"]}),
+        json!({"budget": ["much"]}),
+    ] {
+        let refused = write(wrong.clone());
+        assert_eq!(refused.status, 400, "{wrong}: {refused:?}");
+    }
+    assert_eq!(write(json!({"budget": ["1turns"]})).body["state"], "waiting");
+}
+
+#[test]
+fn token_sees_its_own_runs_and_may_not_answer_without_that_scope() {
+    let scenario = desk().home_file("serve.yaml", &ci_token("[start, read]", ""));
+    let server = Server::start(&scenario, &[]);
+    let of_operator = server.post("/v1/runs?wait=60", &json!({"input": {"name": "Ada"}})).send().body;
+    let started = server
+        .post("/v1/runs?wait=60", &json!({"worker": "writer", "message": "Write."}))
+        .token(TOKEN_OF_CI)
+        .send();
+    assert_eq!((started.status, &started.body["client"]), (201, &json!("ci")), "{started:?}");
+    let run = started.body["run"].as_str().expect("an ID");
+    let listed = server.get("/v1/runs").token(TOKEN_OF_CI).send().body;
+    assert_eq!(listed["runs"].as_array().map(Vec::len), Some(1), "{listed}");
+    let other = of_operator["run"].as_str().expect("an ID");
+    for path in [format!("/v1/runs/{other}"), format!("/v1/runs/{other}/events")] {
+        assert_eq!(server.get(&path).token(TOKEN_OF_CI).send().status, 404, "{path}");
+    }
+    let question = &started.body["questions"][0];
+    let answer = json!({"call": question["call"], "step": question["step"], "digest": question["digest"], "answer": "approve"});
+    let path = format!("/v1/runs/{run}/answers");
+    let refused = server.post(&path, &answer).token(TOKEN_OF_CI).send();
+    assert_eq!((refused.status, &refused.body["code"]), (403, &json!("forbidden")), "{refused:?}");
+    assert_eq!(server.post(&path, &answer).send().status, 204, "the operator may");
+    let journals = scenario.runs().into_iter().map(|dir| std::fs::read_to_string(dir.join("journal.jsonl")));
+    let started: Vec<_> = journals
+        .map(|journal| {
+            lines(journal.expect("a journal").lines().next().expect("a record"))[0]["invocation"].clone()
+        })
+        .collect();
+    assert!(
+        started
+            .iter()
+            .any(|invocation| invocation["client"]["name"] == "ci" && invocation["untrusted_input"] == true)
+    );
+    assert!(started.iter().any(|invocation| invocation["client"]["name"] == "operator"
+        && invocation.get("untrusted_input").is_none()));
+}

@@ -1,0 +1,213 @@
+//! A server of the real binary, and a client of a few lines.
+
+use crate::scenario::Scenario;
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Stdio},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// A token that `serve.yaml` can hold.
+pub(super) const TOKEN_OF_CI: &str = "0123456789abcdef0123456789abcdef";
+
+/// The content of `serve.yaml` with that token.
+pub(super) fn ci_token(scopes: &str, more: &str) -> String {
+    let hash = llm_do::core::schema::sha256(TOKEN_OF_CI.as_bytes());
+    format!("tokens:\n  - name: ci\n    sha256: {hash}\n    scopes: {scopes}\n{more}")
+}
+
+/// A server that is listening. Dropped, it is killed.
+pub(super) struct Server {
+    child: Child,
+    pub(super) address: String,
+    pub(super) token: String,
+}
+
+/// A request that is about to be sent.
+pub(super) struct Asking<'a> {
+    server: &'a Server,
+    method: &'static str,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+/// A response.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    head: String,
+    pub(super) text: String,
+    /// The body, if it is JSON.
+    pub(super) body: Value,
+}
+
+/// An event of a stream.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) kind: String,
+    pub(super) id: Option<u64>,
+    pub(super) data: Value,
+}
+
+impl Server {
+    /// The project of the scenario, with these options.
+    pub(super) fn start(scenario: &Scenario, options: &[&str]) -> Self {
+        Self::start_with(scenario, &[&["."], options].concat())
+    }
+
+    pub(super) fn start_with(scenario: &Scenario, arguments: &[&str]) -> Self {
+        let all = [&["serve"], arguments, &["--listen", "127.0.0.1:0"]].concat();
+        let mut child = scenario.command(&all).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut after = |what: &str| loop {
+            let line = lines.next().expect("a further line").expect("text");
+            if let Some((_, rest)) = line.split_once(what) {
+                return rest.to_owned();
+            }
+        };
+        let address = after("http://");
+        let token = after("token: ");
+        // Its notes must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, address, token }
+    }
+
+    pub(super) fn get(&self, path: &str) -> Asking<'_> {
+        self.ask("GET", path, String::new())
+    }
+
+    pub(super) fn post(&self, path: &str, body: &Value) -> Asking<'_> {
+        self.ask("POST", path, body.to_string()).header("Content-Type", "application/json")
+    }
+
+    pub(super) fn ask(&self, method: &'static str, path: &str, body: String) -> Asking<'_> {
+        let headers = vec![
+            ("Host".to_owned(), self.address.clone()),
+            ("Authorization".to_owned(), format!("Bearer {}", self.token)),
+            ("Content-Length".to_owned(), body.len().to_string()),
+            ("Connection".to_owned(), "close".to_owned()),
+        ];
+        Asking { server: self, method, path: path.to_owned(), headers, body }
+    }
+
+    /// Reads the events of a run until they end.
+    pub(super) fn follow(&self, run: &str, after: Option<u64>) -> JoinHandle<Vec<Event>> {
+        let mut asking = self.get(&format!("/v1/runs/{run}/events"));
+        if let Some(after) = after {
+            asking = asking.header("Last-Event-ID", &after.to_string());
+        }
+        let mut reader = BufReader::new(asking.connect());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(reader.read_line(&mut head).expect("a head"), 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).expect("a stream");
+            // Of a chunked body: the sizes of chunks are lines of hexadecimal digits.
+            let lines = text
+                .lines()
+                .filter(|line| !line.bytes().all(|byte| byte.is_ascii_hexdigit()) || line.is_empty());
+            let (mut events, mut kind, mut id) = (Vec::new(), String::new(), None);
+            for line in lines {
+                match line.split_once(": ") {
+                    Some(("event", name)) => kind = name.to_owned(),
+                    Some(("id", number)) => id = number.parse().ok(),
+                    Some(("data", data)) => {
+                        let data = serde_json::from_str(data).expect("data of an event is JSON");
+                        events.push(Event { kind: kind.clone(), id: None, data });
+                    }
+                    _ => {}
+                }
+                if let (Some(number), Some(last)) = (id, events.last_mut())
+                    && last.id.is_none()
+                    && last.kind == "record"
+                {
+                    last.id = Some(number);
+                    id = None;
+                }
+            }
+            events
+        })
+    }
+
+    /// Waits until a run looks like that.
+    pub(super) fn until(&self, run: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let view = self.get(&format!("/v1/runs/{run}")).send().body;
+            if fits(&view) {
+                return view;
+            }
+            assert!(Instant::now() < deadline, "{view}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends it in order.
+    pub(super) fn stop(mut self) -> Option<i32> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it is there");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Asking<'_> {
+    pub(super) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(known, _)| known != name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(super) fn token(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    pub(super) fn without_token(mut self) -> Self {
+        self.headers.retain(|(name, _)| name != "Authorization");
+        self
+    }
+
+    fn connect(&self) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.server.address).expect("it listens");
+        let head: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let text = format!("{} {} HTTP/1.1\r\n{head}\r\n{}", self.method, self.path, self.body);
+        // A server that refuses a request need not read all of it.
+        let _ = stream.write_all(text.as_bytes());
+        stream
+    }
+
+    pub(super) fn send(self) -> Response {
+        let mut bytes = Vec::new();
+        let _ = self.connect().read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let body = body.to_owned();
+        Response {
+            status,
+            head: head.to_owned(),
+            body: serde_json::from_str(&body).unwrap_or(Value::Null),
+            text: body,
+        }
+    }
+}
+
+impl Response {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}

@@ -1,0 +1,157 @@
+//! What a server offers: its tools, resources and prompts.
+
+use super::Connection;
+use rmcp::{
+    ServiceError,
+    model::{
+        GetPromptRequestParams, GetPromptResponse, PaginatedRequestParams, Prompt, PromptMessage,
+        ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceContents, Tool,
+    },
+};
+use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Most tools of one server. A list that never ends would fill any memory and any model's context.
+const MOST_TOOLS: usize = 512;
+
+/// Most resources of one server.
+const MOST_RESOURCES: usize = 4096;
+
+/// Most prompts of one server.
+const MOST_PROMPTS: usize = 512;
+
+/// The pages of a list, one after another.
+#[derive(Default)]
+struct Pages {
+    cursor: Option<String>,
+}
+
+impl Pages {
+    /// The request for the page.
+    fn params(&self) -> Option<PaginatedRequestParams> {
+        Some(PaginatedRequestParams::default().with_cursor(self.cursor.clone()))
+    }
+
+    /// Turns to the next page, if there is one. `is_empty`: nothing was listed so far.
+    fn turn(&mut self, next: Option<String>, is_empty: bool) -> bool {
+        // An empty page that leads to another one, or a page that leads to itself, would never end.
+        let goes_on = next.is_some() && next != self.cursor && !is_empty;
+        self.cursor = next;
+        goes_on
+    }
+}
+
+impl Connection {
+    /// Its tools: what all pages of its list hold.
+    ///
+    /// # Errors
+    /// Why there is no list.
+    pub(crate) async fn list(&self) -> Result<Vec<Tool>, String> {
+        let (mut tools, mut pages) = (Vec::new(), Pages::default());
+        loop {
+            let page = match self.peer.list_tools(pages.params()).await {
+                Ok(page) => page,
+                Err(error) => return Err(self.explain(&error).await.reason),
+            };
+            tools.extend(page.tools);
+            if tools.len() > MOST_TOOLS {
+                return Err(format!("it lists more than {MOST_TOOLS} tools"));
+            }
+            if !pages.turn(page.next_cursor, tools.is_empty()) {
+                return Ok(self.clean(tools).await);
+            }
+        }
+    }
+
+    /// Its resources: what all pages of its list hold. Each page must come within `patience`.
+    ///
+    /// # Errors
+    /// Why there is no list.
+    pub(crate) async fn resources(&self, patience: Duration) -> Result<Vec<Resource>, String> {
+        if self.peer.peer_info().is_none_or(|info| info.capabilities.resources.is_none()) {
+            return Err("it offers no resources".to_owned());
+        }
+        let (mut resources, mut pages) = (Vec::new(), Pages::default());
+        loop {
+            let page = self.within(patience, self.peer.list_resources(pages.params())).await?;
+            resources.extend(page.resources);
+            if resources.len() > MOST_RESOURCES {
+                return Err(format!("it lists more than {MOST_RESOURCES} resources"));
+            }
+            if !pages.turn(page.next_cursor, resources.is_empty()) {
+                return Ok(self.clean(resources).await);
+            }
+        }
+    }
+
+    /// The parts of a resource.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    pub(crate) async fn resource(
+        &self,
+        uri: &str,
+        patience: Duration,
+    ) -> Result<Vec<ResourceContents>, String> {
+        let params = ReadResourceRequestParams::new(uri);
+        match self.within(patience, self.peer.read_resource_once(params)).await? {
+            ReadResourceResponse::Complete(result) => Ok(self.clean(result.contents).await),
+            _ => Err("it asks the user something first, which reading a resource can't".to_owned()),
+        }
+    }
+
+    /// Its prompts: what all pages of its list hold. Each page must come within `patience`.
+    ///
+    /// # Errors
+    /// Why there is no list.
+    pub(crate) async fn prompts(&self, patience: Duration) -> Result<Vec<Prompt>, String> {
+        if self.peer.peer_info().is_none_or(|info| info.capabilities.prompts.is_none()) {
+            return Err("it offers no prompts".to_owned());
+        }
+        let (mut prompts, mut pages) = (Vec::new(), Pages::default());
+        loop {
+            let page = self.within(patience, self.peer.list_prompts(pages.params())).await?;
+            prompts.extend(page.prompts);
+            if prompts.len() > MOST_PROMPTS {
+                return Err(format!("it lists more than {MOST_PROMPTS} prompts"));
+            }
+            if !pages.turn(page.next_cursor, prompts.is_empty()) {
+                return Ok(self.clean(prompts).await);
+            }
+        }
+    }
+
+    /// The messages of a prompt with these arguments.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) async fn prompt(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        patience: Duration,
+    ) -> Result<Vec<PromptMessage>, String> {
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        match self.within(patience, self.peer.get_prompt_once(params)).await? {
+            GetPromptResponse::Complete(result) => Ok(self.clean(result.messages).await),
+            _ => Err("it asks the user something first, which inserting a prompt can't".to_owned()),
+        }
+    }
+
+    /// The answer to a request. The server is told if it comes too late.
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        answer: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, String> {
+        match timeout(patience, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                let reason = self.explain(&error).await.reason;
+                Err(self.clean(reason).await)
+            }
+            Err(_) => Err(format!("it did not answer within {} s", patience.as_secs_f64())),
+        }
+    }
+}

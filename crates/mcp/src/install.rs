@@ -1,0 +1,443 @@
+//! Installing packages of npm and PyPI that hold servers.
+//!
+//! The registry's own tool installs: `npm`, or the `pip` of a new virtual environment. It runs confined: it reaches the hosts
+//! that the operator has granted, writes to the folder of the package, and runs no code of a package, neither npm's scripts
+//! nor a build of Python. Nothing is recorded before all of it is there.
+
+use crate::{
+    package::{BadPackage, Installed, Package, Packages, Registry},
+    process::Environment,
+};
+use llm_do_core::authority::{Domain, Network};
+use llm_do_sandbox::confine::{Confinement, Limits, Process, ProcessView, Tier, env_allowlist};
+use reqwest::Url;
+use serde_json::Value;
+use std::{
+    ffi::OsString,
+    fmt,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How long one of the tools may take.
+const PATIENCE: Duration = Duration::from_secs(1_800);
+
+/// Most bytes that are kept of what a tool prints.
+const MOST_PRINTED: u64 = 64 << 10;
+
+/// What `pip` writes about what it has installed.
+const REPORT: &str = "llm-do-report.json";
+
+/// The operator's variables that the tools get: how servers are verified.
+const TRUST: &[&str] =
+    &["NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"];
+
+/// The operator's variables that the tools get without a list of hosts: how the network is reached.
+const PROXIES: &[&str] = &[
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+/// The variable that names another registry, by its spellings.
+const NPM_REGISTRY: &[&str] = &["npm_config_registry", "NPM_CONFIG_REGISTRY"];
+const PYPI_INDEX: &[&str] = &["PIP_INDEX_URL"];
+
+/// A package to install.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    registry: Registry,
+    name: String,
+    /// An exact version, or a tag or range of which the registry's tool takes the newest version. `None`: the newest one.
+    version: Option<String>,
+}
+
+impl From<Package> for Wanted {
+    fn from(package: Package) -> Self {
+        Self { registry: package.registry, name: package.name, version: Some(package.version) }
+    }
+}
+
+impl Wanted {
+    /// Reads one as `npx` and `uvx` do: `NAME`, `NAME@VERSION`, and of PyPI `NAME==VERSION` and other ranges.
+    ///
+    /// # Errors
+    /// It is something else: a folder, an archive, a repository, an address.
+    pub fn parse(registry: Registry, text: &str) -> Result<Self, String> {
+        let (name, version) = match (registry, text.char_indices().skip(1).find(|(_, c)| *c == '@')) {
+            (_, Some((at, _))) => (&text[..at], &text[at + 1..]),
+            (Registry::Pypi, None) => {
+                text.split_at(text.find(['=', '<', '>', '~', '!']).unwrap_or(text.len()))
+            }
+            (Registry::Npm, None) => (text, ""),
+        };
+        let is_version = |c: char| c.is_ascii_alphanumeric() || ".,=<>~^*!+_-".contains(c);
+        if !registry.has_name(name) || !version.chars().all(is_version) {
+            return Err(format!("`{text}` is no name of a package, with or without a version"));
+        }
+        let version = Some(version).filter(|version| !["", "latest"].contains(version)).map(str::to_owned);
+        Ok(Self { registry, name: name.to_owned(), version })
+    }
+
+    /// Where it comes from.
+    pub fn registry(&self) -> Registry {
+        self.registry
+    }
+
+    /// The program that is started without another word: its only one, or the one with its own name.
+    ///
+    /// # Errors
+    /// There are several others.
+    pub fn main_program(&self, installed: &Installed) -> Result<String, String> {
+        let name = self.name.rsplit('/').next().unwrap_or_default();
+        match &*installed.programs {
+            [only] => Ok(only.clone()),
+            programs => {
+                programs.iter().find(|program| normal(program) == normal(name)).cloned().ok_or_else(|| {
+                    format!("{} has several programs: {}", installed.package, programs.join(", "))
+                })
+            }
+        }
+    }
+
+    /// The package at an exact version, if one is wanted.
+    fn exact(&self) -> Option<Package> {
+        let version = self.version.clone()?;
+        let package = Package { registry: self.registry, name: self.name.clone(), version };
+        package.to_string().parse().ok()
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        self.version.as_ref().map_or(Ok(()), |version| write!(f, " {version}"))
+    }
+}
+
+/// Installs packages for the servers of this user.
+pub struct Installer<'a> {
+    /// The installed ones.
+    pub packages: Packages,
+    /// The operator's environment.
+    pub environment: &'a Environment,
+    /// How the tools are confined.
+    pub confinement: Confinement,
+}
+
+impl Installer<'_> {
+    /// The network that installing from a registry needs: its hosts where the system can restrict processes to hosts.
+    ///
+    /// # Errors
+    /// A variable of the environment names a registry that can't be used.
+    pub fn network(&self, registry: Registry) -> Result<Network, String> {
+        if self.confinement != Confinement::Tier(Tier::Namespaces) {
+            return Ok(Network::On);
+        }
+        let (variables, usual): (_, &[&str]) = match registry {
+            Registry::Npm => (NPM_REGISTRY, &["registry.npmjs.org"]),
+            Registry::Pypi => (PYPI_INDEX, &["pypi.org", "files.pythonhosted.org"]),
+        };
+        let Some((variable, address)) = self.first(variables) else {
+            let usual = usual.iter().map(|host| Domain::parse(host)).collect::<Result<Vec<_>, _>>();
+            return usual.map(Network::domains).map_err(|error| error.to_string());
+        };
+        let host = Url::parse(&address).ok().and_then(|url| {
+            let host = url.host_str()?.to_owned();
+            Some(url.port().map_or(host.clone(), |port| format!("{host}:{port}")))
+        });
+        let domain = host.and_then(|host| Domain::parse(&host).ok());
+        let domain =
+            domain.ok_or_else(|| format!("{variable} names no registry that can be reached over HTTP"))?;
+        Ok(Network::domains([domain]))
+    }
+
+    /// Installs a package with that network, unless it is installed. `integrity` is the hash that its archive must have.
+    ///
+    /// # Errors
+    /// Why it is not installed. Then nothing of it is left.
+    pub async fn install(
+        &self,
+        wanted: &Wanted,
+        integrity: Option<&str>,
+        network: &Network,
+    ) -> Result<Installed, String> {
+        if self.confinement == Confinement::Tier(Tier::Landlock) {
+            return Err("installing sets the modes of files, which a process may not do where there are no namespaces \
+                        (`llm-do doctor` says what is missing)"
+                .to_owned());
+        }
+        let folder = self.packages.folder();
+        let failed = |error: io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(folder).map_err(failed)?;
+        // Another command may install the same.
+        let lock = File::create(folder.join("lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let installed = match self.present(wanted, integrity)? {
+            Some(installed) => installed,
+            None => {
+                self.packages.sweep().map_err(failed)?;
+                let place = tempfile::Builder::new().prefix("package-").tempdir_in(folder).map_err(failed)?;
+                let real = fs::canonicalize(place.path()).map_err(failed)?;
+                let made = self.make(wanted, real, network).await?;
+                check(&made, integrity)?;
+                match self.packages.find(&made.package).map_err(failed)? {
+                    // A tag or a range led to a version that is there.
+                    Some(installed) => installed,
+                    None => {
+                        self.packages.keep(&made).map_err(failed)?;
+                        let _ = place.keep();
+                        made
+                    }
+                }
+            }
+        };
+        Ok(installed)
+    }
+
+    /// The package, if it is installed at the exact version that is wanted.
+    ///
+    /// # Errors
+    /// It is installed with another hash, or the record of it can't be read.
+    pub fn present(&self, wanted: &Wanted, integrity: Option<&str>) -> Result<Option<Installed>, String> {
+        let Some(package) = wanted.exact() else { return Ok(None) };
+        let found = self.packages.find(&package);
+        let found = found.map_err(|error| format!("{}: {error}", self.packages.folder().display()))?;
+        found.as_ref().map_or(Ok(()), |installed| check(installed, integrity))?;
+        Ok(found)
+    }
+
+    async fn make(&self, wanted: &Wanted, folder: PathBuf, network: &Network) -> Result<Installed, String> {
+        let tool = Tool { installer: self, folder: &folder, network };
+        let (version, integrity, programs) = match wanted.registry {
+            Registry::Npm => tool.npm(wanted).await?,
+            Registry::Pypi => tool.pypi(wanted).await?,
+        };
+        let package = Package { registry: wanted.registry, name: wanted.name.clone(), version };
+        let package: Package = package.to_string().parse().map_err(|error: BadPackage| error.to_string())?;
+        if programs.is_empty() {
+            return Err(format!("the package {package} has no program that could be started"));
+        }
+        Ok(Installed { package, integrity, programs, folder })
+    }
+
+    /// The first of these variables that has a value.
+    fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
+        let value =
+            |name: &&'static str| Some((*name, (self.environment)(name).filter(|value| !value.is_empty())?));
+        names.iter().find_map(value)
+    }
+}
+
+fn check(installed: &Installed, integrity: Option<&str>) -> Result<(), String> {
+    match integrity {
+        Some(integrity) if integrity != installed.integrity => Err(format!(
+            "the archive of {} has the hash {}, and the hash that it should have is {integrity}",
+            installed.package, installed.integrity
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What an installed package is: its version, the hash of its archive, its programs.
+type Facts = (String, String, Vec<String>);
+
+/// The tools of registries, for one package.
+struct Tool<'a> {
+    installer: &'a Installer<'a>,
+    folder: &'a Path,
+    network: &'a Network,
+}
+
+impl Tool<'_> {
+    async fn npm(&self, wanted: &Wanted) -> Result<Facts, String> {
+        let spec = format!("{}@{}", wanted.name, wanted.version.as_deref().unwrap_or("latest"));
+        let flags =
+            ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
+        let mut args: Vec<OsString> = vec!["install".into()];
+        args.extend(flags.map(OsString::from));
+        args.extend(["--prefix".into(), self.folder.into(), "--".into(), spec.into()]);
+        self.run(Path::new("npm"), args, self.network).await?;
+        let wrong = |what: &str| format!("`npm` has not written {what}");
+        let lock = json(&self.folder.join("package-lock.json")).ok_or_else(|| wrong("package-lock.json"))?;
+        let entry = &lock["packages"][format!("node_modules/{}", wanted.name)];
+        let text = |key: &str| entry[key].as_str().map(str::to_owned).ok_or_else(|| wrong(key));
+        let programs = match &entry["bin"] {
+            Value::Object(programs) => programs.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
+        Ok((text("version")?, text("integrity")?, programs))
+    }
+
+    async fn pypi(&self, wanted: &Wanted) -> Result<Facts, String> {
+        let folder = self.folder.as_os_str();
+        let environment = ["-m".into(), "venv".into(), folder.into()].to_vec();
+        self.run(Path::new("python3"), environment, &Network::Off)
+            .await
+            .map_err(|error| format!("{error}. The `python3` of the system needs the module `venv`"))?;
+        let spec = match wanted.version.as_deref() {
+            Some(version) if version.starts_with(|c: char| c.is_ascii_digit()) => {
+                format!("{}=={version}", wanted.name)
+            }
+            Some(range) => format!("{}{range}", wanted.name),
+            None => wanted.name.clone(),
+        };
+        let flags =
+            ["--only-binary=:all:", "--no-input", "--no-cache-dir", "--disable-pip-version-check", "--quiet"];
+        let mut args: Vec<OsString> = ["-m", "pip", "install"].map(OsString::from).to_vec();
+        args.extend(flags.map(OsString::from));
+        let report = self.folder.join(REPORT);
+        args.extend(["--report".into(), report.clone().into(), "--".into(), spec.into()]);
+        self.run(&self.folder.join("bin/python3"), args, self.network).await?;
+        let wrong = |what: &str| format!("`pip` has not written {what}");
+        let report = json(&report).ok_or_else(|| wrong("its report"))?;
+        let installed = report["install"].as_array().into_iter().flatten();
+        let mut asked = installed.filter(|package| package["requested"] == true);
+        let package = asked.next().ok_or_else(|| wrong("what it has installed"))?;
+        let (name, version) = (package["metadata"]["name"].as_str(), package["metadata"]["version"].as_str());
+        let hash = package["download_info"]["archive_info"]["hashes"]["sha256"].as_str();
+        let (Some(name), Some(version)) = (name, version) else {
+            return Err(wrong("name and version of the package"));
+        };
+        let hash =
+            hash.ok_or("the index states no SHA-256 of the archive, so that it can't be recognised later")?;
+        let programs = self.scripts(name).map_err(|error| format!("its programs can't be read: {error}"))?;
+        Ok((version.to_owned(), format!("sha256:{hash}"), programs))
+    }
+
+    /// The programs of a distribution in the virtual environment.
+    fn scripts(&self, name: &str) -> io::Result<Vec<String>> {
+        let mut scripts = Vec::new();
+        for python in fs::read_dir(self.folder.join("lib"))? {
+            let packages = python?.path().join("site-packages");
+            for entry in fs::read_dir(packages)? {
+                let entry = entry?;
+                let of = entry.file_name().to_string_lossy().into_owned();
+                let of = of.strip_suffix(".dist-info").and_then(|of| of.rsplit_once('-'));
+                if of.is_none_or(|(of, _)| normal(of) != normal(name)) {
+                    continue;
+                }
+                let text = fs::read_to_string(entry.path().join("entry_points.txt")).unwrap_or_default();
+                let lines =
+                    text.lines().map(str::trim).skip_while(|line| *line != "[console_scripts]").skip(1);
+                let lines = lines.take_while(|line| !line.starts_with('['));
+                scripts.extend(lines.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned())));
+            }
+        }
+        Ok(scripts)
+    }
+
+    /// Runs a tool in the folder.
+    async fn run(&self, program: &Path, args: Vec<OsString>, network: &Network) -> Result<(), String> {
+        let installer = self.installer;
+        let lookup = |name: &str| (installer.environment)(name);
+        let given = |names: &[&'static str]| -> Vec<(OsString, OsString)> {
+            names.iter().filter_map(|name| Some(((*name).into(), lookup(name)?.into()))).collect()
+        };
+        let mut env: Vec<(OsString, OsString)> =
+            env_allowlist(lookup).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        env.extend([NPM_REGISTRY, PYPI_INDEX, TRUST].into_iter().flat_map(given));
+        if *network == Network::On {
+            env.extend(given(PROXIES));
+        }
+        env.push(("npm_config_cache".into(), self.folder.join(".cache").into()));
+        let certificates = TRUST.iter().filter_map(|name| lookup(name)).map(PathBuf::from);
+        let process = Process {
+            args,
+            env,
+            cwd: Some(self.folder.to_owned()),
+            network: network.clone(),
+            limits: Limits { open_files: 16_384, ..Limits::default() },
+            ..Process::new(
+                program,
+                ProcessView::empty().with_readable(certificates).with_writable([self.folder.to_owned()]),
+                installer.confinement,
+            )
+        };
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut running =
+            process.start().await.map_err(|error| format!("`{name}` can't be started: {error}"))?;
+        let (stdout, stderr) = (running.stdout(), running.stderr());
+        let printed =
+            tokio::time::timeout(PATIENCE, async { tokio::join!(printed(stdout), printed(stderr)) });
+        let Ok((out, err)) = printed.await else {
+            running.kill();
+            return Err(format!("`{name}` was not ready after {} minutes", PATIENCE.as_secs() / 60));
+        };
+        let exit = running.wait().await;
+        let _ = fs::remove_dir_all(self.folder.join(".cache"));
+        match exit.code {
+            Some(0) => Ok(()),
+            _ => Err(format!("`{name}` failed ({exit}): {}", said(&err, &out))),
+        }
+    }
+}
+
+/// The end of what a failed tool printed.
+fn said(err: &str, out: &str) -> String {
+    const LINES: usize = 12;
+    let text = if err.trim().is_empty() { out } else { err };
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// Reads what a process prints, and keeps the beginning.
+async fn printed(pipe: Option<impl AsyncRead + Unpin>) -> String {
+    let mut kept = Vec::new();
+    if let Some(mut pipe) = pipe {
+        // A pipe that breaks has nothing more to say.
+        let _ = (&mut pipe).take(MOST_PRINTED).read_to_end(&mut kept).await;
+        let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+fn json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// The name of a distribution in the spelling in which equal names are equal.
+fn normal(name: &str) -> String {
+    let name = name.split('[').next().unwrap_or_default().to_lowercase();
+    name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_wanted_by_name_and_version() {
+        let of = |registry, text| {
+            let wanted = Wanted::parse(registry, text)?;
+            Ok::<_, String>((wanted.name, wanted.version.unwrap_or_default()))
+        };
+        let is = |name: &str, version: &str| Ok((name.to_owned(), version.to_owned()));
+        assert_eq!(of(Registry::Npm, "@a/server@1.2.3"), is("@a/server", "1.2.3"));
+        assert_eq!(of(Registry::Npm, "@a/server"), is("@a/server", ""));
+        assert_eq!(of(Registry::Npm, "server@latest"), is("server", ""));
+        assert_eq!(of(Registry::Npm, "server@^1"), is("server", "^1"));
+        assert_eq!(of(Registry::Pypi, "mcp[cli]==2.3.0"), is("mcp[cli]", "==2.3.0"));
+        assert_eq!(of(Registry::Pypi, "mcp@2.3.0"), is("mcp", "2.3.0"));
+        for (registry, text) in [
+            (Registry::Npm, "./server.tgz"),
+            (Registry::Npm, "server@npm:other@1"),
+            (Registry::Npm, "server@file:../x"),
+            (Registry::Npm, "github:a/b"),
+            (Registry::Npm, "-g"),
+            (Registry::Pypi, "git+https://a.example/x"),
+            (Registry::Pypi, "server @ https://a.example/x.whl"),
+            (Registry::Pypi, "--index-url=https://a.example"),
+        ] {
+            assert!(of(registry, text).is_err(), "{text}");
+        }
+    }
+}

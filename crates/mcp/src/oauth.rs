@@ -1,0 +1,275 @@
+//! Tokens for servers over HTTP (OAuth 2.1): where they are kept, and how they are renewed. `sign_in` gets them.
+
+use crate::{
+    address::{Address, chain},
+    known::Known,
+    store,
+};
+use llm_do_core::schema::sha256;
+use reqwest::{header::HeaderMap, redirect};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, CredentialRefreshGuard, CredentialStore, OAuthHttpClient,
+    OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest, StoredCredentials,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    io,
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long one request to an authorisation server may take.
+const LONGEST_REQUEST: Duration = Duration::from_secs(30);
+
+/// Largest answer of an authorisation server, in bytes.
+const LARGEST_ANSWER: usize = 1 << 20;
+
+/// What takes the place of a secret in what a server sends back.
+const HIDDEN: &str = "[hidden]";
+
+/// Shorter ones can't be told from other words.
+const SHORTEST_SECRET: usize = 8;
+
+/// The tokens for one server. Runs and commands that use it at the same time share the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Tokens {
+    address: Address,
+    file: PathBuf,
+}
+
+/// What the file holds.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The address of the server, for people who look at the file.
+    server: String,
+    credentials: StoredCredentials,
+}
+
+impl Tokens {
+    /// Those for the server at that address.
+    pub(crate) fn of(known: &Known, address: &Address) -> Self {
+        let key = sha256(address.as_str().as_bytes());
+        let file = known.folder().join("credentials").join(format!("{key}.json"));
+        Self { address: address.clone(), file }
+    }
+
+    /// The token to send, renewed if it is about to expire. `None`: nobody has signed in.
+    ///
+    /// # Errors
+    /// It can't be read or renewed.
+    pub(crate) async fn token(&self) -> Result<Option<String>, AuthError> {
+        if self.load().await?.is_none_or(|credentials| credentials.token_response.is_none()) {
+            return Ok(None);
+        }
+        // Only a token that has to be renewed needs the authorisation server.
+        match self.manager().await?.get_access_token().await {
+            Err(AuthError::InternalError(_)) => match self.connected().await? {
+                Some(manager) => manager.get_access_token().await.map(Some),
+                None => Ok(None),
+            },
+            token => token.map(Some),
+        }
+    }
+
+    /// Another token in the place of one that the server refuses.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) async fn renewed(&self, refused: &str) -> Result<String, AuthError> {
+        let manager = self.connected().await?.ok_or(AuthError::AuthorizationRequired)?;
+        // Another process may have renewed it in the meantime.
+        let now = manager.get_access_token().await?;
+        if now != refused {
+            return Ok(now);
+        }
+        manager.refresh_token().await?;
+        manager.get_access_token().await
+    }
+
+    /// What speaks with the authorisation server. It knows nothing of it yet.
+    pub(crate) async fn manager(&self) -> Result<AuthorizationManager, AuthError> {
+        let messenger = Arc::new(Messenger { local: self.address.is_loopback() });
+        let mut manager =
+            AuthorizationManager::new_with_oauth_http_client(self.address.as_str(), messenger).await?;
+        manager.set_credential_store(self.clone());
+        Ok(manager)
+    }
+
+    /// The same, once it knows the authorisation server. `None`: nobody has signed in there.
+    async fn connected(&self) -> Result<Option<AuthorizationManager>, AuthError> {
+        let mut manager = self.manager().await?;
+        Ok(manager.initialize_from_store().await?.then_some(manager))
+    }
+
+    /// A text of the server without the tokens, which it was sent.
+    pub(crate) async fn hide(&self, value: Value) -> Value {
+        let secrets = self.secrets().await;
+        if secrets.is_empty() { value } else { without(value, &secrets) }
+    }
+
+    /// The tokens themselves.
+    pub(crate) async fn secrets(&self) -> Vec<String> {
+        let Ok(Some(credentials)) = self.load().await else { return Vec::new() };
+        let response = serde_json::to_value(&credentials.token_response).unwrap_or_default();
+        let token = |name: &str| Some(response.get(name)?.as_str()?.to_owned());
+        let tokens = ["access_token", "refresh_token"].into_iter().filter_map(token);
+        tokens.filter(|token| token.len() >= SHORTEST_SECRET).collect()
+    }
+
+    /// Forgets the tokens. Returns whether there were any.
+    ///
+    /// # Errors
+    /// The file can't be removed.
+    pub(crate) fn forget(&self) -> io::Result<bool> {
+        match fs::remove_file(&self.file) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn on_file<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Self) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, AuthError> {
+        let tokens = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(tokens)).await;
+        let failed =
+            |error: String| AuthError::CredentialStoreError(format!("{}: {error}", self.file.display()));
+        done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// A text without these secrets.
+pub(crate) fn hidden(text: String, secrets: &[String]) -> String {
+    secrets.iter().fold(text, |text, secret| text.replace(secret.as_str(), HIDDEN))
+}
+
+fn without(value: Value, secrets: &[String]) -> Value {
+    match value {
+        Value::String(text) => Value::String(hidden(text, secrets)),
+        Value::Array(items) => items.into_iter().map(|item| without(item, secrets)).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, without(value, secrets))).collect()
+        }
+        other => other,
+    }
+}
+
+type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
+
+impl CredentialStore for Tokens {
+    fn load<'a, 'b>(&'a self) -> Later<'b, Option<StoredCredentials>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let kept: Option<Kept> = self.on_file(|tokens| store::read(&tokens.file)).await?;
+            Ok(kept.map(|kept| kept.credentials))
+        })
+    }
+
+    fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Later<'b, ()>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        let kept = Kept { server: self.address.as_str().to_owned(), credentials };
+        Box::pin(async move { self.on_file(move |tokens| store::write(&tokens.file, &kept)).await })
+    }
+
+    fn clear<'a, 'b>(&'a self) -> Later<'b, ()>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move { self.on_file(|tokens| tokens.forget().map(drop)).await })
+    }
+
+    fn acquire_refresh_guard<'a, 'b>(&'a self) -> Later<'b, Option<CredentialRefreshGuard>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let lock = self.on_file(|tokens| {
+                let file = File::create(tokens.file.with_extension("lock"))?;
+                file.lock()?;
+                Ok(file)
+            });
+            Ok(Some(CredentialRefreshGuard::new(lock.await?)))
+        })
+    }
+}
+
+/// Carries requests to authorisation servers.
+struct Messenger {
+    /// Whether the server itself is on this machine.
+    local: bool,
+}
+
+impl OAuthHttpClient for Messenger {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            let request = reqwest::Request::try_from(request.request)?;
+            let address = Address::parse(request.url().as_str())?;
+            let host = request.url().host_str().unwrap_or_default().to_owned();
+            if !address.is_private() {
+                return Err(format!(
+                    "{host} would be asked over plain `http`, which anyone on the way can read"
+                )
+                .into());
+            }
+            if address.is_loopback() && !self.local {
+                return Err(format!("the server names {host}, which is this machine").into());
+            }
+            // A redirect would send codes and tokens elsewhere. The library follows those of metadata within one origin.
+            let client = address.client(HeaderMap::new(), redirect::Policy::none())?;
+            let answer = tokio::time::timeout(LONGEST_REQUEST, collected(&client, request)).await;
+            answer.map_err(|_| format!("{host} did not answer within {} s", LONGEST_REQUEST.as_secs()))?
+        })
+    }
+}
+
+async fn collected(
+    client: &reqwest::Client,
+    request: reqwest::Request,
+) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
+    let mut response = client.execute(request).await?;
+    let mut builder = http::Response::builder().status(response.status());
+    for (name, value) in response.headers() {
+        builder = builder.header(name, value);
+    }
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await? {
+        if body.len() + part.len() > LARGEST_ANSWER {
+            return Err(format!("its answer is longer than {} MiB", LARGEST_ANSWER >> 20).into());
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(builder.body(body)?)
+}
+
+/// What an error means for people, without codes and tokens.
+pub(crate) fn explained(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthorizationRequired => "you are not signed in, or no longer".to_owned(),
+        AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => format!(
+            "the answer is from {received_issuer}, and the server said to sign in at {expected_issuer}"
+        ),
+        AuthError::AuthorizationServerMissingIssuer { expected_issuer } => {
+            format!("the answer does not say that it is from {expected_issuer}")
+        }
+        AuthError::PkceUnsupported => {
+            "the authorisation server does not support PKCE with S256, so that a code could be stolen"
+                .to_owned()
+        }
+        AuthError::NoAuthorizationSupport => "the server does not say where to sign in".to_owned(),
+        other => chain(other),
+    }
+}

@@ -1,0 +1,198 @@
+//! Signing in at a server over HTTP: OAuth 2.1 with PKCE, by a browser that comes back to a loopback port.
+
+use crate::{
+    address::{Address, cut},
+    known::Known,
+    oauth::{Tokens, explained},
+};
+use reqwest::Url;
+use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
+use std::{io, net::Ipv4Addr, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// How long the user may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long a browser may take to send its request, and most bytes of it.
+const BROWSER: Duration = Duration::from_secs(10);
+const LONGEST_REQUEST: usize = 16 << 10;
+
+/// Where the browser comes back to.
+const CALLBACK: &str = "/callback";
+
+/// What the user knows about the client, for servers that don't register clients themselves.
+#[derive(Clone, Debug, Default)]
+pub struct SignInOptions {
+    /// The ID under which llm-do is registered there.
+    pub client_id: Option<String>,
+    /// What to ask for. Empty: what the server asks for.
+    pub scopes: Vec<String>,
+}
+
+/// A sign-in that waits for the user.
+pub struct SignIn {
+    session: AuthorizationSession,
+    listener: TcpListener,
+    address: Url,
+    state: String,
+}
+
+/// What came back from the browser.
+enum Came {
+    /// The address that holds the code.
+    Back(String),
+    /// The user or the authorisation server has refused.
+    Refused(String),
+    /// Something else.
+    Other,
+}
+
+impl SignIn {
+    /// Finds out where to sign in at the server at that address, and prepares it.
+    ///
+    /// # Errors
+    /// Why nobody can sign in there.
+    pub async fn begin(known: &Known, url: &str, options: SignInOptions) -> Result<Self, String> {
+        let address = Address::parse(url)?;
+        if !address.is_private() {
+            return Err(
+                "tokens need an `https` address: over `http` anyone on the way could read them".into()
+            );
+        }
+        let failed = |error: AuthError| explained(&error);
+        let mut manager = Tokens::of(known, &address).manager().await.map_err(failed)?;
+        let resolved = manager.resolve_metadata().await.map_err(failed)?;
+        if !resolved.source.is_discovered() {
+            return Err(explained(&AuthError::NoAuthorizationSupport));
+        }
+        for endpoint in [&resolved.metadata.authorization_endpoint, &resolved.metadata.token_endpoint] {
+            if !Address::parse(endpoint).is_ok_and(|address| address.is_private()) {
+                let endpoint = cut(endpoint);
+                return Err(format!(
+                    "the authorisation server uses plain `http`, or no usable address: {endpoint}"
+                ));
+            }
+        }
+        manager.set_metadata(resolved.metadata);
+        let local = |error: io::Error| format!("cannot listen on a loopback port: {error}");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(local)?;
+        let port = listener.local_addr().map_err(local)?.port();
+        let mut request = AuthorizationRequest::new(format!("http://127.0.0.1:{port}{CALLBACK}"))
+            .with_client_name("llm-do")
+            .with_scopes(options.scopes);
+        if let Some(client) = options.client_id {
+            request = request.with_preregistered_client(client);
+        }
+        let session =
+            AuthorizationSession::new(manager, request).await.map_err(|(_, error)| failed(error))?;
+        let address = Url::parse(session.get_authorization_url()).map_err(|error| error.to_string())?;
+        let state = parameter(&address, "state").ok_or("the address to sign in at has no state")?;
+        Ok(Self { session, listener, address, state })
+    }
+
+    /// The address that the user opens.
+    pub fn address(&self) -> &str {
+        self.address.as_str()
+    }
+
+    /// The host at which the user signs in.
+    pub fn host(&self) -> &str {
+        self.address.host_str().unwrap_or_default()
+    }
+
+    /// Waits until the browser comes back, or until `pasted` is the address that it was sent back to. Then gets the tokens
+    /// and keeps them.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub async fn finish(self, pasted: impl Future<Output = String>) -> Result<(), String> {
+        let back = tokio::select! {
+            back = self.browser() => back?,
+            pasted = pasted => match self.read(&pasted) {
+                Came::Back(address) => address,
+                Came::Refused(reason) => return Err(reason),
+                Came::Other => return Err("that is not the address that the browser was sent back to".into()),
+            },
+            () = tokio::time::sleep(PATIENCE) => {
+                return Err(format!("nothing came back within {} minutes", PATIENCE.as_secs() / 60));
+            }
+        };
+        self.session.handle_callback_url(&back).await.map(drop).map_err(|error| explained(&error))
+    }
+
+    /// Waits for the browser. Whatever else asks at the port changes nothing.
+    async fn browser(&self) -> Result<String, String> {
+        loop {
+            let (mut stream, _) = self.listener.accept().await.map_err(|error| error.to_string())?;
+            let request = tokio::time::timeout(BROWSER, first_line(&mut stream)).await;
+            let target = request.ok().and_then(Result::ok).unwrap_or_default();
+            let base = self.listener.local_addr().map_err(|error| error.to_string())?;
+            let came = self.read(&format!("http://{base}{target}"));
+            let (status, text) = match &came {
+                Came::Back(_) => ("200 OK", "You can close this page and go back to the terminal."),
+                Came::Refused(_) => ("200 OK", "You are not signed in. The terminal says why."),
+                Came::Other => ("404 Not Found", "There is nothing here."),
+            };
+            let length = text.len();
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+            );
+            let _ = tokio::time::timeout(BROWSER, stream.write_all(answer.as_bytes())).await;
+            match came {
+                Came::Back(address) => return Ok(address),
+                Came::Refused(reason) => return Err(reason),
+                Came::Other => {}
+            }
+        }
+    }
+
+    /// What an address means that the browser was sent to. Only the authorisation server knows `state`.
+    fn read(&self, address: &str) -> Came {
+        let Ok(url) = Url::parse(address.trim()) else { return Came::Other };
+        if url.path() != CALLBACK || parameter(&url, "state").as_ref() != Some(&self.state) {
+            return Came::Other;
+        }
+        match (parameter(&url, "error"), parameter(&url, "code")) {
+            (Some(error), _) => {
+                let more = parameter(&url, "error_description").map(|more| format!(": {}", cut(&more)));
+                Came::Refused(format!(
+                    "the authorisation server refuses ({}){}",
+                    cut(&error),
+                    more.unwrap_or_default()
+                ))
+            }
+            (None, Some(_)) => Came::Back(url.into()),
+            (None, None) => Came::Other,
+        }
+    }
+}
+
+/// Forgets the tokens for the server at that address. Returns whether there were any.
+///
+/// # Errors
+/// They can't be removed, or it is no address.
+pub fn sign_out(known: &Known, url: &str) -> Result<bool, String> {
+    Tokens::of(known, &Address::parse(url)?).forget().map_err(|error| error.to_string())
+}
+
+fn parameter(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// The target of an HTTP request.
+async fn first_line(stream: &mut TcpStream) -> io::Result<String> {
+    let mut head = Vec::new();
+    // A request that is not read to its end would reset the connection before the answer is seen.
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < LONGEST_REQUEST {
+        if stream.read_buf(&mut head).await? == 0 {
+            break;
+        }
+    }
+    let head = String::from_utf8_lossy(&head);
+    let mut words = head.lines().next().unwrap_or_default().split_whitespace();
+    let is_get = words.next() == Some("GET");
+    Ok(words.next().filter(|_| is_get).unwrap_or_default().to_owned())
+}

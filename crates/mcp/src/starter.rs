@@ -1,0 +1,13 @@
+//! What this process knows and has, from which servers are started and reached.
+
+use crate::{known::Known, process::Environment};
+use llm_do_sandbox::confine::Confiner;
+use std::sync::Arc;
+
+/// What starting a server needs beside its launch.
+#[derive(Clone)]
+pub(crate) struct Starter {
+    pub(crate) confiner: Arc<Confiner>,
+    pub(crate) environment: Environment,
+    pub(crate) known: Known,
+}

@@ -1,0 +1,159 @@
+//! Errors as clients see them: problem details for HTTP (RFC 9457).
+
+use crate::token::Scope;
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use llm_do::{NotTaken, Problem, ResumeError};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Why a request was not carried out. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct ApiError {
+    /// The HTTP status.
+    status: u16,
+    /// The kind of error, for programs.
+    code: Code,
+    /// What is wrong and what to do, for people.
+    detail: String,
+    /// Who has answered a question before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<Arc<str>>,
+}
+
+/// The kinds of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Code {
+    /// The body, a header or the query of the request is wrong.
+    BadRequest,
+    /// There is no token, or no such token.
+    Unauthorized,
+    /// The token, or the server, does not allow this.
+    Forbidden,
+    /// There is no such thing, or the token must not know of it.
+    NotFound,
+    /// The request has another method than its path takes.
+    MethodNotAllowed,
+    /// The input does not fit the worker's parameters.
+    BadInput,
+    /// The question has an answer.
+    AlreadyDecided,
+    /// The question is not the one that the answer's digest names.
+    QuestionChanged,
+    /// The run, or the server, is not in a state for this.
+    Conflict,
+    /// The idempotency key was used for another request.
+    KeyReused,
+    /// The body is too large.
+    TooLarge,
+    /// The body did not arrive in time.
+    TooSlow,
+    /// Too many runs wait to begin, or the client has too many runs.
+    TooManyRuns,
+    /// The program can't be run as it is.
+    Program,
+    /// The server failed.
+    Internal,
+    /// The server shuts down.
+    ShuttingDown,
+}
+
+impl Code {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BadInput => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::AlreadyDecided | Self::QuestionChanged | Self::Conflict | Self::KeyReused => {
+                StatusCode::CONFLICT
+            }
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::TooManyRuns => StatusCode::TOO_MANY_REQUESTS,
+            Self::Program | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl ApiError {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { status: code.status().as_u16(), code, detail: detail.into(), by: None }
+    }
+
+    pub(crate) fn without_scope(scope: Scope) -> Self {
+        Self::new(Code::Forbidden, format!("the token has no scope `{}`", scope.name()))
+    }
+
+    pub(crate) fn no_run(id: &str) -> Self {
+        let shown: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
+        Self::new(Code::NotFound, format!("there is no run `{shown}`"))
+    }
+
+    /// A file or thread of the server failed.
+    pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
+        Self::new(Code::Internal, format!("the server failed: {error}"))
+    }
+
+    fn decided(detail: String, by: &Arc<str>) -> Self {
+        Self { by: Some(Arc::clone(by)), ..Self::new(Code::AlreadyDecided, detail) }
+    }
+}
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        match &problem {
+            Problem::Input(_) | Problem::Attachment { .. } => Self::new(Code::BadInput, problem.to_string()),
+            Problem::Grants(missing) => {
+                let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                Self::new(
+                    Code::Forbidden,
+                    format!("the operator of this server has not granted: {}", missing.join("; ")),
+                )
+            }
+            Problem::Resume(ResumeError::AlreadyDecided { by, .. }) => Self::decided(problem.to_string(), by),
+            Problem::Resume(ResumeError::NotAsked(_)) => Self::new(Code::NotFound, problem.to_string()),
+            Problem::Resume(ResumeError::Misfit(_)) => Self::new(Code::BadRequest, problem.to_string()),
+            Problem::Resume(_) => Self::new(Code::Conflict, problem.to_string()),
+            _ => Self::new(Code::Program, problem.to_string()),
+        }
+    }
+}
+
+impl From<NotTaken> for ApiError {
+    fn from(error: NotTaken) -> Self {
+        match &error {
+            NotTaken::Unknown(_) => Self::new(Code::NotFound, error.to_string()),
+            NotTaken::Misfit(_) => Self::new(Code::BadRequest, error.to_string()),
+            NotTaken::AlreadyDecided { by, .. } => Self::decided(error.to_string(), by),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = self.code.status();
+        let mut response = (status, Json(&self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match self.code {
+            Code::Unauthorized => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            Code::TooManyRuns | Code::ShuttingDown => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

@@ -1,0 +1,88 @@
+//! Counts for Prometheus (OpenMetrics 1.0, <https://prometheus.io/docs/specs/om/open_metrics_spec/>).
+
+use crate::views::State;
+use llm_do::core::model::Usage;
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+use std::sync::{Mutex, PoisonError, atomic::AtomicU64};
+
+type Labels = Vec<(&'static str, String)>;
+
+/// What a service has done.
+pub(crate) struct Metrics {
+    registry: Mutex<Registry>,
+    started: Family<Labels, Counter>,
+    ended: Family<Labels, Counter>,
+    live: Family<Labels, Gauge>,
+    tokens: Family<Labels, Counter>,
+    cost: Family<Labels, Counter<f64, AtomicU64>>,
+    answered: Counter,
+    requests: Family<Labels, Counter>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("llm_do");
+        let metrics = Self {
+            registry: Mutex::default(),
+            started: Family::default(),
+            ended: Family::default(),
+            live: Family::default(),
+            tokens: Family::default(),
+            cost: Family::default(),
+            answered: Counter::default(),
+            requests: Family::default(),
+        };
+        registry.register("runs_started", "Runs that clients have started", metrics.started.clone());
+        registry.register("runs_ended", "Runs that have ended, by how", metrics.ended.clone());
+        registry.register("runs", "Runs under way, by state", metrics.live.clone());
+        registry.register("tokens", "Tokens of runs that have ended", metrics.tokens.clone());
+        let dollars = Unit::Other("dollars".into());
+        registry.register_with_unit("cost", "Cost of runs that have ended", dollars, metrics.cost.clone());
+        registry.register("answers", "Answers to questions", metrics.answered.clone());
+        registry.register("http_requests", "Requests, by status", metrics.requests.clone());
+        Self { registry: Mutex::new(registry), ..metrics }
+    }
+}
+
+impl Metrics {
+    pub(crate) fn started(&self, program: &str, worker: &str) {
+        let labels = vec![("program", program.to_owned()), ("worker", worker.to_owned())];
+        self.started.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn ended(&self, program: &str, state: State, usage: Usage) {
+        let of = |name, value: &str| vec![("program", program.to_owned()), (name, value.to_owned())];
+        self.ended.get_or_create(&of("state", state.name())).inc();
+        self.tokens.get_or_create(&of("direction", "input")).inc_by(usage.input_tokens.unwrap_or_default());
+        self.tokens.get_or_create(&of("direction", "output")).inc_by(usage.output_tokens.unwrap_or_default());
+        if let Some(cost) = usage.cost_usd {
+            self.cost.get_or_create(&vec![("program", program.to_owned())]).inc_by(cost.as_dollars());
+        }
+    }
+
+    pub(crate) fn answered(&self) {
+        self.answered.inc();
+    }
+
+    pub(crate) fn request(&self, status: u16) {
+        self.requests.get_or_create(&vec![("status", status.to_string())]).inc();
+    }
+
+    /// As text, with the runs that are now in these states.
+    pub(crate) fn text(&self, states: &[State]) -> String {
+        for state in [State::Running, State::Waiting] {
+            let count = states.iter().filter(|found| **found == state).count();
+            let gauge = self.live.get_or_create(&vec![("state", state.name().to_owned())]);
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing to a `String` does not fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}

@@ -1,0 +1,136 @@
+//! The description of the interface: OpenAPI 3.1, from the table of routes and the types that they take and give.
+
+use crate::{
+    api::{Body, ROUTES, Route},
+    error::ApiError,
+    token::Scope,
+};
+use llm_do::core::event::Event;
+use schemars::{Schema, SchemaGenerator, generate::SchemaSettings, transform::transform_subschemas};
+use serde_json::{Map, Value, json};
+
+/// The OpenAPI document (<https://spec.openapis.org/oas/v3.1.1>).
+pub fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().with_transform(without_links);
+    let settings = settings.with(|settings| settings.definitions_path = "/components/schemas".into());
+    let mut schemas = settings.clone().for_serialize().into_generator();
+    let mut given = settings.for_deserialize().into_generator();
+    let mut paths = Map::new();
+    for route in ROUTES {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(route, &mut given, &mut schemas);
+    }
+    schemas.subschema_for::<Event>();
+    // What is sent and what is given share names only where they share types.
+    let mut components = given.take_definitions(true);
+    components.extend(schemas.take_definitions(true));
+    json!({
+        "openapi": "3.1.1",
+        "info": {
+            "title": "llm-do serve",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Start runs of programs, follow their events and answer their questions.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    })
+}
+
+fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenerator) -> Value {
+    let mut operation = json!({
+        "operationId": route.name,
+        "summary": route.summary,
+        "responses": {},
+    });
+    let problem = sent.subschema_for::<ApiError>();
+    for (status, description) in route.errors() {
+        operation["responses"][status.to_string()] = json!({
+            "description": description,
+            "content": {"application/problem+json": {"schema": problem}},
+        });
+    }
+    for (status, description, body) in route.responses {
+        let mut response = json!({"description": description});
+        match body {
+            Body::None => {}
+            Body::Json(schema) => response["content"] = json!({"application/json": {"schema": schema(sent)}}),
+            Body::Text(kind) => response["content"] = json!({*kind: {"schema": {"type": "string"}}}),
+        }
+        operation["responses"][status.to_string()] = response;
+    }
+    if let Some(schema) = route.body {
+        operation["requestBody"] =
+            json!({"required": true, "content": {"application/json": {"schema": schema(given)}}});
+    }
+    if !route.parameters.is_empty() {
+        let parameters = route.parameters.iter().map(|parameter| {
+            json!({
+                "name": parameter.name,
+                "in": parameter.place,
+                "required": parameter.place == "path",
+                "description": parameter.description,
+                "schema": (parameter.schema)(),
+            })
+        });
+        operation["parameters"] = parameters.collect();
+    }
+    if let Some(scope) = route.scope {
+        operation["security"] = json!([{"token": []}]);
+        operation["description"] = scope_text(scope).into();
+    }
+    operation
+}
+
+fn scope_text(scope: Option<Scope>) -> String {
+    match scope {
+        Some(scope) => format!("The token needs the scope `{}`.", scope.name()),
+        None => "Any token will do.".into(),
+    }
+}
+
+/// Rustdoc's links to other types work only in the documentation of Rust.
+fn without_links(schema: &mut Schema) {
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace("[`", "`").replace("`]", "`");
+    }
+    transform_subschemas(&mut without_links, schema);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every reference in the document.
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match value {
+                        Value::String(to) if name == "$ref" => found.push(to.clone()),
+                        value => references(value, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_route_is_described_and_every_reference_leads_somewhere() {
+        let document = document();
+        let operations = document["paths"].as_object().expect("paths").values();
+        let operations: usize = operations.map(|path| path.as_object().map_or(0, Map::len)).sum();
+        assert_eq!(operations, ROUTES.len());
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.len() > 20, "{found:?}");
+        for to in found {
+            let pointer = to.strip_prefix('#').expect(&to);
+            assert!(document.pointer(pointer).is_some(), "{to}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The tokens of clients, and what each allows.
+
+use llm_do::core::schema::sha256;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The file of tokens in the folder of the user.
+const FILE: &str = "serve.yaml";
+/// The name of the token that a service makes for its operator.
+pub(crate) const OPERATOR: &str = "operator";
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Start runs, talk with its own chats, and cancel its own runs.
+    Start,
+    /// Read runs: its own, or all of its programs with `read: all`.
+    Read,
+    /// Answer the questions of the runs that it may read.
+    Answer,
+}
+
+impl Scope {
+    /// Its name in files and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Read => "read",
+            Self::Answer => "answer",
+        }
+    }
+}
+
+/// Which runs a token with the scope `read` reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reads {
+    /// Those that it has started.
+    #[default]
+    Own,
+    /// Those of every client.
+    All,
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    name: Arc<str>,
+    sha256: String,
+    scopes: BTreeSet<Scope>,
+    #[serde(default)]
+    read: Reads,
+    /// The programs that it may use. Absent: all.
+    #[serde(default)]
+    programs: Option<BTreeSet<Arc<str>>>,
+}
+
+/// The text of a new token. Only its hash is kept.
+pub struct NewToken(String);
+
+impl NewToken {
+    /// 256 random bits as hexadecimal digits.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn generate() -> io::Result<Self> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// The text, to be shown once.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// What `serve.yaml` holds of it.
+    pub fn sha256(&self) -> String {
+        sha256(self.0.as_bytes())
+    }
+}
+
+/// The tokens of a service.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens(Vec<Arc<Token>>);
+
+/// A file of tokens that can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the tokens in {}: {reason}", path.display())]
+pub struct BadTokens {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The content of `serve.yaml`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    tokens: Vec<Token>,
+}
+
+impl Tokens {
+    /// Those of `serve.yaml` in the user's folder. Without the file there are none.
+    ///
+    /// # Errors
+    /// The file can't be read, or holds something else.
+    pub fn read(home: &Path) -> Result<Self, BadTokens> {
+        let path = home.join(FILE);
+        let wrong = |reason: String| BadTokens { path: path.clone(), reason };
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            read => read.map_err(|error| wrong(error.to_string()))?,
+        };
+        let File { tokens } = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let mut names = BTreeSet::new();
+        for token in &tokens {
+            let is_hash =
+                token.sha256.len() == 64 && token.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !is_hash {
+                return Err(wrong(format!(
+                    "`sha256` of the token `{}` is not a SHA-256 hash: 64 hexadecimal digits",
+                    token.name
+                )));
+            }
+            if *token.name == *OPERATOR || token.name.is_empty() {
+                return Err(wrong(format!("a token can't have the name `{}`", token.name)));
+            }
+            if token.scopes.is_empty() {
+                return Err(wrong(format!(
+                    "the token `{}` has no scopes: it would allow nothing",
+                    token.name
+                )));
+            }
+            if !names.insert(&token.name) {
+                return Err(wrong(format!("two tokens have the name `{}`", token.name)));
+            }
+        }
+        Ok(Self(tokens.into_iter().map(Arc::new).collect()))
+    }
+
+    /// With the token of the operator, who may do everything.
+    #[must_use]
+    pub fn with_operator(mut self, token: &NewToken) -> Self {
+        self.0.push(Arc::new(Token {
+            name: OPERATOR.into(),
+            sha256: token.sha256(),
+            scopes: [Scope::Start, Scope::Read, Scope::Answer].into(),
+            read: Reads::All,
+            programs: None,
+        }));
+        self
+    }
+
+    /// The programs that tokens name.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = (&Token, &Arc<str>)> {
+        self.0
+            .iter()
+            .flat_map(|token| token.programs.iter().flatten().map(move |program| (&**token, program)))
+    }
+
+    /// The token with that text. Hashes are compared, so that the time of the comparison says nothing about the tokens.
+    pub(crate) fn find(&self, text: &str) -> Option<Arc<Token>> {
+        let hash = sha256(text.trim().as_bytes());
+        self.0.iter().find(|token| token.sha256.eq_ignore_ascii_case(&hash)).cloned()
+    }
+}
+
+impl Token {
+    /// Its name, which records show.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether it has that scope.
+    pub(crate) fn has(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+
+    /// Whether it may use that program.
+    pub(crate) fn may_use(&self, program: &str) -> bool {
+        self.programs.as_ref().is_none_or(|programs| programs.contains(program))
+    }
+
+    /// Whether a run of that program, started by that client, is one that it may see.
+    pub(crate) fn sees(&self, program: &str, client: &str) -> bool {
+        self.may_use(program) && (self.read == Reads::All || *self.name == *client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Tokens, String> {
+        let home = tempfile::tempdir().expect("a folder");
+        fs::write(home.path().join(FILE), text).expect("a file");
+        Tokens::read(home.path()).map_err(|error| error.reason)
+    }
+
+    #[test]
+    fn the_file_on_the_page_is_a_good_one() {
+        let page = include_str!("../../../docs/reference/http.md");
+        let (_, rest) = page.split_once("```yaml tokens\n").expect("a file of tokens");
+        let (file, _) = rest.split_once("```").expect("its end");
+        let tokens = read(file).expect("a good file");
+        assert!(!tokens.0.is_empty());
+    }
+
+    #[test]
+    fn a_token_is_found_by_its_text_and_allows_what_its_entry_says() {
+        let new = NewToken::generate().expect("random numbers");
+        let tokens = read(&format!(
+            "tokens:\n  - name: ci\n    sha256: {}\n    scopes: [start, read]\n    programs: [notes]\n",
+            new.sha256()
+        ));
+        let tokens = tokens.expect("a good file");
+        let token = tokens.find(new.text()).expect("the token");
+        assert!(token.has(Scope::Start) && token.has(Scope::Read) && !token.has(Scope::Answer));
+        assert!(token.sees("notes", "ci") && !token.sees("notes", "other") && !token.sees("mail", "ci"));
+        assert!(tokens.find(&new.sha256()).is_none(), "the hash is no token");
+        assert!(tokens.find("").is_none());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_meant_is_refused() {
+        let hash = "a".repeat(64);
+        for (text, reason) in [
+            ("tokens:\n  - {name: a, sha256: abc, scopes: [read]}\n".to_owned(), "64 hexadecimal digits"),
+            (format!("tokens:\n  - {{name: a, sha256: {hash}, scopes: []}}\n"), "allow nothing"),
+            (
+                format!("tokens:\n  - {{name: operator, sha256: {hash}, scopes: [read]}}\n"),
+                "the name `operator`",
+            ),
+            (format!("tokens:\n  - {{name: a, sha256: {hash}, scopes: [root]}}\n"), "root"),
+            (format!("tokens:\n  - {{name: a, sha256: {hash}, scope: [read]}}\n"), "scope"),
+        ] {
+            let error = read(&text).expect_err(&text);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
