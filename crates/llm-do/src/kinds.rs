@@ -2,7 +2,7 @@
 
 use crate::{loaded::Effects, python::wait, settings::Environment};
 use llm_do_core::{journal::Runtime, toolset::ToolsetRegistry, worker::WorkerDefinition};
-use llm_do_mcp::{ClientServers, Host, Known, Mcp};
+use llm_do_mcp::{ClientServers, Host, Keyring, Known, Mcp};
 use llm_do_python::{Custom, Python};
 use llm_do_sandbox::{confine::Confiner, shell::Shell};
 use std::{path::Path, sync::Arc};
@@ -30,7 +30,7 @@ pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) 
         Some(host) if host.effects == Effects::Allowed => Mcp::new(Host {
             environment: Arc::clone(host.environment),
             confiner: Arc::clone(host.confiner),
-            known: Known::of(host.home),
+            known: Known::of(host.home).with_keyring(Keyring::of(host.environment)),
         })
         .with_client(host.client_servers.clone()),
         Some(host) => Mcp::reading(Known::of(host.home)),

@@ -11,7 +11,7 @@ use llm_do_core::{
     toolset::{Configuration, ToolsetContext, ToolsetKind},
     worker::{Definitions, WorkerDefinition},
 };
-use llm_do_mcp::Inspected;
+use llm_do_mcp::{Inspected, RemoteServer};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -25,12 +25,15 @@ pub struct Server {
     pub command: String,
     /// IDs of the workers that have its tools; empty if only the manifest names it.
     pub workers: Vec<String>,
-    /// Whether a remembered grant of this program allows its process.
+    /// Whether a remembered grant of this program allows its process, or the network that it needs.
     pub granted: bool,
     /// The names of the tools that the operator has agreed to; absent without an agreement.
     pub accepted: Option<Vec<String>>,
     /// Whether the lock file pins its tools.
     pub pinned: bool,
+    /// How it is reached, if it is one over HTTP.
+    #[serde(skip)]
+    pub remote: Option<RemoteServer>,
     /// A worker whose only toolset has only this server.
     #[serde(skip)]
     worker: Arc<WorkerDefinition>,
@@ -105,13 +108,22 @@ impl Loaded {
                 continue;
             }
             let grant = Grant::Process(described.command.as_str().into()).to_string();
+            let is_granted = match &described.remote {
+                None => granted.iter().any(|capability| **capability == grant),
+                Some(RemoteServer { network, .. }) => {
+                    let grants: Vec<Grant> =
+                        granted.iter().filter_map(|capability| Grant::parse(capability).ok()).collect();
+                    network.as_ref().is_some_and(|network| grant::network(&grants).covers(network))
+                }
+            };
             let toolsets = vec![(mcp.name().into(), Arc::new(json!({"servers": {&described.name: own}})))];
             servers.push(Server {
                 name,
                 workers: used_by.into_iter().collect(),
-                granted: granted.iter().any(|capability| **capability == grant),
+                granted: is_granted,
                 accepted: described.accepted,
                 pinned: described.pinned,
+                remote: described.remote,
                 command: described.command,
                 worker: Arc::new(WorkerDefinition { toolsets, ..(**worker).clone() }),
                 own_name: described.name,

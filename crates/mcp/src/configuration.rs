@@ -371,6 +371,11 @@ pub(crate) fn schema() -> Schema {
                                 "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"},
                                 "additionalProperties": {"type": "string"},
                             },
+                            "auth": {
+                                "type": "object",
+                                "properties": {"client_id": text, "scopes": {"type": "array", "items": text}},
+                                "additionalProperties": false,
+                            },
                             "timeout": seconds,
                             "total_timeout": seconds,
                         },

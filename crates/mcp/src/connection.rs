@@ -1,37 +1,34 @@
 //! A server that runs: the negotiated protocol, calls, its end.
 
+mod calls;
 mod offers;
 
+pub(crate) use calls::{Call, CallError, Called, Continuation};
+
 use crate::{
-    elicit::{self, MOST_ROUNDS},
     http::{Fault, Reached},
     known::Lifecycle,
     process::Started,
     transport::{Lines, Printed, UNREADABLE, keep},
 };
-use llm_do_core::function::UserAnswer;
+use calls::Parked;
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ErrorData, Peer, RoleClient, ServiceError,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam,
-        ClientCapabilities, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult,
-        ElicitationAction, ElicitationCapability, Implementation, InputRequest, InputRequiredResult,
-        ListRootsRequestMethod, ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId,
-        ServerResult, SubscriptionFilter,
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+        ElicitationCapability, Implementation, ListRootsRequestMethod, ProgressNotificationParam,
+        ProgressToken, ProtocolVersion, SubscriptionFilter,
     },
     service::{
-        ClientInitializeError, NotificationContext, PeerRequestOptions, RequestContext, RunningService,
+        ClientInitializeError, NotificationContext, RequestContext, RunningService,
         serve_client_with_lifecycle,
     },
     transport::{DynamicTransportError, IntoTransport},
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde::{Serialize, de::DeserializeOwned};
 use std::{
-    any::Any,
     collections::HashMap,
     error::Error,
-    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -40,7 +37,7 @@ use std::{
 };
 use tokio::{
     sync::{RwLock, broadcast, mpsc, oneshot, watch},
-    time::{Instant, sleep, timeout},
+    time::timeout,
 };
 
 /// How long a server may take to end by itself after its standard input is closed.
@@ -48,9 +45,6 @@ const ENDING: Duration = Duration::from_secs(1);
 
 /// How long a server over HTTP may take to end its session.
 const CLOSING: Duration = Duration::from_secs(2);
-
-/// How long a request waits that the server wants to have again without an answer of the user.
-const AGAIN: Duration = Duration::from_millis(500);
 
 /// How many questions of a server and signs of its progress wait to be looked at.
 const WAITING: usize = 64;
@@ -80,53 +74,6 @@ struct Asked {
     reply: oneshot::Sender<ElicitResult>,
 }
 
-/// A request that was sent and has no answer yet.
-struct Sent {
-    answer: oneshot::Receiver<Result<ServerResult, ServiceError>>,
-    progress: ProgressToken,
-    pending: Pending,
-}
-
-/// A request that waits for the user's answer to a question.
-struct Parked {
-    sent: Sent,
-    reply: oneshot::Sender<ElicitResult>,
-}
-
-/// A call of a tool.
-pub(crate) struct Call<'a> {
-    pub(crate) tool: &'a str,
-    pub(crate) arguments: Map<String, Value>,
-    /// How long it may take without a sign of progress.
-    pub(crate) patience: Duration,
-    /// How long it may take altogether, from one question to the user to the next.
-    pub(crate) most: Duration,
-    /// The same for every round.
-    pub(crate) key: &'a str,
-    /// The server's last questions with the user's answers, and how the call continues.
-    pub(crate) answered: Option<(Continuation, Vec<(ElicitRequestParams, UserAnswer)>)>,
-    /// What the connection belongs to: it is held until the server has been told of a cancelled call.
-    pub(crate) keep: Arc<dyn Any + Send + Sync>,
-}
-
-/// What came of a call.
-pub(crate) enum Called {
-    /// Its result.
-    Done(CallToolResult),
-    /// The server asks the user something first.
-    Asks(Vec<ElicitRequestParams>, Continuation),
-}
-
-/// How a call continues after a question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Continuation {
-    /// Revision 2026-07-28: the request is made again, with the answers under these keys.
-    Again { keys: Vec<String>, state: Option<String> },
-    /// Earlier revisions: the request waits for the answer, as long as this process runs.
-    Waits,
-}
-
 /// What is at the other end of a connection.
 pub(crate) enum OtherEnd {
     /// A process that llm-do has started.
@@ -146,14 +93,17 @@ pub(crate) struct ServerProcess {
     _end: mpsc::Sender<()>,
 }
 
-/// Why a call has no result.
-pub(crate) enum CallError {
-    /// The server's answer to the request is an error.
-    Answered(String),
-    /// The server has not taken the request.
-    Refused(String),
-    /// There is no answer.
-    Lost(String),
+/// Why a server can't be used.
+pub(crate) struct Unopened {
+    pub(crate) reason: String,
+    /// Whether it may speak an earlier revision than those that were tried.
+    pub(crate) may_be_older: bool,
+}
+
+impl From<String> for Unopened {
+    fn from(reason: String) -> Self {
+        Self { reason, may_be_older: false }
+    }
 }
 
 /// The client's side of a session. It offers a server questions to the user, and neither sampling nor roots.
@@ -232,10 +182,10 @@ impl Connection {
     ///
     /// # Errors
     /// Why it can't be used.
-    pub(crate) async fn with_process(started: Started, known: Option<Lifecycle>) -> Result<Self, String> {
+    pub(crate) async fn with_process(started: Started, known: Option<Lifecycle>) -> Result<Self, Unopened> {
         let Started { mut running, input, watching } = started;
         let (printed, broken) = (Arc::new(Printed::default()), Arc::new(OnceLock::new()));
-        let Some(stdout) = running.stdout() else { return Err("its output can't be read".to_owned()) };
+        let Some(stdout) = running.stdout() else { return Err("its output can't be read".to_owned().into()) };
         if let Some(stderr) = running.stderr() {
             tokio::spawn(keep(stderr, Arc::clone(&printed)));
         }
@@ -273,7 +223,7 @@ impl Connection {
         transport: T,
         known: Option<Lifecycle>,
         other: OtherEnd,
-    ) -> Result<Self, String>
+    ) -> Result<Self, Unopened>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: Error + Send + Sync + 'static,
@@ -298,7 +248,10 @@ impl Connection {
         let client = Client { heard: Arc::clone(&heard), questions: ask, telling: Arc::clone(&telling) };
         let service = match serve_client_with_lifecycle(client, transport, lifecycle).await {
             Ok(service) => service,
-            Err(error) => return Err(unopened(&error, &other).await),
+            Err(error) => {
+                let reason = unopened(&error, &other).await;
+                return Err(Unopened { reason, may_be_older: may_be_older(&error) });
+            }
         };
         let peer = service.peer().clone();
         let info = peer.peer_info();
@@ -368,125 +321,6 @@ impl Connection {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cancels a call that waits for the user.
-    pub(crate) fn give_up(&self, key: &str) {
-        drop(self.parked().remove(key));
-    }
-
-    /// Calls a tool, or continues a call after a question to the user. A dropped call is cancelled there.
-    ///
-    /// # Errors
-    /// Why there is no result.
-    pub(crate) async fn call(&self, mut call: Call<'_>) -> Result<Called, CallError> {
-        let _counted = Counted::new(&self.heard);
-        let params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.arguments.clone());
-        let mut params = match call.answered.take() {
-            None => params,
-            Some((Continuation::Again { keys, state }, answers)) => {
-                let answers = answers.iter().map(|(asked, answer)| elicit::response(asked, answer));
-                with_state(params.with_input_responses(keys.into_iter().zip(answers).collect()), state)
-            }
-            Some((Continuation::Waits, answers)) => {
-                let Some(parked) = self.parked().remove(call.key) else {
-                    let reason =
-                        "it waited for an answer of yours when the run was interrupted, and no longer does";
-                    return Err(CallError::Lost(reason.to_owned()));
-                };
-                let mut parked = parked;
-                parked.sent.pending.keep = Some(Arc::clone(&call.keep));
-                if let Some((asked, answer)) = answers.first() {
-                    let _ = parked.reply.send(elicit::result(asked, answer));
-                }
-                return self.wait(parked.sent, &call).await;
-            }
-        };
-        for _ in 0..MOST_ROUNDS {
-            let sent = self.send(params.clone(), &call).await?;
-            match self.wait(sent, &call).await? {
-                // It wants the request once more, later.
-                Called::Asks(questions, Continuation::Again { state, .. }) if questions.is_empty() => {
-                    params = with_state(params, state);
-                    params.input_responses = None;
-                    sleep(AGAIN).await;
-                }
-                called => return Ok(called),
-            }
-        }
-        Err(CallError::Answered(format!("it asked for the same request {MOST_ROUNDS} times")))
-    }
-
-    async fn send(&self, params: CallToolRequestParams, call: &Call<'_>) -> Result<Sent, CallError> {
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await {
-            Ok(handle) => {
-                let pending = Pending {
-                    peer: self.peer.clone(),
-                    request: Some(handle.id.clone()),
-                    telling: Arc::clone(&self.telling),
-                    keep: Some(Arc::clone(&call.keep)),
-                };
-                Ok(Sent { answer: handle.rx, progress: handle.progress_token, pending })
-            }
-            Err(error) => Err(self.explain(&error).await.into()),
-        }
-    }
-
-    /// Waits for the answer to a request, or for a question that comes before it.
-    async fn wait(&self, mut sent: Sent, call: &Call<'_>) -> Result<Called, CallError> {
-        let mut progress = self.heard.progress.subscribe();
-        let (mut quiet, mut total) = (pin!(sleep(call.patience)), pin!(sleep(call.most)));
-        let late = |after: Duration| {
-            let after = after.as_secs_f64();
-            CallError::Lost(format!("it did not answer within {after} s, and was told to stop"))
-        };
-        let answer = loop {
-            tokio::select! {
-                biased;
-                answer = &mut sent.answer => break answer,
-                Asked { asked, reply } = self.question() => {
-                    // It is kept by the connection, which must not keep itself.
-                    sent.pending.keep = None;
-                    self.parked().insert(call.key.to_owned(), Parked { sent, reply });
-                    return Ok(Called::Asks(vec![asked], Continuation::Waits));
-                }
-                sign = progress.recv() => {
-                    // One that came too fast to be looked at may have been for this call.
-                    if sign.map_or(true, |sign| sign == sent.progress) {
-                        quiet.as_mut().reset(Instant::now() + call.patience);
-                    }
-                }
-                () = &mut quiet => return Err(late(call.patience)),
-                () = &mut total => return Err(late(call.most)),
-            }
-        };
-        sent.pending.request = None;
-        match answer.unwrap_or(Err(ServiceError::TransportClosed)) {
-            Ok(ServerResult::CallToolResult(result)) => Ok(Called::Done(self.clean(result).await)),
-            Ok(ServerResult::EmptyResult(_)) => Ok(Called::Done(CallToolResult::default())),
-            Ok(ServerResult::InputRequiredResult(wanted)) => asks(wanted),
-            Ok(_) => Err(CallError::Lost("its answer can't be read: it is no result of a tool".to_owned())),
-            Err(ServiceError::McpError(error)) if error.code == UNREADABLE => {
-                Err(CallError::Lost(error.message.into_owned()))
-            }
-            Err(ServiceError::McpError(error)) => {
-                Err(CallError::Answered(self.clean(error.message.into_owned()).await))
-            }
-            Err(error) => Err(self.explain(&error).await.into()),
-        }
-    }
-
-    /// The next question of the server.
-    async fn question(&self) -> Asked {
-        loop {
-            match self.questions.lock().await.recv().await {
-                // The server may have withdrawn it.
-                Some(asked) if asked.reply.is_closed() => {}
-                Some(asked) => return asked,
-                None => std::future::pending().await,
-            }
-        }
-    }
-
     /// Why a request has no answer.
     async fn explain(&self, error: &ServiceError) -> Fault {
         let reason = match error {
@@ -500,12 +334,6 @@ impl Connection {
             other => other.to_string(),
         };
         Fault { reason, refused: false }
-    }
-}
-
-impl From<Fault> for CallError {
-    fn from(fault: Fault) -> Self {
-        if fault.refused { Self::Refused(fault.reason) } else { Self::Lost(fault.reason) }
     }
 }
 
@@ -569,48 +397,6 @@ impl Drop for Connection {
     }
 }
 
-/// A call that is under way.
-struct Counted<'a>(&'a Heard);
-
-impl<'a> Counted<'a> {
-    fn new(heard: &'a Heard) -> Self {
-        heard.calls.fetch_add(1, Ordering::AcqRel);
-        Self(heard)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.calls.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-fn with_state(params: CallToolRequestParams, state: Option<String>) -> CallToolRequestParams {
-    match state {
-        Some(state) => params.with_request_state(state),
-        None => params,
-    }
-}
-
-/// What a server of revision 2026-07-28 wants to know before it continues.
-fn asks(wanted: InputRequiredResult) -> Result<Called, CallError> {
-    let (mut keys, mut questions) = (Vec::new(), Vec::new());
-    for (key, request) in wanted.input_requests.unwrap_or_default() {
-        match request {
-            InputRequest::Elicitation(request) => {
-                keys.push(key);
-                questions.push(request.params);
-            }
-            _ => {
-                let reason =
-                    "it wants a model's answer or a list of folders, which llm-do does not offer to servers";
-                return Err(CallError::Answered(reason.to_owned()));
-            }
-        }
-    }
-    Ok(Called::Asks(questions, Continuation::Again { keys, state: wanted.request_state }))
-}
-
 /// Hears of changes of the list of tools. Since revision 2026-07-28 a server tells only clients that ask to be told.
 async fn listen(peer: Peer<RoleClient>, heard: Arc<Heard>) {
     let filter = SubscriptionFilter::builder().tools_list_changed().build();
@@ -620,27 +406,15 @@ async fn listen(peer: Peer<RoleClient>, heard: Arc<Heard>) {
     }
 }
 
-/// Cancels a request whose caller is no longer there. The run of the caller may end at the same time.
-struct Pending {
-    peer: Peer<RoleClient>,
-    request: Option<RequestId>,
-    telling: Arc<RwLock<()>>,
-    keep: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        let Some(request) = self.request.take() else { return };
-        let (peer, keep) = (self.peer.clone(), self.keep.take());
-        let telling = Arc::clone(&self.telling).try_read_owned();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let reason = Some("the call was cancelled".to_owned());
-                let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(request), reason)).await;
-                drop((telling, keep));
-            });
-        }
-    }
+/// Whether the server has answered the question for its revisions with something else than revisions that need no session.
+/// A server that does not know the question should answer with an error, and the library then begins a session. Some answer
+/// with an empty result.
+fn may_be_older(error: &ClientInitializeError) -> bool {
+    matches!(
+        error,
+        ClientInitializeError::ExpectedInitResult(_)
+            | ClientInitializeError::NoCompatibleProtocolVersion { .. }
+    )
 }
 
 /// Why no protocol was negotiated.

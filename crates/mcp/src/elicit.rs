@@ -67,9 +67,11 @@ pub(crate) fn question(server: &str, asked: &ElicitRequestParams) -> Result<Tool
 /// The user's answer as the server gets it.
 pub(crate) fn result(asked: &ElicitRequestParams, answer: &UserAnswer) -> ElicitResult {
     match (asked, answer) {
-        (ElicitRequestParams::FormElicitationParams { .. }, UserAnswer::Given(value)) => {
+        (ElicitRequestParams::FormElicitationParams { requested_schema, .. }, UserAnswer::Given(value)) => {
             let fields = if value.is_object() { (**value).clone() } else { json!({}) };
-            ElicitResult::new(ElicitationAction::Accept).with_content(fields)
+            let schema = Schema::new(json!(requested_schema));
+            let filled = schema.map_or(fields.clone(), |schema| schema.filled(&fields).into_owned());
+            ElicitResult::new(ElicitationAction::Accept).with_content(filled)
         }
         (_, UserAnswer::Given(_)) => ElicitResult::new(ElicitationAction::Accept),
         (_, UserAnswer::Declined(_)) => ElicitResult::new(ElicitationAction::Decline),
@@ -127,10 +129,18 @@ mod tests {
 
     #[test]
     fn answers_are_accept_decline_and_cancel() {
+        let with_default =
+            form(json!({"name": {"type": "string"}, "loud": {"type": "boolean", "default": true}}));
         let form = form(json!({"name": {"type": "string"}}));
         let of = |answer: UserAnswer| response(&form, &answer);
         let given = UserAnswer::Given(Arc::new(json!({"name": "Ada"})));
         assert_eq!(of(given), json!({"action": "accept", "content": {"name": "Ada"}}));
+        let filled = response(&with_default, &UserAnswer::Given(Arc::new(json!({"name": "Ada"}))));
+        assert_eq!(
+            filled["content"],
+            json!({"name": "Ada", "loud": true}),
+            "what is left out has the form's default"
+        );
         assert_eq!(of(UserAnswer::Declined(Some("no".into()))), json!({"action": "decline"}));
         assert_eq!(of(UserAnswer::Stopped), json!({"action": "cancel"}));
     }

@@ -9,6 +9,7 @@ use crate::{
     starter::Starter,
 };
 use llm_do_core::authority::Authority;
+use llm_do_sandbox::shell::words;
 use reqwest::{
     StatusCode, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
@@ -173,7 +174,14 @@ fn fault(error: &(dyn Error + 'static), address: &Address) -> Option<Fault> {
             address.as_str()
         )),
         HttpError::Auth(error) => refused(format!("your sign-in can't be used: {}", explained(error))),
-        HttpError::InsufficientScope(_) => refused("your credentials don't allow that (HTTP 403)".to_owned()),
+        HttpError::InsufficientScope(error) => {
+            let wanted = error.required_scope.iter().flat_map(|scopes| scopes.split_whitespace());
+            let scopes: String = wanted.map(|scope| format!(" --scope {}", words::quoted(scope))).collect();
+            let sign_in = (!scopes.is_empty())
+                .then(|| format!(". Sign in again with `llm-do mcp login {}{scopes}`", address.as_str()));
+            let sign_in = sign_in.unwrap_or_default();
+            refused(format!("your credentials don't allow that (HTTP 403){sign_in}"))
+        }
         HttpError::SessionExpired => refused("it has ended the session (HTTP 404)".to_owned()),
         HttpError::HttpStatus(status) => {
             let after = status.retry_after.as_ref();

@@ -1,12 +1,18 @@
 //! A look at a server: what it offers now, beside what the operator has agreed to.
 
 use crate::{
-    configuration::{Configuration, Server, qualified},
+    configuration::{At, Configuration, Server, qualified},
     known::{Agreement, Change, Definition, Known, hash, name_of},
     listing::{self, Listed},
+    sign_in::SignInOptions,
     toolset::Mcp,
 };
-use llm_do_core::{authority::Place, function::Risk, toolset::ToolsetContext, worker::WorkerDefinition};
+use llm_do_core::{
+    authority::{Network, Place},
+    function::Risk,
+    toolset::ToolsetContext,
+    worker::WorkerDefinition,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +28,20 @@ pub struct Described {
     pub accepted: Option<Vec<String>>,
     /// Whether the lock file holds the agreement.
     pub pinned: bool,
+    /// How it is reached, if it is one over HTTP.
+    #[serde(skip)]
+    pub remote: Option<RemoteServer>,
+}
+
+/// A server over HTTP, as its configuration describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RemoteServer {
+    /// Its address.
+    pub url: String,
+    /// The network that it needs. `None` for an address that can't be used.
+    pub network: Option<Network>,
+    /// What the program says about signing in there.
+    pub auth: SignInOptions,
 }
 
 /// What a server offers now.
@@ -44,7 +64,7 @@ pub struct InspectedTool {
     pub name: String,
     /// Its name for models: `files__read`.
     pub tool_name: String,
-    /// Its description, as a model sees it.
+    /// Its description, cut as for a model.
     pub description: String,
     /// The risk that its annotations state.
     pub risk: Risk,
@@ -91,6 +111,14 @@ impl Mcp {
                 command: server.address(),
                 accepted: agreed.map(|agreed| agreed.into_keys().collect()),
                 pinned: worker.pins.contains_key(&name),
+                remote: match &server.at {
+                    At::Process(_) => None,
+                    At::Remote(remote) => Some(RemoteServer {
+                        url: remote.url.clone(),
+                        network: remote.network(),
+                        auth: remote.auth.clone(),
+                    }),
+                },
                 name,
             }
         });
@@ -144,7 +172,7 @@ fn look(
         let qualified = qualified(name, name_of(tool));
         InspectedTool {
             tool_name: names.get(&qualified).unwrap_or(&qualified).to_string(),
-            description: listing::description(tool).to_string(),
+            description: listing::written(tool).unwrap_or_default(),
             risk: listing::risk(tool),
             input: tool.get("inputSchema").cloned().unwrap_or_else(|| json!({})),
             output: tool.get("outputSchema").cloned(),

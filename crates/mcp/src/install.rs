@@ -7,10 +7,10 @@
 use crate::{
     package::{BadPackage, Installed, Package, Packages, Registry},
     process::Environment,
+    registry_tools::{Given, Source, Tools},
 };
-use llm_do_core::authority::{Domain, Network};
-use llm_do_sandbox::confine::{Confinement, Limits, Process, ProcessView, Tier, env_allowlist};
-use reqwest::Url;
+use llm_do_core::authority::Network;
+use llm_do_sandbox::confine::{Confinement, Tier};
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -18,38 +18,11 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncReadExt};
-
-/// How long one of the tools may take.
-const PATIENCE: Duration = Duration::from_secs(1_800);
-
-/// Most bytes that are kept of what a tool prints.
-const MOST_PRINTED: u64 = 64 << 10;
+use tempfile::TempDir;
 
 /// What `pip` writes about what it has installed.
 const REPORT: &str = "llm-do-report.json";
-
-/// The operator's variables that the tools get: how servers are verified.
-const TRUST: &[&str] =
-    &["NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"];
-
-/// The operator's variables that the tools get without a list of hosts: how the network is reached.
-const PROXIES: &[&str] = &[
-    "ALL_PROXY",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "NO_PROXY",
-    "all_proxy",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-];
-
-/// The variable that names another registry, by its spellings.
-const NPM_REGISTRY: &[&str] = &["npm_config_registry", "NPM_CONFIG_REGISTRY"];
-const PYPI_INDEX: &[&str] = &["PIP_INDEX_URL"];
 
 /// A package to install.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,30 +107,26 @@ pub struct Installer<'a> {
 }
 
 impl Installer<'_> {
-    /// The network that installing from a registry needs: its hosts where the system can restrict processes to hosts.
+    /// Where a package comes from, as the registry's tool says with the operator's configuration of it.
     ///
     /// # Errors
-    /// A variable of the environment names a registry that can't be used.
-    pub fn network(&self, registry: Registry) -> Result<Network, String> {
-        if self.confinement != Confinement::Tier(Tier::Namespaces) {
-            return Ok(Network::On);
+    /// The tool does not run, or its configuration names a registry that can't be used.
+    pub async fn source(&self, wanted: &Wanted) -> Result<Source, String> {
+        let (_lock, place) = self.place()?;
+        let real = fs::canonicalize(place.path()).map_err(|error| self.failed(&error))?;
+        self.tools(&real).source(wanted.registry, &wanted.name).await
+    }
+
+    /// The network that installing from there needs: its hosts where the system can restrict processes to hosts.
+    pub fn network(&self, source: &Source) -> Network {
+        match self.confinement {
+            Confinement::Tier(Tier::Namespaces) => source.network(),
+            _ => Network::On,
         }
-        let (variables, usual): (_, &[&str]) = match registry {
-            Registry::Npm => (NPM_REGISTRY, &["registry.npmjs.org"]),
-            Registry::Pypi => (PYPI_INDEX, &["pypi.org", "files.pythonhosted.org"]),
-        };
-        let Some((variable, address)) = self.first(variables) else {
-            let usual = usual.iter().map(|host| Domain::parse(host)).collect::<Result<Vec<_>, _>>();
-            return usual.map(Network::domains).map_err(|error| error.to_string());
-        };
-        let host = Url::parse(&address).ok().and_then(|url| {
-            let host = url.host_str()?.to_owned();
-            Some(url.port().map_or(host.clone(), |port| format!("{host}:{port}")))
-        });
-        let domain = host.and_then(|host| Domain::parse(&host).ok());
-        let domain =
-            domain.ok_or_else(|| format!("{variable} names no registry that can be reached over HTTP"))?;
-        Ok(Network::domains([domain]))
+    }
+
+    fn tools<'a>(&'a self, folder: &'a Path) -> Tools<'a> {
+        Tools { environment: self.environment, confinement: self.confinement, folder }
     }
 
     /// Installs a package with that network, unless it is installed. `integrity` is the hash that its archive must have.
@@ -168,6 +137,7 @@ impl Installer<'_> {
         &self,
         wanted: &Wanted,
         integrity: Option<&str>,
+        source: &Source,
         network: &Network,
     ) -> Result<Installed, String> {
         if self.confinement == Confinement::Tier(Tier::Landlock) {
@@ -175,19 +145,13 @@ impl Installer<'_> {
                         (`llm-do doctor` says what is missing)"
                 .to_owned());
         }
-        let folder = self.packages.folder();
-        let failed = |error: io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(folder).map_err(failed)?;
-        // Another command may install the same.
-        let lock = File::create(folder.join("lock")).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let failed = |error: io::Error| self.failed(&error);
+        let (_lock, place) = self.place()?;
         let installed = match self.present(wanted, integrity)? {
             Some(installed) => installed,
             None => {
-                self.packages.sweep().map_err(failed)?;
-                let place = tempfile::Builder::new().prefix("package-").tempdir_in(folder).map_err(failed)?;
                 let real = fs::canonicalize(place.path()).map_err(failed)?;
-                let made = self.make(wanted, real, network).await?;
+                let made = self.make(wanted, real, source, network).await?;
                 check(&made, integrity)?;
                 match self.packages.find(&made.package).map_err(failed)? {
                     // A tag or a range led to a version that is there.
@@ -203,6 +167,23 @@ impl Installer<'_> {
         Ok(installed)
     }
 
+    /// A new folder among those of the packages, and the lock that keeps other commands away from it.
+    fn place(&self) -> Result<(File, TempDir), String> {
+        let make = || {
+            let folder = self.packages.folder();
+            fs::create_dir_all(folder)?;
+            let lock = File::create(folder.join("lock"))?;
+            lock.lock()?;
+            self.packages.sweep()?;
+            Ok((lock, tempfile::Builder::new().prefix("package-").tempdir_in(folder)?))
+        };
+        make().map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.packages.folder().display())
+    }
+
     /// The package, if it is installed at the exact version that is wanted.
     ///
     /// # Errors
@@ -210,16 +191,22 @@ impl Installer<'_> {
     pub fn present(&self, wanted: &Wanted, integrity: Option<&str>) -> Result<Option<Installed>, String> {
         let Some(package) = wanted.exact() else { return Ok(None) };
         let found = self.packages.find(&package);
-        let found = found.map_err(|error| format!("{}: {error}", self.packages.folder().display()))?;
+        let found = found.map_err(|error| self.failed(&error))?;
         found.as_ref().map_or(Ok(()), |installed| check(installed, integrity))?;
         Ok(found)
     }
 
-    async fn make(&self, wanted: &Wanted, folder: PathBuf, network: &Network) -> Result<Installed, String> {
-        let tool = Tool { installer: self, folder: &folder, network };
+    async fn make(
+        &self,
+        wanted: &Wanted,
+        folder: PathBuf,
+        source: &Source,
+        network: &Network,
+    ) -> Result<Installed, String> {
+        let installation = Installation { tools: self.tools(&folder), source, network };
         let (version, integrity, programs) = match wanted.registry {
-            Registry::Npm => tool.npm(wanted).await?,
-            Registry::Pypi => tool.pypi(wanted).await?,
+            Registry::Npm => installation.npm(wanted).await?,
+            Registry::Pypi => installation.pypi(wanted).await?,
         };
         let package = Package { registry: wanted.registry, name: wanted.name.clone(), version };
         let package: Package = package.to_string().parse().map_err(|error: BadPackage| error.to_string())?;
@@ -227,13 +214,6 @@ impl Installer<'_> {
             return Err(format!("the package {package} has no program that could be started"));
         }
         Ok(Installed { package, integrity, programs, folder })
-    }
-
-    /// The first of these variables that has a value.
-    fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
-        let value =
-            |name: &&'static str| Some((*name, (self.environment)(name).filter(|value| !value.is_empty())?));
-        names.iter().find_map(value)
     }
 }
 
@@ -250,24 +230,26 @@ fn check(installed: &Installed, integrity: Option<&str>) -> Result<(), String> {
 /// What an installed package is: its version, the hash of its archive, its programs.
 type Facts = (String, String, Vec<String>);
 
-/// The tools of registries, for one package.
-struct Tool<'a> {
-    installer: &'a Installer<'a>,
-    folder: &'a Path,
+/// The installation of one package.
+struct Installation<'a> {
+    tools: Tools<'a>,
+    source: &'a Source,
     network: &'a Network,
 }
 
-impl Tool<'_> {
+impl Installation<'_> {
     async fn npm(&self, wanted: &Wanted) -> Result<Facts, String> {
+        let folder = self.tools.folder;
         let spec = format!("{}@{}", wanted.name, wanted.version.as_deref().unwrap_or("latest"));
         let flags =
             ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
         let mut args: Vec<OsString> = vec!["install".into()];
         args.extend(flags.map(OsString::from));
-        args.extend(["--prefix".into(), self.folder.into(), "--".into(), spec.into()]);
-        self.run(Path::new("npm"), args, self.network).await?;
+        args.extend(self.source.args.iter().cloned());
+        args.extend(["--prefix".into(), folder.into(), "--".into(), spec.into()]);
+        self.run(Path::new("npm"), args).await?;
         let wrong = |what: &str| format!("`npm` has not written {what}");
-        let lock = json(&self.folder.join("package-lock.json")).ok_or_else(|| wrong("package-lock.json"))?;
+        let lock = json(&folder.join("package-lock.json")).ok_or_else(|| wrong("package-lock.json"))?;
         let entry = &lock["packages"][format!("node_modules/{}", wanted.name)];
         let text = |key: &str| entry[key].as_str().map(str::to_owned).ok_or_else(|| wrong(key));
         let programs = match &entry["bin"] {
@@ -278,11 +260,8 @@ impl Tool<'_> {
     }
 
     async fn pypi(&self, wanted: &Wanted) -> Result<Facts, String> {
-        let folder = self.folder.as_os_str();
-        let environment = ["-m".into(), "venv".into(), folder.into()].to_vec();
-        self.run(Path::new("python3"), environment, &Network::Off)
-            .await
-            .map_err(|error| format!("{error}. The `python3` of the system needs the module `venv`"))?;
+        let folder = self.tools.folder;
+        self.tools.virtual_environment(folder).await?;
         let spec = match wanted.version.as_deref() {
             Some(version) if version.starts_with(|c: char| c.is_ascii_digit()) => {
                 format!("{}=={version}", wanted.name)
@@ -294,9 +273,9 @@ impl Tool<'_> {
             ["--only-binary=:all:", "--no-input", "--no-cache-dir", "--disable-pip-version-check", "--quiet"];
         let mut args: Vec<OsString> = ["-m", "pip", "install"].map(OsString::from).to_vec();
         args.extend(flags.map(OsString::from));
-        let report = self.folder.join(REPORT);
+        let report = folder.join(REPORT);
         args.extend(["--report".into(), report.clone().into(), "--".into(), spec.into()]);
-        self.run(&self.folder.join("bin/python3"), args, self.network).await?;
+        self.run(&folder.join("bin/python3"), args).await?;
         let wrong = |what: &str| format!("`pip` has not written {what}");
         let report = json(&report).ok_or_else(|| wrong("its report"))?;
         let installed = report["install"].as_array().into_iter().flatten();
@@ -316,7 +295,7 @@ impl Tool<'_> {
     /// The programs of a distribution in the virtual environment.
     fn scripts(&self, name: &str) -> io::Result<Vec<String>> {
         let mut scripts = Vec::new();
-        for python in fs::read_dir(self.folder.join("lib"))? {
+        for python in fs::read_dir(self.tools.folder.join("lib"))? {
             let packages = python?.path().join("site-packages");
             for entry in fs::read_dir(packages)? {
                 let entry = entry?;
@@ -335,69 +314,10 @@ impl Tool<'_> {
         Ok(scripts)
     }
 
-    /// Runs a tool in the folder.
-    async fn run(&self, program: &Path, args: Vec<OsString>, network: &Network) -> Result<(), String> {
-        let installer = self.installer;
-        let lookup = |name: &str| (installer.environment)(name);
-        let given = |names: &[&'static str]| -> Vec<(OsString, OsString)> {
-            names.iter().filter_map(|name| Some(((*name).into(), lookup(name)?.into()))).collect()
-        };
-        let mut env: Vec<(OsString, OsString)> =
-            env_allowlist(lookup).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        env.extend([NPM_REGISTRY, PYPI_INDEX, TRUST].into_iter().flat_map(given));
-        if *network == Network::On {
-            env.extend(given(PROXIES));
-        }
-        env.push(("npm_config_cache".into(), self.folder.join(".cache").into()));
-        let certificates = TRUST.iter().filter_map(|name| lookup(name)).map(PathBuf::from);
-        let process = Process {
-            args,
-            env,
-            cwd: Some(self.folder.to_owned()),
-            network: network.clone(),
-            limits: Limits { open_files: 16_384, ..Limits::default() },
-            ..Process::new(
-                program,
-                ProcessView::empty().with_readable(certificates).with_writable([self.folder.to_owned()]),
-                installer.confinement,
-            )
-        };
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut running =
-            process.start().await.map_err(|error| format!("`{name}` can't be started: {error}"))?;
-        let (stdout, stderr) = (running.stdout(), running.stderr());
-        let printed =
-            tokio::time::timeout(PATIENCE, async { tokio::join!(printed(stdout), printed(stderr)) });
-        let Ok((out, err)) = printed.await else {
-            running.kill();
-            return Err(format!("`{name}` was not ready after {} minutes", PATIENCE.as_secs() / 60));
-        };
-        let exit = running.wait().await;
-        let _ = fs::remove_dir_all(self.folder.join(".cache"));
-        match exit.code {
-            Some(0) => Ok(()),
-            _ => Err(format!("`{name}` failed ({exit}): {}", said(&err, &out))),
-        }
+    /// Runs a tool with the network.
+    async fn run(&self, program: &Path, args: Vec<OsString>) -> Result<(), String> {
+        self.tools.run(program, args, Given::variables(&self.source.env), self.network).await.map(drop)
     }
-}
-
-/// The end of what a failed tool printed.
-fn said(err: &str, out: &str) -> String {
-    const LINES: usize = 12;
-    let text = if err.trim().is_empty() { out } else { err };
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
-}
-
-/// Reads what a process prints, and keeps the beginning.
-async fn printed(pipe: Option<impl AsyncRead + Unpin>) -> String {
-    let mut kept = Vec::new();
-    if let Some(mut pipe) = pipe {
-        // A pipe that breaks has nothing more to say.
-        let _ = (&mut pipe).take(MOST_PRINTED).read_to_end(&mut kept).await;
-        let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
-    }
-    String::from_utf8_lossy(&kept).into_owned()
 }
 
 fn json(path: &Path) -> Option<Value> {

@@ -5,6 +5,7 @@
 
 use crate::{
     configuration::Server,
+    keyring::Keyring,
     package::Packages,
     store::{read, write},
 };
@@ -20,6 +21,7 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// A tool as its server defines it: `name`, `title`, `description`, `inputSchema`, `outputSchema` and `annotations`.
@@ -32,6 +34,8 @@ const MOST_SHOWN: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Known {
     folder: PathBuf,
+    /// Where the user's tokens are kept, if there is one.
+    keyring: Option<Arc<Keyring>>,
 }
 
 /// The way to begin with a server, which is remembered with its tools: trying it out again would cost a server that does not
@@ -118,7 +122,18 @@ enum Before {
 impl Known {
     /// Those in the user's folder (`~/.llm-do`).
     pub fn of(home: &Path) -> Self {
-        Self { folder: home.join("mcp") }
+        Self { folder: home.join("mcp"), keyring: None }
+    }
+
+    /// The same, with the keyring that keeps the user's tokens.
+    #[must_use]
+    pub fn with_keyring(self, keyring: Option<Arc<Keyring>>) -> Self {
+        Self { keyring, ..self }
+    }
+
+    /// The keyring that keeps the user's tokens, if there is one.
+    pub(crate) fn keyring(&self) -> Option<Arc<Keyring>> {
+        self.keyring.clone()
     }
 
     /// The folder that holds all of it.

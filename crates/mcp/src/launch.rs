@@ -2,7 +2,7 @@
 
 use crate::{
     configuration::{At, Server},
-    connection::{Connection, OtherEnd},
+    connection::{Connection, OtherEnd, Unopened},
     http,
     known::Lifecycle,
     process,
@@ -69,7 +69,7 @@ impl Launch {
         run: &str,
         starter: &Starter,
         known: Option<Lifecycle>,
-    ) -> Result<Connection, String> {
+    ) -> Result<Connection, Unopened> {
         match &self.at {
             Prepared::Process(launch) => {
                 let started = launch.start(run, starter).await?;

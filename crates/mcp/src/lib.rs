@@ -15,6 +15,7 @@
 //! | `http` | a server over streamable HTTP: how it is reached, and what goes wrong |
 //! | `client` | the HTTP client, with the user's token |
 //! | `oauth` | the tokens, and how they are renewed |
+//! | `keyring` | the keyring of the user's session, which keeps them where there is one |
 //! | `sign_in` | how the user gets them |
 //! | `connection` | a server that runs: the negotiated protocol, its tools, its end |
 //! | `elicit` | questions of a server to the user |
@@ -26,6 +27,7 @@
 //! | `inspect` | a look at a server: what it offers beside what the operator agreed to |
 //! | `package` | packages of npm and PyPI that hold servers, and where they are installed |
 //! | `install` | installs them |
+//! | `registry_tools` | `npm` and `pip`: how they run, and where they say that packages come from |
 //! | `known` | tools that servers have listed before, and the ones that the operator accepted |
 //! | `store` | files of JSON in the user's folder |
 //! | `foreseen` | the tools of servers as far as they are known before a run |
@@ -45,6 +47,7 @@ mod foreseen;
 mod http;
 mod inspect;
 mod install;
+mod keyring;
 mod known;
 mod launch;
 mod listing;
@@ -53,6 +56,7 @@ mod package;
 mod pool;
 mod process;
 mod prompts;
+mod registry_tools;
 mod remote;
 mod resources;
 mod result;
@@ -65,10 +69,12 @@ mod toolset;
 mod transport;
 
 pub use client_servers::{BadClientServer, ClientServer, ClientServers};
-pub use inspect::{Described, Inspected, InspectedTool, ToolState};
+pub use inspect::{Described, Inspected, InspectedTool, RemoteServer, ToolState};
 pub use install::{Installer, Wanted};
+pub use keyring::Keyring;
 pub use known::Known;
 pub use package::{BadPackage, Installed, Package, Packages, Registry};
 pub use process::Environment;
+pub use registry_tools::Source;
 pub use sign_in::{SignIn, SignInOptions, sign_out};
 pub use toolset::{Host, Mcp};

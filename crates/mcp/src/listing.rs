@@ -78,14 +78,21 @@ pub(crate) fn output(tool: &Definition) -> Result<Option<Schema>, String> {
     schema.map(Some).map_err(|error| format!("the schema of its results is invalid: {error}"))
 }
 
-/// The description for a model.
-pub(crate) fn description(tool: &Definition) -> Arc<str> {
+/// The description as the server writes it, cut at a limit.
+pub(crate) fn written(tool: &Definition) -> Option<String> {
     let written = ["description", "title"].into_iter().find_map(|field| tool[field].as_str());
-    let text = written.map(str::trim).filter(|text| !text.is_empty());
-    let Some(text) = text else { return format!("The tool `{}`.", name_of(tool)).into() };
-    match text.char_indices().nth(LONGEST_DESCRIPTION) {
-        Some((at, _)) => format!("{} […]", &text[..at]).into(),
-        None => text.into(),
+    let text = written.map(str::trim).filter(|text| !text.is_empty())?;
+    Some(match text.char_indices().nth(LONGEST_DESCRIPTION) {
+        Some((at, _)) => format!("{} […]", &text[..at]),
+        None => text.to_owned(),
+    })
+}
+
+/// The description for a model, as words of the server.
+pub(crate) fn description(server: &str, tool: &Definition) -> Arc<str> {
+    match written(tool) {
+        Some(text) => format!("The MCP server `{server}` says: {text}").into(),
+        None => format!("The tool `{}` of the MCP server `{server}`.", name_of(tool)).into(),
     }
 }
 
@@ -148,6 +155,15 @@ mod tests {
         assert!(of("a.b").starts_with("s__a_b_") && of("a b").starts_with("s__a_b_"), "{names:?}");
         assert_ne!(of("a.b"), of("a b"));
         assert!(names.values().all(|name| name.len() <= 64), "{names:?}");
+    }
+
+    #[test]
+    fn descriptions_are_words_of_the_server() {
+        let of = |text: &str| description("s", &json!({"name": "t", "description": text}));
+        assert_eq!(&*of(" Reads notes. "), "The MCP server `s` says: Reads notes.");
+        assert_eq!(&*of(""), "The tool `t` of the MCP server `s`.");
+        let long = of(&"ä".repeat(LONGEST_DESCRIPTION + 1));
+        assert!(long.ends_with("ä […]") && long.chars().count() < LONGEST_DESCRIPTION + 40, "{long}");
     }
 
     #[test]

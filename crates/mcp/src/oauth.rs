@@ -2,6 +2,7 @@
 
 use crate::{
     address::{Address, chain},
+    keyring::Keyring,
     known::Known,
     store,
 };
@@ -14,11 +15,12 @@ use rmcp::transport::auth::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
+    fmt,
     fs::{self, File},
     io,
     path::PathBuf,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -39,6 +41,9 @@ const SHORTEST_SECRET: usize = 8;
 pub(crate) struct Tokens {
     address: Address,
     file: PathBuf,
+    keyring: Option<Arc<Keyring>>,
+    /// What the keyring returned last. To ask it for each request would take long.
+    last: Arc<Mutex<Option<InKeyring>>>,
 }
 
 /// What the file holds.
@@ -46,7 +51,31 @@ pub(crate) struct Tokens {
 struct Kept {
     /// The address of the server, for people who look at the file.
     server: String,
-    credentials: StoredCredentials,
+    #[serde(flatten)]
+    tokens: Held,
+}
+
+/// The tokens, or where they are.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Held {
+    /// In the file itself.
+    Credentials(StoredCredentials),
+    /// In the keyring, as a text with this SHA-256.
+    Keyring(String),
+}
+
+/// A text of the keyring.
+#[derive(Clone)]
+struct InKeyring {
+    hash: String,
+    text: String,
+}
+
+impl fmt::Debug for InKeyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InKeyring")
+    }
 }
 
 impl Tokens {
@@ -54,7 +83,51 @@ impl Tokens {
     pub(crate) fn of(known: &Known, address: &Address) -> Self {
         let key = sha256(address.as_str().as_bytes());
         let file = known.folder().join("credentials").join(format!("{key}.json"));
-        Self { address: address.clone(), file }
+        Self { address: address.clone(), file, keyring: known.keyring(), last: Arc::default() }
+    }
+
+    /// Whether the keyring holds the tokens.
+    pub(crate) fn are_in_keyring(&self) -> bool {
+        matches!(store::read::<Kept>(&self.file), Ok(Some(Kept { tokens: Held::Keyring(_), .. })))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<InKeyring>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the tokens. Blocks.
+    fn read(&self) -> io::Result<Option<StoredCredentials>> {
+        let hash = match store::read::<Kept>(&self.file)? {
+            None => return Ok(None),
+            Some(Kept { tokens: Held::Credentials(credentials), .. }) => return Ok(Some(credentials)),
+            Some(Kept { tokens: Held::Keyring(hash), .. }) => hash,
+        };
+        let last = self.last().clone().filter(|last| last.hash == hash);
+        let text = match (last, &self.keyring) {
+            (Some(last), _) => Some(last.text),
+            (None, Some(keyring)) => keyring.load(self.address.as_str())?,
+            (None, None) => {
+                let reason =
+                    "the tokens are in the keyring of your desktop session, which can't be reached from here";
+                return Err(io::Error::other(reason));
+            }
+        };
+        let Some(text) = text else { return Ok(None) };
+        let credentials = serde_json::from_str(&text)?;
+        *self.last() = Some(InKeyring { hash: sha256(text.as_bytes()), text });
+        Ok(Some(credentials))
+    }
+
+    /// Keeps the tokens: in the keyring, else in the file. Blocks.
+    fn write(&self, credentials: StoredCredentials) -> io::Result<()> {
+        let server = self.address.as_str();
+        let text = serde_json::to_string(&credentials)?;
+        // A keyring that refuses must not cost the user tokens that were just renewed.
+        let held = match self.keyring.as_ref().map(|keyring| keyring.store(server, &text)) {
+            Some(Ok(())) => Held::Keyring(sha256(text.as_bytes())),
+            Some(Err(_)) | None => Held::Credentials(credentials),
+        };
+        store::write(&self.file, &Kept { server: server.to_owned(), tokens: held })
     }
 
     /// The token to send, renewed if it is about to expire. `None`: nobody has signed in.
@@ -125,6 +198,9 @@ impl Tokens {
     /// # Errors
     /// The file can't be removed.
     pub(crate) fn forget(&self) -> io::Result<bool> {
+        if let Some(keyring) = self.keyring.as_ref().filter(|_| self.are_in_keyring()) {
+            keyring.forget(self.address.as_str())?;
+        }
         match fs::remove_file(&self.file) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -168,10 +244,7 @@ impl CredentialStore for Tokens {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move {
-            let kept: Option<Kept> = self.on_file(|tokens| store::read(&tokens.file)).await?;
-            Ok(kept.map(|kept| kept.credentials))
-        })
+        Box::pin(async move { self.on_file(|tokens| tokens.read()).await })
     }
 
     fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Later<'b, ()>
@@ -179,8 +252,7 @@ impl CredentialStore for Tokens {
         'a: 'b,
         Self: 'b,
     {
-        let kept = Kept { server: self.address.as_str().to_owned(), credentials };
-        Box::pin(async move { self.on_file(move |tokens| store::write(&tokens.file, &kept)).await })
+        Box::pin(async move { self.on_file(move |tokens| tokens.write(credentials)).await })
     }
 
     fn clear<'a, 'b>(&'a self) -> Later<'b, ()>

@@ -3,7 +3,7 @@
 use crate::{
     client_servers::SessionPins,
     connection::Connection,
-    known::{Definition, LastList},
+    known::{Definition, LastList, Lifecycle},
     launch::Launch,
     listing,
     resources::Listed,
@@ -165,15 +165,26 @@ impl Starting {
     }
 }
 
-async fn open(run: &str, launch: &Launch, starter: &Starter) -> Result<Live, String> {
-    let last = starter.known.last_list(&launch.server);
-    let known = last.map(|last| last.lifecycle);
-    let connection = match (launch.open(run, starter, known).await, known) {
-        (Ok(connection), _) => connection,
-        (Err(error), None) => return Err(error),
-        // The server may speak another revision than it did.
-        (Err(_), Some(_)) => launch.open(run, starter, None).await?,
+/// Begins with a server, in the way that it was begun with before, or else in one after another.
+async fn connect(run: &str, launch: &Launch, starter: &Starter) -> Result<Connection, String> {
+    let known = starter.known.last_list(&launch.server).map(|last| last.lifecycle);
+    // The server may speak another revision than it did.
+    if known.is_some()
+        && let Ok(connection) = launch.open(run, starter, known).await
+    {
+        return Ok(connection);
+    }
+    let opened = match launch.open(run, starter, None).await {
+        Err(unopened) if unopened.may_be_older => {
+            launch.open(run, starter, Some(Lifecycle::Initialize)).await
+        }
+        opened => opened,
     };
+    opened.map_err(|unopened| unopened.reason)
+}
+
+async fn open(run: &str, launch: &Launch, starter: &Starter) -> Result<Live, String> {
+    let connection = connect(run, launch, starter).await?;
     let tools: Vec<Definition> = connection.list().await?.into_iter().map(listing::definition).collect();
     let list = LastList { lifecycle: connection.lifecycle(), tools: tools.clone() };
     let (known, server) = (starter.known.clone(), launch.server.clone());

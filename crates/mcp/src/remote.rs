@@ -1,6 +1,6 @@
 //! What a program says about a server over HTTP: its address and its headers.
 
-use crate::{address::Address, configuration::variables};
+use crate::{address::Address, configuration::variables, sign_in::SignInOptions};
 use llm_do_core::{
     authority::Network,
     schema::{canonical, sha256},
@@ -32,6 +32,9 @@ pub(crate) struct Remote {
     /// Headers of each request. `${NAME}` in a value stands for a variable of llm-do's own environment.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
+    /// What the program says about signing in there.
+    #[serde(default)]
+    pub(crate) auth: SignInOptions,
 }
 
 impl Remote {
@@ -85,7 +88,7 @@ mod tests {
 
     fn requires(url: &str, headers: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let remote = Remote { url: url.to_owned(), headers };
+        let remote = Remote { url: url.to_owned(), headers, auth: SignInOptions::default() };
         if let Some(problem) = remote.problems().into_iter().next() {
             return Err(problem.reason);
         }

@@ -7,6 +7,7 @@ use crate::{
 };
 use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
+use serde::{Deserialize, Serialize};
 use std::{io, net::Ipv4Addr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -23,10 +24,11 @@ const LONGEST_REQUEST: usize = 16 << 10;
 /// Where the browser comes back to.
 const CALLBACK: &str = "/callback";
 
-/// What the user knows about the client, for servers that don't register clients themselves.
-#[derive(Clone, Debug, Default)]
+/// What the user or the program knows about signing in at a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SignInOptions {
-    /// The ID under which llm-do is registered there.
+    /// The ID under which llm-do is registered there, for servers that don't register clients themselves.
     pub client_id: Option<String>,
     /// What to ask for. Empty: what the server asks for.
     pub scopes: Vec<String>,
@@ -34,6 +36,7 @@ pub struct SignInOptions {
 
 /// A sign-in that waits for the user.
 pub struct SignIn {
+    tokens: Tokens,
     session: AuthorizationSession,
     listener: TcpListener,
     address: Url,
@@ -63,7 +66,8 @@ impl SignIn {
             );
         }
         let failed = |error: AuthError| explained(&error);
-        let mut manager = Tokens::of(known, &address).manager().await.map_err(failed)?;
+        let tokens = Tokens::of(known, &address);
+        let mut manager = tokens.manager().await.map_err(failed)?;
         let resolved = manager.resolve_metadata().await.map_err(failed)?;
         if !resolved.source.is_discovered() {
             return Err(explained(&AuthError::NoAuthorizationSupport));
@@ -90,7 +94,7 @@ impl SignIn {
             AuthorizationSession::new(manager, request).await.map_err(|(_, error)| failed(error))?;
         let address = Url::parse(session.get_authorization_url()).map_err(|error| error.to_string())?;
         let state = parameter(&address, "state").ok_or("the address to sign in at has no state")?;
-        Ok(Self { session, listener, address, state })
+        Ok(Self { tokens, session, listener, address, state })
     }
 
     /// The address that the user opens.
@@ -104,11 +108,11 @@ impl SignIn {
     }
 
     /// Waits until the browser comes back, or until `pasted` is the address that it was sent back to. Then gets the tokens
-    /// and keeps them.
+    /// and keeps them. Returns whether they are in the keyring.
     ///
     /// # Errors
     /// Why there are none.
-    pub async fn finish(self, pasted: impl Future<Output = String>) -> Result<(), String> {
+    pub async fn finish(self, pasted: impl Future<Output = String>) -> Result<bool, String> {
         let back = tokio::select! {
             back = self.browser() => back?,
             pasted = pasted => match self.read(&pasted) {
@@ -120,7 +124,8 @@ impl SignIn {
                 return Err(format!("nothing came back within {} minutes", PATIENCE.as_secs() / 60));
             }
         };
-        self.session.handle_callback_url(&back).await.map(drop).map_err(|error| explained(&error))
+        self.session.handle_callback_url(&back).await.map_err(|error| explained(&error))?;
+        Ok(self.tokens.are_in_keyring())
     }
 
     /// Waits for the browser. Whatever else asks at the port changes nothing.

@@ -463,7 +463,7 @@ fn function(
         source: FunctionSource::Toolset(NAME.into()),
         tool_name: tool_name(&name).into(),
         aliases: &[],
-        description: listing::description(tool),
+        description: listing::description(&server.name, tool),
         input: Arc::new(listing::input(tool).map_err(wrong)?),
         output: output.map(Arc::new).map(OutputSchema::Declared),
         risk,

@@ -84,7 +84,7 @@ Examples:
   llm-do mcp add notes -- python3 servers/notes.py
   llm-do mcp add tickets --env TICKETS_TOKEN --path servers -- node servers/tickets.js
   llm-do mcp add files -- npx -y @modelcontextprotocol/server-filesystem notes
-  llm-do mcp add git --grant network=pypi.org,files.pythonhosted.org -- uvx mcp-server-git
+  llm-do mcp add git --grant network=index.example.com -- uvx mcp-server-git
   llm-do mcp add --from ~/.cursor/mcp.json
   llm-do mcp add tickets --from .vscode/mcp.json")]
 pub(crate) struct AddArgs {
@@ -116,11 +116,11 @@ pub(crate) struct AddArgs {
 Without PACKAGE, installs the packages that `mcp_servers` of the project's manifest names. An installed package is left as it is.
 The archive of a package must have the hash that the manifest states.
 
-npm and pip install, confined to the folder of the package and the hosts of the registry. They run no code of a package. Another
-registry is named by npm_config_registry or PIP_INDEX_URL.
+npm and pip install, confined to the folder of the package and the hosts of the registry. They run no code of a package. The
+registries are those of your own configuration of npm and pip; without the grant, the error names their hosts.
 
 Examples:
-  llm-do mcp install --grant network=registry.npmjs.org
+  llm-do mcp install --grant network=registry.example.com
   llm-do mcp install npm:@modelcontextprotocol/server-filesystem@2026.8.31")]
 pub(crate) struct InstallArgs {
     /// npm:NAME@VERSION or pypi:NAME@VERSION
@@ -142,24 +142,33 @@ Shows the address to open in a browser, and waits until the browser comes back. 
 you alone, and sent to that address only. They are renewed when they expire.
 
 Examples:
+  llm-do mcp login tracker
   llm-do mcp login https://mcp.example.com/mcp
   llm-do mcp login https://mcp.example.com/mcp --scope notes:read")]
 pub(crate) struct LoginArgs {
-    /// The server's address, as it is written in `url`
-    pub(crate) url: String,
-    /// The ID of an OAuth client that is registered with the server; without it, llm-do registers itself
+    /// The server's name from `llm-do mcp list`, or its address
+    pub(crate) server: String,
+    /// A project's directory or a worker file, for a name [default: the current directory]
+    #[arg(long = "in", value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// The ID of an OAuth client that is registered with the server [default: `auth` of the server, else llm-do registers itself]
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// A scope to ask for; repeatable [default: what the server asks for]
+    /// A scope to ask for; repeatable [default: `auth` of the server, else what the server asks for]
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  llm-do mcp logout https://mcp.example.com/mcp")]
+#[command(
+    after_help = "Examples:\n  llm-do mcp logout tracker\n  llm-do mcp logout https://mcp.example.com/mcp"
+)]
 pub(crate) struct LogoutArgs {
-    /// The server's address, as it is written in `url`
-    pub(crate) url: String,
+    /// The server's name from `llm-do mcp list`, or its address
+    pub(crate) server: String,
+    /// A project's directory or a worker file, for a name [default: the current directory]
+    #[arg(long = "in", value_name = "TARGET")]
+    pub(crate) target: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -23,7 +23,7 @@ pub(crate) fn run(command: &McpCommand, output: &Output) -> Result<Exit, Complai
         McpCommand::Add(arguments) => add::run(arguments, output),
         McpCommand::Install(arguments) => package::run(arguments, output),
         McpCommand::Remove { name, project } => add::remove(name, project.as_deref(), output),
-        McpCommand::Login(arguments) => login::login(arguments, output),
-        McpCommand::Logout(arguments) => login::logout(arguments, output),
+        McpCommand::Login(arguments) => Ok(login::login(arguments, output)),
+        McpCommand::Logout(arguments) => Ok(login::logout(arguments, output)),
     }
 }

@@ -106,16 +106,30 @@ fn pypi() -> RemoteServer {
 }
 
 /// A project whose worker lists the server `notes` and calls `echo`.
-fn project(registry: &RemoteServer) -> Scenario {
+fn unconfigured() -> Scenario {
     let call =
         json!({"when": {"turn": 0}, "calls": [{"tool": "notes__echo", "arguments": {"text": "hello"}}]});
-    let address = format!("http://127.0.0.1:{}", registry.port);
     Scenario::new()
         .file("project.yaml", "name: desk\n")
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: {mcp: [notes]}\n---\nGo.\n")
         .file("s.yaml", &json!({"answers": [call, {"text": "done"}]}).to_string())
-        .env("npm_config_registry", &*address)
-        .env("PIP_INDEX_URL", format!("{address}/simple/"))
+}
+
+/// The same, where variables of the environment name the registry.
+fn project(registry: &RemoteServer) -> Scenario {
+    let address = address(registry);
+    unconfigured().env("npm_config_registry", &*address).env("PIP_INDEX_URL", format!("{address}/simple/"))
+}
+
+fn address(registry: &RemoteServer) -> String {
+    format!("http://127.0.0.1:{}", registry.port)
+}
+
+/// Writes a file into the home folder of the user.
+fn configure(scenario: &Scenario, path: &str, text: &str) {
+    let file = scenario.home().join("home").join(path);
+    fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    fs::write(file, text).expect("a file");
 }
 
 fn network(registry: &RemoteServer) -> String {
@@ -252,6 +266,71 @@ fn a_package_of_pypi_is_installed_and_started() {
     done(scenario.run(&[".", "--grant", command, "--allow", "notes:*"]));
     assert_eq!(outputs(&scenario), ["hello"]);
     assert_no_process_is_left(&scenario);
+}
+
+#[test]
+fn the_users_configuration_of_npm_and_pip_names_the_registries() {
+    if tools().is_none() {
+        return;
+    }
+    let ((npm, _), pypi, scoped) = (npm(), pypi(), RemoteServer::new(|_| Some(status(404, ""))));
+    let add = |scenario: &Scenario, name: &str, words: &[&str], registries: &[&RemoteServer]| {
+        let add = ["mcp", "add", name];
+        let mut ports: Vec<u16> = registries.iter().map(|registry| registry.port).collect();
+        ports.sort_unstable();
+        let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let grant = &format!("network={}", hosts.join(","));
+        let refused = scenario.run(&[&add[..], &["--"], words].concat());
+        assert_eq!(refused.code, Some(3), "{refused}");
+        assert!(refused.stderr.contains(&format!("--grant {grant}")), "{refused}");
+        scenario.run(&[&add[..], &["--grant", grant, "--"], words].concat())
+    };
+    let scenario = unconfigured();
+    configure(&scenario, ".npmrc", &format!("registry={}/\n", address(&npm)));
+    configure(
+        &scenario,
+        ".config/pip/pip.conf",
+        &format!("[global]\nindex-url = {}/simple\n", address(&pypi)),
+    );
+    done(add(&scenario, "notes", &["npx", "@desk/notes", "You said"], &[&npm]));
+    done(add(&scenario, "more", &["uvx", "desk-notes"], &[&pypi]));
+
+    // A scope has a registry of its own. What a project's file says does not count.
+    let scenario = unconfigured().file(".npmrc", "registry=http://attacker.example/\n");
+    let of_scope = format!("registry={}/\n@desk:registry={}/\n", address(&scoped), address(&npm));
+    configure(&scenario, ".npmrc", &of_scope);
+    done(add(&scenario, "notes", &["npx", "@desk/notes", "You said"], &[&scoped, &npm]));
+    assert_eq!(scoped.asked().len(), 0, "the package is in the registry of its scope");
+
+    let scenario = unconfigured();
+    configure(&scenario, ".npmrc", "registry=file:///etc\n");
+    let refused = scenario.run(&["mcp", "add", "notes", "--", "npx", "@desk/notes"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.stderr.contains("npm names no registry"), "{refused}");
+}
+
+#[test]
+fn without_a_configuration_the_tools_name_their_own_registries() {
+    if tools().is_none() {
+        return;
+    }
+    let scenario = unconfigured();
+    let hosts = |program: &str, arguments: &[&str]| -> Vec<String> {
+        let said = ran(scenario.command_of(Path::new(program)).args(arguments));
+        said.split_whitespace().map(|word| word.split('/').nth(2).unwrap_or(word).to_owned()).collect()
+    };
+    let pip = "from pip._internal.models.index import PyPI; print(PyPI.simple_url, PyPI.file_storage_domain)";
+    for (words, hosts) in [
+        (["npx", "@desk/notes"], hosts("/usr/bin/npm", &["config", "get", "registry"])),
+        (["uvx", "desk-notes"], hosts("/usr/bin/python3", &["-c", pip])),
+    ] {
+        let refused = scenario.run(&[&["mcp", "add", "notes", "--"][..], &words].concat());
+        assert_eq!(refused.code, Some(3), "{refused}");
+        assert!(refused.stderr.contains("--grant network="), "{refused}");
+        for host in hosts {
+            assert!(refused.stderr.contains(&host), "{host}: {refused}");
+        }
+    }
 }
 
 #[test]

@@ -136,7 +136,12 @@ fn project(server: &RemoteServer) -> Scenario {
 
 /// Signs in with a browser that follows where it is sent. `visit` may do something before.
 fn sign_in(scenario: &Scenario, server: &RemoteServer, visit: impl Fn(&Url)) -> Finished {
-    let mut command = scenario.command(&["mcp", "login", &server.url()]);
+    sign_in_at(scenario, &server.url(), visit)
+}
+
+/// The same for a server by its address or its name.
+fn sign_in_at(scenario: &Scenario, server: &str, visit: impl Fn(&Url)) -> Finished {
+    let mut command = scenario.command(&["mcp", "login", server]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut said = String::new();
@@ -225,6 +230,92 @@ fn a_user_signs_in_once_and_runs_use_the_token() {
     assert_eq!((told.code, tokens(&scenario).len()), (Some(0), 0), "{told}");
     let again = scenario.run(&["mcp", "logout", &server.url()]);
     assert_eq!(again.code, Some(2), "{again}");
+}
+
+#[test]
+fn a_project_says_how_to_sign_in_at_its_servers() {
+    let server = provider(Fault::None);
+    let servers = json!({"mcp_servers": {
+        "s": {"url": server.url(), "auth": {"client_id": "registered-before", "scopes": ["notes:read", "notes:write"]}},
+        "local": {"command": "python3"},
+    }});
+    let scenario = project(&server)
+        .file("project.yaml", &servers.to_string())
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: {mcp: [s]}\n---\nGo.\n");
+    let told = sign_in_at(&scenario, "s", |address| {
+        assert_eq!(parameter(address, "client_id").as_deref(), Some("registered-before"));
+        assert_eq!(parameter(address, "scope").as_deref(), Some("notes:read notes:write"));
+    });
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(bodies(&server, "/register").is_empty(), "it is registered");
+    let ran = run(&scenario, &server);
+    assert_eq!(outputs(&scenario), ["hello"], "{ran}");
+    assert_eq!(scenario.run(&["mcp", "logout", "s"]).code, Some(0));
+    assert!(tokens(&scenario).is_empty());
+
+    for (name, says) in [("local", "is a process"), ("none", "no MCP server `none`")] {
+        let told = scenario.run(&["mcp", "login", name]);
+        assert!(told.code == Some(2) && told.stderr.contains(says), "{told}");
+    }
+}
+
+/// Stands in for the tool of the keyring, which is locked while `locked` exists.
+const SECRET_TOOL: &str = r#"#!/bin/sh
+echo "$*" >> "$HOME/calls"
+if [ -e "$HOME/locked" ]; then echo "the keyring is locked" >&2; exit 1; fi
+case $1 in
+store) cat > "$HOME/keyring" ;;
+lookup) [ -e "$HOME/keyring" ] && cat "$HOME/keyring" ;;
+clear) rm "$HOME/keyring" ;;
+esac
+"#;
+
+/// A user with a keyring.
+fn with_keyring(scenario: Scenario) -> Scenario {
+    let folder = scenario.home().join("tools");
+    let tool = folder.join("secret-tool");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(&tool, SECRET_TOOL).expect("a file");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("its mode");
+    scenario
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+        .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+}
+
+#[test]
+fn tokens_are_in_the_keyring_where_there_is_one() {
+    let server = provider(Fault::ShortTokens);
+    let scenario = with_keyring(project(&server));
+    let told = sign_in(&scenario, &server, |_| ());
+    assert!(told.code == Some(0) && told.stderr.contains("the tokens are in your keyring"), "{told}");
+    let home = scenario.home().join("home");
+    let held = || fs::read_to_string(home.join("keyring")).unwrap_or_default();
+    assert!(held().contains("access-token-0"), "{}", held());
+    let file = || fs::read_to_string(&tokens(&scenario)[0]).expect("the file");
+    assert!(!file().contains("token-0"), "{}", file());
+
+    let ran = run(&scenario, &server);
+    assert_eq!(outputs(&scenario), ["hello"], "{ran}");
+    assert!(held().contains("access-token-1"), "it was renewed in the keyring: {}", held());
+    let calls = fs::read_to_string(home.join("calls")).expect("the calls");
+    assert!(!calls.contains("token-"), "no secret is an argument: {calls}");
+    assert!(calls.matches("lookup").count() <= 4, "requests do not ask the keyring: {calls}");
+
+    // From a service or over SSH, the keyring can't be reached.
+    let mut away = scenario.command(&[".", "--grant", &format!("network=127.0.0.1:{}", server.port)]);
+    let told = scenario.finished(away.env_remove("DBUS_SESSION_BUS_ADDRESS").output().expect("it runs"));
+    assert!(told.stderr.contains("keyring of your desktop session"), "{told}");
+
+    // Tokens that a locked keyring does not take are kept in the file.
+    fs::write(home.join("locked"), "").expect("a file");
+    let told = sign_in(&scenario, &server, |_| ());
+    assert!(told.stderr.contains("the tokens are in a file that only you can read"), "{told}");
+    assert!(file().contains("access-token-2"), "{}", file());
+    assert_eq!(fs::metadata(&tokens(&scenario)[0]).expect("a file").permissions().mode() & 0o777, 0o600);
+    fs::remove_file(home.join("locked")).expect("the file");
+    assert_eq!(sign_in(&scenario, &server, |_| ()).code, Some(0));
+    let told = scenario.run(&["mcp", "logout", &server.url()]);
+    assert_eq!((told.code, tokens(&scenario).len(), held()), (Some(0), 0, String::new()), "{told}");
 }
 
 #[test]

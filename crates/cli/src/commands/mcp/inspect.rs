@@ -64,7 +64,7 @@ fn inspected(args: &InspectArgs, output: &Output) -> Result<Exit, NotReady> {
 }
 
 /// The server of that name.
-fn find(loaded: &Loaded, name: &str) -> Result<Server, NotReady> {
+pub(super) fn find(loaded: &Loaded, name: &str) -> Result<Server, NotReady> {
     let mut servers = loaded.servers()?;
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     match names.iter().filter(|known| *known == name).count() {

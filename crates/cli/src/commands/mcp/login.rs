@@ -1,31 +1,48 @@
 //! `llm-do mcp login`, `llm-do mcp logout`: the user's tokens for servers over HTTP (docs/guides/mcp.md).
 
+use super::{inspect::find, list::load};
 use crate::{
-    args::{Format, LoginArgs, LogoutArgs},
+    args::{Format, LoginArgs, LogoutArgs, ProgramArgs, ProgramFlags},
     exit::{Complaint, Exit},
-    program::home,
+    opening::{NotReady, said, surrounded},
+    program::{home, looked_at},
     render::Output,
     visible,
 };
-use llm_do_mcp::{Known, SignIn, SignInOptions, sign_out};
+use llm_do_mcp::{Keyring, Known, SignIn, SignInOptions, sign_out};
 use serde_json::json;
 use std::{
     future::pending,
     io::{self, BufRead, IsTerminal},
+    sync::Arc,
     thread,
 };
 use tokio::sync::oneshot;
 
-/// Signs in: shows the address to open, and waits until the browser comes back.
-pub(super) fn login(args: &LoginArgs, output: &Output) -> Result<Exit, Complaint> {
+/// Signs in at a server.
+pub(super) fn login(args: &LoginArgs, output: &Output) -> Exit {
+    signed_in(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
+}
+
+/// Forgets the tokens for a server.
+pub(super) fn logout(args: &LogoutArgs, output: &Output) -> Exit {
+    signed_out(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
+}
+
+/// Shows the address to open, and waits until the browser comes back.
+fn signed_in(args: &LoginArgs, output: &Output) -> Result<Exit, NotReady> {
+    let (url, auth) = server(&args.server, args.target.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
-    let known = Known::of(&home());
-    let options = SignInOptions { client_id: args.client_id.clone(), scopes: args.scope.clone() };
-    let signed_in = runtime.block_on(async {
-        let sign_in = SignIn::begin(&known, &args.url, options).await?;
+    let known = known();
+    let options = SignInOptions {
+        client_id: args.client_id.clone().or(auth.client_id),
+        scopes: if args.scope.is_empty() { auth.scopes } else { args.scope.clone() },
+    };
+    let done = runtime.block_on(async {
+        let sign_in = SignIn::begin(&known, &url, options).await?;
         output.line(&format!(
             "Open this address to sign in at {}:\n\n  {}\n",
             visible::text(sign_in.host()),
@@ -38,13 +55,34 @@ pub(super) fn login(args: &LoginArgs, output: &Output) -> Result<Exit, Complaint
     });
     // A read of stdin can't be taken back.
     runtime.shutdown_background();
-    let failed = |reason: String| Complaint::failed(format!("cannot sign in at {}: {reason}", args.url));
-    signed_in.map_err(failed)?;
+    let failed = |reason: String| Complaint::failed(format!("cannot sign in at {url}: {reason}"));
+    let in_keyring = done.map_err(failed)?;
+    let place = if in_keyring { "your keyring" } else { "a file that only you can read" };
     match output.format {
-        Format::Text => output.note(&format!("signed in at {}", args.url)),
-        _ => output.print_json(&json!({"server": args.url, "signed_in": true})),
+        Format::Text => output.note(&format!("signed in at {url}; the tokens are in {place}")),
+        _ => output.print_json(&json!({"server": url, "signed_in": true, "in_keyring": in_keyring})),
     }
     Ok(Exit::Done)
+}
+
+/// The address of a server that is named, or whose address is given, and what its program says about signing in there.
+fn server(named: &str, target: Option<&str>) -> Result<(String, SignInOptions), NotReady> {
+    if named.contains("://") {
+        return Ok((named.to_owned(), SignInOptions::default()));
+    }
+    let program = ProgramArgs { target: target.map(str::to_owned), program: ProgramFlags::default() };
+    let loaded = load(looked_at(&program), surrounded()?)?;
+    let found = find(&loaded, named)?;
+    let remote = found.remote.ok_or_else(|| {
+        Complaint::wrong(format!("the MCP server `{named}` is a process, and nobody signs in there"))
+    })?;
+    Ok((remote.url, remote.auth))
+}
+
+/// Where the user's tokens are kept.
+fn known() -> Known {
+    let environment: llm_do::Environment = Arc::new(|name| std::env::var(name).ok());
+    Known::of(&home()).with_keyring(Keyring::of(&environment))
 }
 
 /// The line that the user pastes into the terminal.
@@ -60,15 +98,15 @@ async fn pasted() -> String {
     line.await.unwrap_or_default()
 }
 
-/// Forgets the tokens for a server.
-pub(super) fn logout(args: &LogoutArgs, output: &Output) -> Result<Exit, Complaint> {
-    let forgotten = sign_out(&Known::of(&home()), &args.url).map_err(Complaint::failed)?;
+fn signed_out(args: &LogoutArgs, output: &Output) -> Result<Exit, NotReady> {
+    let (url, _) = server(&args.server, args.target.as_deref())?;
+    let forgotten = sign_out(&known(), &url).map_err(Complaint::failed)?;
     if !forgotten {
-        return Err(Complaint::wrong(format!("you are not signed in at {}", args.url)));
+        return Err(Complaint::wrong(format!("you are not signed in at {url}")).into());
     }
     match output.format {
-        Format::Text => output.note(&format!("forgot the tokens for {}", args.url)),
-        _ => output.print_json(&json!({"server": args.url, "signed_in": false})),
+        Format::Text => output.note(&format!("forgot the tokens for {url}")),
+        _ => output.print_json(&json!({"server": url, "signed_in": false})),
     }
     Ok(Exit::Done)
 }

@@ -200,10 +200,10 @@ fn install(
             installed.push(present);
             continue;
         }
-        let needed = installer.network(wanted.registry()).map_err(Complaint::wrong)?;
-        let network = allowed(wanted, &needed, &grants, output)?;
+        let source = runtime.block_on(installer.source(wanted)).map_err(Complaint::wrong)?;
+        let network = allowed(wanted, &installer.network(&source), &grants, output)?;
         output.note(&format!("installing {wanted}"));
-        let done = runtime.block_on(installer.install(wanted, integrity.as_deref(), &network));
+        let done = runtime.block_on(installer.install(wanted, integrity.as_deref(), &source, &network));
         installed.push(done.map_err(failed)?);
     }
     Ok(installed)

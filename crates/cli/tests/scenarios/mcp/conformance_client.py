@@ -6,9 +6,11 @@ conformance_client.py BINARY URL    MCP_CONFORMANCE_SCENARIO names what the suit
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -33,16 +35,42 @@ def write_project(folder, url, call):
     (folder / "s.yaml").write_text(json.dumps({"answers": answers}))
 
 
+def accept_forms(channel):
+    """The operator, who accepts each form as it is."""
+    with channel, channel.makefile("rw", encoding="utf-8") as lines:
+        for line in lines:
+            message = json.loads(line)
+            if message["type"] == "question":
+                answer = {"call": message["call"], "step": message["step"], "answer": "give", "value": {}}
+                print(json.dumps(answer), file=lines, flush=True)
+
+
 def run(binary, folder, environment, host):
-    command = [binary, ".", "--allow", "s:*", "--grant", f"network={host}"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    ours, theirs = socket.socketpair()
+    operator = threading.Thread(target=accept_forms, args=(ours,))
+    operator.start()
+    with theirs:
+        channel = theirs.fileno()
+        command = [binary, ".", "--allow", "s:*", "--grant", f"network={host}", "--operator", f"fd:{channel}"]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, pass_fds=[channel]
+        )
+    operator.join()
     print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
     return done
 
 
-def sign_in(binary, environment, url):
+def failures(folder):
+    """What the last run says of calls that failed: the model is told, and the user reads it in the journal."""
+    journals = sorted(folder.glob(".llm-do/runs/*/journal.jsonl"), key=lambda path: path.stat().st_mtime)
+    records = [json.loads(line) for line in journals[-1].open()] if journals else []
+    endings = [record["ending"] for record in records if record["kind"] == "tool_ended"]
+    return " ".join(ending["failure"]["message"] for ending in endings if "failure" in ending)
+
+
+def sign_in(binary, environment, url, scopes):
     """The browser of a user who agrees: it opens the address that is shown, and goes where it is sent."""
-    command = [binary, "mcp", "login", url]
+    command = [binary, "mcp", "login", url, *scopes]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as login:
         for line in login.stdout:
             print(line, end="", file=sys.stderr)
@@ -57,10 +85,15 @@ def main():
     call = CALLS.get(os.environ["MCP_CONFORMANCE_SCENARIO"], AUTHORISED_CALL)
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as project:
         environment = {"HOME": home, "PATH": "/usr/bin:/bin"}
-        write_project(Path(project), url, call)
+        project = Path(project)
+        write_project(project, url, call)
         host = urllib.parse.urlsplit(url).netloc
         done = run(binary, project, environment, host)
-        if "mcp login" in done.stderr and sign_in(binary, environment, url):
+        # The user does what a message says: signs in, and signs in again with the scopes that it names.
+        for _ in range(3):
+            wanted = re.search(r"`[^`]*mcp login \S+?((?: --scope [^ `]+)*)`", done.stderr + failures(project))
+            if not wanted or not sign_in(binary, environment, url, wanted[1].split()):
+                break
             done = run(binary, project, environment, host)
         return done.returncode
 

@@ -235,6 +235,63 @@ fn cached_server_that_hangs_keeps_no_conversation_waiting() {
     assert_no_process_is_left(&scenario);
 }
 
+/// Seconds from the beginning of the last run to its first request to a model.
+fn first_request(scenario: &Scenario) -> f64 {
+    let journal = scenario.journal();
+    let time = |kind: &str| {
+        let record = journal.iter().find(|record| record["kind"] == kind);
+        let record = record.unwrap_or_else(|| panic!("{kind} in {journal:#?}"));
+        record["at_ms"].as_f64().unwrap_or_else(|| panic!("{record}"))
+    };
+    (time("model_requested") - time("run_started")) / 1000.0
+}
+
+#[test]
+fn first_request_waits_for_no_known_server_and_at_most_five_seconds_for_others() {
+    let server = |fault: &str| json!({"command": "python3", "args": ["server.py", fault]});
+    let servers = json!({"one": server("one"), "two": server("two"), "three": server("hangs-later")});
+    let commands = ["one", "two", "hangs-later"].map(|fault| format!("process=python3 server.py {fault}"));
+    let mut arguments = vec!["."];
+    arguments.extend(commands.iter().flat_map(|command| ["--grant", command]));
+
+    let without = project(&json!({"servers": {}}), &[]);
+    assert_eq!(without.run(&["."]).code, Some(0));
+    let without = first_request(&without);
+
+    // Nothing is known about the servers.
+    let scenario = project(&json!({ "servers": servers }), &[]).file("out/hangs", "");
+    let told = scenario.run(&arguments);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(
+        told.stderr.contains("`three`: left out of this conversation: it did not start within 5 s"),
+        "{told}"
+    );
+    let waited = first_request(&scenario);
+    assert!((4.9..7.0).contains(&(waited - without)), "{waited} s, and {without} s without servers");
+
+    // All three are known, and one hangs.
+    fs::remove_file(scenario.project().join("out/hangs")).expect("the file");
+    assert_eq!(scenario.run(&arguments).code, Some(0));
+    let scenario = scenario.file("out/hangs", "");
+    let told = scenario.run(&arguments);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(!told.stderr.contains("left out"), "{told}");
+    let known = first_request(&scenario);
+    // Much less than a server's start takes here, let alone the wait.
+    assert!(known < without + 1.0, "{known} s, and {without} s without servers");
+    assert_no_process_is_left(&scenario);
+}
+
+#[test]
+fn server_that_does_not_know_the_question_for_revisions_is_begun_as_an_older_one() {
+    for fault in ["knows-all", "discovers-older"] {
+        let scenario = with_faults(&[fault], &[call("echo", json!({"text": "hello"}))]);
+        let told = allowed(&scenario, &format!("python3 server.py {fault}"));
+        assert!(!told.stderr.contains("left out"), "{told}");
+        assert_eq!(output(&scenario, 0), "hello", "{fault}");
+    }
+}
+
 #[test]
 fn words_that_answer_nothing_disturb_no_call() {
     let calls = [call("babble", json!({})), call("echo", json!({"text": "hello"}))];

@@ -208,6 +208,10 @@ def answer(request):
     if method == "server/discover" and "newest" in FAULTS:
         cached = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities(tools={"listChanged": True}), **cached}
+    if method == "server/discover" and "knows-all" in FAULTS:
+        return {}
+    if method == "server/discover" and "discovers-older" in FAULTS:
+        return {"supportedVersions": ["2025-06-18"], "capabilities": capabilities()}
     if method == "subscriptions/listen" and "newest" in FAULTS:
         LISTENS.append(request["id"])
         meta = {"io.modelcontextprotocol/subscriptionId": request["id"]}

@@ -1,4 +1,4 @@
-//! Clients of others: the public conformance suite, the inspector's command line, and the Python SDK. `LLM_DO_TEST_MCP` names
+//! Clients of others: the public conformance suite, the inspector's command line, the Python SDK, and pydantic-ai. `LLM_DO_TEST_MCP` names
 //! the folder in which `.ci/run` installs them.
 
 use super::{desk, http::Listening, questions::writer};
@@ -143,6 +143,28 @@ fn inspector_finds_nothing_wrong_with_the_tools_and_calls_one() {
             serde_json::from_slice(&called.stdout).unwrap_or_else(|_| panic!("{}", text(&called)));
         assert_eq!(result["structuredContent"]["urgent"], true, "{era}: {result}");
     }
+}
+
+#[test]
+fn agent_framework_has_workers_as_its_tools() {
+    let Some(tools) = tools() else { return };
+    let scenario = desk();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/mcp_serve/framework.py");
+    let mut agent = Command::new(tools.join("agents/bin/python"));
+    agent.arg(script).arg(env!("CARGO_BIN_EXE_llm-do")).arg(scenario.project());
+    agent.env("HOME", scenario.home().join("home"));
+    let output = agent.output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
+    let heard: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let names: Vec<&String> = heard["tools"].as_object().expect("tools").keys().collect();
+    assert_eq!(names, ["greeter", "slow", "sorter"], "{heard}");
+    assert_eq!(heard["tools"]["sorter"]["required"][0], "mail", "{heard}");
+    assert_eq!(heard["answer"]["urgent"], true, "{heard}");
+    let input = &scenario.journal()[0];
+    assert!(
+        scenario.journal().iter().any(|record| record.to_string().contains("My invoice is wrong.")),
+        "{input}"
+    );
 }
 
 #[test]
