@@ -16,8 +16,8 @@ use reqwest::{
     redirect::{Action, Attempt, Policy},
 };
 use rmcp::transport::{
-    AuthError, StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff,
-    streamable_http_client::StreamableHttpClientTransportConfig,
+    AuthError, StreamableHttpClientTransport, WWWAuthenticateParams,
+    common::client_side_sse::ExponentialBackoff, streamable_http_client::StreamableHttpClientTransportConfig,
 };
 use serde_json::Value;
 use std::{cell::RefCell, error::Error, sync::Arc, time::Duration};
@@ -169,18 +169,14 @@ fn fault(error: &(dyn Error + 'static), address: &Address) -> Option<Fault> {
     let refused = |reason: String| Some(Fault { reason, refused: true });
     let lost = |reason: String| Some(Fault { reason, refused: false });
     match http {
-        HttpError::AuthRequired(_) | HttpError::Auth(AuthError::AuthorizationRequired) => refused(format!(
-            "it wants to know who asks (HTTP 401). Sign in with `llm-do mcp login {}`, or set `headers`",
-            address.as_str()
-        )),
+        HttpError::AuthRequired(error) => refused(unknown(address, &error.www_authenticate_header)),
+        HttpError::Auth(AuthError::AuthorizationRequired) => refused(unknown(address, "")),
         HttpError::Auth(error) => refused(format!("your sign-in can't be used: {}", explained(error))),
         HttpError::InsufficientScope(error) => {
-            let wanted = error.required_scope.iter().flat_map(|scopes| scopes.split_whitespace());
-            let scopes: String = wanted.map(|scope| format!(" --scope {}", words::quoted(scope))).collect();
-            let sign_in = (!scopes.is_empty())
-                .then(|| format!(". Sign in again with `llm-do mcp login {}{scopes}`", address.as_str()));
-            let sign_in = sign_in.unwrap_or_default();
-            refused(format!("your credentials don't allow that (HTTP 403){sign_in}"))
+            let sign_in = error.required_scope.as_deref().map(|scopes| sign_in(address, scopes));
+            let again =
+                sign_in.map(|command| format!(". Sign in again with `{command}`")).unwrap_or_default();
+            refused(format!("your credentials don't allow that (HTTP 403){again}"))
         }
         HttpError::SessionExpired => refused("it has ended the session (HTTP 404)".to_owned()),
         HttpError::HttpStatus(status) => {
@@ -211,6 +207,21 @@ fn fault(error: &(dyn Error + 'static), address: &Address) -> Option<Fault> {
         }
         other => lost(other.to_string()),
     }
+}
+
+/// A server wants to know who asks. Its challenge may name the scopes that it wants.
+fn unknown(address: &Address, challenge: &str) -> String {
+    let base = Url::parse(address.as_str()).ok();
+    let scopes =
+        base.and_then(|base| WWWAuthenticateParams::parse(challenge, &base).scope).unwrap_or_default();
+    let command = sign_in(address, &scopes);
+    format!("it wants to know who asks (HTTP 401). Sign in with `{command}`, or set `headers`")
+}
+
+/// The command that signs in with these scopes.
+fn sign_in(address: &Address, scopes: &str) -> String {
+    let scopes = scopes.split_whitespace().map(|scope| format!(" --scope {}", words::quoted(scope)));
+    format!("llm-do mcp login {}{}", words::quoted(address.as_str()), scopes.collect::<String>())
 }
 
 /// Why a request failed, without its address.

@@ -161,10 +161,14 @@ fn what_goes_wrong_on_the_way_is_an_error_for_the_model() {
             )),
             7 => Answer::Flood(100 << 20),
             8 => status(302, "Location: /mcp\r\n"),
+            9 => status(
+                403,
+                "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"notes:write\"\r\n",
+            ),
             _ => return None,
         })
     });
-    let calls: Vec<Value> = (0..10).map(|turn| echo(&format!("call {turn}"))).collect();
+    let calls: Vec<Value> = (0..11).map(|turn| echo(&format!("call {turn}"))).collect();
     let scenario = at(&server, &calls);
     allowed(&scenario, &server);
     let expected = [
@@ -177,13 +181,14 @@ fn what_goes_wrong_on_the_way_is_an_error_for_the_model() {
         ("broke before the answer was complete", "may have had its effect"),
         ("too long", "may have had its effect"),
         ("which is not followed", "did not take the call"),
+        ("/mcp --scope notes:write`", "did not take the call"),
     ];
     for (turn, (what, effect)) in expected.into_iter().enumerate() {
         let failure = failure(&scenario, turn);
         assert!(failure.contains(what) && failure.contains(effect), "call {turn}: {failure}");
     }
     assert!(elsewhere.asked().is_empty(), "nothing follows a redirect to another server");
-    assert_eq!(output(&scenario, 9), "call 9", "the server is used again");
+    assert_eq!(output(&scenario, 10), "call 10", "the server is used again");
 }
 
 #[test]

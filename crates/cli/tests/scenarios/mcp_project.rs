@@ -1,6 +1,9 @@
 //! MCP servers of a project (docs/guides/mcp.md): the manifest's `mcp_servers`, pins, and `llm-do mcp`.
 
-use crate::scenario::{Finished, Scenario};
+use crate::{
+    scenario::{Finished, Scenario},
+    terminal_session::Session,
+};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -55,6 +58,24 @@ fn workers_list_servers_of_the_manifest() {
     let told = run(&scenario);
     assert_eq!(outputs(&scenario), ["hello"]);
     assert!(!told.stderr.contains("W0713"), "{told}");
+}
+
+#[test]
+fn the_grant_of_a_command_is_asked_once_and_remembered_as_it_is() {
+    let scenario = project();
+    let mut session = Session::start(scenario.command_on_terminal(&[".", "--allow", "s:*"]));
+    session.expect("to run the server `python3 server.py described`");
+    session.expect("[n]o");
+    session.wait_for_keys();
+    session.type_keys("r");
+    assert_eq!(session.end().0, Some(0));
+    let unasked = |scenario: &Scenario| scenario.run(&[".", "--allow", "s:*"]).code;
+    assert_eq!((unasked(&scenario), outputs(&scenario)), (Some(0), vec![json!("hello")]));
+    let listed = scenario.run(&["mcp", "list"]);
+    assert!(listed.stdout.contains("granted; 8 tools accepted"), "{listed}");
+
+    let more = "mcp_servers:\n  s: {command: python3, args: [server.py, described, more]}\n";
+    assert_eq!(unasked(&scenario.file("project.yaml", more)), Some(3), "another command is another grant");
 }
 
 #[test]

@@ -53,7 +53,13 @@ def run(binary, folder, environment, host):
         channel = theirs.fileno()
         command = [binary, ".", "--allow", "s:*", "--grant", f"network={host}", "--operator", f"fd:{channel}"]
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, pass_fds=[channel]
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            pass_fds=[channel],
         )
     operator.join()
     print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
@@ -71,7 +77,8 @@ def failures(folder):
 def sign_in(binary, environment, url, scopes):
     """The browser of a user who agrees: it opens the address that is shown, and goes where it is sent."""
     command = [binary, "mcp", "login", url, *scopes]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as login:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, env=environment, text=True, **pipes) as login:
         for line in login.stdout:
             print(line, end="", file=sys.stderr)
             address = re.search(r"https?://\S+\?\S+", line)

@@ -157,6 +157,8 @@ fn changed_list_holds_from_the_next_conversation() {
             assert!(!tools.contains(gone), "{faults:?}: {gone} in {tools}");
         }
         assert!(tools.contains("\"s__add\""), "{faults:?}: {tools}");
+        let begun = heard(&scenario).iter().filter(|message| message["method"] == "server/discover").count();
+        assert_eq!(begun, 1, "{faults:?}: one server serves both workers, whose views are equal");
     }
 }
 
