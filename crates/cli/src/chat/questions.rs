@@ -32,7 +32,11 @@ pub(super) fn summary(question: &Question) -> String {
             approval.function,
             approval.risk
         ),
-        Question::Input(input) => format!("{} asks: {}", input.chain.join(" → "), input.prompt),
+        Question::Input(input) => {
+            // The whole text stands in the transcript.
+            let first = input.prompt.trim().lines().next().unwrap_or_default();
+            format!("{} asks: {first}", input.chain.join(" → "))
+        }
         Question::Settlement(settlement) => {
             format!("{} was cut off in an earlier process: what became of it?", settlement.function)
         }

@@ -16,7 +16,7 @@ use super::{
 use crate::exit::Exit;
 use commands::Typed;
 use decisions::Decisions;
-use llm_do::{Report, Said, Transcript, output_text};
+use llm_do::{Report, Said, Transcript};
 use llm_do_core::{
     call_path::CallPath,
     engine::{End, Halt},
@@ -95,6 +95,8 @@ pub(super) struct Talk<'a> {
     /// No more input comes: the chat is left when all of it is answered.
     over: bool,
     since: Option<Instant>,
+    /// Since when a question beside that for the next message waits.
+    asked_since: Option<Instant>,
     status: Status,
     exit: Exit,
 }
@@ -178,6 +180,7 @@ impl<'a> Talk<'a> {
             leaving: None,
             over: false,
             since: None,
+            asked_since: None,
             status: Status::default(),
             exit: Exit::Done,
         }
@@ -349,9 +352,18 @@ impl<'a> Talk<'a> {
         }
         match commands::parse(line) {
             Typed::Message(text) => self.say(text),
-            Typed::Command(command, arguments) => self.command(command, &arguments),
-            Typed::Other(name, arguments) => self.worker_or_wrong(&name, &arguments),
-            Typed::Wrong(why) => self.face.problem(&why),
+            Typed::Command(command, arguments) => {
+                self.face.command(line);
+                self.command(command, &arguments);
+            }
+            Typed::Other(name, arguments) => {
+                self.face.command(line);
+                self.worker_or_wrong(&name, &arguments);
+            }
+            Typed::Wrong(why) => {
+                self.face.command(line);
+                self.face.problem(&why);
+            }
         }
     }
 
@@ -438,7 +450,10 @@ impl<'a> Talk<'a> {
         let left = report.status == RunStatus::Suspended && self.leaving.is_some();
         let interrupted = report.status == RunStatus::Interrupted;
         match &report.end {
-            End::Done(value) => self.face.page(&output_text(value, true)),
+            End::Done(value) => {
+                let worker = Arc::clone(&self.worker);
+                self.show_output(&worker, value);
+            }
             End::Failed(failure) if !interrupted => self.face.problem(&failure.message),
             _ => {}
         }

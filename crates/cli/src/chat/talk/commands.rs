@@ -160,8 +160,12 @@ pub(in crate::chat) fn complete(known: &Known, text: &str, caret: usize) -> Opti
         return Some(Candidates { replaces, list: list.collect() });
     }
     let Some((name, arguments)) = line.split_once(char::is_whitespace) else {
-        let workers = known.workers().iter().map(|worker| (format!("/{}", worker.id), run::about(worker)));
-        let all = COMMANDS.iter().map(|command| (command.name.to_owned(), command.does));
+        let workers = known.workers().iter().map(|worker| (format!("/{} ", worker.id), run::about(worker)));
+        let all = COMMANDS.iter().map(|command| {
+            // Arguments follow.
+            let space = if matches!(command.arguments, Arguments::None) { "" } else { " " };
+            (format!("{}{space}", command.name), command.does)
+        });
         let fitting = fuzzy::rank(&line[1..], all.chain(workers), |(name, _)| name);
         let list = fitting.into_iter().map(|(name, does)| candidate(&name, does)).collect();
         return Some(Candidates { replaces, list });

@@ -27,7 +27,7 @@ fn switch(talk: &mut Talk<'_>, name: &str) {
         Err(error) => {
             let local = talk.known.local_models().into_iter().find(|local| *local == format!("local:{name}"));
             let hint = local.map(|local| format!("\n  did you mean {local}?")).unwrap_or_default();
-            talk.face.problem(&format!("{name}: {error}{hint}"));
+            talk.face.problem(&format!("{error}{hint}"));
             return;
         }
     };

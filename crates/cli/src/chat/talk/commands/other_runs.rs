@@ -6,6 +6,7 @@ use crate::chat::{
     talk::{Leaving, NOT_YOUR_TURN},
 };
 use llm_do_terminal::{Candidate, fuzzy};
+use std::sync::Arc;
 
 pub(super) const FORK: Command = Command {
     name: "/fork",
@@ -24,7 +25,7 @@ pub(super) const RESUME: Command = Command {
     more: "RUN is the ID of the run or its end. The chat that you leave can be resumed, too.",
     run: |talk, run| match run {
         "" => {
-            let text = list(talk.known);
+            let text = list(talk);
             talk.face.page(&text);
         }
         run => match talk.known.chat(run) {
@@ -43,11 +44,14 @@ fn leave(talk: &mut Talk<'_>, leaving: Leaving) {
     }
 }
 
-fn list(known: &Known) -> String {
-    match known.chats() {
+fn list(talk: &Talk<'_>) -> String {
+    match talk.known.chats() {
         chats if chats.is_empty() => "There are no chats of this worker.".to_owned(),
         chats => {
-            chats.into_iter().map(|(run, about)| format!("{run}  {about}")).collect::<Vec<_>>().join("\n")
+            let here = talk.run.as_ref().map(|started| Arc::clone(&started.id));
+            let mark = |run: &str| if here.as_deref() == Some(run) { "  (this chat)" } else { "" };
+            let lines = chats.into_iter().map(|(run, about)| format!("{run}  {about}{}", mark(&run)));
+            lines.collect::<Vec<_>>().join("\n")
         }
     }
 }
