@@ -259,6 +259,13 @@ mod tests {
     }
 
     #[test]
+    fn the_subject_of_a_question_is_one_line() {
+        let Question::Input(input) = input(json!({})) else { panic!() };
+        let question = Question::Input(Input { prompt: "Which one?\n  a\n  b".into(), ..input });
+        assert_eq!(summary(&question), "main asks: Which one?");
+    }
+
+    #[test]
     fn choices_are_picked_by_number_or_text() {
         let question = input(json!({"enum": ["red", "blue"]}));
         assert_eq!(value(line(&question, "2")), Ok(json!("blue")));

@@ -206,7 +206,7 @@ impl<'a> Talk<'a> {
                 match part {
                     // The first message of a conversation in the middle of a run is its caller's.
                     Said::User(0, ..) if !is_root => {}
-                    Said::User(_, text, _) => self.face.said(&text),
+                    Said::User(_, text, _) | Said::Meanwhile(text) => self.face.said(&text),
                     Said::Worker(text, _) if text.trim().is_empty() => {}
                     Said::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                     Said::Compacted(compacted) => self.face.note(&compacted.what),

@@ -126,7 +126,8 @@ fn line(run: &RunSummary, paint: Paint) -> String {
 /// What a chat was started with: the target, and the beginning of the first message.
 pub(crate) fn about_chat(run: &RunSummary) -> String {
     let target = visible::line(&run.target);
-    let message = run.message.as_deref().map(|text| visible::start(&visible::line(text), FIRST_WORDS).into_owned());
+    let message =
+        run.message.as_deref().map(|text| visible::start(&visible::line(text), FIRST_WORDS).into_owned());
     format!("{target}{}", message.map(|text| format!("  \"{text}\"")).unwrap_or_default())
 }
 

@@ -12,8 +12,12 @@ pub(super) const COPY: Command = Command {
         let answer = talk.current().and_then(|conversation| conversation.transcript.last_answer());
         match answer.map(str::to_owned) {
             None => talk.face.problem("there is no answer yet"),
-            Some(answer) if talk.face.copy(&answer) => talk.face.note("sent to the clipboard of this terminal"),
-            Some(_) => talk.face.problem("there is no clipboard here, or the answer is too long for it; /save writes a file"),
+            Some(answer) if talk.face.copy(&answer) => {
+                talk.face.note("sent to the clipboard of this terminal")
+            }
+            Some(_) => talk
+                .face
+                .problem("there is no clipboard here, or the answer is too long for it; /save writes a file"),
         }
     },
 };
