@@ -6,6 +6,7 @@ pub(super) const COPY: Command = Command {
     name: "/copy",
     alias: None,
     arguments: Arguments::None,
+    of_chat: false,
     does: "copy the last answer",
     more: "The terminal puts it into its clipboard (OSC 52), if its settings allow that.",
     run: |talk, _| {
@@ -13,7 +14,7 @@ pub(super) const COPY: Command = Command {
         match answer.map(str::to_owned) {
             None => talk.face.problem("there is no answer yet"),
             Some(answer) if talk.face.copy(&answer) => {
-                talk.face.note("sent to the clipboard of this terminal")
+                talk.face.note("sent to the clipboard of this terminal");
             }
             Some(_) => talk
                 .face

@@ -9,6 +9,7 @@ pub(super) const HELP: Command = Command {
     name: "/help",
     alias: None,
     arguments: Arguments::Optional { shown: "[COMMAND]", complete },
+    of_chat: false,
     does: "show the commands, or one of them",
     more: "",
     run: |talk, name| match name {

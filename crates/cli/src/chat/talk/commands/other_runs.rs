@@ -12,6 +12,7 @@ pub(super) const FORK: Command = Command {
     name: "/fork",
     alias: None,
     arguments: Arguments::None,
+    of_chat: true,
     does: "continue in a copy of this chat; this one can be resumed",
     more: "The copy is a run of its own with the same records. Files are not copied: both chats work in the same folder.",
     run: |talk, _| leave(talk, Leaving::ForFork),
@@ -21,6 +22,7 @@ pub(super) const RESUME: Command = Command {
     name: "/resume",
     alias: None,
     arguments: Arguments::Optional { shown: "[RUN]", complete },
+    of_chat: true,
     does: "continue another chat of this worker; without RUN, list them",
     more: "RUN is the ID of the run or its end. The chat that you leave can be resumed, too.",
     run: |talk, run| match run {
