@@ -16,7 +16,7 @@ use crate::{
     exit::{Complaint, Exit},
     opening::{Asked, NotReady, asking, given, said, settings, surrounded},
     program::{home, show_complaint},
-    render::Output,
+    render::{Output, show_report},
 };
 use face::Face;
 use known::Known;
@@ -24,7 +24,7 @@ use llm_do::{Decisions, Input, PastRun, Problem, Run, Session, program::Diagnost
 use llm_do_core::gate::{Gate, RuleLine};
 use llm_do_core::journal::{Record, RecordKind};
 use llm_do_core::operator::{OneAtATime, Operator};
-use llm_do_core::worker::{ATTACHMENTS, WorkerDefinition};
+use llm_do_core::worker::{ATTACHMENTS, WorkerDefinition, WorkerMode};
 use llm_do_runs::EventSink;
 use past_lines::PastLines;
 use plain::PlainFace;
@@ -45,7 +45,7 @@ use std::{
     },
     thread,
 };
-use talk::{Started, Starter, Talk};
+use talk::{Begins, Left, Started, Starter, Talk};
 
 /// Carries out the command.
 pub(crate) fn run(args: &ChatArgs, output: &Output) -> Exit {
@@ -61,20 +61,47 @@ pub(crate) fn run(args: &ChatArgs, output: &Output) -> Exit {
     }
 }
 
-/// A chat that can begin.
+/// A chat that can begin, or a run in which workers talk to the user.
 pub(crate) struct Chat {
     session: Session,
-    /// What the first message is said with.
+    kind: Kind,
+    /// What the first message is said with, or what the run is given.
     input: Input,
-    /// The chat to continue.
+    /// The run to continue.
     past: Option<PastRun>,
+}
+
+/// Who talks to the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The entry, in a chat.
+    Chat,
+    /// Workers in the middle of a run. It ends with its result.
+    Run,
 }
 
 impl Chat {
     /// A chat with the entry of a session, which begins with the message of `input` if it has one.
     pub(crate) fn of(session: Session, input: Input) -> Self {
-        Self { session, input, past: None }
+        Self { session, kind: Kind::Chat, input, past: None }
     }
+
+    /// A run in which workers talk to the user.
+    pub(crate) fn in_run(session: Session, input: Input) -> Self {
+        Self { session, kind: Kind::Run, input, past: None }
+    }
+
+    /// A run that is continued.
+    pub(crate) fn resumed(session: Session, past: PastRun) -> Self {
+        let kind = if past.invocation().chat { Kind::Chat } else { Kind::Run };
+        Self { session, kind, input: Input::default(), past: Some(past) }
+    }
+}
+
+/// Whether a worker that a run may call holds conversations with the user.
+pub(crate) fn is_held_in(session: &Session) -> bool {
+    let workers = session.program().loaded();
+    workers.iter().any(|worker| worker.interactive && worker.mode == WorkerMode::Chat)
 }
 
 /// Opens the program, and reads what it is given.
@@ -95,7 +122,7 @@ fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotRea
         past.admits(&Decisions::default()).map_err(Problem::from)?;
         let settings = past.settings(surrounded()?).map_err(Problem::from)?;
         let session = Session::open(asking(settings, asked, output))?;
-        return Ok(Chat { session, input: Input::default(), past: Some(past) });
+        return Ok(Chat::resumed(session, past));
     }
     let mut settings = asking(settings(&args.run)?, asked, output);
     settings.run.chat = true;
@@ -107,7 +134,7 @@ fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotRea
     }
     // The lines of a pipe are the turns.
     let input = given(&args.run, &session, false)?;
-    Ok(Chat { session, input, past: None })
+    Ok(Chat::of(session, input))
 }
 
 /// The folder of the chat to continue.
@@ -130,7 +157,7 @@ pub(crate) fn is_wanted(output: &Output) -> bool {
 
 /// Holds the chat on this terminal, or over pipes.
 pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Complaint> {
-    let Chat { session, mut input, past } = chat;
+    let Chat { session, kind, mut input, past } = chat;
     let (sender, signals) = channel();
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if past.is_none() {
@@ -159,16 +186,20 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
                 )
             }
         };
-    let first = input.message.take();
+    let begins = match (&past, kind) {
+        (Some(_), _) => Begins::Already,
+        (None, Kind::Run) => Begins::AtOnce,
+        (None, Kind::Chat) => input.message.take().map_or(Begins::WithUser, Begins::Saying),
+    };
     let mut starter = OfSession { session, input, sender };
     let resumed = past.map(|past| {
         let records = past.records().to_vec();
-        (starter.go_on(past), records)
+        (starter.continue_run(past), records)
     });
-    if resumed.is_none() && first.is_none() {
+    if begins == Begins::WithUser {
         face.note(&format!("chat with {name}; /help shows the commands"));
     }
-    let mut talk = Talk::new(&mut *face, &signals, &mut starter, &known, name);
+    let mut talk = Talk::new(&mut *face, &signals, &mut starter, &known, name, kind);
     match resumed {
         Some((Ok(started), records)) => talk.resumed(started, &records),
         Some((Err(problem), _)) => {
@@ -178,7 +209,13 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
         }
         None => {}
     }
-    Ok(talk.hold(first))
+    Ok(match talk.hold(begins) {
+        Left::Chat(exit) => exit,
+        Left::Run(report) => {
+            show_report(output, &report, None);
+            Exit::from(&*report)
+        }
+    })
 }
 
 fn cannot_start(error: io::Error) -> Complaint {
@@ -217,7 +254,7 @@ impl OfSession {
         Ok(Started::spawn(runtime, run, ended).map_err(cannot_start)?)
     }
 
-    fn go_on(&self, past: PastRun) -> Result<Started, NotReady> {
+    fn continue_run(&self, past: PastRun) -> Result<Started, NotReady> {
         self.run(|operator, events| {
             self.session.resume(past, Decisions::default(), Some(operator), Some(events))
         })
@@ -230,7 +267,7 @@ impl Starter for OfSession {
         // The run has its own rules, grants and model.
         self.session = Session::open(past.settings(surrounded()?).map_err(Problem::from)?)?;
         let records = past.records().to_vec();
-        Ok((self.go_on(past)?, records))
+        Ok((self.continue_run(past)?, records))
     }
 
     fn gate(&self) -> &Gate {
@@ -253,10 +290,14 @@ impl Starter for OfSession {
         Ok(runtime()?.block_on(self.session.preview(&self.input))?)
     }
 
+    fn begin(&mut self) -> Result<Started, NotReady> {
+        self.run(|operator, events| self.session.start(&self.input, Some(operator), Some(events)))
+    }
+
     fn listen(&mut self) -> Result<Started, NotReady> {
         // What is wrong is known before there is a run.
         self.preview()?;
-        self.run(|operator, events| self.session.start(&self.input, Some(operator), Some(events)))
+        self.begin()
     }
 
     fn fork(&mut self, dir: &Path) -> Result<PathBuf, NotReady> {

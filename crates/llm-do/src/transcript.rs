@@ -17,6 +17,8 @@ use std::{collections::HashMap, fmt::Write as _};
 pub enum Said {
     /// The user's message with its number, and what joined it.
     User(u32, String, Vec<Joined>),
+    /// What the user has said while the worker was at work.
+    Meanwhile(String),
     /// What the worker has said, and whether it was cut off.
     Worker(String, bool),
     /// From here on the model is sent less of what came before.
@@ -104,7 +106,16 @@ impl Transcript {
                 }
             }
             RecordKind::Answered(Given { answer, .. }) => {
-                let StepName::Message(number) = record.step else { return };
+                let number = match record.step {
+                    StepName::Message(number) => number,
+                    StepName::Now(_) => {
+                        if let Answer::Give { value } = answer {
+                            self.parts.push(Said::Meanwhile(show(value)));
+                        }
+                        return;
+                    }
+                    _ => return,
+                };
                 match answer {
                     Answer::Attach { file, content } => {
                         self.attaching = content.is_none().then(|| file.to_string());
@@ -184,7 +195,7 @@ impl Transcript {
     pub fn last_message(&self) -> Option<(u32, &str)> {
         self.parts.iter().rev().find_map(|part| match part {
             Said::User(number, text, _) => Some((*number, text.as_str())),
-            Said::Worker(..) | Said::Compacted(_) => None,
+            Said::Meanwhile(_) | Said::Worker(..) | Said::Compacted(_) => None,
         })
     }
 
@@ -192,7 +203,7 @@ impl Transcript {
     pub fn last_answer(&self) -> Option<&str> {
         self.parts.iter().rev().find_map(|part| match part {
             Said::Worker(text, _) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
-            Said::User(..) | Said::Compacted(_) => None,
+            Said::User(..) | Said::Meanwhile(_) | Said::Compacted(_) => None,
         })
     }
 
@@ -205,6 +216,9 @@ impl Transcript {
                 Said::User(_, said, joined) => {
                     let _ = write!(text, "## You\n\n{}\n\n", visible::prose(said.trim_end()));
                     joined.iter().try_for_each(|joined| joined.write(&mut text))
+                }
+                Said::Meanwhile(said) => {
+                    write!(text, "## You, meanwhile\n\n{}\n\n", visible::prose(said.trim_end()))
                 }
                 Said::Worker(said, cut_off) => {
                     let mark = if *cut_off { "*(cut off)*\n\n" } else { "" };
@@ -301,10 +315,11 @@ mod tests {
     fn it_is_saved_as_markdown() {
         let mut transcript = talk();
         transcript.parts.truncate(2);
+        transcript.parts.push(Said::Meanwhile("quick".into()));
         transcript.parts.push(Said::Worker("half".into(), true));
         assert_eq!(
             transcript.markdown("main"),
-            "## You\n\na\n\n## main\n\nA\n\n## main\n\nhalf\n\n*(cut off)*\n\n"
+            "## You\n\na\n\n## main\n\nA\n\n## You, meanwhile\n\nquick\n\n## main\n\nhalf\n\n*(cut off)*\n\n"
         );
     }
 }

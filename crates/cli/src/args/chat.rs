@@ -11,7 +11,7 @@ Every line is a message. A line that begins with a slash is a command: /help sho
 Examples:
   llm-do chat greeter.worker                      talk with a worker
   llm-do chat my-project \"What is in notes?\"     begin with a message
-  llm-do chat --continue                          continue the last chat here
+  llm-do chat --continue                          continue the chat that was used last here
   printf 'hello\\nand now?\\n' | llm-do chat greeter.worker")]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub(crate) struct ChatArgs {
     /// Continue a chat: the ID of its run, the beginning of that ID, or `last`
     #[arg(long, value_name = "RUN", conflicts_with = "continue", help_heading = "Chat")]
     pub(crate) resume: Option<String>,
-    /// Continue the last chat of this program
+    /// Continue the chat of this program that was used last
     #[arg(long = "continue", help_heading = "Chat")]
     pub(crate) r#continue: bool,
     /// Write labelled lines without moving the cursor, as for a screen reader

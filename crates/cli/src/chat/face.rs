@@ -33,6 +33,8 @@ pub(super) struct Status {
 pub(super) trait Face {
     /// A message that the user has typed and that has been sent.
     fn user(&mut self, text: &str);
+    /// A command that the user has typed.
+    fn command(&mut self, line: &str);
     /// A message that the user said earlier.
     fn said(&mut self, text: &str);
     /// More of an answer under way, of that worker.
@@ -41,6 +43,8 @@ pub(super) trait Face {
     fn discard(&mut self);
     /// A complete answer. The face shows what the deltas have not shown.
     fn answer(&mut self, worker: &str, text: &str, cut_off: bool);
+    /// A value that a worker has returned, as JSON.
+    fn output(&mut self, worker: &str, json: &str);
     /// A call that has ended, on one line.
     fn call(&mut self, depth: usize, line: &str, done: bool);
     /// Something worth knowing.

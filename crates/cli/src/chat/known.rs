@@ -1,6 +1,9 @@
 //! What the commands of a chat know of the program: its workers and its files.
 
-use crate::{commands::runs::local_time, visible};
+use crate::{
+    commands::runs::{about_chat, local_time},
+    visible,
+};
 use llm_do::{Session, program::Program};
 use llm_do_core::{
     source::FunctionSource,
@@ -100,13 +103,13 @@ impl Known {
         self.program.named_by(&FunctionSource::Program, name).map_err(|error| error.to_string())
     }
 
-    /// The chats with the entry, the newest first: the ID of the run, and when it began.
+    /// The chats with the entry, the newest first: the ID of the run, when it began, and with what.
     pub(super) fn chats(&self) -> Vec<(String, String)> {
         let runs = list_runs(&self.runs_dir, MOST_RUNS).unwrap_or_default().into_iter();
         let chats = runs.filter(|run| run.chat && run.entry == *self.program.entry().id);
         let about = |run: &RunSummary| {
             let began = run.started_ms.and_then(local_time).unwrap_or_default();
-            format!("{began}  {}", visible::line(&run.target))
+            format!("{began}  {}", about_chat(run))
         };
         chats.map(|run| (run.run.clone(), about(&run))).collect()
     }

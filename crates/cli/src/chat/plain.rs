@@ -71,6 +71,7 @@ impl PlainFace {
 impl Face for PlainFace {
     /// It stands where it was typed.
     fn user(&mut self, _text: &str) {}
+    fn command(&mut self, _line: &str) {}
 
     fn said(&mut self, text: &str) {
         self.say(Speaker::You, text);
@@ -84,6 +85,10 @@ impl Face for PlainFace {
         if cut_off {
             self.aside("the answer was cut off");
         }
+    }
+
+    fn output(&mut self, worker: &str, json: &str) {
+        self.say(Speaker::Worker(worker), json);
     }
 
     fn call(&mut self, _depth: usize, line: &str, _done: bool) {

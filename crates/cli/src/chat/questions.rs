@@ -32,7 +32,11 @@ pub(super) fn summary(question: &Question) -> String {
             approval.function,
             approval.risk
         ),
-        Question::Input(input) => format!("{} asks: {}", input.chain.join(" → "), input.prompt),
+        Question::Input(input) => {
+            // The whole text stands in the transcript.
+            let first = input.prompt.trim().lines().next().unwrap_or_default();
+            format!("{} asks: {first}", input.chain.join(" → "))
+        }
         Question::Settlement(settlement) => {
             format!("{} was cut off in an earlier process: what became of it?", settlement.function)
         }
@@ -252,6 +256,13 @@ mod tests {
         assert_eq!(filled("3"), Ok(json!({"n": 3, "ok": true, "name": "12"})));
         assert!(filled("three").is_err());
         assert!(filled("").unwrap_err().contains('n'));
+    }
+
+    #[test]
+    fn the_subject_of_a_question_is_one_line() {
+        let Question::Input(input) = input(json!({})) else { panic!() };
+        let question = Question::Input(Input { prompt: "Which one?\n  a\n  b".into(), ..input });
+        assert_eq!(summary(&question), "main asks: Which one?");
     }
 
     #[test]

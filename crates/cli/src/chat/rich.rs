@@ -247,6 +247,11 @@ impl Face for RichFace {
         self.print(&lines);
     }
 
+    fn command(&mut self, line: &str) {
+        let line = line.lines().next().unwrap_or_default();
+        self.print(&[Line::new(), Line::styled(line, DIM)]);
+    }
+
     fn said(&mut self, text: &str) {
         self.user(text);
     }
@@ -279,6 +284,13 @@ impl Face for RichFace {
         }
     }
 
+    fn output(&mut self, worker: &str, json: &str) {
+        self.finish_answer();
+        let mut lines = vec![Line::new(), Line::styled(worker, NAME)];
+        lines.extend(Line::split(json, Style::new()));
+        self.print(&lines);
+    }
+
     fn call(&mut self, depth: usize, text: &str, done: bool) {
         let (mark, style) = if done { ("✓ ", GOOD) } else { ("✗ ", BAD) };
         let indent = "  ".repeat(depth);
@@ -296,7 +308,7 @@ impl Face for RichFace {
     }
 
     fn page(&mut self, text: &str) {
-        let lines: Vec<Line> = std::iter::once(Line::new()).chain(Line::split(text, Style::new())).collect();
+        let lines: Vec<Line> = Line::split(text, Style::new()).collect();
         self.print(&lines);
     }
 

@@ -9,6 +9,7 @@ mod starting;
 mod status;
 
 use super::{
+    Kind,
     face::{Face, Status, Wish},
     known::Known,
     signal::Signal,
@@ -16,7 +17,7 @@ use super::{
 use crate::exit::Exit;
 use commands::Typed;
 use decisions::Decisions;
-use llm_do::{Report, Said, Transcript, output_text};
+use llm_do::{Report, Said, Transcript};
 use llm_do_core::{
     call_path::CallPath,
     engine::{End, Halt},
@@ -28,7 +29,7 @@ use llm_do_core::{
     server_tool::ServerTool,
 };
 use serde_json::Value;
-pub(super) use starting::{Started, Starter};
+pub(super) use starting::{Begins, Left, Started, Starter};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     path::{Path, PathBuf},
@@ -73,6 +74,7 @@ pub(super) struct Talk<'a> {
     known: &'a Known,
     /// The entry, for the status row.
     worker: Arc<str>,
+    kind: Kind,
     run: Option<Started>,
     pending: Option<Pending>,
     asked: HashMap<QuestionId, (Question, oneshot::Sender<Reply>)>,
@@ -95,8 +97,12 @@ pub(super) struct Talk<'a> {
     /// No more input comes: the chat is left when all of it is answered.
     over: bool,
     since: Option<Instant>,
+    /// Since when a question beside that for the next message waits.
+    asked_since: Option<Instant>,
     status: Status,
     exit: Exit,
+    /// How a run has ended that is no chat.
+    report: Option<Box<Report>>,
 }
 
 struct Conversation {
@@ -155,6 +161,7 @@ impl<'a> Talk<'a> {
         starter: &'a mut dyn Starter,
         known: &'a Known,
         worker: Arc<str>,
+        kind: Kind,
     ) -> Self {
         Self {
             face,
@@ -162,6 +169,7 @@ impl<'a> Talk<'a> {
             starter,
             known,
             worker,
+            kind,
             run: None,
             pending: None,
             asked: HashMap::new(),
@@ -178,8 +186,10 @@ impl<'a> Talk<'a> {
             leaving: None,
             over: false,
             since: None,
+            asked_since: None,
             status: Status::default(),
             exit: Exit::Done,
+            report: None,
         }
     }
 
@@ -203,22 +213,35 @@ impl<'a> Talk<'a> {
                 match part {
                     // The first message of a conversation in the middle of a run is its caller's.
                     Said::User(0, ..) if !is_root => {}
-                    Said::User(_, text, _) => self.face.said(&text),
+                    Said::User(_, text, _) | Said::Meanwhile(text) => self.face.said(&text),
                     Said::Worker(text, _) if text.trim().is_empty() => {}
                     Said::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                     Said::Compacted(compacted) => self.face.note(&compacted.what),
                 }
             }
         }
-        self.face.note(&format!("chat {} continues", started.id));
+        let what = if self.kind == Kind::Chat { "chat" } else { "run" };
+        self.face.note(&format!("{what} {} continues", started.id));
         self.run = Some(started);
         self.since = Some(Instant::now());
     }
 
-    /// Talks until the user leaves or the run ends. `first` is said first.
-    pub(super) fn hold(mut self, first: Option<String>) -> Exit {
-        if let Some(first) = first {
-            self.say(first);
+    /// Talks until the user leaves or the run ends.
+    pub(super) fn hold(mut self, begins: Begins) -> Left {
+        match begins {
+            Begins::WithUser | Begins::Already => {}
+            Begins::Saying(first) => self.say(first),
+            Begins::AtOnce => match self.starter.begin() {
+                Ok(started) => {
+                    self.run = Some(started);
+                    self.working();
+                }
+                Err(problem) => {
+                    self.exit = Exit::Wrong;
+                    self.face.problem(&problem.text());
+                    self.leaving = Some(Leaving::Chat);
+                }
+            },
         }
         loop {
             self.show_status();
@@ -241,7 +264,7 @@ impl<'a> Talk<'a> {
             }
         }
         self.end();
-        self.exit
+        self.report.map_or(Left::Chat(self.exit), Left::Run)
     }
 
     fn handle(&mut self, signal: Signal) -> std::ops::ControlFlow<()> {
@@ -253,7 +276,7 @@ impl<'a> Talk<'a> {
                 self.pending = self.pending.take().filter(|pending| pending.id != id);
                 self.face.withdraw(&id);
             }
-            Signal::Ended(report) => return self.ended(&report),
+            Signal::Ended(report) => return self.ended(report),
             Signal::Terminal(event) => {
                 if let Some(wish) = self.face.event(event) {
                     self.wish(wish);
@@ -305,6 +328,8 @@ impl<'a> Talk<'a> {
     /// Stops the answer under way.
     fn interrupt(&mut self) {
         match &self.run {
+            // Without a conversation there is no answer to stop.
+            Some(run) if self.kind == Kind::Run && !self.is_in_conversation() => run.canceller.cancel(),
             Some(run) if self.pending.is_none() => {
                 run.stopper.stop();
                 // Questions of the calls that are being stopped are withdrawn. Only the user knows what became of a tool
@@ -321,6 +346,11 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// Whether a conversation with the user is under way.
+    fn is_in_conversation(&self) -> bool {
+        self.conversations.keys().any(|path| self.open.contains_key(path))
+    }
+
     fn leave(&mut self, leaving: Leaving) {
         if self.face.is_piped()
             && leaving == Leaving::Chat
@@ -334,8 +364,10 @@ impl<'a> Talk<'a> {
         if !self.face.is_piped() {
             self.queue.clear();
         }
+        let in_conversation = self.is_in_conversation();
         match (self.pending.take(), &self.run) {
             (Some(pending), _) => drop(pending.reply.send(Reply::Later)),
+            (None, Some(run)) if self.kind == Kind::Run && !in_conversation => run.canceller.cancel(),
             (None, Some(run)) => run.stopper.stop(),
             (None, None) => {}
         }
@@ -349,9 +381,18 @@ impl<'a> Talk<'a> {
         }
         match commands::parse(line) {
             Typed::Message(text) => self.say(text),
-            Typed::Command(command, arguments) => self.command(command, &arguments),
-            Typed::Other(name, arguments) => self.worker_or_wrong(&name, &arguments),
-            Typed::Wrong(why) => self.face.problem(&why),
+            Typed::Command(command, arguments) => {
+                self.face.command(line);
+                self.command(command, &arguments);
+            }
+            Typed::Other(name, arguments) => {
+                self.face.command(line);
+                self.worker_or_wrong(&name, &arguments);
+            }
+            Typed::Wrong(why) => {
+                self.face.command(line);
+                self.face.problem(&why);
+            }
         }
     }
 
@@ -392,7 +433,7 @@ impl<'a> Talk<'a> {
         } else {
             self.face.notify("the answer is ready");
         }
-        self.go_on();
+        self.take_waiting();
     }
 
     /// Answers the question with the next piped line. A pipe that is at its end leaves it unanswered.
@@ -407,7 +448,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Leaves, or takes what waits, now that the conversation waits for the user.
-    fn go_on(&mut self) {
+    fn take_waiting(&mut self) {
         while self.pending.is_some() && self.leaving.as_ref().is_none_or(|why| *why == Leaving::Chat) {
             if let Some(text) = self.again.take() {
                 self.say(text);
@@ -428,17 +469,22 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn ended(&mut self, report: &Report) -> std::ops::ControlFlow<()> {
-        if let Some(run) = self.run.take() {
-            // It has sent its report, so it ends.
-            let _ = run.thread.join();
+    fn ended(&mut self, report: Box<Report>) -> std::ops::ControlFlow<()> {
+        if self.kind == Kind::Run {
+            self.join_run();
+            self.report = Some(report);
+            return std::ops::ControlFlow::Break(());
         }
+        self.join_run();
         self.since = None;
         (self.pending, self.open) = (None, BTreeMap::new());
         let left = report.status == RunStatus::Suspended && self.leaving.is_some();
         let interrupted = report.status == RunStatus::Interrupted;
         match &report.end {
-            End::Done(value) => self.face.page(&output_text(value, true)),
+            End::Done(value) => {
+                let worker = Arc::clone(&self.worker);
+                self.show_output(&worker, value);
+            }
             End::Failed(failure) if !interrupted => self.face.problem(&failure.message),
             _ => {}
         }
@@ -474,9 +520,16 @@ impl<'a> Talk<'a> {
         }
         self.leaving = next;
         if !left {
-            self.exit = Exit::from(report);
+            self.exit = Exit::from(&*report);
         }
         std::ops::ControlFlow::Break(())
+    }
+
+    /// Takes the run that has sent its report, so that it ends.
+    fn join_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            let _ = run.thread.join();
+        }
     }
 
     /// Forgets the run that was left.

@@ -2,6 +2,7 @@
 
 use crate::{
     args::ResumeArgs,
+    chat::{self, Chat},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, said, surrounded},
@@ -61,6 +62,12 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         }
         let settings = past.settings(surrounded()?).map_err(Problem::from)?;
         let session = Session::open(asking(settings, &asked, output))?;
+        let talks = past.invocation().chat || chat::is_held_in(&session);
+        if talks && decisions.0.is_empty() && !asked.answers_by_program() && chat::is_wanted(output) {
+            // The chat takes signals itself.
+            interrupts.on_first(|| {});
+            return Ok(chat::hold(Chat::resumed(session, past), false, output)?);
+        }
         let start = |operator, events| session.resume(past, decisions, operator, Some(events));
         carry_out(start, &mut asked, &interrupts, Refuses::AsMeant, output)
     };

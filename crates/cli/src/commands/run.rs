@@ -42,11 +42,18 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
         Err(not_ready) => return said(or_a_command(not_ready, args), output),
     };
     if session.entry().mode == WorkerMode::Chat && !asked.answers_by_program() && chat::is_wanted(output) {
+        interrupts.on_first(|| {});
         return match session.with_options(RunOptions { chat: true, ..session.options().clone() }) {
             Ok(session) => chat::hold(Chat::of(session, input), false, output)
                 .unwrap_or_else(|complaint| show_complaint(&complaint, output)),
             Err(problem) => said(problem.into(), output),
         };
+    }
+    if chat::is_held_in(&session) && !asked.answers_by_program() && chat::is_wanted(output) {
+        // The chat takes signals itself.
+        interrupts.on_first(|| {});
+        return chat::hold(Chat::in_run(session, input), false, output)
+            .unwrap_or_else(|complaint| show_complaint(&complaint, output));
     }
     say(&session, output);
     let start = |operator, events| session.start(&input, operator, Some(events));

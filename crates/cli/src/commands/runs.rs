@@ -28,6 +28,9 @@ use clean::clean;
 use export::export;
 use show::show;
 
+/// Characters of a chat's first message that are shown.
+const FIRST_WORDS: usize = 50;
+
 /// Runs a subcommand.
 pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
     let project = runs.project.as_deref();
@@ -114,10 +117,18 @@ fn line(run: &RunSummary, paint: Paint) -> String {
     let tokens = run.usage.filter(|usage| usage.total() > 0);
     let tokens = tokens.map(|usage| format!("{} tokens", thousands(usage.total()))).unwrap_or_default();
     let when = run.started_ms.and_then(local_time).unwrap_or_default();
-    let target = visible::line(&run.target);
+    let about = if run.chat { about_chat(run) } else { visible::line(&run.target).into_owned() };
     let line =
-        format!("{}  {}  {state} {took:>8}  {tokens:>14}  {target}", paint.bold(&run.run), paint.dim(when));
+        format!("{}  {}  {state} {took:>8}  {tokens:>14}  {about}", paint.bold(&run.run), paint.dim(when));
     format!("{}\n", line.trim_end())
+}
+
+/// What a chat was started with: the target, and the beginning of the first message.
+pub(crate) fn about_chat(run: &RunSummary) -> String {
+    let target = visible::line(&run.target);
+    let message =
+        run.message.as_deref().map(|text| visible::start(&visible::line(text), FIRST_WORDS).into_owned());
+    format!("{target}{}", message.map(|text| format!("  \"{text}\"")).unwrap_or_default())
 }
 
 /// A time as the user reads it.
@@ -144,18 +155,19 @@ pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint>
     })
 }
 
-/// The folder of the newest chat.
+/// The folder of the chat that was used last.
 pub(crate) fn last_chat(folders: &[PathBuf]) -> Result<PathBuf, Complaint> {
     let mut chats = Vec::new();
     for folder in folders {
         let runs = list_runs(folder, usize::MAX);
         let runs =
             runs.map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?;
-        chats.extend(runs.into_iter().find(|run| run.chat).map(|run| folder.join(run.run)));
+        let used_ms = |run: &RunSummary| run.started_ms.unwrap_or(0) + run.took_ms.unwrap_or(0);
+        let chats_here = runs.into_iter().filter(|run| run.chat);
+        chats.extend(chats_here.map(|run| (used_ms(&run), run.run.clone(), folder.join(run.run))));
     }
-    // IDs begin with the time.
-    chats.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
-    chats.pop().ok_or_else(|| {
+    chats.sort();
+    chats.pop().map(|(.., dir)| dir).ok_or_else(|| {
         Complaint::wrong(format!("no chat in {}", names(folders)))
             .hint(format!("`llm-do chat` begins one{}", elsewhere(folders)))
     })

@@ -1,6 +1,6 @@
 //! `llm-do chat`: over pipes, on a terminal, left and resumed; workers that talk to the user in the middle of a run.
 
-use crate::{scenario::Scenario, terminal_session::Session};
+use crate::{emulator::Emulator, scenario::Scenario, terminal_session::Session};
 use serde_json::{Value, json};
 
 /// Answers one after the other.
@@ -232,6 +232,38 @@ fn a_deferred_interview_is_answered_turn_by_turn() {
     assert_eq!(next.code, Some(5), "{}", next.stderr);
     let last = scenario.run(&["runs", "resume", "last", "--answer", "0/0.0:message.2=\"yes\""]);
     assert_eq!((last.code, last.stdout.as_str()), (Some(0), "planned\n"), "{}", last.stderr);
+}
+
+/// Outside of a chat, too: the composer, commands, and a run that is left and continued.
+#[test]
+fn a_run_on_a_terminal_gives_a_conversation_what_a_chat_has() {
+    let scenario = planner();
+    let mut window =
+        Emulator::start(scenario.command_on_terminal(&["--project", ".", "Plan a trip."]), 80, 24);
+    window.wait_for("Where to?");
+    window.wait_for_prompt("main");
+    window.type_keys("/fork\r");
+    window.wait_for("/fork is for a chat, and this is a run of main");
+    window.type_keys("Rome,\nor not\r");
+    window.wait_for("Really?");
+    window.wait_for_prompt("main");
+    assert_eq!(window.leave(), Some(5));
+    let heard = |scenario: &Scenario| {
+        let journal = scenario.journal().into_iter();
+        let answers = journal.filter(|record| record["kind"] == "answered");
+        answers.map(|record| record["value"].clone()).collect::<Vec<Value>>()
+    };
+    assert_eq!(heard(&scenario), ["Rome,\nor not"]);
+    let mut window = Emulator::start(scenario.command_on_terminal(&["runs", "resume", "last"]), 80, 24);
+    window.wait_for(" continues");
+    assert!(window.shows("or not") && window.shows("Really?"), "{}", window.picture());
+    window.wait_for_prompt("main");
+    window.type_keys("/done\r");
+    let (code, shown) = window.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("planned") && shown.contains("done in"), "{shown}");
+    let replayed = scenario.run(&["runs", "replay", "last"]);
+    assert_eq!(replayed.code, Some(0), "{replayed}");
 }
 
 #[test]

@@ -161,6 +161,11 @@ fn now_is_said_with_the_next_request_of_the_answer() {
     let said: Vec<&Value> =
         journal.iter().filter(|record| record["kind"] == "answered").map(|record| &record["step"]).collect();
     assert_eq!(said, [&json!("now.1"), &json!("message.1")]);
+    // The words are part of the conversation: a resumed chat shows them, and they are saved.
+    let resumed = scenario.run_with_stdin(&["chat", "--continue"], "/save\n");
+    assert!(resumed.stdout.contains("you: go\nyou: be quick\nmain: I heard you\n"), "{resumed}");
+    let saved = scenario.read("chat.md").unwrap_or_default();
+    assert!(saved.contains("## You, meanwhile\n\nbe quick\n\n## main\n\nI heard you"), "{saved}");
     let replayed = scenario.run(&["runs", "replay", "last"]);
     assert_eq!(replayed.code, Some(0), "{}{}", replayed.stdout, replayed.stderr);
 }

@@ -97,3 +97,33 @@ fn an_answer_that_is_stopped_before_its_first_word_is_not_shown_as_text() {
     let again = scenario.run_with_stdin(&["chat", "--continue", "--project", "."], "");
     assert!(!again.stdout.contains("(empty answer)"), "{}", again.stdout);
 }
+
+#[test]
+fn lists_of_chats_show_how_each_began_and_the_last_used_is_continued() {
+    let scenario = program();
+    let first = chat(&scenario, &[], "the first one\u{1b}[2J\n");
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let older = scenario.runs().remove(0);
+    chat(&scenario, &[], "the second one\n");
+    let id = older.file_name().and_then(|name| name.to_str()).expect("the ID of a run");
+    let listed = scenario.run(&["runs", "list", "--chats", "--project", "."]).stdout;
+    for message in ["the first one\\x1b[2J", "the second one"] {
+        assert!(listed.lines().any(|row| row.ends_with(&format!("  \"{message}\""))), "{listed}");
+    }
+    let resumed = chat(&scenario, &["--resume", id], "and again\n");
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    let continued = chat(&scenario, &["--continue"], "/resume\n");
+    assert!(continued.stdout.contains("you: and again"), "{}", continued.stdout);
+    assert!(continued.stderr.contains("  (this chat)"), "{}", continued.stderr);
+}
+
+#[test]
+fn the_result_of_a_chat_is_printed() {
+    let finish = "answers:\n  - calls: [{tool: finish, arguments: {note: \"a *b* c\"}}]\n";
+    let scenario = program()
+        .file("main.worker", "---\nmodel: script:main.yaml\nreturns: {note: string}\n---\nTalk.\n")
+        .file("main.yaml", finish);
+    let done = chat(&scenario, &[], "hello\n");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stdout.contains("\"note\": \"a *b* c\""), "{}{}", done.stdout, done.stderr);
+}

@@ -91,6 +91,8 @@ fn keys_at_the_moment_of_a_question_decide_nothing() {
     window.wait("the draft", |window| without_blanks(&window.picture()).contains(&draft));
     window.settle();
     assert!(answered(&scenario).is_empty());
+    assert!(window.shows("waiting for you"), "{}", window.picture());
+    assert_eq!(window.session().written_within(Duration::from_millis(1500)), 0, "while a question waits");
     let mut page = Page::of_window(
         "chat-question.md",
         "A chat: keys at the moment of a question",

@@ -104,6 +104,11 @@ impl Emulator {
         self.session.end().0
     }
 
+    /// Waits for the end. Returns the exit code, and what was written last.
+    pub(crate) fn end(self) -> (Option<i32>, String) {
+        self.session.end()
+    }
+
     pub(crate) fn kill(self) {
         self.session.kill();
     }

@@ -1,14 +1,16 @@
 //! Another program answers the questions: over a socket on which it listens, or over an inherited descriptor.
 
-use crate::scenario::Scenario;
+use crate::{recorded_examples::examples, scenario::Scenario};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde_json::{Value, json};
 use std::{
+    fs,
     io::{BufRead, BufReader, Write},
     os::{
         fd::AsRawFd,
         unix::net::{UnixListener, UnixStream},
     },
+    path::Path,
     process::{Child, Stdio},
 };
 
@@ -135,4 +137,47 @@ fn invalid_channel_is_reported_before_the_run() {
         assert!(told.stderr.contains(says), "{told}");
     }
     assert!(scenario.runs().is_empty());
+}
+
+/// `examples/interview/answering.py` is the other side of its example.
+#[test]
+fn the_example_program_answers_an_interview() {
+    let read = |path: &str| fs::read_to_string(examples().join(path)).expect("an example");
+    let interview = || {
+        Scenario::new()
+            .file("project.yaml", &read("interview/project.yaml"))
+            .file("main.worker", &read("interview/main.worker"))
+            .file("workers/interview.worker", &read("interview/workers/interview.worker"))
+            .file("script.yaml", &read("scripts/interview.yaml"))
+    };
+    let program = examples().join("interview/answering.py");
+    let answered = |scenario: &Scenario, lines: &str| {
+        let mut command = scenario.command_of(Path::new("python3"));
+        command.arg(&program).arg(env!("CARGO_BIN_EXE_llm-do"));
+        command.args([".", "Plan a weekend", "--model", "script:script.yaml"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("python3");
+        child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("it reads");
+        scenario.finished(child.wait_with_output().expect("as arranged"))
+    };
+    let scenario = interview();
+    let told = answered(&scenario, "Two days in Ghent\n/done\n");
+    assert_eq!(told.code, Some(0), "{told}");
+    let first = "main > interview: Where would you like to go, and for how long?\n";
+    assert!(
+        told.stdout.starts_with(first) && told.stdout.contains("\"title\":\"Two days in Ghent\""),
+        "{told}"
+    );
+    let journal = scenario.journal();
+    let answers = journal.iter().filter(|record| record["kind"] == "answered");
+    let answers: Vec<_> =
+        answers.map(|record| (&record["answer"], &record["value"], &record["via"])).collect();
+    let via = &json!("operator protocol");
+    assert_eq!(
+        answers,
+        [(&json!("give"), &json!("Two days in Ghent"), via), (&json!("end"), &Value::Null, via)]
+    );
+    // Where the lines end, the run waits.
+    let told = answered(&interview(), "");
+    assert_eq!((told.code, told.stdout.as_str()), (Some(5), first), "{told}");
 }

@@ -55,13 +55,12 @@ impl Asking {
         };
         let mut live = match (&self.stage, &self.question.kind) {
             (Stage::Key, Kind::Keys(choices)) => {
-                let mut row = Line::new();
-                for choice in choices {
-                    row.push(&format!("[{}]", choice.key), if self.is_focused() { KEY } else { DIM });
-                    row.push(&format!(" {}  ", choice.label), if self.is_focused() { PLAIN } else { DIM });
-                }
-                row.push(&format!("({hint})"), DIM);
-                let rows = row.wrapped(columns, ambiguous);
+                let (key, label) = if self.is_focused() { (KEY, PLAIN) } else { (DIM, DIM) };
+                let choices = choices.iter().map(|choice| {
+                    Line::styled(&format!("[{}]", choice.key), key).with(&format!(" {}", choice.label), label)
+                });
+                let hint = Line::styled(&format!("({hint})"), DIM);
+                let rows = rows_of(choices.chain([hint]), columns, ambiguous);
                 let caret = Caret { row: rows.len() - 1, column: rows[rows.len() - 1].width(ambiguous) };
                 return Live { rows, caret: self.is_focused().then_some(caret) };
             }
@@ -82,6 +81,22 @@ impl Asking {
         }
         live
     }
+}
+
+/// Short texts side by side, as many as fit into a row.
+fn rows_of(texts: impl Iterator<Item = Line>, columns: usize, ambiguous: Ambiguous) -> Vec<Line> {
+    const GAP: &str = "  ";
+    let mut rows: Vec<Line> = Vec::new();
+    for text in texts {
+        match rows.last_mut() {
+            Some(row) if row.width(ambiguous) + GAP.len() + text.width(ambiguous) <= columns => {
+                row.push(GAP, PLAIN);
+                row.extend(text);
+            }
+            _ => rows.extend(text.wrapped(columns, ambiguous)),
+        }
+    }
+    rows
 }
 
 /// Puts rows above others.

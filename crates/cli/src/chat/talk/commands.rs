@@ -17,7 +17,7 @@ mod tools;
 mod undo;
 
 use super::{Conversation, Talk};
-use crate::chat::{known::Known, words::mention};
+use crate::chat::{Kind, known::Known, words::mention};
 use llm_do::program::diagnostics::nearest;
 use llm_do_core::call_path::CallPath;
 use llm_do_terminal::{Candidate, Candidates, fuzzy};
@@ -54,6 +54,8 @@ pub(in crate::chat) struct Command {
     /// Another name for it, with the slash.
     alias: Option<&'static str>,
     arguments: Arguments,
+    /// It is about the chat itself, and means nothing in a run that is none.
+    of_chat: bool,
     /// What it does, in a line.
     does: &'static str,
     /// What `/help NAME` adds to that line; empty for nothing.
@@ -160,8 +162,12 @@ pub(in crate::chat) fn complete(known: &Known, text: &str, caret: usize) -> Opti
         return Some(Candidates { replaces, list: list.collect() });
     }
     let Some((name, arguments)) = line.split_once(char::is_whitespace) else {
-        let workers = known.workers().iter().map(|worker| (format!("/{}", worker.id), run::about(worker)));
-        let all = COMMANDS.iter().map(|command| (command.name.to_owned(), command.does));
+        let workers = known.workers().iter().map(|worker| (format!("/{} ", worker.id), run::about(worker)));
+        let all = COMMANDS.iter().map(|command| {
+            // Arguments follow.
+            let space = if matches!(command.arguments, Arguments::None) { "" } else { " " };
+            (format!("{}{space}", command.name), command.does)
+        });
         let fitting = fuzzy::rank(&line[1..], all.chain(workers), |(name, _)| name);
         let list = fitting.into_iter().map(|(name, does)| candidate(&name, does)).collect();
         return Some(Candidates { replaces, list });
@@ -189,6 +195,10 @@ fn no_completion(_known: &Known, _before: &str, _word: &str) -> Vec<Candidate> {
 impl Talk<'_> {
     /// Does what a command says.
     pub(super) fn command(&mut self, command: &Command, arguments: &str) {
+        if command.of_chat && self.kind == Kind::Run {
+            let why = format!("{} is for a chat, and this is a run of {}", command.name, self.worker);
+            return self.face.problem(&why);
+        }
         (command.run)(self, arguments);
     }
 

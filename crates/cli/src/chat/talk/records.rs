@@ -15,6 +15,7 @@ use llm_do_core::{
     undo::Restoration,
 };
 use llm_do_records::duration;
+use serde_json::Value;
 use std::sync::Arc;
 
 impl Talk<'_> {
@@ -100,6 +101,14 @@ impl Talk<'_> {
         let above = record.path.parent().filter(|_| record.path.is_by_user());
         if let Some(conversation) = above.and_then(|path| self.conversations.get_mut(&path)) {
             conversation.transcript.ran(record);
+        }
+    }
+
+    /// Shows what a worker has returned: a text as an answer, a value as it is.
+    pub(super) fn show_output(&mut self, worker: &str, value: &Value) {
+        match value {
+            Value::String(text) => self.face.answer(worker, text, false),
+            value => self.face.output(worker, &output_text(value, true)),
         }
     }
 
@@ -202,7 +211,7 @@ impl Talk<'_> {
                 let by_user = path.is_by_user();
                 if let (true, Ending::Output(value)) = (by_user, ending) {
                     let name = Arc::clone(&open.function);
-                    self.face.answer(&name, &output_text(value, true), false);
+                    self.show_output(&name, value);
                     self.face.note("/keep lets this result join your next message");
                 }
                 self.face.call(path.depth().saturating_sub(1), &line, done);

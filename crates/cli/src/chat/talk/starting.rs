@@ -1,6 +1,6 @@
 //! Runs of the chat: how they are started, and what the chat holds of one.
 
-use crate::opening::NotReady;
+use crate::{exit::Exit, opening::NotReady};
 use llm_do::{Report, Run, program::Diagnostic};
 use llm_do_core::{
     gate::{Gate, RuleLine},
@@ -15,10 +15,33 @@ use std::{
     thread::JoinHandle,
 };
 
+/// How the conversation begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::chat) enum Begins {
+    /// The user does something first.
+    WithUser,
+    /// The user has said this on the command line.
+    Saying(String),
+    /// The run needs no word of the user.
+    AtOnce,
+    /// It was begun before.
+    Already,
+}
+
+/// What the user left.
+pub(in crate::chat) enum Left {
+    /// A chat.
+    Chat(Exit),
+    /// A run, which has ended or waits.
+    Run(Box<Report>),
+}
+
 /// Starts runs of the chat.
 pub(in crate::chat) trait Starter {
     /// Starts a run with that first message and these files of the program.
     fn start(&mut self, message: String, files: &[String]) -> Result<Started, NotReady>;
+    /// Starts a run with what the command line gives it.
+    fn begin(&mut self) -> Result<Started, NotReady>;
     /// Starts a run in which the user speaks first.
     fn listen(&mut self) -> Result<Started, NotReady>;
     /// How the conversation of such a run begins. Nothing is started.

@@ -3,6 +3,7 @@
 use super::Talk;
 use crate::chat::face::Status;
 use llm_do_core::{call_path::CallPath, model::Usage};
+use std::time::Instant;
 
 impl Talk<'_> {
     /// Shows the state, if it has changed.
@@ -15,7 +16,12 @@ impl Talk<'_> {
             about.push(used(total));
         }
         about.extend(self.context.short());
+        self.count_waiting();
         let doing = self.since.map(|since| {
+            if !self.asked.is_empty() {
+                // No seconds: nothing is written while the user thinks.
+                return "waiting for you".to_owned();
+            }
             let call = self.open.iter().rfind(|(path, _)| **path != CallPath::root());
             let what = call.map_or("answering".into(), |(_, open)| open.function.to_string());
             // As wide as most times, so that the rest of the row keeps its place and is not written again.
@@ -26,6 +32,15 @@ impl Talk<'_> {
         if status != self.status {
             self.face.status(&status);
             self.status = status;
+        }
+    }
+
+    /// Leaves the time that a question waits for the user out of the time that is shown.
+    fn count_waiting(&mut self) {
+        if !self.asked.is_empty() {
+            self.asked_since.get_or_insert_with(Instant::now);
+        } else if let (Some(asked), Some(since)) = (self.asked_since.take(), &mut self.since) {
+            *since = (*since + asked.elapsed()).min(Instant::now());
         }
     }
 }

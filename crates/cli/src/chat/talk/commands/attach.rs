@@ -9,6 +9,7 @@ pub(super) const ATTACH: Command = Command {
     name: "/attach",
     alias: None,
     arguments: Arguments::Optional { shown: "[FILE]", complete: |known, _, word| files(known, word) },
+    of_chat: false,
     does: "let a file join your next message; without FILE, show what joins it",
     more: "FILE is relative to the program's folder. @FILE in a message attaches the file, too.\n\
            The worker's attachment_policy says which files it takes.",
@@ -28,6 +29,7 @@ pub(super) const DETACH: Command = Command {
     name: "/detach",
     alias: None,
     arguments: Arguments::Optional { shown: "[NAME]", complete: |_, _, _| Vec::new() },
+    of_chat: false,
     does: "take back the file or result of that name, or the last one that joins your next message",
     more: "",
     run: detach,

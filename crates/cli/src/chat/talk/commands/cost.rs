@@ -7,6 +7,7 @@ pub(super) const COST: Command = Command {
     name: "/cost",
     alias: None,
     arguments: Arguments::None,
+    of_chat: false,
     does: "show the tokens and the cost so far, by worker and model",
     more: "",
     run: |talk, _| {

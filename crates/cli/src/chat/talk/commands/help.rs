@@ -9,6 +9,7 @@ pub(super) const HELP: Command = Command {
     name: "/help",
     alias: None,
     arguments: Arguments::Optional { shown: "[COMMAND]", complete },
+    of_chat: false,
     does: "show the commands, or one of them",
     more: "",
     run: |talk, name| match name {
@@ -20,13 +21,16 @@ pub(super) const HELP: Command = Command {
     },
 };
 
+/// Columns of a command and its arguments, behind which its help begins.
+const WIDEST: usize = 24;
+
 const KEYS: &str = "\
 Ctrl-J breaks a line · Ctrl-R searches the history · Ctrl-X Ctrl-E opens your editor
 Ctrl-C clears the draft, or stops the answer · Ctrl-D leaves · Ctrl-G goes to a question and back";
 
 fn all(known: &Known) -> String {
     let usages: Vec<String> = COMMANDS.iter().map(|command| command.usage()).collect();
-    let width = usages.iter().map(String::len).max().unwrap_or(0);
+    let width = usages.iter().map(String::len).max().unwrap_or(0).min(WIDEST);
     let lines =
         COMMANDS.iter().zip(usages).map(|(command, usage)| format!("{usage:width$}  {}", command.does));
     let workers = known.workers().iter().map(|worker| format!("/{}  {}", worker.id, about(worker)));

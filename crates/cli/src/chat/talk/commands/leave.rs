@@ -12,6 +12,7 @@ pub(super) const NEW: Command = Command {
     name: "/new",
     alias: None,
     arguments: Arguments::None,
+    of_chat: true,
     does: "end this chat and begin another one",
     more: "",
     run: |talk, _| match talk.run {
@@ -24,6 +25,7 @@ pub(super) const DONE: Command = Command {
     name: "/done",
     alias: None,
     arguments: Arguments::None,
+    of_chat: false,
     does: "end a conversation in the middle of a run; its caller gets the result",
     more: "",
     run: |talk, _| match talk.pending.take() {
@@ -42,6 +44,7 @@ pub(super) const EXIT: Command = Command {
     name: "/exit",
     alias: Some("/quit"),
     arguments: Arguments::None,
+    of_chat: false,
     does: "leave the chat; it can be resumed",
     more: "",
     run: |talk, _| talk.leave(Leaving::Chat),

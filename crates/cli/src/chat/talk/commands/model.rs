@@ -9,6 +9,7 @@ pub(super) const MODEL: Command = Command {
     name: "/model",
     alias: None,
     arguments: Arguments::Optional { shown: "[MODEL]", complete },
+    of_chat: true,
     does: "change the model of this chat from the next message on; without MODEL, show what there is",
     more: "MODEL is PROVIDER:MODEL, for example local:NAME for a local model that `llm-do models pull` has fetched.\n\
            The worker's `locked` and `compatible_models` hold, and so do grants.",
@@ -27,7 +28,7 @@ fn switch(talk: &mut Talk<'_>, name: &str) {
         Err(error) => {
             let local = talk.known.local_models().into_iter().find(|local| *local == format!("local:{name}"));
             let hint = local.map(|local| format!("\n  did you mean {local}?")).unwrap_or_default();
-            talk.face.problem(&format!("{name}: {error}{hint}"));
+            talk.face.problem(&format!("{error}{hint}"));
             return;
         }
     };

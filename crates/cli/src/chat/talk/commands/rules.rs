@@ -24,6 +24,7 @@ pub(super) const RULES: Command = Command {
     name: "/rules",
     alias: None,
     arguments: Arguments::Optional { shown: "[allow|ask|deny RULE|forget N]", complete },
+    of_chat: false,
     does: "show the rules of this chat and what is remembered, make a rule, or take one back",
     more: "RULE is that of --allow, --ask and --deny, such as `allow write_file(output/**)`. It holds for this conversation and\n\
            the calls that it makes, and lets nothing pass that another rule blocks. `forget N` takes back what has that number.\n\

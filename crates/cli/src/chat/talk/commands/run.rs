@@ -12,6 +12,7 @@ pub(super) const RUN: Command = Command {
     name: "/run",
     alias: None,
     arguments: Arguments::Some { shown: "WORKER [ARGUMENTS]", complete },
+    of_chat: false,
     does: "call a worker of the program; also /WORKER [ARGUMENTS]",
     more: "Arguments are NAME=VALUE, with quotes as in a shell; a worker with one input takes it without its name.\n\
            The call is yours: it is not asked about. Its result is shown to you. /keep lets it join your next message.",
@@ -28,6 +29,7 @@ pub(super) const KEEP: Command = Command {
     name: "/keep",
     alias: None,
     arguments: Arguments::None,
+    of_chat: false,
     does: "let the result of your last call of a worker join your next message",
     more: "/detach takes it back.",
     run: |talk, _| {

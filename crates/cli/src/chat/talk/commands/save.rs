@@ -10,6 +10,7 @@ pub(super) const SAVE: Command = Command {
     name: "/save",
     alias: None,
     arguments: Arguments::Optional { shown: "[FILE]", complete: no_completion },
+    of_chat: false,
     does: "write the conversation to a Markdown file",
     more: "FILE is chat.md unless you name another one. A file that exists is not overwritten.",
     run: |talk, file| save(talk, if file.is_empty() { SAVED } else { file }),

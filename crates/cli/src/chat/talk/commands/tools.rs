@@ -8,6 +8,7 @@ pub(super) const TOOLS: Command = Command {
     name: "/tools",
     alias: None,
     arguments: Arguments::None,
+    of_chat: false,
     does: "show the tools that the worker may call, and those that it is not offered, with the reason",
     more: "The tools of a conversation stay as they were at its beginning.",
     run: |talk, _| {

@@ -9,6 +9,7 @@ pub(super) const UNDO: Command = Command {
     name: "/undo",
     alias: None,
     arguments: Arguments::None,
+    of_chat: false,
     does: "take your last message back, with all that followed it",
     more: "The message returns to the composer. llm-do offers to restore the files that file tools changed since. What other tools \
            have done stays done, and the tokens stay paid.",
@@ -24,6 +25,7 @@ pub(super) const RETRY: Command = Command {
     name: "/retry",
     alias: None,
     arguments: Arguments::None,
+    of_chat: false,
     does: "ask for another answer to your last message",
     more: "",
     run: |talk, _| {
@@ -37,6 +39,7 @@ pub(super) const EDIT: Command = Command {
     name: "/edit",
     alias: None,
     arguments: Arguments::Optional { shown: "[TEXT]", complete: no_completion },
+    of_chat: false,
     does: "change your last message and send it again",
     more: "Without TEXT, the message returns to the composer.",
     run: |talk, new| {
