@@ -31,11 +31,14 @@ const SCRIPT: &str = include_str!("html/page.js");
 /// The page of a run.
 pub fn page(run: &WholeRun) -> String {
     let tree = run.tree();
+    let mut style = Markup::default();
+    style.ours(STYLE);
+    calls::lines(&mut style, run);
     let mut m = Markup::default();
     m.ours("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     let policy = format!(
         "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-        hash(STYLE),
+        hash(style.as_str()),
         hash(SCRIPT)
     );
     m.start("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
@@ -43,7 +46,7 @@ pub fn page(run: &WholeRun) -> String {
     m.ours("<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\n");
     m.with("title", &[], |m| m.text(&format!("{} · {} · {}", tree.entry, tree.state.as_str(), tree.run)));
     m.ours("<style>");
-    m.ours(STYLE);
+    m.add(&style);
     m.ours("</style></head>\n<body>\n");
     header(&mut m, run);
     result(&mut m, run);

@@ -101,10 +101,7 @@ fn tags(page: &str) -> Vec<&str> {
 fn nothing_that_was_written_in_a_run_is_markup() {
     let page = page(&full_of(ATTACK));
     let of = |name: &str| tags(&page).iter().filter(|tag| tag.split(' ').next() == Some(name)).count();
-    assert_eq!(
-        (of("script"), of("style"), of("title"), of("base"), of("meta")),
-        (1, 1, shapes(&page) + 1, 0, 5)
-    );
+    assert_eq!((of("script"), of("style"), of("base"), of("meta")), (1, 1, 0, 5));
     assert_eq!(of("img"), 1, "the one image of a kind that runs no code");
     for tag in tags(&page) {
         let names: String = tag.split('"').step_by(2).collect();
@@ -115,16 +112,11 @@ fn nothing_that_was_written_in_a_run_is_markup() {
         assert!(source.is_none_or(|source| source.starts_with("data:image/gif;base64,")), "{tag}");
     }
     // The same elements as with a text that does no harm.
-    let harmless = self::page(&full_of("harm/less"));
+    let harmless = self::page(&full_of(&"harm/less ".repeat(10)));
     let names = |page: &str| -> Vec<String> {
         tags(page).iter().map(|tag| tag.split(' ').next().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&page), names(&harmless));
-}
-
-/// Bars have titles of their own.
-fn shapes(page: &str) -> usize {
-    page.matches("<rect ").count()
 }
 
 #[test]
@@ -165,6 +157,80 @@ fn a_run_that_was_cut_off_and_a_deep_one_have_pages() {
     assert_eq!(page(&run).matches("<details class=\"call").count(), 1000);
     let run = run_of(Vec::new());
     page(&run);
+}
+
+/// A run of a hundred workers with a hundred calls each, as `read_file` is usually called.
+fn run_of_many_calls() -> WholeRun {
+    let start = |path: &str, function: &str, source: Value, principal: Value, input: Value| {
+        json!({"path": path, "step": "call", "kind": "call_started", "function": function, "source": source,
+               "principal": principal, "input": input})
+    };
+    let verdict = |path: &str, by: Value| json!({"path": path, "step": "verdict", "kind": "verdict", "rule": "preApproved", "by": by});
+    let began = |path: &str, worker: &str| {
+        json!({"path": path, "step": "conversation", "kind": "conversation_started", "worker": worker, "model": "openai:gpt-x",
+               "system": "You read the files that you are asked for.", "tools": [], "can": {"native_schema": true, "tools": true},
+               "final_tool": false, "can_read_on": false,
+               "message": {"id": 0, "role": "user", "parts": [{"part": "text", "text": "Read all files in input/."}]}})
+    };
+    let asks = |path: &str, turn: u32, id: u32, tool: &str, input: Value| {
+        [
+            json!({"path": path, "step": format!("model.{turn}.0"), "kind": "model_requested", "turn": turn, "attempt": 0,
+                   "head": id - 1, "digest": "d"}),
+            json!({"path": path, "step": format!("model.{turn}.0"), "kind": "model_answered", "finish": "tool_calls",
+                   "usage": {"input_tokens": 1640, "cached_tokens": 512, "output_tokens": 80},
+                   "message": {"id": id, "parent": id - 1, "role": "assistant", "parts": [
+                       {"part": "call", "id": "a", "name": tool, "arguments": {"json": input}}]}}),
+        ]
+    };
+    let ends = |path: &str| json!({"path": path, "step": "end", "kind": "call_ended", "ending": {"output": "All of it is read."}});
+    let program = || json!("program");
+    let mut records = vec![
+        json!({"path": "0", "step": "run", "kind": "run_started", "format": 2, "run": RUN, "version": "0.1.0", "target": ".",
+               "entry": "main", "approval": "interactive", "date": "2026-11-21", "definitions": []}),
+        start("0", "main", program(), json!("operator"), json!({"input": "Read everything."})),
+        verdict("0", json!("start")),
+        began("0", "main"),
+    ];
+    for worker in 0..100 {
+        let input = json!({"input": format!("Read the files of input/{worker}/.")});
+        records.extend(asks("0", worker, 2 * worker + 1, "reader", input.clone()));
+        let path = format!("0/{worker}.0");
+        records.push(start(&path, "reader", program(), json!({"worker": "main"}), input));
+        records.push(verdict(&path, json!("delegation")));
+        records.push(began(&path, "reader"));
+        for call in 0..99 {
+            let input = json!({"path": format!("input/{worker}/chapter-{call:02}.md")});
+            records.extend(asks(&path, call, 2 * call + 1, "read_file", input.clone()));
+            let path = format!("{path}/{call}.0");
+            let source = json!({"toolset": "filesystem"});
+            records.extend([
+                start(&path, "read_file", source, json!({"worker": "reader"}), input),
+                json!({"path": path, "step": "links", "kind": "links_followed", "places": [format!("/home/me/project/{path}")]}),
+                verdict(&path, json!({"rule": {"origin": "the toolset filesystem"}})),
+                json!({"path": path, "step": "tool", "kind": "tool_started", "function": "read_file", "risk": "read",
+                       "idempotency_key": format!("{RUN}:{path}")}),
+                json!({"path": path, "step": "tool", "kind": "tool_ended", "ending": {"output":
+                       "Line one of the file, with some words in it.\nLine two of the file, with some more words in it.\n"}}),
+                json!({"path": path, "step": "end", "kind": "call_ended", "ending": {"output":
+                       "Line one of the file, with some words in it.\nLine two of the file, with some more words in it.\n"}}),
+            ]);
+        }
+        records.push(ends(&path));
+    }
+    records.push(ends("0"));
+    records.push(json!({"path": "0", "step": "run", "kind": "run_ended", "status": "done", "ending": {"output": "All of it is read."}}));
+    run_of(records)
+}
+
+#[test]
+fn a_page_of_ten_thousand_calls_has_less_than_five_megabytes() {
+    let run = run_of_many_calls();
+    let page = page(&run);
+    if let Some(file) = env::var_os("LLM_DO_TEST_PAGE") {
+        fs::write(file, &page).unwrap();
+    }
+    assert_eq!(page.matches("<details class=\"call").count(), 10_001);
+    assert!(page.len() < 5_000_000, "{} bytes", page.len());
 }
 
 /// What a browser makes of a page: its document afterwards, and what it complained about.

@@ -15,31 +15,41 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// The contents that one run keeps.
 pub(crate) struct Kept {
-    dir: Mutex<BlobDir>,
+    dir: Mutex<KeptDir>,
     most: u64,
+}
+
+struct KeptDir {
+    files: BlobDir,
+    /// Whether what an earlier execution has stored is counted.
+    measured: bool,
 }
 
 impl Kept {
     /// Those of the run in that folder. The first content that is stored creates their folder.
     pub(crate) fn of_run(dir: &Path) -> Self {
-        let mut dir = BlobDir::at(dir.join("before"));
-        dir.measure();
-        Self { dir: Mutex::new(dir), most: MOST_BYTES }
+        let files = BlobDir::at(dir.join("before"));
+        Self { dir: Mutex::new(KeptDir { files, measured: false }), most: MOST_BYTES }
     }
 
-    fn dir(&self) -> MutexGuard<'_, BlobDir> {
+    fn dir(&self) -> MutexGuard<'_, KeptDir> {
         self.dir.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores a content under its SHA-256. `false`: there is too much already, or it can't be written.
     pub(crate) fn store(&self, hash: &str, content: &[u8]) -> bool {
         let mut dir = self.dir();
-        dir.bytes() + content.len() as u64 <= self.most && dir.store(hash, content).is_ok()
+        // Not before the first content: most runs store none.
+        if !dir.measured {
+            dir.files.measure();
+            dir.measured = true;
+        }
+        dir.files.bytes() + content.len() as u64 <= self.most && dir.files.store(hash, content).is_ok()
     }
 
     /// The content with that SHA-256; `None` if it was not stored or something has changed it.
     pub(crate) fn read(&self, hash: &str) -> Option<Vec<u8>> {
-        let content = self.dir().read(hash, self.most).ok()?;
+        let content = self.dir().files.read(hash, self.most).ok()?;
         (sha256(&content) == hash).then_some(content)
     }
 }

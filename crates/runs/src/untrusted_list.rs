@@ -79,7 +79,7 @@ impl UntrustedList {
             key: key.clone(),
             places: UntrustedSet::default(),
         };
-        match list.open(OpenOptions::new().read(true)) {
+        match list.open(false) {
             Ok(mut file) => list.read(&mut file).map(drop)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(list.io(error)),
@@ -103,14 +103,17 @@ impl UntrustedList {
         }
     }
 
-    /// Opens the file. It may have come with the project from anywhere: a link leads to another place, and opening a pipe never
-    /// ends.
-    fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
+    /// Opens the file for reading, or also for writing, which creates it. It may have come with the project from anywhere: a
+    /// link leads to another place, and opening a pipe never ends.
+    fn open(&self, create: bool) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(create).create(create).truncate(false);
         match fs::symlink_metadata(&self.file) {
             Ok(found) if !found.is_file() => {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
             }
-            _ => private_file(options).open(&self.file),
+            Err(error) if !create && error.kind() == io::ErrorKind::NotFound => Err(error),
+            _ => private_file(&mut options).open(&self.file),
         }
     }
 
@@ -136,9 +139,7 @@ impl UntrustedList {
         if let Some(dir) = self.file.parent() {
             private_dir(dir).map_err(|error| self.io(error))?;
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = self.open(&mut options).map_err(|error| self.io(error))?;
+        let mut file = self.open(true).map_err(|error| self.io(error))?;
         // The lock ends with the file's handle.
         file.lock().map_err(|error| self.io(error))?;
         let mut seals = self.read(&mut file)?;

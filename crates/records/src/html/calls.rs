@@ -13,17 +13,39 @@ use std::collections::HashMap;
 
 /// Most marks of the scale.
 const MARKS: u64 = 6;
+/// The part of the width that the smallest bar has: one of so many.
+const SMALLEST: u64 = 250;
 /// Deeper calls are not indented further.
 const DEEPEST: usize = 12;
 
-/// The position of each call's row on the page.
-pub(super) struct Rows<'a>(HashMap<&'a CallPath, usize>);
+/// The calls by their place, each with the position of its row on the page.
+pub(super) struct Rows<'a>(HashMap<&'a CallPath, (usize, &'a CallNode)>);
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
     /// The reference to a call's row, if the run has such a call.
     pub(super) fn reference(&self, path: &CallPath) -> Option<String> {
-        Some(format!("#call-{}", self.0.get(path)?))
+        Some(format!("#call-{}", self.0.get(path)?.0))
     }
+
+    /// The call at that place.
+    pub(super) fn call(&self, path: &CallPath) -> Option<&'a CallNode> {
+        self.0.get(path).map(|(_, node)| *node)
+    }
+}
+
+/// The rule of the style sheet that draws the lines of the scale behind the bars. It stands once for all rows, since a run
+/// can have thousands.
+pub(super) fn lines(m: &mut Markup, run: &WholeRun) {
+    let timeline = Timeline::of(run);
+    let Some(first) = timeline.marks(MARKS).first().copied() else { return };
+    let first = percent(first, timeline.drawn(timeline.took_ms));
+    m.ours(".call > summary > svg { background: repeating-linear-gradient(to right, transparent 0 calc(");
+    m.text(&first);
+    m.ours(" - 1px), var(--line) calc(");
+    m.text(&first);
+    m.ours(" - 1px) ");
+    m.text(&first);
+    m.ours("); }\n");
 }
 
 /// The section with all calls.
@@ -36,7 +58,7 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun) {
         nodes.push(node);
         left.extend(node.calls.iter().rev());
     }
-    let rows = Rows(nodes.iter().enumerate().map(|(number, node)| (&node.path, number)).collect());
+    let rows = Rows(nodes.iter().enumerate().map(|(number, node)| (&node.path, (number, *node))).collect());
     m.ours("<section id=\"calls\"><h2>Calls</h2>\n");
     m.ours(
         "<div class=\"tools\" hidden><input type=\"search\" placeholder=\"Filter calls\" aria-label=\"Filter calls\">\
@@ -61,9 +83,9 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun) {
     for (number, (node, row)) in nodes.iter().zip(&timeline.rows).enumerate() {
         let id = format!("call-{number}");
         let class = format!("call d{} {}", row.depth.min(DEEPEST), state_class(node.state));
-        m.with("details", &[("class", &class), ("id", &id), ("data-place", node.path.as_str())], |m| {
-            m.class("summary", "row", |m| summary(m, node, row, &timeline));
-            m.class("div", "full", |m| detail::call(m, run, &run.whole(node), &rows));
+        m.with("details", &[("class", &class), ("id", &id)], |m| {
+            m.with("summary", &[], |m| summary(m, node, row, &timeline));
+            m.with("div", &[], |m| detail::call(m, run, &run.whole(node), &rows));
         });
         m.ours("\n");
     }
@@ -71,9 +93,10 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun) {
 }
 
 fn summary(m: &mut Markup, node: &CallNode, row: &TimelineRow, timeline: &Timeline) {
-    m.class("span", "who", |m| {
+    m.with("span", &[], |m| {
         m.ours(match node.state {
-            CallState::Done => "<i class=\"good\" title=\"done\">✓</i>",
+            // The mark of most calls is added by the style sheet.
+            CallState::Done => "",
             CallState::Open => "<i class=\"notice\" title=\"not ended\">…</i>",
             CallState::Suspended => "<i class=\"notice\" title=\"suspended\">⏸</i>",
             CallState::Failed => "<i class=\"bad\" title=\"failed\">✗</i>",
@@ -82,7 +105,10 @@ fn summary(m: &mut Markup, node: &CallNode, row: &TimelineRow, timeline: &Timeli
             CallState::Cancelled => "<i class=\"bad\" title=\"cancelled\">✗</i>",
         });
         m.with("b", &[], |m| m.text(&node.function));
-        m.worded("span", "argument mono dim", &argument(&node.input));
+        let argument = argument(&node.input);
+        if !argument.is_empty() {
+            m.with("code", &[], |m| m.text(&argument));
+        }
         let (tone, said) = mark(node);
         // The detail of a call shows the rule of a usual permission.
         if tone != Tone::Dim {
@@ -90,57 +116,81 @@ fn summary(m: &mut Markup, node: &CallNode, row: &TimelineRow, timeline: &Timeli
             m.with("span", &[("class", &class)], |m| m.text(&said));
         }
     });
-    m.class("span", "bar", |m| bar(m, row, timeline));
-    m.worded("span", "time", &duration(node.took_ms));
-    m.class("span", "tokens", |m| {
-        if let Some(usage) = node.usage.filter(|usage| usage.total() > 0) {
-            let count = |tokens: Option<u64>| tokens.map_or_else(|| "?".to_owned(), thousands);
-            m.text(&format!("{}/{}", count(usage.input_tokens), count(usage.output_tokens)));
-        }
-    });
+    bar(m, row, timeline);
+    m.with("time", &[], |m| m.text(&duration(node.took_ms)));
+    if let Some(usage) = node.usage.filter(|usage| usage.total() > 0) {
+        let count = |tokens: Option<u64>| tokens.map_or_else(|| "?".to_owned(), thousands);
+        m.worded("span", "tokens", &format!("{}/{}", count(usage.input_tokens), count(usage.output_tokens)));
+    }
 }
 
 /// A picture of the call's time. Positions are attributes, since the page's policy allows no style of an element.
 fn bar(m: &mut Markup, row: &TimelineRow, timeline: &Timeline) {
     let took = timeline.drawn(timeline.took_ms);
     let label = format!("from {} to {}", duration(row.from_ms), duration(row.to_ms));
-    m.with("svg", &[("role", "img"), ("aria-label", &label)], |m| {
-        for at in timeline.marks(MARKS) {
-            let x = percent(at, took);
-            m.with("line", &[("x1", &x), ("x2", &x), ("y1", "-16"), ("y2", "36")], |_| {});
+    m.with("svg", &[], |m| {
+        let place = |from_ms, to_ms| visible(timeline.drawn(from_ms), timeline.drawn(to_ms), took);
+        let whole = place(row.from_ms, row.to_ms);
+        // One step that fills its call, as in most leaves, is drawn in its place. The call's own words say when it was.
+        if let [only] = row.spans.as_slice()
+            && let own = place(only.from_ms, only.to_ms)
+            && own.0.abs_diff(whole.0).max(own.1.abs_diff(whole.1)) <= took / SMALLEST
+        {
+            return rectangle(m, kind(only.kind).0, whole, took, None);
         }
-        rectangle(m, "whole", (timeline.drawn(row.from_ms), timeline.drawn(row.to_ms)), took, &label);
-        for span in &row.spans {
-            let (class, what) = match span.kind {
-                StepKind::Model => ("model", "model"),
-                StepKind::Tool => ("tool", "tool"),
-                StepKind::Question => ("question", "waited for an answer"),
-                StepKind::Pause => ("pause", "paused"),
+        rectangle(m, "whole", whole, took, Some(&label));
+        let mut spans = row.spans.iter().peekable();
+        while let Some(span) = spans.next() {
+            let (mut bar, mut ms, mut steps) =
+                (place(span.from_ms, span.to_ms), span.to_ms.saturating_sub(span.from_ms), 1);
+            // Steps of one kind that would be drawn over each other are one bar: a conversation can have thousands.
+            while let Some(next) =
+                spans.next_if(|next| next.kind == span.kind && place(next.from_ms, next.to_ms).0 <= bar.1)
+            {
+                bar.1 = bar.1.max(place(next.from_ms, next.to_ms).1);
+                ms += next.to_ms.saturating_sub(next.from_ms);
+                steps += 1;
+            }
+            let (class, what) = kind(span.kind);
+            let label = match steps {
+                1 => format!("{what}: {}", duration(ms)),
+                steps => format!("{what}, {steps} times: {}", duration(ms)),
             };
-            let label = format!("{what}: {}", duration(span.to_ms.saturating_sub(span.from_ms)));
-            rectangle(m, class, (timeline.drawn(span.from_ms), timeline.drawn(span.to_ms)), took, &label);
+            rectangle(m, class, bar, took, Some(&label));
         }
     });
 }
 
-fn rectangle(m: &mut Markup, class: &'static str, (from, to): (u64, u64), took: u64, label: &str) {
-    // A bar of no time stays visible, also at the right edge.
-    let smallest = took / 250;
+/// The ends of a bar. A bar of no time stays visible, also at the right edge.
+fn visible(from: u64, to: u64, took: u64) -> (u64, u64) {
+    let smallest = took / SMALLEST;
     let to = to.max(from.saturating_add(smallest)).min(took.max(1));
-    let from = from.min(to.saturating_sub(smallest));
-    let attributes = [
-        ("class", class),
-        ("x", &*percent(from, took)),
-        ("width", &*percent(to.saturating_sub(from), took)),
-        ("y", if class == "whole" { "3" } else { "5" }),
-        ("height", if class == "whole" { "14" } else { "10" }),
-        ("rx", "2"),
-    ];
-    m.with("rect", &attributes, |m| m.with("title", &[], |m| m.text(label)));
+    (from.min(to.saturating_sub(smallest)), to)
+}
+
+/// The class of a kind of step, and its name.
+fn kind(kind: StepKind) -> (&'static str, &'static str) {
+    match kind {
+        StepKind::Model => ("model", "model"),
+        StepKind::Tool => ("tool", "tool"),
+        StepKind::Question => ("question", "waited for an answer"),
+        StepKind::Pause => ("pause", "paused"),
+    }
+}
+
+fn rectangle(m: &mut Markup, class: &'static str, (from, to): (u64, u64), took: u64, label: Option<&str>) {
+    let attributes =
+        [("class", class), ("x", &*percent(from, took)), ("width", &*percent(to.saturating_sub(from), took))];
+    m.with("rect", &attributes, |m| {
+        if let Some(label) = label {
+            m.with("title", &[], |m| m.text(label));
+        }
+    });
 }
 
 fn percent(ms: u64, of: u64) -> String {
-    format!("{:.2}%", 100.0 * ms as f64 / of.max(1) as f64)
+    let percent = format!("{:.1}", 100.0 * ms as f64 / of.max(1) as f64);
+    format!("{}%", percent.trim_end_matches(".0"))
 }
 
 fn state_class(state: CallState) -> &'static str {

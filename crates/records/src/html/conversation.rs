@@ -18,6 +18,7 @@ use llm_do_core::{
     step_name::StepName,
 };
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The conversation of a call, with its notes. Nothing for a call that has neither.
 pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
@@ -34,20 +35,89 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
                 | RecordKind::Note { .. }
         ) || matches!(record.body, RecordKind::TimedOut { .. } if !record.step.is_tool())
     };
-    let mut records = call.records.iter().filter(told).peekable();
-    if records.peek().is_none() {
+    let records: Vec<&Record> = call.records.iter().filter(told).copied().collect();
+    if records.is_empty() {
         return;
     }
     m.ours(if call.node.model.is_some() { "<h3>Conversation</h3>" } else { "<h3>Noted</h3>" });
     m.ours("<ol class=\"talk\">");
-    for record in records {
+    let mut rest = records.as_slice();
+    while let Some((record, others)) = rest.split_first() {
+        let only_calls = rest.iter().take_while(|record| made_alone(record, call, rows).is_some()).count();
         let after = record.at_ms.saturating_sub(run.tree().started_ms);
         m.with("li", &[], |m| {
             m.worded("span", "at dim", &format!("+{}", duration(after)));
-            m.with("div", &[], |m| moment(m, record, call, rows));
+            m.with("div", &[], |m| match rest.split_at_checked(only_calls) {
+                Some((turns, _)) if only_calls >= MANY => calls_alone(m, turns, call, rows),
+                _ => moment(m, record, call, rows),
+            });
         });
+        rest = if only_calls >= MANY { &rest[only_calls..] } else { others };
     }
     m.ours("</ol>");
+}
+
+/// So many turns that only make calls are told together: the calls have rows of their own, with all that the model said.
+const MANY: usize = 4;
+
+/// The places of the calls of an answer, if it only makes calls whose rows show the same arguments.
+fn made_alone(record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) -> Option<Vec<CallPath>> {
+    let RecordKind::ModelAnswered { message, finish: FinishReason::ToolCalls, .. } = &record.body else {
+        return None;
+    };
+    let turn = turn_of(record, call)?;
+    let shown = message.parts.iter().enumerate().map(|(index, part)| match part {
+        Part::Call(made) => Some(call.node.path.call(turn, index)).filter(|path| is_shown(made, path, rows)),
+        _ => None,
+    });
+    shown.collect::<Option<Vec<_>>>().filter(|paths| !paths.is_empty())
+}
+
+/// Whether the row of a call shows all that the model wrote about it.
+fn is_shown(made: &ToolCall, path: &CallPath, rows: &Rows<'_>) -> bool {
+    matches!(&made.arguments, Arguments::Json(arguments)
+        if rows.call(path).is_some_and(|row| row.function == made.name && row.input == *arguments))
+}
+
+/// The turn whose answer a record holds.
+fn turn_of(record: &Record, call: &WholeCall<'_>) -> Option<u32> {
+    call.records.iter().find_map(|other| match other.body {
+        RecordKind::ModelRequested { turn, .. } if other.step == record.step => Some(turn),
+        _ => None,
+    })
+}
+
+/// Turns that only make calls.
+fn calls_alone(m: &mut Markup, turns: &[&Record], call: &WholeCall<'_>, rows: &Rows<'_>) {
+    let paths: Vec<CallPath> =
+        turns.iter().filter_map(|turn| made_alone(turn, call, rows)).flatten().collect();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in paths.iter().filter_map(|path| rows.call(path)) {
+        *counts.entry(&node.function).or_default() += 1;
+    }
+    let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} × {count}")).collect();
+    m.class("div", "message assistant", |m| {
+        m.worded("span", "speaker", "the model");
+        m.class("div", "made", |m| {
+            m.text(&format!("{} requests whose answers are calls: {}. ", turns.len(), counts.join(", ")));
+            for (path, which) in paths
+                .first()
+                .map(|path| (path, "first"))
+                .into_iter()
+                .chain(paths.last().map(|path| (path, "last")))
+            {
+                if let Some(reference) = rows.reference(path) {
+                    m.with("a", &[("href", &reference)], |m| m.text(which));
+                    m.ours(" ");
+                }
+            }
+        });
+    });
+    let usage = turns.iter().fold(Usage::default(), |sum, turn| match turn.body {
+        RecordKind::ModelAnswered { usage, .. } => sum.plus(usage),
+        _ => sum,
+    });
+    m.worded("p", "dim small", &tokens(usage).join(" · "));
 }
 
 fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) {
@@ -83,10 +153,7 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
         }
         RecordKind::MessageAdded { message: added } => message(m, added, None, rows),
         RecordKind::ModelAnswered { message: answer, finish, usage } => {
-            let turn = call.records.iter().find_map(|other| match other.body {
-                RecordKind::ModelRequested { turn, .. } if other.step == record.step => Some(turn),
-                _ => None,
-            });
+            let turn = turn_of(record, call);
             if record.step.request() == Some(Purpose::Summary) {
                 m.worded("p", "dim", "Summary of older turns:");
             }
@@ -155,7 +222,7 @@ fn message(m: &mut Markup, message: &Message, place: Option<(&CallPath, u32)>, r
                 Part::Call(call) => {
                     let path = place.map(|(path, turn)| path.call(turn, calls));
                     calls += 1;
-                    made(m, call, path.and_then(|path| rows.reference(&path)).as_deref());
+                    made(m, call, path.as_ref(), rows);
                 }
                 Part::Result(result) => {
                     m.worded("span", if result.is_error { "mono bad" } else { "mono" }, &result.name);
@@ -193,16 +260,17 @@ fn pages(m: &mut Markup, sources: &[Source]) {
     }
 }
 
-/// A call as the model wrote it.
-fn made(m: &mut Markup, call: &ToolCall, reference: Option<&str>) {
+/// A call as the model wrote it. Arguments that its row shows are not repeated.
+fn made(m: &mut Markup, call: &ToolCall, path: Option<&CallPath>, rows: &Rows<'_>) {
     m.class("div", "made", |m| {
         m.ours("<span class=\"arrow\">→</span> ");
         m.worded("b", "mono", &call.name);
-        if let Some(reference) = reference {
+        if let Some(reference) = path.and_then(|path| rows.reference(path)) {
             m.ours(" ");
-            m.with("a", &[("href", reference)], |m| m.ours("see the call"));
+            m.with("a", &[("href", &reference)], |m| m.ours("see the call"));
         }
         match &call.arguments {
+            Arguments::Json(_) if path.is_some_and(|path| is_shown(call, path, rows)) => {}
             Arguments::Json(arguments) if matches!(&**arguments, Value::Object(fields) if fields.is_empty()) => {}
             Arguments::Json(arguments) => json_block(m, arguments),
             Arguments::Invalid { text, reason } => {
@@ -224,13 +292,18 @@ fn answered(finish: FinishReason, usage: Usage) -> String {
         FinishReason::Stopped => "stopped by the user".to_owned(),
         FinishReason::Other => "ended".to_owned(),
     }];
+    said.extend(tokens(usage));
+    said.join(" · ")
+}
+
+/// What is known of a usage.
+fn tokens(usage: Usage) -> Vec<String> {
     let tokens = [
         (usage.input_tokens, "tokens in"),
         (usage.cached_tokens, "of these cached"),
         (usage.output_tokens, "tokens out"),
         (usage.server_uses, "uses of the provider's tools"),
     ];
-    said.extend(tokens.into_iter().filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?)))));
-    said.extend(usage.cost_usd.map(|cost| cost.to_string()));
-    said.join(" · ")
+    let said = tokens.into_iter().filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?))));
+    said.chain(usage.cost_usd.map(|cost| cost.to_string())).collect()
 }

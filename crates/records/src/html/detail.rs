@@ -7,21 +7,23 @@ use super::{
     value::{blob, json_block, preview, text_block, value},
 };
 use crate::{
-    render::{caller, duration, moment, source, thousands},
+    render::{caller, duration, source, thousands},
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{
     authority::Place,
-    engine::{Failure, FailureKind},
+    engine::{Failure, FailureKind, Principal},
+    function::Risk,
     gate::Rule,
     journal::{Record, RecordKind},
     origin::Origins,
     question::{Answer, FILES, Given, Input, Question},
+    rule::DecidedBy,
 };
 
 /// The content below a call's row.
 pub(super) fn call(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
-    facts(m, run, call);
+    facts(m, run, call, rows);
     m.ours("<h3>Input</h3>");
     origins(m, &call.node.origins);
     value(m, &call.node.input);
@@ -48,73 +50,89 @@ fn origins(m: &mut Markup, origins: &Origins) {
     }
 }
 
-fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>) {
+/// What is known of a call, on one line.
+fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
     let node = call.node;
-    m.class("dl", "facts", |m| {
-        let mut fact = |name: &'static str, text: &str| {
-            m.with("div", &[], |m| {
-                m.ours("<dt>");
-                m.ours(name);
-                m.ours("</dt>");
-                m.with("dd", &[], |m| m.text(text));
-            });
+    let after = node.started_ms.saturating_sub(run.tree().started_ms);
+    let mut facts = vec![format!("{} +{}", node.path, duration(after)), source(&node.source)];
+    // The worker that stands above it.
+    let above = node.path.as_str().rsplit_once('/').and_then(|(above, _)| rows.call(&above.into()));
+    if !matches!(&node.principal, Principal::Worker(id) if above.is_some_and(|above| above.function == *id)) {
+        facts.push(format!("called by {}", caller(&node.principal)));
+    }
+    if let Some(model) = &node.model {
+        facts.push(format!("model {model}"));
+    }
+    if node.waited_ms > 0 {
+        facts.push(format!("waited {} for an answer", duration(node.waited_ms)));
+    }
+    if node.requests > 0 {
+        let failed = match node.failed_requests {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
         };
-        fact("place", node.path.as_str());
-        fact("of", &source(&node.source));
-        fact("called by", &caller(&node.principal));
-        if let Some(model) = &node.model {
-            fact("model", model.as_str());
+        facts.push(format!("requests: {}{failed}", node.requests));
+    }
+    if let Some(usage) = node.usage {
+        let parts = [
+            (usage.input_tokens, "in"),
+            (usage.cached_tokens, "of these cached"),
+            (usage.output_tokens, "out"),
+        ];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?))))
+            .collect();
+        if !parts.is_empty() {
+            facts.push(format!("tokens, with calls below: {}", parts.join(", ")));
         }
-        let after = node.started_ms.saturating_sub(run.tree().started_ms);
-        fact("began", &format!("{} (+{})", moment(node.started_ms), duration(after)));
-        fact("took", &duration(node.took_ms));
-        if node.waited_ms > 0 {
-            fact("waited for an answer", &duration(node.waited_ms));
+        if let Some(cost) = usage.cost_usd {
+            facts.push(format!("cost, with calls below: {cost}"));
         }
-        if node.requests > 0 {
-            let failed = match node.failed_requests {
-                0 => String::new(),
-                failed => format!(", {failed} failed"),
-            };
-            fact("requests", &format!("{}{failed}", node.requests));
-        }
-        if let Some(usage) = node.usage {
-            let parts = [
-                (usage.input_tokens, "in"),
-                (usage.cached_tokens, "of these cached"),
-                (usage.output_tokens, "out"),
-            ];
-            let parts: Vec<String> = parts
-                .into_iter()
-                .filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?))))
-                .collect();
-            if !parts.is_empty() {
-                fact("tokens, with calls below", &parts.join(", "));
+    }
+    let usual = usual_permission(&call.records);
+    facts.extend(usual.map(|by| format!("allowed by {by}")));
+    for record in &call.records {
+        if let RecordKind::ToolStarted { risk, idempotency_key, .. } = &record.body {
+            // Calls that read are the most, and their key is that of their place.
+            if *risk != Risk::Read {
+                facts.push(format!("risk {risk}"));
             }
-            if let Some(cost) = usage.cost_usd {
-                fact("cost, with calls below", &cost.to_string());
+            if format!("{}:{}", run.tree().run, node.path) != **idempotency_key {
+                facts.push(format!("as {idempotency_key}"));
             }
         }
-    });
+    }
+    m.with("p", &[], |m| m.text(&facts.join(" · ")));
+}
+
+/// Who allowed a call, if that is all there is to say about its approval.
+fn usual_permission<'a>(records: &[&'a Record]) -> Option<&'a DecidedBy> {
+    let mut said = records.iter().filter(|record| is_about_approval(record));
+    match (said.next().map(|record| &record.body), said.next()) {
+        (Some(RecordKind::Verdict { rule: Rule::PreApproved, by, reason: None }), None) => Some(by),
+        _ => None,
+    }
+}
+
+fn is_about_approval(record: &Record) -> bool {
+    matches!(
+        record.body,
+        RecordKind::LinksFollowed { elsewhere: true, .. }
+            | RecordKind::Rechecked { changed: Some(_) }
+            | RecordKind::RuleStated { .. }
+            | RecordKind::Verdict { .. }
+            | RecordKind::Asked(_)
+            | RecordKind::Answered(_)
+            | RecordKind::Undone { .. }
+            | RecordKind::Restored { .. }
+    )
 }
 
 /// The decisions of the gate and the operator, in order.
 fn approvals(m: &mut Markup, records: &[&Record]) {
-    let about_it = |record: &&&Record| {
-        matches!(
-            record.body,
-            RecordKind::LinksFollowed { elsewhere: true, .. }
-                | RecordKind::Rechecked { changed: Some(_) }
-                | RecordKind::RuleStated { .. }
-                | RecordKind::Verdict { .. }
-                | RecordKind::Asked(_)
-                | RecordKind::Answered(_)
-                | RecordKind::Undone { .. }
-                | RecordKind::Restored { .. }
-        )
-    };
-    let mut said = records.iter().filter(about_it).peekable();
-    if said.peek().is_none() {
+    let mut said = records.iter().filter(|record| is_about_approval(record)).peekable();
+    if said.peek().is_none() || usual_permission(records).is_some() {
         return;
     }
     m.ours("<h3>Approval</h3><ul class=\"said\">");
@@ -295,11 +313,6 @@ fn because(m: &mut Markup, reason: Option<&str>) {
 fn effect(m: &mut Markup, records: &[&Record]) {
     for record in records {
         match &record.body {
-            RecordKind::ToolStarted { risk, idempotency_key, .. } => {
-                m.class("p", "dim small", |m| {
-                    m.text(&format!("ran with risk {risk}, as {idempotency_key}"));
-                });
-            }
             RecordKind::ToolEnded { log: Some(log), .. } => {
                 m.ours("<h3>Log</h3>");
                 text_block(m, log);
@@ -317,7 +330,7 @@ fn effect(m: &mut Markup, records: &[&Record]) {
 pub(super) fn failure(m: &mut Markup, failure: &Failure) {
     m.class("div", "failure", |m| {
         m.worded("span", "kind", kind(failure.kind));
-        m.worded("pre", "text", &failure.message);
+        m.with("pre", &[], |m| m.text(&failure.message));
     });
     if let Some(partial) = &failure.partial {
         m.ours("<h3>The incomplete answer</h3>");

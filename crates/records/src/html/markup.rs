@@ -16,6 +16,16 @@ impl Markup {
         self.out.push_str(fragment);
     }
 
+    /// Markup that was written apart.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.out.push_str(&other.out);
+    }
+
+    /// What is written so far.
+    pub(super) fn as_str(&self) -> &str {
+        &self.out
+    }
+
     /// An element with attributes around what `inside` writes.
     pub(super) fn with(
         &mut self,
@@ -52,8 +62,11 @@ impl Markup {
         self.out.push('>');
     }
 
-    /// The end of an element.
+    /// The end of an element. That of some follows from what comes next (<https://html.spec.whatwg.org/#optional-tags>).
     pub(super) fn end(&mut self, name: &'static str) {
+        if ["dt", "dd", "li"].contains(&name) {
+            return;
+        }
         self.out.push_str("</");
         self.out.push_str(name);
         self.out.push('>');

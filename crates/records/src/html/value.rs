@@ -15,10 +15,11 @@ const SHORT: usize = 80;
 /// A value for people: a text as it is, an object's fields under their names, other values as JSON.
 pub(super) fn value(m: &mut Markup, value: &Value) {
     match value {
-        Value::Object(fields) if !fields.is_empty() => m.class("dl", "fields", |m| {
+        Value::Object(fields) if !fields.is_empty() => m.with("dl", &[], |m| {
             for (name, field) in fields {
-                m.worded("dt", "mono", name);
+                m.with("dt", &[], |m| m.text(name));
                 m.with("dd", &[], |m| match field {
+                    Value::String(text) if is_word(text) => m.text(text),
                     Value::String(text) => text_block(m, text),
                     other => json_block(m, other),
                 });
@@ -30,12 +31,17 @@ pub(super) fn value(m: &mut Markup, value: &Value) {
     }
 }
 
+/// Whether a text needs no frame: one short line.
+fn is_word(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= SHORT && !text.contains(['\n', '\r'])
+}
+
 /// A text with its lines as they are.
 pub(super) fn text_block(m: &mut Markup, text: &str) {
     if text.is_empty() {
         m.ours("<span class=\"dim\">(empty)</span>");
     } else {
-        m.worded("pre", "text", text);
+        m.with("pre", &[], |m| m.text(text));
     }
 }
 
