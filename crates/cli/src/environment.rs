@@ -86,8 +86,10 @@ pub(crate) const LLM_DO_PYTHON: Variable = Variable {
     name: "LLM_DO_PYTHON",
     about: "The Python interpreter for tools: a path, or a name on the `PATH`. Default: the project's `.venv`, then `python3`.",
 };
-pub(crate) const PATH: Variable =
-    Variable { name: "PATH", about: "Folders in which llm-do looks for `python3`, `uv` and `git`." };
+pub(crate) const PATH: Variable = Variable {
+    name: "PATH",
+    about: "Folders in which llm-do looks for `python3`, `uv`, `git` and `secret-tool`.",
+};
 pub(crate) const PYTHON_MANAGERS: Variable = Variable {
     name: "PYENV_VERSION, ASDF_PYTHON_VERSION, MISE_PYTHON_VERSION",
     about: "The Python version that pyenv, asdf or mise selects. If it changes, llm-do inspects the interpreter again.",
@@ -100,6 +102,10 @@ pub(crate) const UV: Variable = Variable {
     name: "UV_INDEX, UV_DEFAULT_INDEX, UV_INDEX_URL, UV_EXTRA_INDEX_URL, UV_HTTP_TIMEOUT, UV_NATIVE_TLS, UV_SYSTEM_CERTS",
     about: "The settings that `uv` gets, with the variables for proxies and certificates, when it fetches packages.",
 };
+pub(crate) const INSTALLERS: Variable = Variable {
+    name: "npm_config_registry, npm_config_userconfig, npm_config_globalconfig, PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_CONFIG_FILE",
+    about: "The settings that `npm` and `pip` get when they install the package of an MCP server.",
+};
 pub(crate) const LLM_DO_HOME: Variable = Variable {
     name: "LLM_DO_HOME",
     about: "The folder for libraries, models, grants, `config.yaml` and the runs of lone worker files. Default: `~/.llm-do`.",
@@ -107,6 +113,10 @@ pub(crate) const LLM_DO_HOME: Variable = Variable {
 pub(crate) const LLM_DO_MCP_TOKEN: Variable = Variable {
     name: "LLM_DO_MCP_TOKEN",
     about: "The token that clients of `llm-do mcp serve --http` must send, unless `--token-file` names one. Default: a new one at each start.",
+};
+pub(crate) const KEYRING: Variable = Variable {
+    name: "DBUS_SESSION_BUS_ADDRESS",
+    about: "The bus of the desktop session, through which the keyring is reached. Without it, tokens for MCP servers are in files.",
 };
 pub(crate) const HOME: Variable =
     Variable { name: "HOME", about: "The home directory, which contains `.llm-do` by default." };
@@ -183,10 +193,14 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
     Section {
         heading: "Python and other programs",
-        variables: &[LLM_DO_PYTHON, PATH, PYTHON_MANAGERS, PYTHON_FOLDERS, UV],
+        variables: &[LLM_DO_PYTHON, PATH, PYTHON_MANAGERS, PYTHON_FOLDERS, UV, INSTALLERS],
         see: "[Interpreters and packages](../guides/python-tools.md#interpreters-and-packages) has the order of the search.",
     },
-    Section { heading: "Folders", variables: &[LLM_DO_HOME, LLM_DO_MCP_TOKEN, HOME, TMPDIR], see: "" },
+    Section {
+        heading: "Folders",
+        variables: &[LLM_DO_HOME, LLM_DO_MCP_TOKEN, KEYRING, HOME, TMPDIR],
+        see: "",
+    },
     Section {
         heading: "Terminal",
         variables: &[

@@ -19,7 +19,7 @@ pub(crate) struct Launch {
 
 enum Prepared {
     Process(Box<process::Launch>),
-    Remote(http::Launch),
+    Remote(Box<http::Launch>),
 }
 
 impl Launch {
@@ -38,7 +38,7 @@ impl Launch {
                 let launch = process::Launch::prepare(command.clone(), worker, workers, starter).await?;
                 Prepared::Process(Box::new(launch))
             }
-            At::Remote(remote) => Prepared::Remote(http::Launch::prepare(remote.clone(), workers)?),
+            At::Remote(remote) => Prepared::Remote(Box::new(http::Launch::prepare(remote.clone(), workers)?)),
         };
         Ok(Self { server, at })
     }

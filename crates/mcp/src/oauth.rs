@@ -60,7 +60,7 @@ struct Kept {
 #[serde(rename_all = "snake_case")]
 enum Held {
     /// In the file itself.
-    Credentials(StoredCredentials),
+    Credentials(Box<StoredCredentials>),
     /// In the keyring, as a text with this SHA-256.
     Keyring(String),
 }
@@ -99,7 +99,7 @@ impl Tokens {
     fn read(&self) -> io::Result<Option<StoredCredentials>> {
         let hash = match store::read::<Kept>(&self.file)? {
             None => return Ok(None),
-            Some(Kept { tokens: Held::Credentials(credentials), .. }) => return Ok(Some(credentials)),
+            Some(Kept { tokens: Held::Credentials(credentials), .. }) => return Ok(Some(*credentials)),
             Some(Kept { tokens: Held::Keyring(hash), .. }) => hash,
         };
         let last = self.last().clone().filter(|last| last.hash == hash);
@@ -125,7 +125,7 @@ impl Tokens {
         // A keyring that refuses must not cost the user tokens that were just renewed.
         let held = match self.keyring.as_ref().map(|keyring| keyring.store(server, &text)) {
             Some(Ok(())) => Held::Keyring(sha256(text.as_bytes())),
-            Some(Err(_)) | None => Held::Credentials(credentials),
+            Some(Err(_)) | None => Held::Credentials(Box::new(credentials)),
         };
         store::write(&self.file, &Kept { server: server.to_owned(), tokens: held })
     }

@@ -138,8 +138,8 @@ pub(crate) struct InstallArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Shows the address to open in a browser, and waits until the browser comes back. The tokens are kept in ~/.llm-do, readable for
-you alone, and sent to that address only. They are renewed when they expire.
+Shows the address to open in a browser, and waits until the browser comes back. The tokens are kept in your keyring, or where
+there is none in ~/.llm-do, readable for you alone. They are sent to that server only, and renewed when they expire.
 
 Examples:
   llm-do mcp login tracker
@@ -154,7 +154,7 @@ pub(crate) struct LoginArgs {
     /// The ID of an OAuth client that is registered with the server [default: `auth` of the server, else llm-do registers itself]
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// A scope to ask for; repeatable [default: `auth` of the server, else what the server asks for]
+    /// A scope to ask for [default: `auth` of the server, else what the server asks for]
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
 }

@@ -16,7 +16,7 @@ fn public_conformance_suite_for_clients_finds_only_what_is_not_done() {
     let suite = |arguments: &[&str]| {
         let mut suite = node(&tools, "conformance", "dist/index.js");
         suite.args(["client", "--command"]).arg(format!("{client} '{}'", env!("CARGO_BIN_EXE_llm-do")));
-        suite.args(arguments).arg("--output-dir").arg(results.path()).current_dir(results.path());
+        suite.arg("--output-dir").arg(results.path()).current_dir(results.path()).args(arguments);
         suite
     };
     let run = |suite: &mut Command| suite.output().expect("the suite runs");

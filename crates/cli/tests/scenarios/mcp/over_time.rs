@@ -269,7 +269,7 @@ fn first_request_waits_for_no_known_server_and_at_most_five_seconds_for_others()
         "{told}"
     );
     let waited = first_request(&scenario);
-    assert!((4.9..7.0).contains(&(waited - without)), "{waited} s, and {without} s without servers");
+    assert!((4.9..8.0).contains(&(waited - without)), "{waited} s, and {without} s without servers");
 
     // All three are known, and one hangs.
     fs::remove_file(scenario.project().join("out/hangs")).expect("the file");
@@ -279,8 +279,8 @@ fn first_request_waits_for_no_known_server_and_at_most_five_seconds_for_others()
     assert_eq!(told.code, Some(0), "{told}");
     assert!(!told.stderr.contains("left out"), "{told}");
     let known = first_request(&scenario);
-    // Much less than a server's start takes here, let alone the wait.
-    assert!(known < without + 1.0, "{known} s, and {without} s without servers");
+    // A busy machine needs time for three processes, too, and no run waits for them.
+    assert!(known < without + 2.0, "{known} s, and {without} s without servers");
     assert_no_process_is_left(&scenario);
 }
 
