@@ -2,10 +2,12 @@
 
 use crate::{
     editor::{Editor, chosen},
+    python::fixture::wait_for,
     scenario::Scenario,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::{env, io::Write, path::Path};
+use std::{env, fs, io::Write, path::Path, process::Stdio};
 
 /// The agent in the project.
 fn start(scenario: &Scenario, arguments: &[&str]) -> Editor {
@@ -385,4 +387,76 @@ fn acpx_is_a_client() {
         assert!(done.stdout.contains(said) && done.stdout.contains("It is done."), "{}", done.stdout);
         assert_eq!(scenario.read("a.txt").as_deref(), Some(left));
     }
+}
+
+/// Kills the agents that were started in the folder.
+fn kill_agents(folder: &Path) {
+    let folder = fs::canonicalize(folder).expect("a folder");
+    let mut killed = 0;
+    for process in fs::read_dir("/proc").expect("procfs").flatten() {
+        let path = process.path();
+        let words = fs::read(path.join("cmdline")).unwrap_or_default();
+        let is_agent = words.starts_with(env!("CARGO_BIN_EXE_llm-do").as_bytes());
+        let id = process.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
+        if let (true, Some(id), Ok(here)) = (is_agent, id, fs::read_link(path.join("cwd")))
+            && here == folder
+        {
+            kill_process(id, Signal::KILL).expect("it runs");
+            killed += 1;
+        }
+    }
+    assert_eq!(killed, 1);
+}
+
+/// Sessions of acpx, which starts an agent for each prompt: one is killed during its answer, and the next is cancelled.
+#[test]
+fn acpx_loads_a_session_after_its_agent_was_killed_and_cancels_a_prompt() {
+    let Some(acpx) = env::var_os("LLM_DO_TEST_ACPX") else {
+        eprintln!("skipped: LLM_DO_TEST_ACPX names no acpx");
+        return;
+    };
+    let scenario = greeter();
+    let agent = format!("{} acp hi.worker", env!("CARGO_BIN_EXE_llm-do"));
+    let command = |words: &[&str]| {
+        let mut command = scenario.command_of(Path::new(&acpx));
+        command.env("PATH", env::var_os("PATH").unwrap_or_default());
+        command.args(["--timeout", "15", "--ttl", "1", "--agent", &agent]).args(words);
+        command
+    };
+    let run = |words: &[&str]| {
+        let done = scenario.finished(command(words).output().expect("it starts"));
+        assert_eq!(done.code, Some(0), "{words:?}: {done}");
+        done.stdout
+    };
+    let started = |text: &str| {
+        let mut command = command(&["prompt", text]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    // The agent may be in the middle of a line.
+    let records = |kind: &str| {
+        let runs = fs::read_dir(scenario.home().join("home/.llm-do/runs")).expect("runs").flatten();
+        let journals = runs.filter_map(|run| fs::read_to_string(run.path().join("journal.jsonl")).ok());
+        journals.map(|text| text.matches(&format!("\"kind\":\"{kind}\"")).count()).sum::<usize>()
+    };
+    run(&["sessions", "new"]);
+    let said = run(&["prompt", "I am Ann."]);
+    assert!(said.contains("Hello **Ann**."), "{said}");
+    let said = run(&["prompt", "Who am I?"]);
+    assert!(said.contains("You are Ann."), "{said}");
+
+    let mut slow = started("Think.");
+    wait_for("the third request", || records("model_requested") == 3);
+    kill_agents(&scenario.project());
+    // Its queue waits for the answer until the timeout, and then takes the next prompt.
+    slow.kill().expect("it runs");
+    slow.wait().expect("it ends");
+
+    let resumed = records("run_resumed");
+    let waiting = started("Are you there?");
+    wait_for("the chat to be continued", || records("run_resumed") > resumed);
+    run(&["cancel"]);
+    let said = scenario.finished(waiting.wait_with_output().expect("it ends"));
+    assert!(said.stdout.contains("session/load") && said.stdout.contains("cancelled"), "{said}");
+    let said = run(&["prompt", "Go on."]);
+    assert!(said.contains("more"), "{said}");
 }

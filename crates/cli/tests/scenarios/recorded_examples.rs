@@ -102,13 +102,24 @@ impl Example {
             arguments.extend(["--approval", "defer"]);
         }
         arguments.extend(self.grants.iter().flat_map(|grant| ["--grant", grant]));
-        let mut told = match self.stdin {
+        let begin = || match self.stdin {
             Some(file) => {
                 let text = fs::read_to_string(examples().join(file)).expect("its input");
                 scenario.run_with_stdin(&arguments, &text)
             }
             None => scenario.run(&arguments),
         };
+        let mut told = begin();
+        // On a busy machine, a server may not be there in time. Its tools are known after some attempts.
+        while told.stderr.contains("did not start within") {
+            for runs in [
+                scenario.project().join(self.target).join(".llm-do"),
+                scenario.home().join("home/.llm-do/runs"),
+            ] {
+                let _ = fs::remove_dir_all(runs);
+            }
+            told = begin();
+        }
         for answer in self.answers {
             told = scenario.run(&["runs", "resume", "last", self.target, "--answer", answer]);
         }
