@@ -21,8 +21,28 @@ pub enum Said {
     Meanwhile(String),
     /// What the worker has said, and whether it was cut off.
     Worker(String, bool),
+    /// A call below the conversation has ended.
+    Called(Called),
     /// From here on the model is sent less of what came before.
     Compacted(Compacted),
+}
+
+/// A call that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The calls above it, without the root.
+    pub depth: usize,
+    /// The function with its arguments, and how long it took or why it failed.
+    pub line: String,
+    /// It has not failed.
+    pub done: bool,
+}
+
+impl Called {
+    /// A sign for how it ended.
+    pub fn mark(&self) -> char {
+        if self.done { '✓' } else { '✗' }
+    }
 }
 
 /// A compaction of the conversation.
@@ -162,6 +182,11 @@ impl Transcript {
         }
     }
 
+    /// Takes a call below the conversation that has ended.
+    pub fn called(&mut self, called: Called) {
+        self.parts.push(Said::Called(called));
+    }
+
     fn undo(&mut self, number: u32) {
         let at = self.parts.iter().position(|part| matches!(part, Said::User(n, ..) if *n == number));
         let Some(at) = at else { return };
@@ -195,7 +220,7 @@ impl Transcript {
     pub fn last_message(&self) -> Option<(u32, &str)> {
         self.parts.iter().rev().find_map(|part| match part {
             Said::User(number, text, _) => Some((*number, text.as_str())),
-            Said::Meanwhile(_) | Said::Worker(..) | Said::Compacted(_) => None,
+            Said::Meanwhile(_) | Said::Worker(..) | Said::Called(_) | Said::Compacted(_) => None,
         })
     }
 
@@ -203,7 +228,7 @@ impl Transcript {
     pub fn last_answer(&self) -> Option<&str> {
         self.parts.iter().rev().find_map(|part| match part {
             Said::Worker(text, _) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
-            Said::User(..) | Said::Meanwhile(_) | Said::Compacted(_) => None,
+            Said::User(..) | Said::Meanwhile(_) | Said::Called(_) | Said::Compacted(_) => None,
         })
     }
 
@@ -227,6 +252,10 @@ impl Transcript {
                         "" => write!(text, "{mark}"),
                         said => write!(text, "{}\n\n{mark}", visible::prose(said)),
                     }
+                }
+                // A block of code: nothing in it is Markdown.
+                Said::Called(called) => {
+                    write!(text, "    {} {}\n\n", called.mark(), visible::line(&called.line))
                 }
                 Said::Compacted(Compacted { what, summary, .. }) => {
                     let _ = write!(text, "*({})*\n\n", visible::line(what));
@@ -316,10 +345,11 @@ mod tests {
         let mut transcript = talk();
         transcript.parts.truncate(2);
         transcript.parts.push(Said::Meanwhile("quick".into()));
+        transcript.called(Called { depth: 0, line: "read_file path=\"*a*\"  2ms".into(), done: true });
         transcript.parts.push(Said::Worker("half".into(), true));
         assert_eq!(
             transcript.markdown("main"),
-            "## You\n\na\n\n## main\n\nA\n\n## You, meanwhile\n\nquick\n\n## main\n\nhalf\n\n*(cut off)*\n\n"
+            "## You\n\na\n\n## main\n\nA\n\n## You, meanwhile\n\nquick\n\n    ✓ read_file path=\"*a*\"  2ms\n\n## main\n\nhalf\n\n*(cut off)*\n\n"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! The port to what the user looks at: a terminal, or plain lines.
 
+use llm_do::Called;
 use llm_do_core::question::{Answer, QuestionId, Waiting};
 use std::collections::VecDeque;
 
@@ -46,7 +47,7 @@ pub(super) trait Face {
     /// A value that a worker has returned, as JSON.
     fn output(&mut self, worker: &str, json: &str);
     /// A call that has ended, on one line.
-    fn call(&mut self, depth: usize, line: &str, done: bool);
+    fn call(&mut self, called: &Called);
     /// Something worth knowing.
     fn note(&mut self, text: &str);
     /// Something is wrong.

@@ -5,6 +5,7 @@ use super::{
     questions::{self, Meant},
 };
 use anstyle::Style;
+use llm_do::Called;
 use llm_do_core::question::{QuestionId, Waiting};
 use llm_do_terminal::{Line, Plain, Speaker};
 use std::{
@@ -91,9 +92,9 @@ impl Face for PlainFace {
         self.say(Speaker::Worker(worker), json);
     }
 
-    fn call(&mut self, _depth: usize, line: &str, _done: bool) {
+    fn call(&mut self, called: &Called) {
         if !self.quiet {
-            self.aside(line);
+            self.aside(&called.line);
         }
     }
 

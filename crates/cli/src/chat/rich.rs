@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{environment::LLM_DO_KEYS, operator::edit_file};
 use anstyle::{AnsiColor, Effects, Style};
+use llm_do::Called;
 use llm_do_core::question::{Answer, Question, QuestionId, Waiting};
 use llm_do_markdown::Blocks;
 use llm_do_terminal::{
@@ -291,10 +292,10 @@ impl Face for RichFace {
         self.print(&lines);
     }
 
-    fn call(&mut self, depth: usize, text: &str, done: bool) {
-        let (mark, style) = if done { ("✓ ", GOOD) } else { ("✗ ", BAD) };
-        let indent = "  ".repeat(depth);
-        self.print(&[Line::styled(&format!("{indent}{mark}"), style).with(text, DIM)]);
+    fn call(&mut self, called: &Called) {
+        let (indent, style) = ("  ".repeat(called.depth), if called.done { GOOD } else { BAD });
+        let mark = Line::styled(&format!("{indent}{} ", called.mark()), style);
+        self.print(&[mark.with(&called.line, DIM)]);
     }
 
     fn note(&mut self, text: &str) {

@@ -216,6 +216,7 @@ impl<'a> Talk<'a> {
                     Said::User(_, text, _) | Said::Meanwhile(text) => self.face.said(&text),
                     Said::Worker(text, _) if text.trim().is_empty() => {}
                     Said::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
+                    Said::Called(called) => self.face.call(&called),
                     Said::Compacted(compacted) => self.face.note(&compacted.what),
                 }
             }

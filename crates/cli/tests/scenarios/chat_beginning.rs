@@ -62,7 +62,8 @@ fn a_worker_is_called_before_the_first_message_and_its_result_joins_it() {
         scenario.journal().into_iter().filter(|record| record["kind"] == "model_requested").collect();
     assert_eq!(asked.len(), 2, "the model is not asked before the user has said something");
     let saved = scenario.read("talk.md").unwrap_or_default();
-    assert!(saved.starts_with("## You\n\nand now?\n"), "{saved}");
+    assert!(saved.starts_with("    ✓ summarise text=\"words\"  "), "{saved}");
+    assert!(saved.contains("\n\n## You\n\nand now?\n"), "{saved}");
     assert!(saved.contains("(with notes.txt)"), "{saved}");
     is_whole(&scenario);
 }

@@ -37,6 +37,7 @@ fn what_is_saved_holds_kept_results_and_compactions() {
     for part in [
         "## You\n\nand?\n\n*(with result of summarise)*\n\n> A SUMMARY\n> of two lines\n\n",
         "## main\n\nan answer\\u{202e} a long answer",
+        "    ✓ summarise file=\"notes.txt\"  ",
         "*(compacted: ",
         "> older\\u{202e} turns\n",
     ] {

@@ -159,8 +159,9 @@ impl User {
 /// Holds the chat in one process, until it is left or its journal has so many records: then the process is killed.
 /// Returns whether it was left.
 fn hold(scenario: &Scenario, arguments: &[&str], most: usize) -> bool {
-    let mut user = User::start(scenario, arguments);
+    // Counted before the process exists, which adds to them.
     let before = journal(scenario).len();
+    let mut user = User::start(scenario, arguments);
     let (mut answered, mut since) = (None, Instant::now());
     if before == 0 {
         user.window.wait_for("/help");

@@ -191,7 +191,10 @@ impl Script {
     }
 
     fn parse(path: &str, text: &str, check: &dyn Fn(&str) -> Result<(), String>) -> Result<Self, String> {
-        let written: Written = serde_saphyr::from_str(text).map_err(|error| told(&error))?;
+        // As in worker files, `yes` and `n` are texts.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let written: Written =
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| told(&error))?;
         let answers = written.answers.into_iter().map(|entry| {
             let line = entry.referenced.line();
             Entry::of(entry.value, check).map_err(|what| format!("line {line}: {what}"))

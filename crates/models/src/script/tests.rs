@@ -146,6 +146,12 @@ async fn json_is_answered_as_text_and_finish_can_be_said() {
 }
 
 #[tokio::test]
+async fn only_true_and_false_are_booleans() {
+    let model = written("answers:\n  - json: {a: yes, b: n, c: true}\n").open().unwrap();
+    assert_eq!(text(&ask(&*model, "w", 0, "x").await.unwrap()), r#"{"a":"yes","b":"n","c":true}"#);
+}
+
+#[tokio::test]
 async fn results_of_tools_are_the_last_message_too() {
     let script = written("answers:\n  - {when: {last: 'No such file'}, text: 'It said: {{ last }}'}\n");
     let result =

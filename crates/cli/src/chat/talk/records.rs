@@ -2,7 +2,7 @@
 
 use super::{CALL, Conversation, Open, Talk, arguments, start};
 
-use llm_do::{attached_name, output_text};
+use llm_do::{Called, attached_name, output_text};
 use llm_do_core::{
     call_path::CallPath,
     event::Event,
@@ -17,6 +17,13 @@ use llm_do_core::{
 use llm_do_records::duration;
 use serde_json::Value;
 use std::sync::Arc;
+
+impl Open {
+    /// The function and its arguments, on one line.
+    fn call(&self) -> String {
+        start(&format!("{}{}", self.function, arguments(&self.input)), CALL)
+    }
+}
 
 impl Talk<'_> {
     pub(super) fn event(&mut self, event: &Event) {
@@ -43,8 +50,7 @@ impl Talk<'_> {
     pub(super) fn note_record(&mut self, record: &Record) {
         let path = &record.path;
         let open = self.open.get(path);
-        let line = || open.map(|open| start(&format!("{}{}", open.function, arguments(&open.input)), CALL));
-        self.decisions.record(record, line);
+        self.decisions.record(record, || open.map(Open::call));
         match &record.body {
             RecordKind::CallStarted { function, input, .. } => {
                 let (function, input) = (Arc::clone(function), Arc::clone(input));
@@ -86,11 +92,39 @@ impl Talk<'_> {
                 // A call that was suspended continues when the run is resumed.
                 if *path != CallPath::root() && *ending != Ending::Suspended =>
             {
+                if let (Some(called), Some(conversation)) = (self.called(record), self.conversation_above(path)) {
+                    conversation.transcript.called(called);
+                }
                 self.open.remove(path);
             }
             _ => {}
         }
         self.note_turn(record);
+    }
+
+    /// The conversation with the user that has led to a call.
+    fn conversation_above(&mut self, path: &CallPath) -> Option<&mut Conversation> {
+        let above = std::iter::successors(path.parent(), CallPath::parent);
+        let path = above.into_iter().find(|path| self.conversations.contains_key(path))?;
+        self.conversations.get_mut(&path)
+    }
+
+    /// The call that has ended with that record; `None`: it is not under way.
+    fn called(&self, record: &Record) -> Option<Called> {
+        let (RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }) = &record.body
+        else {
+            return None;
+        };
+        let open = self.open.get(&record.path)?;
+        let what = open.call();
+        let (line, done) = match ending {
+            Ending::Output(_) => {
+                (format!("{what}  {}", duration(record.at_ms.saturating_sub(open.began_ms))), true)
+            }
+            Ending::Failure(failure) => (format!("{what}  {}", start(&failure.message, CALL)), false),
+            Ending::Suspended => return None,
+        };
+        Some(Called { depth: record.path.depth().saturating_sub(1), line, done })
     }
 
     /// Keeps what a record tells of its own conversation.
@@ -200,21 +234,13 @@ impl Talk<'_> {
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
                 if *path != CallPath::root() =>
             {
-                let Some(open) = self.open.get(path) else { return };
-                let took = duration(record.at_ms.saturating_sub(open.began_ms));
-                let what = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
-                let (line, done) = match ending {
-                    Ending::Output(_) => (format!("{what}  {took}"), true),
-                    Ending::Suspended => return,
-                    Ending::Failure(failure) => (format!("{what}  {}", start(&failure.message, CALL)), false),
-                };
-                let by_user = path.is_by_user();
-                if let (true, Ending::Output(value)) = (by_user, ending) {
+                let (Some(open), Some(called)) = (self.open.get(path), self.called(record)) else { return };
+                if let (true, Ending::Output(value)) = (path.is_by_user(), ending) {
                     let name = Arc::clone(&open.function);
                     self.show_output(&name, value);
                     self.face.note("/keep lets this result join your next message");
                 }
-                self.face.call(path.depth().saturating_sub(1), &line, done);
+                self.face.call(&called);
             }
             _ => {}
         }
