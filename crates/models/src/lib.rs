@@ -16,6 +16,7 @@ mod failure;
 mod history;
 mod known;
 mod output;
+mod plain;
 mod prices;
 mod providers;
 mod reader;

@@ -30,6 +30,7 @@ use serde_json::{Map, Value, json};
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -109,8 +110,8 @@ impl Model for Remote {
         Box::pin(async move {
             // To ask takes more room than to wait for what comes, and thousands may wait.
             let answer = if self.stream && self.clients.may_stream(self.target.endpoint.base_url()) {
-                let asked = Box::pin(self.ask(&request)).await?;
-                self.streamed(asked, deltas).await?
+                let mut asked = Box::pin(self.ask(&request)).await?;
+                self.streamed(&mut asked, deltas).await?
             } else {
                 Box::pin(self.whole(&request)).await?
             };
@@ -161,18 +162,28 @@ impl Remote {
     }
 
     fn prepare(&self, request: &ModelRequest<'_>, stream: bool) -> Result<Prepared, ModelError> {
-        let chat = self
-            .form
-            .request(request)
-            .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
-        let (options, wrapped) = self.options(request, &chat, stream);
+        let messages = self.form.plain_messages(request);
+        let chat = match messages {
+            Some(_) => self.form.without_messages(request),
+            None => self
+                .form
+                .request(request)
+                .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?,
+        };
+        let (options, wrapped) = self.options(request, &chat, messages, stream);
         Ok(Prepared { chat, options, wrapped })
     }
 
-    fn options(&self, request: &ModelRequest<'_>, chat: &ChatRequest, stream: bool) -> (ChatOptions, bool) {
+    fn options(
+        &self,
+        request: &ModelRequest<'_>,
+        chat: &ChatRequest,
+        messages: Option<Value>,
+        stream: bool,
+    ) -> (ChatOptions, bool) {
         let ModelSettings { temperature, top_p, max_tokens, seed, stop, reasoning_effort } = request.settings;
         let effort = reasoning_effort.as_ref().and_then(|effort| effort.parse().ok());
-        let (body, wrapped) = self.extra_body(request, chat);
+        let (body, wrapped) = self.extra_body(request, chat, messages);
         let output = request.output.filter(|_| self.form.wire == Wire::Gemini);
         let by_genai = self.reader().is_none();
         let options = ChatOptions {
@@ -243,8 +254,15 @@ impl Remote {
         Some(headers)
     }
 
-    fn extra_body(&self, request: &ModelRequest<'_>, chat: &ChatRequest) -> (Option<Value>, bool) {
+    fn extra_body(
+        &self,
+        request: &ModelRequest<'_>,
+        chat: &ChatRequest,
+        messages: Option<Value>,
+    ) -> (Option<Value>, bool) {
         let mut body = Map::new();
+        // They take the place of those of the chat, which has none.
+        body.extend(messages.map(|messages| ("messages".to_owned(), messages)));
         let mut wrapped = false;
         // Not by `genai`'s own option, which would make every optional property a required one.
         if let Some(schema) = request.output
@@ -276,7 +294,8 @@ impl Remote {
         Reader::new(self.form.wire, self.form.iden.adapter_kind)
     }
 
-    async fn ask(&self, request: &ModelRequest<'_>) -> Result<Asked, ModelError> {
+    /// What it returns is in a box: futures that pass it on keep room for it, each its own.
+    async fn ask(&self, request: &ModelRequest<'_>) -> Result<Box<Asked>, ModelError> {
         let client = self.clients.get(self.needs)?;
         let Prepared { chat, mut options, wrapped } = self.prepare(request, true)?;
         let reader = self.reader().map(|reader| Arc::new(Mutex::new(reader)));
@@ -295,19 +314,15 @@ impl Remote {
         }
         let asked = client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await;
         let events = asked.map_err(|error| self.report(error))?.stream;
-        Ok(Asked {
-            events,
-            reader,
-            too_long,
-            blank: Answer { turn: request.turn, wrapped, ..Answer::default() },
-        })
+        let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
+        Ok(Box::new(Asked { events, reader, too_long, blank }))
     }
 
-    async fn streamed(&self, asked: Asked, deltas: &dyn DeltaSink) -> Result<Answer, ModelError> {
+    async fn streamed(&self, asked: &mut Asked, deltas: &dyn DeltaSink) -> Result<Answer, ModelError> {
         let Asked { events, reader, too_long, blank } = asked;
         match reader {
-            Some(reader) => self.read(events, &reader, blank, deltas).await,
-            None => self.read_by_genai(events, &too_long, blank, deltas).await,
+            Some(reader) => self.read(events, reader, blank, deltas).await,
+            None => Box::pin(self.read_by_genai(events, too_long, blank, deltas)).await,
         }
     }
 
@@ -315,9 +330,9 @@ impl Remote {
     /// events does not count.
     async fn read(
         &self,
-        mut events: ChatStream,
+        events: &mut ChatStream,
         reader: &Mutex<Reader>,
-        blank: Answer,
+        blank: &mut Answer,
         deltas: &dyn DeltaSink,
     ) -> Result<Answer, ModelError> {
         loop {
@@ -347,14 +362,14 @@ impl Remote {
         // The end of the transfer follows the end of the answer. A connection that has not read it yet when the stream
         // is dropped is closed, and the next turn has to make a new one.
         tokio::task::yield_now().await;
-        Ok(lock(reader).answer(blank))
+        Ok(lock(reader).answer(mem::take(blank)))
     }
 
     async fn read_by_genai(
         &self,
-        mut events: ChatStream,
+        events: &mut ChatStream,
         too_long: &AtomicBool,
-        blank: Answer,
+        blank: &mut Answer,
         deltas: &dyn DeltaSink,
     ) -> Result<Answer, ModelError> {
         let mut announced = HashSet::new();
@@ -387,7 +402,7 @@ impl Remote {
                         reasoning: end.captured_reasoning_content,
                         stop: end.captured_stop_reason,
                         usage: usage_of_genai(end.captured_usage),
-                        ..blank
+                        ..mem::take(blank)
                     });
                 }
                 _ => {}

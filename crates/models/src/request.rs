@@ -67,25 +67,27 @@ fn mark(message: &mut ChatMessage) {
 }
 
 impl Form {
+    /// The request in `genai`'s form without its messages.
+    pub(crate) fn without_messages(&self, request: &ModelRequest<'_>) -> ChatRequest {
+        let own = request.server_tools.iter().filter_map(|tool| server_tools::tool(self.wire, tool));
+        let tools: Vec<Tool> = own.chain(request.tools.iter().map(|tool| self.tool(tool))).collect();
+        ChatRequest { tools: (!tools.is_empty()).then_some(tools), ..ChatRequest::default() }
+    }
+
     /// The request in `genai`'s form.
     ///
     /// # Errors
     ///
     /// The request contains something that can't be sent to this model.
     pub(crate) fn request(&self, request: &ModelRequest<'_>) -> Result<ChatRequest, Unsendable> {
-        let mut chat =
-            ChatRequest { messages: Vec::with_capacity(request.messages.len() + 1), ..Default::default() };
+        let mut chat = self.without_messages(request);
+        chat.messages.reserve(request.messages.len() + 1);
         let system = request.system.as_ref();
         match self.wire {
             _ if system.trim().is_empty() => {}
             // As a message it can carry a cache mark, which `ChatRequest::system` can't.
             Wire::Anthropic => chat.messages.push(ChatMessage::system(system)),
             _ => chat.system = Some(system.to_owned()),
-        }
-        let own = request.server_tools.iter().filter_map(|tool| server_tools::tool(self.wire, tool));
-        let tools: Vec<Tool> = own.chain(request.tools.iter().map(|tool| self.tool(tool))).collect();
-        if !tools.is_empty() {
-            chat.tools = Some(tools);
         }
         for message in request.messages {
             self.push(message, &mut chat.messages)?;
@@ -231,7 +233,7 @@ impl Form {
                     content.push(ContentPart::ToolCall(ToolCall {
                         call_id: call.id.as_ref().to_owned(),
                         fn_name: self.told(&call.name).into_owned(),
-                        fn_arguments: object(&call.arguments),
+                        fn_arguments: object(&call.arguments).into_owned(),
                         thought_signatures: own.map(|own| signatures.swap_remove(own).1),
                     }));
                 }
@@ -287,13 +289,13 @@ fn cite(content: &mut Vec<ContentPart>, citations: &[Value]) {
 
 /// Providers reject a history in which arguments are not an object. The model's text is kept under the key that
 /// Anthropic recommends.
-fn object(arguments: &Arguments) -> Value {
+pub(crate) fn object(arguments: &Arguments) -> Cow<'_, Value> {
     let text = match arguments {
-        Arguments::Json(value) if value.is_object() => return value.as_ref().clone(),
+        Arguments::Json(value) if value.is_object() => return Cow::Borrowed(value),
         Arguments::Json(value) => Value::String(value.to_string()),
         Arguments::Invalid { text, .. } => Value::String(text.to_string()),
     };
-    Value::Object(Map::from_iter([("INVALID_JSON".to_owned(), text)]))
+    Cow::Owned(Value::Object(Map::from_iter([("INVALID_JSON".to_owned(), text)])))
 }
 
 #[cfg(test)]
@@ -372,6 +374,7 @@ mod tests {
 
     #[test]
     fn arguments_go_back_as_an_object_always() {
+        let object = |arguments: &Arguments| object(arguments).into_owned();
         let json = |value: Value| object(&Arguments::Json(Arc::new(value)));
         assert_eq!(json(json!({"a": 1})), json!({"a": 1}));
         assert_eq!(json(json!([1])), json!({"INVALID_JSON": "[1]"}));

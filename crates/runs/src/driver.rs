@@ -5,6 +5,7 @@ use crate::{
     event_sink::EventSink,
     journal::{JournalWriter, Written},
     kept::Kept,
+    switches::{Canceller, Stopper},
 };
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
@@ -34,29 +35,6 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::sync::watch;
-
-/// Ends a run from outside, from a signal handler's task for example. Clones end the same run.
-#[derive(Clone, Debug)]
-pub struct Canceller(Arc<watch::Sender<bool>>);
-
-/// Stops the answer under way in a conversation, from a signal handler's task for example. Clones stop the same run.
-#[derive(Clone, Debug)]
-pub struct Stopper(Arc<watch::Sender<bool>>);
-
-impl Stopper {
-    fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
-    }
-    /// Stops the model's answer, the calls of tools and their questions, until the conversation waits for the user's next message.
-    pub fn stop(&self) {
-        self.0.send_replace(true);
-    }
-    async fn stopped(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.0.subscribe().wait_for(|stopped| *stopped).await;
-    }
-}
 
 /// What a step begins with.
 enum Begun {
@@ -89,24 +67,6 @@ impl Interjector {
     }
     fn said(&self) -> MutexGuard<'_, Vec<(CallPath, String)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Canceller {
-    fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
-    }
-    /// Cuts off what is under way; nothing new begins. Each step that was cut off is recorded.
-    pub fn cancel(&self) {
-        self.0.send_replace(true);
-    }
-    /// Whether the run has been ended.
-    pub fn is_cancelled(&self) -> bool {
-        *self.0.borrow()
-    }
-    async fn cancelled(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.0.subscribe().wait_for(|cancelled| *cancelled).await;
     }
 }
 
@@ -156,7 +116,6 @@ impl LocalDriver {
 
     fn over(journal: JournalWriter, operator: Arc<dyn Operator>, history: History) -> Self {
         let now_ms = AtomicU64::new(history.began_ms);
-        let canceller = Canceller::new();
         let (decisions, shared) = (HashMap::new(), InProcess::default());
         let kept = Kept::of_run(journal.dir());
         let untrusted = Arc::new(UntrustedSet::default());
@@ -166,8 +125,8 @@ impl LocalDriver {
             decisions,
             events: None,
             deltas: Deltas::default(),
-            canceller,
-            stopper: Stopper::new(),
+            canceller: Canceller::default(),
+            stopper: Stopper::default(),
             interjector: Interjector::default(),
             untrusted,
             history,
@@ -477,7 +436,7 @@ impl Driver for LocalDriver {
                     self.journal.flush()?;
                     let listens = matches!(&question, Question::Input(Input { conversation: Some(_), .. }));
                     if listens {
-                        self.stopper.0.send_replace(false);
+                        self.stopper.reset();
                     }
                     let waiting = Waiting { id: id.clone(), question };
                     // An answer is remembered in the same poll in which it arrives, before the next in line is served.
@@ -496,7 +455,7 @@ impl Driver for LocalDriver {
                     let reply = self.unless_cancelled(path, &name, pin!(reply)).await?;
                     if listens {
                         // A stop that came after the end of the answer is not one of the next answer.
-                        self.stopper.0.send_replace(false);
+                        self.stopper.reset();
                     }
                     match reply {
                         Reply::Given(given) if given.answer.fits(&waiting.question) => {

@@ -17,10 +17,11 @@ mod list;
 mod read;
 mod run_id;
 mod seal;
+mod switches;
 mod untrusted_list;
 
 pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
-pub use driver::{Canceller, Interjector, LocalDriver, Stopper};
+pub use driver::{Interjector, LocalDriver};
 pub use event_sink::EventSink;
 pub use follow::Follow;
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, ReopenError, Written, fork};
@@ -31,4 +32,5 @@ pub use list::{
 pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
+pub use switches::{Canceller, Stopper};
 pub use untrusted_list::{UNTRUSTED_FILE, UntrustedList, UntrustedListError};

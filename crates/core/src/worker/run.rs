@@ -190,7 +190,7 @@ async fn answer(
     trail: &mut Trail,
 ) -> Result<End, Stop> {
     if conversation::needs_lease(worker, call) {
-        conversation::lease(worker, call).await?;
+        Box::pin(conversation::lease(worker, call)).await?;
     }
     // Boxed: what is done before the first request needs much room, which the conversation would keep.
     let mut prepared = Box::pin(prepare::prepare(worker, call, trail)).await?;
@@ -301,7 +301,9 @@ impl<'a> Talk<'a> {
                     count(prepared, call, StepName::ReserveCalls(turn), calls.count())
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
-                    let made = calls::make(prepared, call, turn, self.trail, &planned, self.usage).await?;
+                    // Boxed, as what follows below: most of the time a conversation waits for its model.
+                    let made =
+                        Box::pin(calls::make(prepared, call, turn, self.trail, &planned, self.usage)).await?;
                     conversation.received(made.contents);
                     conversation.results(made.results, made.blobs);
                     if made.stopped {
@@ -317,7 +319,7 @@ impl<'a> Talk<'a> {
                         .await
                         .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
                     let (said, contents) =
-                        ensures::ask(prepared, call, turn, self.trail, &output, self.usage).await?;
+                        Box::pin(ensures::ask(prepared, call, turn, self.trail, &output, self.usage)).await?;
                     conversation.received(contents);
                     if let Some(message) = conversation.ensured(&said) {
                         repair(turn, message)?;

@@ -73,9 +73,9 @@ impl Deltas {
 fn providers(url: &str) -> Providers {
     let url = url.to_owned();
     Providers::new(move |name| match name {
-        "OPENAI_BASE_URL" => Some(format!("{url}/v1")),
+        "OPENAI_BASE_URL" | "GROQ_BASE_URL" => Some(format!("{url}/v1")),
         "ANTHROPIC_BASE_URL" => Some(url.clone()),
-        "OPENAI_API_KEY" | "ANTHROPIC_API_KEY" => Some(KEY.into()),
+        "OPENAI_API_KEY" | "ANTHROPIC_API_KEY" | "GROQ_API_KEY" => Some(KEY.into()),
         _ => None,
     })
 }

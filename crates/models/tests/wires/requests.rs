@@ -207,6 +207,65 @@ async fn a_tool_of_ours_never_becomes_one_of_the_providers() {
     assert_eq!((&body["tools"][0]["name"], &body["tools"][0]["type"]), (&json!("web_search_"), &Value::Null));
 }
 
+/// Histories for OpenAI are written by llm-do, those for Groq, which has the same wire, by `genai`.
+#[tokio::test]
+async fn a_history_has_the_form_that_genai_gives_it() {
+    let call = |id: &str, arguments: Arguments| {
+        Part::Call(ToolCall { id: id.into(), name: "read_file".into(), arguments })
+    };
+    let json = |value: Value| Arguments::Json(Arc::new(value));
+    let result = |id: &str, content: &str| {
+        let (call_id, name) = (id.into(), "read_file".into());
+        Part::Result(ToolResult { call_id, name, content: content.into(), is_error: content == "error" })
+    };
+    let opaque =
+        |provider: &str| Part::Opaque { provider: provider.into(), value: json!({"signature": "s"}) };
+    let attached = || Part::Attachment { name: "a.txt".into(), text: "A".into() };
+    let broken = Arguments::Invalid { text: "{\"path\": ".into(), reason: "EOF".into() };
+    let histories = [
+        vec![],
+        vec![(Role::User, vec![Part::text(" "), Part::text("one")])],
+        vec![(Role::User, vec![Part::text("one"), Part::text("two\n"), attached()])],
+        vec![(Role::User, vec![attached()]), (Role::User, vec![]), (Role::User, vec![Part::text("\n")])],
+        vec![
+            (
+                Role::Assistant,
+                vec![Part::text("é \"\u{1f600}\"\n"), call("a", json(json!({"path": "b", "a": [1, null]})))],
+            ),
+            (Role::Tool, vec![result("a", "text\n")]),
+            (
+                Role::Assistant,
+                vec![call("b", broken), call("c", json(json!([1]))), call("d", json(json!({})))],
+            ),
+            (Role::Tool, vec![result("b", "error"), result("c", ""), result("d", " ")]),
+            (
+                Role::Assistant,
+                vec![Part::Reasoning { text: "hm".into() }, Part::text("Done."), Part::text(" ")],
+            ),
+        ],
+        vec![(Role::Assistant, vec![Part::Reasoning { text: "hm".into() }, opaque("anthropic")])],
+        vec![(Role::Assistant, vec![Part::text("one"), Part::text("two"), call("a", json(json!({})))])],
+        vec![(Role::Tool, vec![result("a", "text"), Part::text("Files:")]), (Role::Tool, vec![])],
+    ];
+    for (number, history) in histories.into_iter().enumerate() {
+        for system in ["Be brief.", " "] {
+            let bodies = ["openai:m", "groq:m"].map(|name| {
+                let server = TestServer::start(Script::route(|_| Reply::text("Hi.")));
+                let providers = providers(server.url());
+                let mut talk = Talk::with(server, &providers, name);
+                talk.system = system.into();
+                history.iter().for_each(|(role, parts)| talk.say(*role, parts.clone()));
+                talk
+            });
+            let [ours, theirs] = bodies;
+            // The server may refuse what no wire takes; both are sent the same all the same.
+            let _ = (ours.ask().await, theirs.ask().await);
+            let text = |talk: &Talk| talk.seen().body.to_string();
+            assert_eq!(text(&ours), text(&theirs), "history {number}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_conversation_that_is_replaced_is_sent_as_it_is() {
     for wire in STREAMED {

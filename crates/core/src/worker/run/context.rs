@@ -98,7 +98,8 @@ impl Talk<'_> {
         if tokens <= most || paused {
             return Ok(());
         }
-        let compacted = self.compact(conversation, Wanted::Room, limit.tokens).await?;
+        // Boxed, as it is seldom needed: a conversation that waits for its model would keep room for it.
+        let compacted = Box::pin(self.compact(conversation, Wanted::Room, limit.tokens)).await?;
         let tokens = self.context(conversation).tokens;
         if tokens <= limit.tokens || !limit.declared {
             return Ok(());
@@ -120,7 +121,7 @@ impl Talk<'_> {
     pub(super) async fn shorten(&mut self, conversation: &mut Conversation) -> Result<bool, Stop> {
         let tokens = self.context(conversation).tokens;
         let limit = self.prepared.context.map_or(tokens, |limit| limit.tokens.min(tokens));
-        let compacted = self.compact(conversation, Wanted::Room, limit).await?;
+        let compacted = Box::pin(self.compact(conversation, Wanted::Room, limit)).await?;
         Ok(compacted.is_some_and(|compaction| compaction.has_effect()))
     }
 
@@ -131,7 +132,7 @@ impl Talk<'_> {
         keep: Option<&str>,
     ) -> Result<Option<Failure>, Stop> {
         let limit = self.prepared.context.map_or(UNKNOWN, |limit| limit.tokens);
-        Ok(match self.compact(conversation, Wanted::Asked { keep }, limit).await? {
+        Ok(match Box::pin(self.compact(conversation, Wanted::Asked { keep }, limit)).await? {
             None => Some(Failure::new(FailureKind::InvalidInput, "there is nothing older to compact yet")),
             Some(Compaction { failure: Some(failure), .. }) => {
                 let message = format!("older turns could not be summarised: {failure}");

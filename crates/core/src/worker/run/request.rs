@@ -111,7 +111,8 @@ pub(super) async fn send(
                 price: prepared.terms.price,
                 ..Wanted::default()
             };
-            let made = reserve(account, driver, call.path, name(RequestStep::Reserve), wanted).await?;
+            let made =
+                Box::pin(reserve(account, driver, call.path, name(RequestStep::Reserve), wanted)).await?;
             settings.max_tokens = made.output_tokens();
             reservation = Some(made);
         }
@@ -224,7 +225,7 @@ pub(super) async fn send(
                 _ => Unanswered::Stopped(failure.into()),
             });
         };
-        pause(call, frame, name(RequestStep::Wait), wait).await?;
+        Box::pin(pause(call, frame, name(RequestStep::Wait), wait)).await?;
     }
     unreachable!("attempts end by an answer or by `request_retries`")
 }
