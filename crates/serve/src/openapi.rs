@@ -73,7 +73,9 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         RequestBody::Bytes => Some(json!({"application/octet-stream": {}})),
     };
     if let Some(content) = content {
-        operation["requestBody"] = json!({"required": true, "content": content});
+        // A file may be empty.
+        let required = matches!(route.body, RequestBody::Json(_));
+        operation["requestBody"] = json!({"required": required, "content": content});
     }
     if !route.parameters.is_empty() {
         let parameters = route.parameters.iter().map(|parameter| {

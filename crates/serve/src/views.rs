@@ -190,6 +190,7 @@ pub(crate) struct QuestionOfRun {
 
 /// An answer to a question.
 #[derive(Clone, Debug, JsonSchema)]
+#[schemars(extend("unevaluatedProperties" = false))]
 pub(crate) struct GiveAnswer {
     /// The question.
     #[serde(flatten)]

@@ -90,7 +90,7 @@ impl Drop for Server {
 
 fn prepare(world: &World) {
     world.put("main.worker", FRONT);
-    world.put("reader.worker", READER);
+    world.put("workers/reader.worker", READER);
     world.put(
         "project.yaml",
         "name: desk\nversion: 1.0.0\nexports: [main, reader]\nmodel: script:script.json\n",

@@ -10,6 +10,7 @@ mod pressure;
 mod queue;
 mod refusals;
 mod restart;
+mod schemathesis;
 mod sign_in;
 
 use crate::scenario::{Scenario, lines, script};
