@@ -118,6 +118,10 @@ pub(crate) const KEYRING: Variable = Variable {
     name: "DBUS_SESSION_BUS_ADDRESS",
     about: "The bus of the desktop session, through which the keyring is reached. Without it, tokens for MCP servers are in files.",
 };
+pub(crate) const LLM_DO_SERVE_TOKEN: Variable = Variable {
+    name: "LLM_DO_SERVE_TOKEN",
+    about: "The operator's token of `llm-do serve`, unless `--token-file` names one. Default: a new one at each start.",
+};
 pub(crate) const HOME: Variable =
     Variable { name: "HOME", about: "The home directory, which contains `.llm-do` by default." };
 pub(crate) const TMPDIR: Variable =
@@ -198,7 +202,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
     Section {
         heading: "Folders",
-        variables: &[LLM_DO_HOME, LLM_DO_MCP_TOKEN, KEYRING, HOME, TMPDIR],
+        variables: &[LLM_DO_HOME, LLM_DO_MCP_TOKEN, LLM_DO_SERVE_TOKEN, KEYRING, HOME, TMPDIR],
         see: "",
     },
     Section {

@@ -2,15 +2,17 @@
 
 use super::{ApprovalFlags, BudgetFlags, ModelFlags, ProgramFlags, RunArgs};
 use clap::{Args, ValueEnum};
-use std::{net::SocketAddr, num::NonZeroUsize};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Clients start runs of the workers that each project exports; without exports, it is its entry. They follow the events of runs
 and answer their questions. Each run has a journal of its own. A restarted server continues the runs that were not over.
 
-Clients send `Authorization: Bearer TOKEN`. At each start the server makes a token for you, which allows everything. Tokens
-of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes one.
+Open the printed link for the web app. Other clients send `Authorization: Bearer TOKEN`. Your token is the content of
+--token-file, else the value of LLM_DO_SERVE_TOKEN, else a new one at each start. It allows everything except changing
+definitions, which --edit adds. Tokens of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes
+one.
 
 Options apply to every program. A request can only tighten them: docs/reference/http.md describes the requests, and the
 server describes them at /openapi.json.
@@ -32,9 +34,36 @@ pub(crate) struct ServiceArgs {
     /// Most runs at once that one token has started
     #[arg(long, value_name = "N", default_value = "1000")]
     pub(crate) max_runs_per_token: NonZeroUsize,
+    /// Most runs that wait, in order, until others have ended; further ones are refused
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) max_queue: usize,
+    /// Most streams of events that are followed at once
+    #[arg(long, value_name = "N", default_value = "2048")]
+    pub(crate) max_streams: usize,
+    /// Most streams of events that one token follows at once
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub(crate) max_streams_per_token: usize,
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,
+    /// How the log is written to stderr
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", help_heading = "Observation")]
+    pub(crate) log_format: LogFormat,
+    /// Send the trace of each run that is over to this OpenTelemetry collector
+    #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url, help_heading = "Observation")]
+    pub(crate) otel: Option<String>,
+    /// Include messages, arguments and results in the traces
+    #[arg(long, requires = "otel", help_heading = "Observation")]
+    pub(crate) otel_content: bool,
+    /// A model that an answer to a chat may choose; may be repeated
+    #[arg(long, value_name = "PROVIDER:MODEL")]
+    pub(crate) chat_model: Vec<String>,
+    /// A file with your token
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Tokens")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let your token change the programs' definitions
+    #[arg(long, help_heading = "Tokens")]
+    pub(crate) edit: bool,
     /// Make a token for a client, print it with its entry for serve.yaml, and exit
     #[arg(long, value_name = "NAME", help_heading = "Tokens")]
     pub(crate) new_token: Option<String>,
@@ -57,6 +86,16 @@ pub(crate) struct ServiceArgs {
     pub(crate) budget: BudgetFlags,
 }
 
+/// How the log of a service is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// A JSON object on each line
+    Json,
+}
+
 /// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TokenScope {
@@ -66,6 +105,8 @@ pub(crate) enum TokenScope {
     Read,
     /// Answer the questions of runs
     Answer,
+    /// Read and change the definitions of programs
+    Edit,
 }
 
 impl ServiceArgs {

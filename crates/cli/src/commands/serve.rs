@@ -1,18 +1,30 @@
 //! `llm-do serve`: programs over HTTP (docs/reference/http.md).
 
+mod traces;
+
 use crate::{
-    args::{Format, ServiceArgs, TokenScope},
+    args::{Format, LogFormat, ServiceArgs, TokenScope},
     commands::run::say,
+    environment::LLM_DO_SERVE_TOKEN,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{NotReady, said, settings},
     program::home,
     render::Output,
+    visible,
 };
-use llm_do::{Session, Settings};
-use llm_do_serve::{Host, Http, Limits, NewToken, ProgramName, Served, Service, Tokens};
-use std::{io, path::Path, sync::Arc, time::Duration};
+use jiff::Timestamp;
+use llm_do::{Session, Settings, core::model::ModelName};
+use llm_do_serve::{Host, Http, Limits, LogEntry, NewToken, ProgramName, Served, Service, Tokens};
+use serde_json::{Value, json};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::watch;
+use traces::Traces;
 
 /// Carries out the command.
 pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint> {
@@ -28,7 +40,9 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let failed = |error: io::Error| Complaint::failed(format!("cannot start: {error}"));
     let interrupts = Interrupts::listen(None).map_err(failed)?;
     let tokens = Tokens::read(&home()).map_err(|error| Complaint::wrong(error.to_string()))?;
-    let new = NewToken::generate().map_err(failed)?;
+    let (own, is_new) = own_token(args)?;
+    let chat_models = chat_models(args)?;
+    let traces = args.otel.as_deref().map(|url| Traces::to(url, args.otel_content, output)).transpose()?;
     let mut programs = Vec::new();
     for target in targets(args) {
         let (name, target) = named(&target)?;
@@ -45,9 +59,19 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let limits = Limits {
         runs: args.max_runs.get(),
         runs_of_token: args.max_runs_per_token.get(),
+        queue: args.max_queue,
+        streams: args.max_streams,
+        streams_of_token: args.max_streams_per_token,
         grace: Duration::from_secs(args.grace),
     };
-    let host = Arc::new(CommandLine { args: args.clone(), output: output.clone() });
+    let host = Arc::new(CommandLine {
+        args: args.clone(),
+        output: output.clone(),
+        chat_models,
+        traces: traces.clone(),
+    });
+    let log = Arc::clone(&host);
+    allow_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let (stop, mut stopped) = watch::channel(false);
     let came = stopped.clone();
@@ -55,13 +79,13 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
         stop.send_replace(true);
     });
     let served = runtime.block_on(async {
-        let service = Service::open(programs, tokens.with_operator(&new), limits, host).await;
+        let tokens = if args.edit { tokens.with_editing_operator(&own) } else { tokens.with_operator(&own) };
+        let service = Service::open(programs, tokens, limits, host).await;
         let service = service.map_err(|error| Complaint::wrong(error.to_string()))?;
         let wrong = |error: io::Error| Complaint::wrong(format!("--listen {}: {error}", args.listen));
         let http = Http::bind(service, args.listen).await.map_err(wrong)?;
-        output.note(&format!("serving {} on {}", names.join(", "), http.url().map_err(wrong)?));
-        // Without it there is no client, so that it is no mere note.
-        output.line(&format!("token: {}", new.text()));
+        let url = http.url().map_err(wrong)?;
+        log.serving(&names, &url, is_new.then_some(&own));
         let stopped = async move {
             // The sender lives as long as the process.
             let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -70,8 +94,24 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     });
     // Threads that still read files are not waited for.
     runtime.shutdown_background();
+    if let Some(traces) = traces {
+        traces.finish();
+    }
     served.map(|()| if *came.borrow() { Exit::Interrupted } else { Exit::Done })
 }
+
+/// Raises the limit of open files as far as the system allows: each run has a journal, and each client a connection. Processes
+/// that the server starts get limits of their own.
+#[cfg(unix)]
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where it can't be raised, fewer runs and clients fit.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+#[cfg(not(unix))]
+fn allow_open_files() {}
 
 /// What the command line names, or the current directory.
 fn targets(args: &ServiceArgs) -> Vec<String> {
@@ -101,10 +141,63 @@ fn opened(args: &ServiceArgs, target: Option<&str>, output: &Output) -> Result<V
     Ok(sessions)
 }
 
+/// The operator's own token, and whether it is a new one.
+fn own_token(args: &ServiceArgs) -> Result<(NewToken, bool), Complaint> {
+    let (text, from) = match (&args.token_file, env::var(LLM_DO_SERVE_TOKEN.name)) {
+        (Some(file), _) => {
+            let from = format!("--token-file {}", file.display());
+            let read = fs::read_to_string(file);
+            (read.map_err(|error| Complaint::wrong(format!("{from}: {error}")))?, from)
+        }
+        (None, Ok(text)) if !text.is_empty() => (text, LLM_DO_SERVE_TOKEN.name.to_owned()),
+        (None, _) => {
+            let new = NewToken::generate();
+            let failed = |error: io::Error| Complaint::failed(format!("cannot make a token: {error}"));
+            return new.map(|token| (token, true)).map_err(failed);
+        }
+    };
+    let token = NewToken::given(text.trim());
+    token.map(|token| (token, false)).map_err(|error| Complaint::wrong(format!("{from}: {error}")))
+}
+
+fn chat_models(args: &ServiceArgs) -> Result<Vec<ModelName>, Complaint> {
+    let parse = |name: &String| {
+        name.parse().map_err(|error| Complaint::wrong(format!("--chat-model {name}: {error}")))
+    };
+    args.chat_model.iter().map(parse).collect()
+}
+
 /// This command line, for a service.
 struct CommandLine {
     args: ServiceArgs,
     output: Output,
+    chat_models: Vec<ModelName>,
+    traces: Option<Arc<Traces>>,
+}
+
+impl CommandLine {
+    /// Says where clients find the server, and how they sign in if the operator does not know it.
+    fn serving(&self, programs: &[String], url: &str, token: Option<&NewToken>) {
+        // A token that the operator chose is in no log.
+        let link = token.map_or_else(|| format!("{url}/"), |token| format!("{url}/#token={}", token.text()));
+        if self.args.log_format == LogFormat::Json {
+            self.line(json!({"event": "serving", "programs": programs, "url": url, "open": link}));
+            return;
+        }
+        self.output.note(&format!("serving {} on {url}", programs.join(", ")));
+        // Without them there is no client, so that they are no mere notes.
+        if let Some(token) = token {
+            self.output.line(&format!("token: {}", token.text()));
+        }
+        self.output.line(&format!("open {link}"));
+    }
+
+    /// A line of the log in JSON, with the time.
+    fn line(&self, mut entry: Value) {
+        entry["at"] = Timestamp::now().to_string().into();
+        // JSON escapes control characters; what else could hide something in a terminal is escaped as everywhere.
+        self.output.screen.line(&visible::text(&entry.to_string()));
+    }
 }
 
 impl Host for CommandLine {
@@ -113,7 +206,45 @@ impl Host for CommandLine {
     }
 
     fn log(&self, line: &str) {
-        self.output.note(line);
+        match self.args.log_format {
+            LogFormat::Text => self.output.note(line),
+            LogFormat::Json => self.line(json!({"event": "note", "text": line})),
+        }
+    }
+
+    fn log_entry(&self, entry: &LogEntry) {
+        if self.args.log_format == LogFormat::Text {
+            self.output.note(&entry.to_string());
+            return;
+        }
+        let mut line = json!({"event": entry.event, "text": entry.text});
+        let parts = [
+            ("run", entry.run.as_deref()),
+            ("program", entry.program.as_deref()),
+            ("worker", entry.worker.as_deref()),
+            ("by", entry.by.as_deref()),
+            ("state", entry.state),
+        ];
+        for (name, part) in parts {
+            if let Some(part) = part {
+                line[name] = part.into();
+            }
+        }
+        self.line(line);
+    }
+
+    fn run_ended(&self, run_dir: &Path) {
+        if let Some(traces) = &self.traces {
+            traces.ended(run_dir);
+        }
+    }
+
+    fn home(&self) -> PathBuf {
+        home()
+    }
+
+    fn chat_models(&self) -> Vec<ModelName> {
+        self.chat_models.clone()
     }
 }
 
@@ -150,5 +281,6 @@ fn scope_name(scope: TokenScope) -> &'static str {
         TokenScope::Start => "start",
         TokenScope::Read => "read",
         TokenScope::Answer => "answer",
+        TokenScope::Edit => "edit",
     }
 }

@@ -1,8 +1,17 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
+mod chats;
 mod client;
+mod editing;
+mod files;
+mod lists;
+mod observation;
+mod pressure;
+mod queue;
 mod refusals;
 mod restart;
+mod schemathesis;
+mod sign_in;
 
 use crate::scenario::{Scenario, lines, script};
 use client::{Server, TOKEN_OF_CI, ci_token};

@@ -3,9 +3,10 @@
 use crate::scenario::Scenario;
 use serde_json::Value;
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Lines, Read, Write},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::{Child, ChildStderr, Stdio},
+    sync::{Arc, Mutex},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -22,6 +23,8 @@ pub(super) fn ci_token(scopes: &str, more: &str) -> String {
 /// A server that is listening. Dropped, it is killed.
 pub(super) struct Server {
     child: Child,
+    /// What it has written since its start.
+    log: Arc<Mutex<Vec<String>>>,
     pub(super) address: String,
     pub(super) token: String,
 }
@@ -53,6 +56,42 @@ pub(super) struct Event {
     pub(super) data: Value,
 }
 
+/// A stream of events that is read one by one.
+pub(super) struct Listening {
+    reader: BufReader<TcpStream>,
+}
+
+impl Listening {
+    /// The next event. `None`: the stream has ended.
+    pub(super) fn next(&mut self) -> Option<Event> {
+        let mut kind = String::new();
+        loop {
+            let mut line = String::new();
+            if self.reader.read_line(&mut line).expect("a stream") == 0 {
+                return None;
+            }
+            match line.trim_end().split_once(": ") {
+                Some(("event", name)) => kind = name.to_owned(),
+                Some(("data", data)) => {
+                    let data = serde_json::from_str(data).expect("data of an event is JSON");
+                    return Some(Event { kind, id: None, data });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The next event that fits.
+    pub(super) fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            let event = self.next().expect("a further event");
+            if fits(&event) {
+                return event;
+            }
+        }
+    }
+}
+
 impl Server {
     /// The project of the scenario, with these options.
     pub(super) fn start(scenario: &Scenario, options: &[&str]) -> Self {
@@ -60,6 +99,43 @@ impl Server {
     }
 
     pub(super) fn start_with(scenario: &Scenario, arguments: &[&str]) -> Self {
+        Self::launched(scenario, arguments, None)
+    }
+
+    /// The project of the scenario, whose operator has this token.
+    pub(super) fn start_given(scenario: &Scenario, options: &[&str], token: &str) -> Self {
+        Self::launched(scenario, &[&["."], options].concat(), Some(token))
+    }
+
+    /// The project of the scenario, whose server logs in JSON.
+    pub(super) fn start_json(scenario: &Scenario, options: &[&str]) -> Self {
+        let all = [&["serve", ".", "--log-format", "json", "--listen", "127.0.0.1:0"], options].concat();
+        let mut child = scenario.command(&all).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let serving: Value = loop {
+            let line = lines.next().expect("a further line").expect("text");
+            let entry: Value = serde_json::from_str(&line).expect("JSON on each line");
+            if entry["event"] == "serving" {
+                break entry;
+            }
+        };
+        let part = |text: &str, after: &str| text.split_once(after).expect("the rest").1.to_owned();
+        let address = part(serving["url"].as_str().expect("an address"), "http://");
+        let token = part(serving["open"].as_str().expect("a link"), "#token=");
+        Self::kept(child, lines, address, token)
+    }
+
+    fn kept(child: Child, lines: Lines<BufReader<ChildStderr>>, address: String, token: String) -> Self {
+        // Its notes must not fill the pipe.
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let kept = Arc::clone(&log);
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| kept.lock().expect("no panic").push(line));
+        });
+        Self { child, log, address, token }
+    }
+
+    fn launched(scenario: &Scenario, arguments: &[&str], given: Option<&str>) -> Self {
         let all = [&["serve"], arguments, &["--listen", "127.0.0.1:0"]].concat();
         let mut child = scenario.command(&all).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
@@ -70,10 +146,18 @@ impl Server {
             }
         };
         let address = after("http://");
-        let token = after("token: ");
-        // Its notes must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address, token }
+        let token = match given {
+            Some(token) => {
+                assert_eq!(after("open http://"), format!("{address}/"), "the token is not in the link");
+                token.to_owned()
+            }
+            None => {
+                let token = after("token: ");
+                assert_eq!(after("open http://"), format!("{address}/#token={token}"));
+                token
+            }
+        };
+        Self::kept(child, lines, address, token)
     }
 
     pub(super) fn get(&self, path: &str) -> Asking<'_> {
@@ -92,6 +176,26 @@ impl Server {
             ("Connection".to_owned(), "close".to_owned()),
         ];
         Asking { server: self, method, path: path.to_owned(), headers, body }
+    }
+
+    pub(super) fn put(&self, path: &str, body: &Value) -> Asking<'_> {
+        self.ask("PUT", path, body.to_string()).header("Content-Type", "application/json")
+    }
+
+    /// The port that it listens on.
+    pub(super) fn port(&self) -> &str {
+        self.address.rsplit_once(':').map_or("", |(_, port)| port)
+    }
+
+    /// Opens a stream of events.
+    pub(super) fn listen(&self, asking: Asking<'_>) -> Listening {
+        let mut reader = BufReader::new(asking.connect());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(reader.read_line(&mut head).expect("a head"), 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        Listening { reader }
     }
 
     /// Reads the events of a run until they end.
@@ -149,6 +253,11 @@ impl Server {
         }
     }
 
+    /// What it has written since its start.
+    pub(super) fn log(&self) -> Vec<String> {
+        self.log.lock().expect("no panic").clone()
+    }
+
     /// Ends it in order.
     pub(super) fn stop(mut self) -> Option<i32> {
         let id = rustix::process::Pid::from_child(&self.child);
@@ -171,6 +280,12 @@ impl Asking<'_> {
         self
     }
 
+    /// With the token in the cookie in the place of the header, as a page of the server sends it.
+    pub(super) fn cookie(self, token: &str) -> Self {
+        let port = self.server.port();
+        self.without_token().header("Cookie", &format!("other=1; llm-do-token-{port}={token}"))
+    }
+
     pub(super) fn token(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
@@ -180,7 +295,7 @@ impl Asking<'_> {
         self
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(super) fn connect(&self) -> TcpStream {
         let mut stream = TcpStream::connect(&self.server.address).expect("it listens");
         let head: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("{} {} HTTP/1.1\r\n{head}\r\n{}", self.method, self.path, self.body);
