@@ -62,7 +62,9 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         match body {
             Body::None => {}
             Body::Json(schema) => response["content"] = json!({"application/json": {"schema": schema(sent)}}),
-            Body::Bytes => response["content"] = json!({"application/octet-stream": {}}),
+            Body::Bytes => {
+                response["content"] = json!({"application/octet-stream": {}, "text/plain": {}});
+            }
             Body::Text(kind) => response["content"] = json!({*kind: {"schema": {"type": "string"}}}),
         }
         operation["responses"][status.to_string()] = response;

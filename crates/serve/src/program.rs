@@ -207,11 +207,11 @@ impl Served {
     /// That of `with`, or its folder can't be opened.
     pub(crate) fn definitions<T>(
         &self,
-        with: impl FnOnce(&Definitions<'_>) -> Result<T, ApiError>,
+        with: impl FnOnce(&Definitions) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let sessions = self.sessions();
         let first = sessions.first().ok_or_else(|| ApiError::internal("the program has no worker"))?;
-        with(&Definitions::open(first.program().protection())?)
+        with(&Definitions::open(Arc::clone(first.program().protection()))?)
     }
 
     /// Everything that `check` finds, with these texts in the place of its files.

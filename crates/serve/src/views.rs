@@ -190,7 +190,6 @@ pub(crate) struct QuestionOfRun {
 
 /// An answer to a question.
 #[derive(Clone, Debug, JsonSchema)]
-#[schemars(extend("unevaluatedProperties" = false))]
 pub(crate) struct GiveAnswer {
     /// The question.
     #[serde(flatten)]

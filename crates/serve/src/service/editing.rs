@@ -2,6 +2,7 @@
 
 use super::Service;
 use crate::{
+    definitions::Definitions,
     error::{ApiError, Code},
     log::LogEntry,
     program::Served,
@@ -25,7 +26,7 @@ impl Service {
     ) -> Result<DefinitionFiles, ApiError> {
         let program = self.definitions_of(token, program)?;
         work(move || {
-            let files = program.definitions(|definitions| definitions.all())?.into_iter();
+            let files = program.definitions(Definitions::all)?.into_iter();
             let files = files.map(|file| DefinitionFile {
                 sha256: file.sha256(),
                 bytes: file.bytes.len() as u64,
