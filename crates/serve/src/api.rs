@@ -2,6 +2,7 @@
 
 use crate::{
     error::{ApiError, Code},
+    faces,
     openapi::document,
     service::{LARGEST_PAGE, Service},
     token::{Scope, Token},
@@ -305,7 +306,7 @@ pub(crate) fn router() -> Router<Service> {
         let on_method = if route.method == Method::POST { MethodFilter::POST } else { MethodFilter::GET };
         router.route(route.path, (route.handler)(on_method))
     });
-    routed
+    faces::mount(routed)
         .fallback(|| async {
             ApiError::new(Code::NotFound, "there is no such address: /openapi.json describes all")
         })
@@ -318,7 +319,7 @@ pub(crate) fn router() -> Router<Service> {
 pub(crate) fn scope_of(method: &Method, path: &str) -> Option<Option<Scope>> {
     let found = ROUTES.iter().find(|route| route.path == path && route.method == *method);
     // What no route knows needs a token, so that nobody without one learns what there is.
-    found.map_or(Some(None), |route| route.scope)
+    found.map_or_else(|| Some(faces::scope_of(method, path)), |route| route.scope)
 }
 
 type Caller = Extension<Arc<Token>>;

@@ -10,18 +10,25 @@ use llm_do::{
 use std::{collections::VecDeque, convert::Infallible, path::Path, sync::Arc};
 use tokio::{
     sync::broadcast::{Receiver, error::RecvError},
-    task::spawn_blocking,
+    task::{JoinHandle, spawn_blocking},
 };
 
 /// One who follows a run. Records come from the journal until they are caught up with, then from the run; a reader that
 /// falls behind reads the journal again, and has missed deltas.
-struct Reader {
-    journal: Option<Follow>,
+pub(crate) struct Reader {
+    journal: Journal,
     live: Option<Receiver<Arc<Event>>>,
     /// The number of the record that comes next.
     next: u64,
-    ready: VecDeque<sse::Event>,
+    ready: VecDeque<Arc<Event>>,
     behind: bool,
+}
+
+/// The journal, or the thread that reads it. A reader that stops waiting for the thread finds it again.
+enum Journal {
+    Idle(Follow),
+    Reading(JoinHandle<(Follow, Result<Vec<Record>, ReadError>)>),
+    Lost,
 }
 
 /// The events of the run in that folder after the record with that number, or from the first on. They end with the run.
@@ -30,32 +37,44 @@ pub(crate) fn stream(
     live: Option<&LiveRun>,
     after: Option<u64>,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
-    let reader = Reader {
-        journal: Some(Follow::new(dir)),
-        live: live.and_then(LiveRun::subscribe),
-        next: after.map_or(0, |after| after.saturating_add(1)),
-        ready: VecDeque::new(),
-        behind: true,
-    };
-    unfold(reader, |mut reader| async move { Some((Ok(reader.event().await?), reader)) })
+    let next = after.map_or(0, |after| after.saturating_add(1));
+    let reader = Reader::new(dir, live.and_then(LiveRun::subscribe), next);
+    unfold(reader, |mut reader| async move {
+        let event = match reader.event().await? {
+            Ok(event) => message(&event),
+            Err(error) => sse::Event::default().event("error").data(error),
+        };
+        Some((Ok(event), reader))
+    })
 }
 
 impl Reader {
-    async fn event(&mut self) -> Option<sse::Event> {
+    /// A reader of the run in that folder, from the record with the number `next` on.
+    pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64) -> Self {
+        let journal = Journal::Idle(Follow::new(dir));
+        Self { journal, live, next, ready: VecDeque::new(), behind: true }
+    }
+
+    /// The next event. `None` after the last one. To be called again if it was not waited for: no record is lost.
+    ///
+    /// # Errors
+    /// The journal can't be read. There is no further event then.
+    pub(crate) async fn event(&mut self) -> Option<Result<Arc<Event>, String>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Some(event);
+                return Some(Ok(event));
             }
             if self.behind {
+                let caught_up = self.catch_up().await;
                 self.behind = false;
-                if let Err(error) = self.catch_up().await {
+                if let Err(error) = caught_up {
                     self.live = None;
-                    return Some(sse::Event::default().event("error").data(error));
+                    return Some(Err(error));
                 }
                 continue;
             }
             match self.live.as_mut()?.recv().await {
-                Ok(event) => self.take(&event),
+                Ok(event) => self.take(event),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => {
                     // The last records may have come between the last look into the journal and this.
@@ -66,42 +85,48 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, event: &Event) {
-        match event {
+    fn take(&mut self, event: Arc<Event>) {
+        match &*event {
             Event::Record { record } if record.seq < self.next => {}
             Event::Record { record } if record.seq > self.next => self.behind = true,
-            Event::Record { record } => self.record(record),
-            Event::Delta { .. } => self.ready.push_back(message("delta", event)),
-            Event::Discard { .. } => self.ready.push_back(message("discard", event)),
+            Event::Record { record } => {
+                self.next = record.seq + 1;
+                self.ready.push_back(event);
+            }
+            Event::Delta { .. } | Event::Discard { .. } => self.ready.push_back(event),
         }
-    }
-
-    fn record(&mut self, record: &Arc<Record>) {
-        self.next = record.seq + 1;
-        let event = Event::Record { record: Arc::clone(record) };
-        self.ready.push_back(message("record", &event).id(record.seq.to_string()));
     }
 
     /// Takes what the journal has more.
     async fn catch_up(&mut self) -> Result<(), String> {
-        let Some(mut journal) = self.journal.take() else { return Ok(()) };
-        let read = spawn_blocking(move || {
-            let more = journal.more();
-            (journal, more)
-        });
-        let (journal, more): (Follow, Result<Vec<Record>, ReadError>) =
-            read.await.map_err(|error| error.to_string())?;
-        self.journal = Some(journal);
+        self.journal = match std::mem::replace(&mut self.journal, Journal::Lost) {
+            Journal::Idle(mut journal) => Journal::Reading(spawn_blocking(move || {
+                let more = journal.more();
+                (journal, more)
+            })),
+            other => other,
+        };
+        let Journal::Reading(reading) = &mut self.journal else { return Ok(()) };
+        let read = reading.await;
+        self.journal = Journal::Lost;
+        let (journal, more) = read.map_err(|error| error.to_string())?;
+        self.journal = Journal::Idle(journal);
         for record in more.map_err(|error| error.to_string())? {
             if record.seq >= self.next {
-                self.record(&Arc::new(record));
+                self.next = record.seq + 1;
+                self.ready.push_back(Arc::new(Event::Record { record: Arc::new(record) }));
             }
         }
         Ok(())
     }
 }
 
-fn message(kind: &str, event: &Event) -> sse::Event {
+fn message(event: &Event) -> sse::Event {
     // Events are data that serialises.
-    sse::Event::default().event(kind).data(serde_json::to_string(event).unwrap_or_default())
+    let data = sse::Event::default().data(serde_json::to_string(event).unwrap_or_default());
+    match event {
+        Event::Record { record } => data.event("record").id(record.seq.to_string()),
+        Event::Delta { .. } => data.event("delta"),
+        Event::Discard { .. } => data.event("discard"),
+    }
 }

@@ -5,8 +5,10 @@
 //! loopback interface, [`Http::serve`] answers requests until it is told to stop.
 
 mod api;
+mod cors;
 mod error;
 mod events;
+mod faces;
 mod http;
 mod live;
 mod metrics;
@@ -17,6 +19,7 @@ mod service;
 mod token;
 mod views;
 
+pub use cors::{BadOrigin, Origin};
 pub use http::Http;
 pub use openapi::document;
 pub use program::{BadPrograms, Host, ProgramName, Served};

@@ -11,7 +11,7 @@ use llm_do::{
         send::BoxFuture,
     },
     records::RecordRef,
-    runs::{Canceller, EventSink},
+    runs::{Canceller, EventSink, Stopper},
 };
 use std::{
     collections::VecDeque,
@@ -33,6 +33,7 @@ pub(crate) struct LiveRun {
     pub(crate) chat: bool,
     pub(crate) client: Client,
     canceller: Canceller,
+    stopper: Stopper,
     desk: Arc<Desk>,
     feed: Arc<Feed>,
     ended: watch::Sender<bool>,
@@ -68,6 +69,7 @@ impl LiveRun {
             chat,
             client,
             canceller: run.canceller(),
+            stopper: run.stopper(),
             desk,
             feed,
             ended: watch::Sender::new(false),
@@ -105,6 +107,11 @@ impl LiveRun {
 
     pub(crate) fn cancel(&self) {
         self.canceller.cancel();
+    }
+
+    /// Stops the answer of its conversation.
+    pub(crate) fn stop(&self) {
+        self.stopper.stop();
     }
 
     /// Waits until its journal has a record, so that it can be continued whatever happens to the process.

@@ -129,7 +129,7 @@ impl Served {
         self.sessions.first().map(Session::home).unwrap_or(Path::new(""))
     }
 
-    fn session(&self, worker: Option<&str>) -> Result<&Session, ApiError> {
+    pub(crate) fn session(&self, worker: Option<&str>) -> Result<&Session, ApiError> {
         let found = match worker {
             None => self.sessions.first(),
             Some(id) => self.sessions.iter().find(|session| *session.entry().id == *id),

@@ -2,7 +2,8 @@
 
 use crate::{
     error::{ApiError, Code},
-    events,
+    events::{self, Reader},
+    faces::mcp::Endpoint,
     live::{LiveRun, Ports, VIA, is_turn},
     metrics::Metrics,
     program::{BadPrograms, Host, Programs, Served},
@@ -16,7 +17,9 @@ use llm_do::{
     Client, Decisions, IdempotencyKey, Input, PastRun, Problem, Report, ResumeError, Run, Session,
     client_schema,
     core::{
-        journal::{Ending, RecordKind, RunStatus},
+        attachment::Attachment,
+        journal::{Ending, Record, RecordKind, RunStatus},
+        model::{Model, ModelName},
         question::{Answer, Given},
         schema::sha256,
     },
@@ -25,7 +28,13 @@ use llm_do::{
     runs::{RunSummary, is_run_id, list_runs_before, read_ends, read_journal, summary_of},
 };
 use serde::Deserialize;
-use std::{collections::HashMap, convert::Infallible, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     sync::OwnedSemaphorePermit,
     task::{JoinSet, spawn_blocking},
@@ -47,6 +56,9 @@ pub struct Limits {
     pub grace: Duration,
 }
 
+/// A plain model, with its name.
+type TitleModel = (ModelName, Arc<dyn Model>);
+
 /// Programs as a service. It is cheap to clone; all clones share the runs.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
@@ -58,6 +70,9 @@ struct Inner {
     runs: Runs,
     metrics: Metrics,
     grace: Duration,
+    /// What answers requests for a title of a conversation.
+    titles: OnceLock<TitleModel>,
+    mcp: Endpoint,
     /// The tasks of the runs.
     tasks: tokio::sync::Mutex<JoinSet<()>>,
 }
@@ -90,10 +105,27 @@ impl Service {
             runs: Runs::new(limits.runs, limits.runs_of_token),
             metrics: Metrics::default(),
             grace: limits.grace,
+            titles: OnceLock::new(),
+            mcp: Endpoint::default(),
             tasks: tokio::sync::Mutex::default(),
         }));
         service.continue_all().await;
         Ok(service)
+    }
+
+    /// Has that model answer what chat clients ask beside a conversation: for a title, for example. The first one stays.
+    pub fn answer_titles_with(&self, name: ModelName, model: Arc<dyn Model>) {
+        // A second one would be a mistake of the host, and changes nothing.
+        let _ = self.0.titles.set((name, model));
+    }
+
+    /// The endpoint of the Model Context Protocol.
+    pub(crate) fn mcp(&self) -> &Endpoint {
+        &self.0.mcp
+    }
+
+    pub(crate) fn title_model(&self) -> Option<&TitleModel> {
+        self.0.titles.get()
     }
 
     pub(crate) fn token(&self, text: &str) -> Option<Arc<Token>> {
@@ -167,11 +199,28 @@ impl Service {
         client: Client,
         trusted: bool,
     ) -> Result<Arc<str>, ApiError> {
+        let (live, run, room) = self.prepare(program, request, Vec::new(), client, trusted).await?;
+        let id = Arc::clone(&live.id);
+        self.set_off(Arc::clone(&live), run, room).await;
+        live.recorded().await;
+        Ok(id)
+    }
+
+    /// A run of a client with these files, and room for it.
+    async fn prepare(
+        &self,
+        program: &Arc<Served>,
+        request: StartRun,
+        files: Vec<Attachment>,
+        client: Client,
+        trusted: bool,
+    ) -> Result<(Arc<LiveRun>, Run, OwnedSemaphorePermit), ApiError> {
         let room = self.0.runs.admit(&client.name)?;
         let program = Arc::clone(program);
         let prepared = spawn_blocking(move || {
             let session = program.for_request(&request, client.clone(), trusted)?;
-            let input = Input { message: request.message, json: request.input, ..Input::default() };
+            let input =
+                Input { message: request.message, json: request.input, contents: files, ..Input::default() };
             let ports = Ports::new();
             let run = session.start(&input, Some(ports.operator()), Some(ports.events()))?;
             Ok::<_, ApiError>((live(&session, &run, ports, client), run))
@@ -179,10 +228,61 @@ impl Service {
         let (live, run) = prepared.await.map_err(ApiError::internal)??;
         self.log(&format!("run {}: started by {}: {}", live.id, live.client.name, live.worker));
         self.0.metrics.started(&live.client.program, &live.worker);
-        let id = Arc::clone(&live.id);
+        Ok((live, run, room))
+    }
+
+    /// Starts a run that its client follows from the first event on.
+    pub(crate) async fn start_followed(
+        &self,
+        token: &Token,
+        request: StartRun,
+        files: Vec<Attachment>,
+    ) -> Result<(Arc<LiveRun>, Reader), ApiError> {
+        let program = self.program(token, request.program.as_deref())?;
+        let name = program.name().as_str().into();
+        let client = Client { name: Arc::clone(token.name()), program: name, key: None };
+        let trusted = token.has(Scope::Answer);
+        let (live, run, room) = self.prepare(&program, request, files, client, trusted).await?;
+        let reader = Reader::new(&program.run_dir(&live.id), live.subscribe(), 0);
         self.set_off(Arc::clone(&live), run, room).await;
-        live.recorded().await;
-        Ok(id)
+        Ok((live, reader))
+    }
+
+    /// A run that is under way, with a reader of its events from the record with that number on.
+    pub(crate) async fn follow(
+        &self,
+        token: &Token,
+        id: &str,
+        next: u64,
+    ) -> Result<(Option<Arc<LiveRun>>, Reader), ApiError> {
+        let live = self.live(token, id);
+        let events = live.as_ref().and_then(|live| live.subscribe());
+        let (program, _) = self.stored(token, id).await?;
+        Ok((live, Reader::new(&program.run_dir(id), events, next)))
+    }
+
+    /// What a run has recorded so far.
+    pub(crate) async fn records(&self, token: &Token, id: &str) -> Result<Vec<Record>, ApiError> {
+        let (program, _) = self.stored(token, id).await?;
+        let dir = program.run_dir(id);
+        let read = spawn_blocking(move || read_journal(&dir)).await;
+        Ok(read.map_err(ApiError::internal)?.map_err(ApiError::internal)?.records)
+    }
+
+    /// The session of a worker that the client may start.
+    pub(crate) fn session(&self, token: &Token, program: &str, worker: &str) -> Result<Session, ApiError> {
+        self.program(token, Some(program))?.session(Some(worker)).cloned()
+    }
+
+    /// The sessions of a program's workers, if the client may use it.
+    pub(crate) fn sessions(&self, token: &Token, program: &str) -> Result<Vec<Session>, ApiError> {
+        Ok(self.program(token, Some(program))?.sessions().to_vec())
+    }
+
+    /// The name of the program, if there is one only and the client may use it.
+    pub(crate) fn only_program(&self, token: &Token) -> Option<String> {
+        let name = self.0.programs.only()?.name().to_string();
+        token.may_use(&name).then_some(name)
     }
 
     /// Lets a run go.
@@ -392,6 +492,7 @@ impl Service {
             // Readers would keep their connections open.
             run.over();
         }
+        self.0.mcp.end();
         self.0.tasks.lock().await.shutdown().await;
     }
 
@@ -409,7 +510,7 @@ impl Service {
         found.cloned().ok_or_else(|| ApiError::new(Code::NotFound, "there is no such program"))
     }
 
-    fn live(&self, token: &Token, id: &str) -> Option<Arc<LiveRun>> {
+    pub(crate) fn live(&self, token: &Token, id: &str) -> Option<Arc<LiveRun>> {
         let live = self.0.runs.get(id)?;
         token.sees(&live.client.program, &live.client.name).then_some(live)
     }

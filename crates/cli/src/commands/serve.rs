@@ -29,11 +29,16 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let interrupts = Interrupts::listen(None).map_err(failed)?;
     let tokens = Tokens::read(&home()).map_err(|error| Complaint::wrong(error.to_string()))?;
     let new = NewToken::generate().map_err(failed)?;
-    let mut programs = Vec::new();
+    let (mut programs, mut titles) = (Vec::new(), None);
     for target in targets(args) {
         let (name, target) = named(&target)?;
         match opened(args, target.as_deref(), output) {
             Ok(sessions) => {
+                if let (None, Some(name), Some(first)) = (&titles, &args.title_model, sessions.first()) {
+                    let model = first.model(name);
+                    let wrong = |error| Complaint::wrong(format!("--title-model {name}: {error}"));
+                    titles = Some((name.clone(), model.map_err(wrong)?));
+                }
                 let target = target.unwrap_or_else(|| ".".into());
                 let served = Served::new(name, target, sessions);
                 programs.push(served.map_err(|error| Complaint::wrong(error.to_string()))?);
@@ -57,8 +62,11 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let served = runtime.block_on(async {
         let service = Service::open(programs, tokens.with_operator(&new), limits, host).await;
         let service = service.map_err(|error| Complaint::wrong(error.to_string()))?;
+        if let Some((name, model)) = titles {
+            service.answer_titles_with(name, model);
+        }
         let wrong = |error: io::Error| Complaint::wrong(format!("--listen {}: {error}", args.listen));
-        let http = Http::bind(service, args.listen).await.map_err(wrong)?;
+        let http = Http::bind(service, args.listen).await.map_err(wrong)?.allowing(args.allow_origin.clone());
         output.note(&format!("serving {} on {}", names.join(", "), http.url().map_err(wrong)?));
         // Without it there is no client, so that it is no mere note.
         output.line(&format!("token: {}", new.text()));

@@ -180,6 +180,11 @@ impl Asking<'_> {
         self
     }
 
+    /// Sends it, and leaves the connection open.
+    pub(super) fn open(self) -> TcpStream {
+        self.connect()
+    }
+
     fn connect(&self) -> TcpStream {
         let mut stream = TcpStream::connect(&self.server.address).expect("it listens");
         let head: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
