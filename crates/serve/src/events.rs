@@ -122,11 +122,12 @@ impl Reader {
 }
 
 fn message(event: &Event) -> sse::Event {
+    let (kind, id) = match event {
+        Event::Record { record } => ("record", Some(record.seq)),
+        Event::Delta { .. } => ("delta", None),
+        Event::Discard { .. } => ("discard", None),
+    };
     // Events are data that serialises.
-    let data = sse::Event::default().data(serde_json::to_string(event).unwrap_or_default());
-    match event {
-        Event::Record { record } => data.event("record").id(record.seq.to_string()),
-        Event::Delta { .. } => data.event("delta"),
-        Event::Discard { .. } => data.event("discard"),
-    }
+    let message = sse::Event::default().event(kind).data(serde_json::to_string(event).unwrap_or_default());
+    id.into_iter().fold(message, |message, id| message.id(id.to_string()))
 }

@@ -22,15 +22,14 @@ impl Link {
         Self(String::new())
     }
 
-    /// What waits, and where it is answered.
+    /// What waits, and where it is answered. The address is a link in Markdown.
     pub(crate) fn asking(&self, questions: &[QuestionView]) -> String {
         let mut text = String::from("The run waits for the operator.\n\n");
         for question in questions {
             // Writing to a `String` does not fail.
             let _ = writeln!(text, "{}\n", describe(&question.waiting.question));
         }
-        text.push_str("Answer it here: ");
-        text.push_str(&self.0);
+        let _ = write!(text, "Answer it here: <{}>", self.0);
         text
     }
 }

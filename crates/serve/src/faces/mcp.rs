@@ -31,6 +31,7 @@ const MOST_SESSIONS: usize = 1000;
 /// The endpoint, with the sessions of clients of earlier revisions of the protocol.
 pub(crate) struct Endpoint {
     service: StreamableHttpService<Tools, LocalSessionManager>,
+    sessions: Arc<LocalSessionManager>,
     ending: StreamableHttpServerConfig,
     /// The token of each session. Another token must not use it.
     owners: Mutex<HashMap<String, Arc<str>>>,
@@ -42,14 +43,25 @@ impl Default for Endpoint {
         // The service has checked the host, the origin and the size of the body.
         config.max_request_body_bytes = usize::MAX;
         let sessions = Arc::new(LocalSessionManager::default());
-        let service = StreamableHttpService::new(|| Ok(Tools), sessions, config.clone());
-        Self { service, ending: config, owners: Mutex::default() }
+        let service = StreamableHttpService::new(|| Ok(Tools), Arc::clone(&sessions), config.clone());
+        Self { service, sessions, ending: config, owners: Mutex::default() }
     }
 }
 
 impl Endpoint {
     fn owners(&self) -> MutexGuard<'_, HashMap<String, Arc<str>>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are too many sessions. Those that have ended by themselves are forgotten.
+    async fn is_full(&self) -> bool {
+        if self.owners().len() < MOST_SESSIONS {
+            return false;
+        }
+        let open = self.sessions.sessions.read().await;
+        let mut owners = self.owners();
+        owners.retain(|session, _| open.contains_key(&**session));
+        owners.len() >= MOST_SESSIONS
     }
 
     /// Ends all sessions.
@@ -73,7 +85,7 @@ impl Endpoint {
                 return ApiError::new(Code::NotFound, "there is no such session: initialize again")
                     .into_response();
             }
-            None if self.owners().len() >= MOST_SESSIONS => {
+            None if self.is_full().await => {
                 return ApiError::new(Code::TooManyRuns, "too many sessions are open").into_response();
             }
             _ => {}

@@ -411,3 +411,100 @@ impl Drop for Round {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use llm_do::core::model::{FinishReason, Message, MessageId, Part, Role};
+    use serde_json::json;
+
+    fn record(path: &CallPath, step: &str, body: RecordKind) -> Event {
+        let record = Record { seq: 0, at_ms: 0, path: path.clone(), step: step.into(), body };
+        Event::Record { record: Arc::new(record) }
+    }
+
+    fn answered(turn: u32, text: &str) -> Event {
+        let parts = vec![Part::text(text)];
+        let message = Message { id: MessageId(0), parent: None, role: Role::Assistant, parts };
+        let usage = Usage { input_tokens: Some(3), output_tokens: Some(1), ..Usage::default() };
+        let body =
+            RecordKind::ModelAnswered { message: Arc::new(message), finish: FinishReason::Stop, usage };
+        record(&CallPath::root(), &format!("model.{turn}.0"), body)
+    }
+
+    fn delta(turn: u32, text: &str) -> Event {
+        Event::Delta { path: CallPath::root(), turn, delta: Delta::Text { text: text.into() } }
+    }
+
+    fn heard(hearing: &mut Hearing, events: &[Event]) -> Vec<Piece> {
+        events.iter().flat_map(|event| hearing.event(event)).collect()
+    }
+
+    fn text(turn: u32, text: &str) -> Piece {
+        Piece::Text { turn, text: text.into() }
+    }
+
+    #[test]
+    fn text_is_whole_whatever_deltas_came() {
+        for (deltas, pieces) in [
+            (vec![delta(0, "one "), delta(0, "two")], vec![text(0, "one "), text(0, "two")]),
+            (vec![delta(0, "one ")], vec![text(0, "one "), text(0, "two")]),
+            (vec![], vec![text(0, "one two")]),
+            // The first one was missed.
+            (vec![delta(0, "two")], vec![text(0, "two"), Piece::Void { turn: 0 }, text(0, "one two")]),
+            (
+                vec![delta(0, "oops"), Event::Discard { path: CallPath::root(), turn: 0 }],
+                vec![text(0, "oops"), Piece::Void { turn: 0 }, text(0, "one two")],
+            ),
+        ] {
+            let mut hearing = Hearing::new(true);
+            // What comes late of a turn that is answered says nothing new.
+            let events = [deltas, vec![answered(0, "one two"), delta(0, "late")]].concat();
+            let said = [pieces, vec![Piece::Said { turn: 0 }]].concat();
+            assert_eq!(heard(&mut hearing, &events), said);
+            assert_eq!(hearing.usage.total(), 4);
+            assert_eq!(hearing.rest("one two"), [], "it was said");
+            assert_eq!(hearing.rest("more"), [text(1, "more"), Piece::Said { turn: 1 }]);
+        }
+    }
+
+    #[test]
+    fn words_of_workers_below_and_of_typed_workers_are_not_the_answer() {
+        let mut hearing = Hearing::new(false);
+        assert_eq!(heard(&mut hearing, &[delta(0, "a"), answered(0, "a")]), []);
+        assert_eq!(hearing.rest("{}"), [text(1, "{}"), Piece::Said { turn: 1 }]);
+        let mut hearing = Hearing::new(true);
+        let below = Event::Delta {
+            path: CallPath::root().call(0, 0),
+            turn: 0,
+            delta: Delta::Text { text: "b".into() },
+        };
+        assert_eq!(heard(&mut hearing, &[below]), []);
+    }
+
+    #[test]
+    fn call_is_heard_once_with_its_arguments_even_if_it_began_before() {
+        let path = CallPath::root().call(0, 0);
+        let started = serde_json::from_value(json!({
+            "kind": "call_started", "function": "write_file", "source": {"toolset": "filesystem"},
+            "principal": {"worker": "main"}, "input": {"path": "a"},
+        }));
+        let started = record(&path, "call", started.expect("a record"));
+        let ended = RecordKind::ToolEnded {
+            ending: Ending::Output(Arc::new(json!("done"))),
+            blobs: Vec::new(),
+            log: None,
+            origins: Default::default(),
+        };
+        let ended = record(&path, "tool", ended);
+        let Event::Record { record: before } = &started else { panic!("a record") };
+        let mut hearing = Hearing::after(true, &[(**before).clone()]);
+        assert!(!hearing.all_wait(), "it is at work");
+        let [Piece::Called(called)] = &heard(&mut hearing, &[ended.clone(), ended])[..] else {
+            panic!("one call");
+        };
+        assert_eq!((&*called.function, &*called.input), ("write_file", &json!({"path": "a"})));
+        assert!(called.began_before && called.result.is_ok());
+        assert!(hearing.all_wait() && hearing.open().is_empty());
+    }
+}
