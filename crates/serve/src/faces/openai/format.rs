@@ -3,9 +3,12 @@
 use super::error::Wrong;
 use llm_do::{Session, core::schema::Schema};
 use serde_json::{Map, Value};
+use std::cell::Cell;
 
 /// How deep schemas are compared. What lies deeper is checked in the output only.
 const DEEPEST: usize = 32;
+/// How many places are compared, for schemas that refer to themselves.
+const MOST_PLACES: u32 = 10_000;
 
 /// The form of the output that the client has asked for.
 pub(super) enum Format {
@@ -35,7 +38,7 @@ impl Format {
                 let wanted = given.get("json_schema").unwrap_or(given).get("schema");
                 let wanted = wanted.ok_or_else(|| Wrong::field(field, "`schema` is missing"))?;
                 let returns = returns.ok_or_else(untyped)?;
-                Promise { wanted, returns }.fits(wanted, returns, "", 0).map_err(|why| {
+                Promise::new(wanted, returns).fits(wanted, returns, "", 0).map_err(|why| {
                     Wrong::field(field, format!("the worker returns something else: {why}"))
                 })?;
                 let schema = Schema::new(wanted.clone())
@@ -64,16 +67,23 @@ impl Format {
 struct Promise<'a> {
     wanted: &'a Value,
     returns: &'a Value,
+    /// How many places may still be compared.
+    left: Cell<u32>,
 }
 
-impl Promise<'_> {
+impl<'a> Promise<'a> {
+    fn new(wanted: &'a Value, returns: &'a Value) -> Self {
+        Self { wanted, returns, left: Cell::new(MOST_PLACES) }
+    }
+
     /// Whether what the worker returns there is what the client wants there, as far as types, fields and choices say it.
     fn fits(&self, wanted: &Value, returns: &Value, at: &str, depth: usize) -> Result<(), String> {
         let (wanted, returns) = (resolved(self.wanted, wanted), resolved(self.returns, returns));
         let (Some(wanted), Some(returns)) = (wanted.as_object(), returns.as_object()) else { return Ok(()) };
-        if depth > DEEPEST || wanted == returns {
+        if depth > DEEPEST || self.left.get() == 0 || wanted == returns {
             return Ok(());
         }
+        self.left.set(self.left.get() - 1);
         let named = || if at.is_empty() { "the output".to_owned() } else { format!("`{}`", &at[1..]) };
         let (types, promised) = (types(wanted), types(returns));
         if let (Some(types), Some(promised)) = (&types, &promised) {
@@ -157,8 +167,7 @@ mod tests {
             "properties": {"urgent": {"type": "boolean"}, "level": {"enum": ["low", "high"]}, "tags": {"type": "array", "items": {"type": "string"}}},
             "required": ["urgent"],
         });
-        let wants =
-            |wanted: Value| Promise { wanted: &wanted, returns: &returns }.fits(&wanted, &returns, "", 0);
+        let wants = |wanted: Value| Promise::new(&wanted, &returns).fits(&wanted, &returns, "", 0);
         for fine in [
             returns.clone(),
             json!({}),
@@ -175,11 +184,22 @@ mod tests {
             (json!({"properties": {"tags": {"items": {"type": "integer"}}}}), "`tags.items`"),
             (json!({"additionalProperties": false, "properties": {"urgent": {}}}), "can have"),
             (json!({"$ref": "#"}), ""),
+            (json!({"$ref": "#/nowhere"}), ""),
         ] {
             match wants(other.clone()) {
                 Err(why) => assert!(why.contains(says), "{other}: {why}"),
                 Ok(()) => assert_eq!(says, "", "{other}"),
             }
         }
+    }
+
+    #[test]
+    fn schemas_that_refer_to_themselves_are_compared_in_bounded_time() {
+        let tree = |kind: &str| {
+            let again = json!({"$ref": "#"});
+            json!({"properties": {"a": again, "b": again, "c": again, "d": {"type": kind}}})
+        };
+        let (wanted, returns) = (tree("number"), tree("integer"));
+        assert_eq!(Promise::new(&wanted, &returns).fits(&wanted, &returns, "", 0), Ok(()));
     }
 }
