@@ -1,13 +1,11 @@
-//! The events of a run as a stream, from any record on.
+//! The events of a run, from any record on.
 
-use crate::live::LiveRun;
-use axum::response::sse;
-use futures_util::{Stream, stream::unfold};
+use crate::streams::Place;
 use llm_do::{
     core::{event::Event, journal::Record},
     runs::{Follow, ReadError},
 };
-use std::{collections::VecDeque, convert::Infallible, path::Path, sync::Arc};
+use std::{collections::VecDeque, path::Path, sync::Arc};
 use tokio::{
     sync::broadcast::{Receiver, error::RecvError},
     task::{JoinHandle, spawn_blocking},
@@ -22,6 +20,7 @@ pub(crate) struct Reader {
     next: u64,
     ready: VecDeque<Arc<Event>>,
     behind: bool,
+    _place: Place,
 }
 
 /// The journal, or the thread that reads it. A reader that stops waiting for the thread finds it again.
@@ -31,28 +30,11 @@ enum Journal {
     Lost,
 }
 
-/// The events of the run in that folder after the record with that number, or from the first on. They end with the run.
-pub(crate) fn stream(
-    dir: &Path,
-    live: Option<&LiveRun>,
-    after: Option<u64>,
-) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
-    let next = after.map_or(0, |after| after.saturating_add(1));
-    let reader = Reader::new(dir, live.and_then(LiveRun::subscribe), next);
-    unfold(reader, |mut reader| async move {
-        let event = match reader.event().await? {
-            Ok(event) => message(&event),
-            Err(error) => sse::Event::default().event("error").data(error),
-        };
-        Some((Ok(event), reader))
-    })
-}
-
 impl Reader {
-    /// A reader of the run in that folder, from the record with the number `next` on.
-    pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64) -> Self {
+    /// A reader of the run in that folder, from the record with the number `next` on. The events end with the run.
+    pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64, place: Place) -> Self {
         let journal = Journal::Idle(Follow::new(dir));
-        Self { journal, live, next, ready: VecDeque::new(), behind: true }
+        Self { journal, live, next, ready: VecDeque::new(), behind: true, _place: place }
     }
 
     /// The next event. `None` after the last one. To be called again if it was not waited for: no record is lost.
@@ -119,15 +101,4 @@ impl Reader {
         }
         Ok(())
     }
-}
-
-fn message(event: &Event) -> sse::Event {
-    let (kind, id) = match event {
-        Event::Record { record } => ("record", Some(record.seq)),
-        Event::Delta { .. } => ("delta", None),
-        Event::Discard { .. } => ("discard", None),
-    };
-    // Events are data that serialises.
-    let message = sse::Event::default().event(kind).data(serde_json::to_string(event).unwrap_or_default());
-    id.into_iter().fold(message, |message, id| message.id(id.to_string()))
 }

@@ -6,22 +6,30 @@
 
 mod api;
 mod cors;
+mod app;
+mod cookie;
+mod definitions;
 mod error;
 mod events;
 mod faces;
 mod http;
+mod listing;
 mod live;
 mod metrics;
+mod notices;
 mod openapi;
 mod program;
 mod runs;
 mod service;
+mod streams;
 mod token;
+mod uploads;
 mod views;
 
 pub use cors::{BadOrigin, Origin};
+pub use app::export_template;
 pub use http::Http;
 pub use openapi::document;
 pub use program::{BadPrograms, Host, ProgramName, Served};
 pub use service::{Limits, Service};
-pub use token::{BadTokens, NewToken, Scope, Token, Tokens};
+pub use token::{BadToken, BadTokens, NewToken, Scope, Token, Tokens};

@@ -1,9 +1,15 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
+mod chats;
 mod client;
 mod faces;
+mod editing;
+mod files;
+mod lists;
+mod queue;
 mod refusals;
 mod restart;
+mod sign_in;
 
 use crate::scenario::{Scenario, lines, script};
 use client::{Server, TOKEN_OF_CI, ci_token};

@@ -278,7 +278,7 @@ impl Settled {
             State::Changed => {
                 Some(self.run.reason.clone().unwrap_or_else(|| "the run can't be continued".into()))
             }
-            State::Running | State::Waiting | State::Done => None,
+            State::Queued | State::Running | State::Waiting | State::Done => None,
         }
     }
 }
@@ -404,8 +404,8 @@ impl Drop for Round {
     fn drop(&mut self) {
         if self.state == Progress::Following && !self.detached {
             self.service.log(&format!("run {}: its client is gone", self.live.id));
-            match self.live.chat {
-                true => self.live.stop(),
+            match self.live.about.chat {
+                true => drop(self.live.stop()),
                 false => self.live.cancel(),
             }
         }

@@ -6,7 +6,7 @@ use crate::{
     events::Reader,
     faces::mcp::Endpoint,
     live::LiveRun,
-    token::{Scope, Token},
+    token::Token,
     views::StartRun,
 };
 use llm_do::{
@@ -47,9 +47,9 @@ impl Service {
         let program = self.program(token, request.program.as_deref())?;
         let name = program.name().as_str().into();
         let client = Client { name: Arc::clone(token.name()), program: name, key: None };
-        let trusted = token.has(Scope::Answer);
-        let (live, run, room) = self.prepare(&program, request, files, client, trusted).await?;
-        let reader = Reader::new(&program.run_dir(&live.id), live.subscribe(), 0);
+        let place = self.0.streams.place(token.name())?;
+        let (live, run, room) = self.prepare(&program, request, files, client, token).await?;
+        let reader = Reader::new(&program.run_dir(&live.id), live.subscribe(), 0, place);
         self.set_off(Arc::clone(&live), run, room).await;
         Ok((live, reader))
     }
@@ -64,7 +64,8 @@ impl Service {
         let live = self.live(token, id);
         let events = live.as_ref().and_then(|live| live.subscribe());
         let (program, _) = self.stored(token, id).await?;
-        Ok((live, Reader::new(&program.run_dir(id), events, next)))
+        let place = self.0.streams.place(token.name())?;
+        Ok((live, Reader::new(&program.run_dir(id), events, next, place)))
     }
 
     /// What a run has recorded so far.
@@ -77,7 +78,7 @@ impl Service {
 
     /// The session of a worker that the client may start.
     pub(crate) fn session(&self, token: &Token, program: &str, worker: &str) -> Result<Session, ApiError> {
-        self.program(token, Some(program))?.session(Some(worker)).cloned()
+        self.program(token, Some(program))?.session(Some(worker))
     }
 
     /// The sessions of a program's workers, if the client may use it.

@@ -162,7 +162,7 @@ impl Head {
     fn status(&self, settled: &Settled) -> &'static str {
         match settled.run.state {
             RunState::Cancelled => "cancelled",
-            RunState::Running | RunState::CutOff => "in_progress",
+            RunState::Queued | RunState::Running | RunState::CutOff => "in_progress",
             _ if self.failure(settled).is_some() => "failed",
             _ => "completed",
         }
@@ -252,7 +252,7 @@ pub(crate) async fn cancel(
     let id = ResponseId::parse(&text).ok_or_else(|| ResponseId::unknown(&text))?;
     // What the token may not see is unknown to it.
     let view = view(&service, &token, &id).await?;
-    if matches!(view.state, RunState::Running | RunState::Waiting) {
+    if matches!(view.state, RunState::Queued | RunState::Running | RunState::Waiting) {
         let live = service.live(&token, &id.run);
         service.cancel(&token, &id.run)?;
         if let Some(live) = live {
