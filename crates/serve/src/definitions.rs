@@ -15,6 +15,7 @@ use llm_do::core::{
 use std::{
     io::{self, Read, Write},
     path::Path,
+    sync::Arc,
 };
 
 /// Largest definition that is read or written, in bytes.
@@ -28,10 +29,10 @@ const DEEPEST: usize = 12;
 const OF_TOOLS: &[&str] = &["node_modules", "__pycache__", ".venv", "venv", "target"];
 
 /// The definitions of a program in its folder.
-pub(crate) struct Definitions<'a> {
+pub(crate) struct Definitions {
     dir: Dir,
     root: Place,
-    protection: &'a Protection,
+    protection: Arc<Protection>,
 }
 
 /// A definition file.
@@ -48,12 +49,12 @@ impl Definition {
     }
 }
 
-impl<'a> Definitions<'a> {
+impl Definitions {
     /// Those of the program with that protection.
     ///
     /// # Errors
     /// Its folder can't be opened.
-    pub(crate) fn open(protection: &'a Protection) -> Result<Self, ApiError> {
+    pub(crate) fn open(protection: Arc<Protection>) -> Result<Self, ApiError> {
         let root = protection.root().clone();
         let dir = Dir::open_ambient_dir(root.as_str(), ambient_authority()).map_err(ApiError::internal)?;
         Ok(Self { dir, root, protection })

@@ -62,7 +62,9 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         match body {
             Body::None => {}
             Body::Json(schema) => response["content"] = json!({"application/json": {"schema": schema(sent)}}),
-            Body::Bytes => response["content"] = json!({"application/octet-stream": {}}),
+            Body::Bytes => {
+                response["content"] = json!({"application/octet-stream": {}, "text/plain": {}});
+            }
             Body::Text(kind) => response["content"] = json!({*kind: {"schema": {"type": "string"}}}),
         }
         operation["responses"][status.to_string()] = response;
@@ -73,7 +75,9 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         RequestBody::Bytes => Some(json!({"application/octet-stream": {}})),
     };
     if let Some(content) = content {
-        operation["requestBody"] = json!({"required": true, "content": content});
+        // A file may be empty.
+        let required = matches!(route.body, RequestBody::Json(_));
+        operation["requestBody"] = json!({"required": required, "content": content});
     }
     if !route.parameters.is_empty() {
         let parameters = route.parameters.iter().map(|parameter| {

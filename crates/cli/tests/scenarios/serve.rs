@@ -6,9 +6,12 @@ mod faces;
 mod editing;
 mod files;
 mod lists;
+mod observation;
+mod pressure;
 mod queue;
 mod refusals;
 mod restart;
+mod schemathesis;
 mod sign_in;
 
 use crate::scenario::{Scenario, lines, script};

@@ -239,7 +239,7 @@ fn client_that_goes_away_ends_its_run() {
     let server = Server::start(&scenario, &[]);
     for stream in [false, true] {
         let body = json!({"model": "desk/slow", "messages": user("Think."), "stream": stream});
-        let connection = server.post(CHAT, &body).open();
+        let connection = server.post(CHAT, &body).connect();
         let run = until(|| {
             let runs = server.get("/v1/runs?limit=1").send().body;
             (runs["runs"][0]["state"] == "running").then(|| runs["runs"][0]["run"].clone())
