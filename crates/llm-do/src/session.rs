@@ -24,7 +24,7 @@ use llm_do_core::{
     gate::{Gate, Mode, RuleLine, Set},
     journal::{RecordKind, Runtime},
     launch::{Launch, RunRecords, RunStart},
-    model::{ModelName, Models},
+    model::{Model, ModelError, ModelName, Models},
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
     origin::{Origins, UntrustedPlaces},
     source::FunctionSource,
@@ -284,6 +284,14 @@ impl Session {
         let name = self.opened.choice.of(self.entry()).ok();
         let model = name.and_then(|name| self.opened.models.open(&name).ok());
         media_type == "text/plain" || model.is_some_and(|model| model.capabilities().sees.reads(media_type))
+    }
+
+    /// Opens a model that the host itself asks, outside of runs. No request is sent.
+    ///
+    /// # Errors
+    /// The provider is unknown, not granted, or can't be used.
+    pub fn model(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        self.opened.models.open(name)
     }
 
     /// The folder of what belongs to the user and no project.

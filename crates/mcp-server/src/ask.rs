@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 const LONGEST_PART: usize = 4000;
 
 /// The form for a question of that run.
-pub(crate) fn form(run: &str, waiting: &Waiting) -> ElicitRequestParams {
+pub fn form(run: &str, waiting: &Waiting) -> ElicitRequestParams {
     let (mut message, schema) = match &waiting.question {
         Question::Approval(approval) => (approval_text(approval), approval_schema()),
         Question::Input(input) => (input_text(input), input_schema(input)),
@@ -33,7 +33,7 @@ pub(crate) fn form(run: &str, waiting: &Waiting) -> ElicitRequestParams {
 ///
 /// # Errors
 /// What is wrong with the form.
-pub(crate) fn answer(waiting: &Waiting, filled: &ElicitResult) -> Result<Answer, String> {
+pub fn answer(waiting: &Waiting, filled: &ElicitResult) -> Result<Answer, String> {
     let content = filled.content.as_ref().filter(|_| filled.action == ElicitationAction::Accept);
     let Some(content) = content else {
         return Ok(match filled.action {

@@ -16,9 +16,11 @@ mod stdio;
 mod tasks;
 mod tool;
 
+pub use ask::{answer, form};
 pub use http::{BadToken, Http, NoToken, Token};
 pub use server::{IDEMPOTENCY_META, Log, Server};
 pub use stdio::serve_stdio;
+pub use tool::tool;
 
 use llm_do::Problem;
 use std::sync::Arc;

@@ -29,14 +29,7 @@ impl ServedTool {
         };
         let session =
             session.with_options(options).map_err(|problem| ServeError::Problem(Box::new(problem)))?;
-        let worker = session.entry();
-        let name = tool_name(&worker.id);
-        let description = worker.description.as_ref().map(|text| text.to_string().into());
-        let mut tool = Tool::new_with_raw(name, description, client_schema(worker))
-            .with_annotations(annotations(session.reach()));
-        if let Some(Value::Object(schema)) = worker.returns.as_ref().map(|schema| schema.value().as_ref()) {
-            tool = tool.with_raw_output_schema(Arc::new(schema.clone()));
-        }
+        let tool = tool(&session);
         Ok(Self { tool, session })
     }
 
@@ -53,6 +46,18 @@ impl ServedTool {
     /// The argument that only callers inside a program can pass, if there is one among these.
     pub(crate) fn not_for_clients(&self, arguments: &JsonObject) -> Option<&'static str> {
         not_for_clients(self.session.entry(), arguments)
+    }
+}
+
+/// The entry of a session as a tool: its name, description, schemas and hints.
+pub fn tool(session: &Session) -> Tool {
+    let worker = session.entry();
+    let description = worker.description.as_ref().map(|text| text.to_string().into());
+    let tool = Tool::new_with_raw(tool_name(&worker.id), description, client_schema(worker))
+        .with_annotations(annotations(session.reach()));
+    match worker.returns.as_ref().map(|schema| schema.value().as_ref()) {
+        Some(Value::Object(schema)) => tool.with_raw_output_schema(Arc::new(schema.clone())),
+        _ => tool,
     }
 }
 

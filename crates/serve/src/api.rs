@@ -10,6 +10,7 @@ mod session;
 
 use crate::{
     error::{ApiError, Code},
+    faces,
     service::Service,
     token::{Scope, Token},
 };
@@ -144,7 +145,7 @@ pub(crate) fn router() -> Router<Service> {
         let on_method = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
         router.route(route.path, (route.handler)(on_method))
     });
-    routed
+    faces::mount(routed)
         .fallback(|| async {
             ApiError::new(Code::NotFound, "there is no such address: /openapi.json describes all")
         })
@@ -159,7 +160,7 @@ pub(crate) fn scope_of(method: &Method, path: &str) -> Option<Option<Scope>> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let found = routes().find(|route| route.path == path && route.method == *method);
     // What no route knows needs a token, so that nobody without one learns what there is.
-    found.map_or(Some(None), |route| route.scope)
+    found.map_or_else(|| Some(faces::scope_of(method, path)), |route| route.scope)
 }
 
 type Caller = Extension<Arc<Token>>;

@@ -80,7 +80,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::BadRequest => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
@@ -106,6 +106,14 @@ impl Code {
 impl ApiError {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { status: code.status().as_u16(), code, detail: detail.into(), by: None, diagnostics: None }
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
     }
 
     pub(crate) fn without_scope(scope: Scope) -> Self {
@@ -171,6 +179,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.code.status();
         let mut response = (status, Json(&self)).into_response();
+        response.extensions_mut().insert(self.clone());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match self.code {

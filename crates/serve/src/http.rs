@@ -3,7 +3,9 @@
 use crate::{
     api::{router, scope_of},
     cookie::{self, Port},
+    cors::{self, Origin, Origins},
     error::{ApiError, Code},
+    faces,
     service::Service,
     token::Token,
 };
@@ -45,6 +47,7 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 pub struct Http {
     service: Service,
     listener: TcpListener,
+    origins: Origins,
 }
 
 /// The names by which browsers and clients may call the server.
@@ -53,6 +56,7 @@ struct Guard {
     service: Service,
     hosts: Arc<[String; 3]>,
     port: Port,
+    origins: Origins,
 }
 
 impl Http {
@@ -65,7 +69,13 @@ impl Http {
             let message = format!("{} is not an address of the loopback interface", address.ip());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Ok(Self { service, listener: TcpListener::bind(address).await? })
+        Ok(Self { service, listener: TcpListener::bind(address).await?, origins: Origins::default() })
+    }
+
+    /// Lets pages of these origins call the server.
+    #[must_use]
+    pub fn allowing(self, origins: Vec<Origin>) -> Self {
+        Self { origins: Origins(origins.into()), ..self }
     }
 
     /// The address of the server.
@@ -82,10 +92,10 @@ impl Http {
     /// # Errors
     /// The socket has no address.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> io::Result<()> {
-        let Self { service, listener } = self;
+        let Self { service, listener, origins } = self;
         let port = listener.local_addr()?.port();
         let hosts = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
-        let app = app(service.clone(), hosts, Port(port));
+        let app = app(service.clone(), hosts, Port(port), origins);
         let (closing, closed) = watch::channel(false);
         let mut serving = tokio::spawn(accept(listener, app, closed));
         tokio::select! {
@@ -148,14 +158,16 @@ async fn connection(stream: TcpStream, app: Router, mut closed: watch::Receiver<
 }
 
 /// The routes behind the checks of every request.
-fn app(service: Service, hosts: [String; 3], port: Port) -> Router {
-    let guard = Guard { service: service.clone(), hosts: Arc::new(hosts), port };
+fn app(service: Service, hosts: [String; 3], port: Port, origins: Origins) -> Router {
+    let guard = Guard { service: service.clone(), hosts: Arc::new(hosts), port, origins: origins.clone() };
     router()
         .route_layer(from_fn(with_its_body))
         .route_layer(from_fn_with_state(guard.clone(), authorised))
         .layer(Extension(port))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn_with_state(guard, admitted))
+        .layer(from_fn(faces::with_their_errors))
+        .layer(from_fn_with_state(origins, cors::shared))
         .with_state(service)
 }
 
@@ -182,7 +194,7 @@ fn check(guard: &Guard, request: &Request) -> Result<(), ApiError> {
         let origin = origin.to_str().unwrap_or_default();
         let own =
             origin.strip_prefix("http://").is_some_and(|origin| guard.hosts.iter().any(|own| own == origin));
-        if !own {
+        if !own && !guard.origins.allow(origin) {
             return Err(ApiError::new(Code::Forbidden, "the request comes from a page of another origin"));
         }
     }

@@ -5,11 +5,13 @@
 //! loopback interface, [`Http::serve`] answers requests until it is told to stop.
 
 mod api;
+mod cors;
 mod app;
 mod cookie;
 mod definitions;
 mod error;
 mod events;
+mod faces;
 mod http;
 mod listing;
 mod live;
@@ -25,6 +27,7 @@ mod token;
 mod uploads;
 mod views;
 
+pub use cors::{BadOrigin, Origin};
 pub use app::export_template;
 pub use http::Http;
 pub use log::LogEntry;

@@ -4,12 +4,14 @@ mod answering;
 mod continuing;
 mod editing;
 mod files;
+mod followed;
 mod inputs;
 mod reading;
 mod starting;
 
 use crate::{
     error::{ApiError, Code},
+    faces::mcp::Endpoint,
     listing::Listing,
     live::LiveRun,
     log::LogEntry,
@@ -25,11 +27,11 @@ use crate::{
 use futures_util::Stream;
 use llm_do::{
     Client,
-    core::model::ModelName,
+    core::model::{Model, ModelName},
     runs::{RunSummary, is_run_id, summary_of},
 };
 use serde::Deserialize;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::{Arc, OnceLock}, time::Duration};
 use tokio::{
     runtime::Handle,
     task::{JoinSet, spawn_blocking},
@@ -54,6 +56,9 @@ pub struct Limits {
     pub grace: Duration,
 }
 
+/// A plain model, with its name.
+type TitleModel = (ModelName, Arc<dyn Model>);
+
 /// Programs as a service. It is cheap to clone; all clones share the runs.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
@@ -69,6 +74,9 @@ struct Inner {
     notices: Arc<Notices>,
     streams: Streams,
     uploads: Uploads,
+    /// What answers requests for a title of a conversation.
+    titles: OnceLock<TitleModel>,
+    mcp: Endpoint,
     metrics: Metrics,
     grace: Duration,
     /// The tasks of the runs.
@@ -105,6 +113,8 @@ impl Service {
             runs: Runs::new(limits.runs, limits.runs_of_token, limits.queue),
             listing: Listing::default(),
             notices: Arc::default(),
+            titles: OnceLock::new(),
+            mcp: Endpoint::default(),
             streams: Streams::new(limits.streams, limits.streams_of_token),
             metrics: Metrics::default(),
             grace: limits.grace,
@@ -192,6 +202,7 @@ impl Service {
             run.over();
         }
         self.0.notices.close();
+        self.0.mcp.end();
         self.0.tasks.lock().await.shutdown().await;
     }
 
@@ -218,7 +229,7 @@ impl Service {
         found.cloned().ok_or_else(|| ApiError::new(Code::NotFound, "there is no such program"))
     }
 
-    fn live(&self, token: &Token, id: &str) -> Option<Arc<LiveRun>> {
+    pub(crate) fn live(&self, token: &Token, id: &str) -> Option<Arc<LiveRun>> {
         let live = self.0.runs.get(id)?;
         token.sees(&live.client().program, &live.client().name).then_some(live)
     }

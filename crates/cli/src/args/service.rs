@@ -2,6 +2,8 @@
 
 use super::{ApprovalFlags, BudgetFlags, ModelFlags, ProgramFlags, RunArgs};
 use clap::{Args, ValueEnum};
+use llm_do::core::model::ModelName;
+use llm_do_serve::Origin;
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
 #[derive(Clone, Debug, Args)]
@@ -46,6 +48,12 @@ pub(crate) struct ServiceArgs {
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,
+    /// Let pages of this origin call the server, such as https://chat.example; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<Origin>,
+    /// Have this model answer what chat clients ask beside a conversation: for its title, its tags, further questions
+    #[arg(long, value_name = "PROVIDER:MODEL")]
+    pub(crate) title_model: Option<ModelName>,
     /// How the log is written to stderr
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", help_heading = "Observation")]
     pub(crate) log_format: LogFormat,

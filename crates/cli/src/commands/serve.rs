@@ -43,11 +43,16 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let (own, is_new) = own_token(args)?;
     let chat_models = chat_models(args)?;
     let traces = args.otel.as_deref().map(|url| Traces::to(url, args.otel_content, output)).transpose()?;
-    let mut programs = Vec::new();
+    let (mut programs, mut titles) = (Vec::new(), None);
     for target in targets(args) {
         let (name, target) = named(&target)?;
         match opened(args, target.as_deref(), output) {
             Ok(sessions) => {
+                if let (None, Some(name), Some(first)) = (&titles, &args.title_model, sessions.first()) {
+                    let model = first.model(name);
+                    let wrong = |error| Complaint::wrong(format!("--title-model {name}: {error}"));
+                    titles = Some((name.clone(), model.map_err(wrong)?));
+                }
                 let target = target.unwrap_or_else(|| ".".into());
                 let served = Served::new(name, target, sessions);
                 programs.push(served.map_err(|error| Complaint::wrong(error.to_string()))?);
@@ -82,8 +87,11 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
         let tokens = if args.edit { tokens.with_editing_operator(&own) } else { tokens.with_operator(&own) };
         let service = Service::open(programs, tokens, limits, host).await;
         let service = service.map_err(|error| Complaint::wrong(error.to_string()))?;
+        if let Some((name, model)) = titles {
+            service.answer_titles_with(name, model);
+        }
         let wrong = |error: io::Error| Complaint::wrong(format!("--listen {}: {error}", args.listen));
-        let http = Http::bind(service, args.listen).await.map_err(wrong)?;
+        let http = Http::bind(service, args.listen).await.map_err(wrong)?.allowing(args.allow_origin.clone());
         let url = http.url().map_err(wrong)?;
         log.serving(&names, &url, is_new.then_some(&own));
         let stopped = async move {

@@ -2,6 +2,7 @@
 
 mod chats;
 mod client;
+mod faces;
 mod editing;
 mod files;
 mod lists;

@@ -13,7 +13,7 @@ use crate::{
 };
 use llm_do::{
     Client, IdempotencyKey, Report, Run, Session,
-    core::{journal::RunStatus, schema::sha256},
+    core::{attachment::Attachment, journal::RunStatus, schema::sha256},
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -70,19 +70,37 @@ impl Service {
     async fn begin(
         &self,
         program: &Arc<Served>,
-        mut request: StartRun,
+        request: StartRun,
         client: Client,
         token: &Token,
     ) -> Result<Arc<str>, ApiError> {
         let began = Instant::now();
+        let (live, run, room) = self.prepare(program, request, Vec::new(), client, token).await?;
+        let id = Arc::clone(&live.id);
+        self.set_off(Arc::clone(&live), run, room).await;
+        live.recorded().await;
+        self.0.metrics.recorded(&live.client().program, began.elapsed());
+        Ok(id)
+    }
+
+    /// A run of a client with these files, and room for it.
+    pub(super) async fn prepare(
+        &self,
+        program: &Arc<Served>,
+        mut request: StartRun,
+        files: Vec<Attachment>,
+        client: Client,
+        token: &Token,
+    ) -> Result<(Arc<LiveRun>, Run, Room), ApiError> {
         let room = self.0.runs.admit(&client.name)?;
         let (program, service, token) = (Arc::clone(program), self.clone(), token.clone());
         let runtime = Handle::current();
         let prepared = spawn_blocking(move || {
             let session = program.for_request(&request, client.clone(), token.has(Scope::Answer))?;
             let about = About { title: title_of(&request, &session), ..about(&session, client) };
-            let Prepared { input, uploads } =
+            let Prepared { mut input, uploads } =
                 runtime.block_on(service.input(&token, &session, &mut request))?;
+            input.contents.extend(files);
             let ports = Ports::new();
             let run = session.start(&input, Some(ports.operator()), Some(ports.events()))?;
             for upload in &uploads {
@@ -99,11 +117,7 @@ impl Service {
             ..live.entry("run_started")
         });
         self.0.metrics.started(&client.program, &live.about.worker);
-        let id = Arc::clone(&live.id);
-        self.set_off(Arc::clone(&live), run, room).await;
-        live.recorded().await;
-        self.0.metrics.recorded(&live.client().program, began.elapsed());
-        Ok(id)
+        Ok((live, run, room))
     }
 
     /// Lets a run go, as soon as it has its place.

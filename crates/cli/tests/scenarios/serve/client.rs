@@ -295,6 +295,7 @@ impl Asking<'_> {
         self
     }
 
+    /// Sends it, and leaves the connection open.
     pub(super) fn connect(&self) -> TcpStream {
         let mut stream = TcpStream::connect(&self.server.address).expect("it listens");
         let head: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

@@ -1,0 +1,213 @@
+//! The events of AG-UI.
+
+use crate::{
+    error::ApiError,
+    faces::{
+        answering::Shown,
+        asking::describe,
+        round::{Called, Piece, Settled},
+        stream::Writer,
+    },
+    views::{QuestionView, State},
+};
+use axum::response::sse::Event;
+use llm_do::{
+    core::{call_path::CallPath, model::Usage, question::Question},
+    output_text,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A run of the protocol, which is a round of ours.
+pub(super) struct Writing {
+    thread: String,
+    /// The client's own ID.
+    run: String,
+    /// The run's.
+    id: Arc<str>,
+    /// The message that is being written.
+    open: Option<String>,
+    /// How many messages there were.
+    messages: usize,
+}
+
+fn event(kind: &str, mut fields: Value) -> Event {
+    fields["type"] = kind.into();
+    Event::default().data(fields.to_string())
+}
+
+/// The ID of a call: the same in the round that begins it and in the one that ends it.
+fn call_id(run: &str, path: &CallPath) -> String {
+    format!("{run}_{}", path.as_str().replace('/', "-"))
+}
+
+impl Writing {
+    pub(super) fn new(thread: String, run: String, id: Arc<str>) -> Self {
+        Self { thread, run, id, open: None, messages: 0 }
+    }
+
+    fn end_message(&mut self) -> Option<Event> {
+        let id = self.open.take()?;
+        Some(event("TEXT_MESSAGE_END", json!({"messageId": id})))
+    }
+
+    fn begin_call(id: &str, function: &str, input: &Value) -> [Event; 3] {
+        [
+            event("TOOL_CALL_START", json!({"toolCallId": id, "toolCallName": function})),
+            event("TOOL_CALL_ARGS", json!({"toolCallId": id, "delta": input.to_string()})),
+            event("TOOL_CALL_END", json!({"toolCallId": id})),
+        ]
+    }
+
+    fn called(&mut self, called: &Called) -> Vec<Event> {
+        let id = call_id(&self.id, &called.path);
+        let mut events: Vec<Event> = self.end_message().into_iter().collect();
+        if !called.began_before {
+            events.extend(Self::begin_call(&id, &called.function, &called.input));
+        }
+        let content = match &called.result {
+            Ok(value) => output_text(value, false),
+            Err(failure) => failure.message.clone(),
+        };
+        let message = format!("{id}_result");
+        events.push(event(
+            "TOOL_CALL_RESULT",
+            json!({"messageId": message, "toolCallId": id, "content": content, "role": "tool"}),
+        ));
+        events
+    }
+
+    fn finished(&self, outcome: Value, settled: &Settled) -> Event {
+        let mut fields = json!({
+            "threadId": self.thread,
+            "runId": self.run,
+            "outcome": outcome,
+            "metadata": {"run": settled.run.run},
+        });
+        if let Some(output) = &settled.run.output {
+            fields["result"] = (**output).clone();
+        }
+        if let Some(usage) = usage_of(settled.usage) {
+            fields["usage"] = json!([usage]);
+        }
+        event("RUN_FINISHED", fields)
+    }
+}
+
+impl Writer for Writing {
+    fn begin(&mut self) -> Vec<Event> {
+        vec![event("RUN_STARTED", json!({"threadId": self.thread, "runId": self.run}))]
+    }
+
+    fn piece(&mut self, piece: Piece) -> Vec<Event> {
+        match piece {
+            Piece::Text { text, .. } => {
+                let mut events = Vec::new();
+                let id = match &self.open {
+                    Some(id) => id.clone(),
+                    None => {
+                        self.messages += 1;
+                        let id = format!("{}_message_{}", self.run, self.messages);
+                        events
+                            .push(event("TEXT_MESSAGE_START", json!({"messageId": id, "role": "assistant"})));
+                        self.open.insert(id).clone()
+                    }
+                };
+                events.push(event("TEXT_MESSAGE_CONTENT", json!({"messageId": id, "delta": text})));
+                events
+            }
+            Piece::Void { .. } | Piece::Said { .. } => self.end_message().into_iter().collect(),
+            Piece::Called(called) => self.called(&called),
+        }
+    }
+
+    fn end(&mut self, settled: Settled) -> Vec<Event> {
+        let mut events: Vec<Event> = self.end_message().into_iter().collect();
+        if !settled.questions.is_empty() {
+            for open in settled.open.iter().filter(|open| !open.began_before) {
+                let id = call_id(&self.id, &open.path);
+                events.extend(Self::begin_call(&id, &open.function, &open.input));
+            }
+            let interrupts: Vec<Value> =
+                settled.questions.iter().map(|question| interrupt(&settled, question)).collect();
+            events.push(self.finished(json!({"type": "interrupt", "interrupts": interrupts}), &settled));
+            return events;
+        }
+        events.push(match (settled.run.state, settled.failure()) {
+            (State::Cancelled, _) => self.finished(json!({"type": "cancelled"}), &settled),
+            (state, Some(message)) => {
+                let mut fields =
+                    json!({"message": message, "code": state.name(), "metadata": {"run": settled.run.run}});
+                if let Some(usage) = usage_of(settled.usage) {
+                    fields["usage"] = json!([usage]);
+                }
+                event("RUN_ERROR", fields)
+            }
+            (_, None) => self.finished(json!({"type": "success"}), &settled),
+        });
+        events
+    }
+
+    fn broken(&mut self, error: &ApiError) -> Vec<Event> {
+        let code = serde_json::to_value(error.code()).unwrap_or_default();
+        vec![event("RUN_ERROR", json!({"message": error.detail(), "code": code}))]
+    }
+}
+
+/// A question as an interrupt.
+fn interrupt(settled: &Settled, question: &QuestionView) -> Value {
+    let waiting = &question.waiting;
+    let run: &Arc<str> = &settled.run.run;
+    let (reason, schema) = match &waiting.question {
+        Question::Approval(_) => (
+            "tool_approval",
+            json!({
+                "type": "object",
+                "properties": {
+                    "approved": {"type": "boolean"},
+                    "reason": {"type": "string", "description": "Why the call is refused"},
+                    "arguments": {"type": "object", "description": "Arguments in place of the call's own"},
+                },
+                "required": ["approved"],
+            }),
+        ),
+        Question::Input(input) => (
+            "input_required",
+            input
+                .schema
+                .as_deref()
+                .filter(|schema| schema.is_object())
+                .cloned()
+                .unwrap_or_else(|| json!({"type": "string"})),
+        ),
+        Question::Settlement(_) => (
+            "settlement",
+            json!({"type": "object", "properties": {"again": {"type": "boolean"}}, "required": ["again"]}),
+        ),
+    };
+    let mut fields = json!({
+        "id": Shown::of(run, waiting).to_string(),
+        "reason": reason,
+        "message": describe(&waiting.question),
+        "responseSchema": schema,
+        "metadata": {"run": run, "question": waiting},
+    });
+    // The question can be one of a call below.
+    if let Some(open) = settled.open.iter().find(|open| waiting.id.call.is_within(&open.path)) {
+        fields["toolCallId"] = call_id(run, &open.path).into();
+    }
+    fields
+}
+
+fn usage_of(usage: Usage) -> Option<Value> {
+    let (input, output) = (usage.input_tokens?, usage.output_tokens?);
+    let mut counted =
+        json!({"inputTokens": input, "outputTokens": output, "totalTokens": input.saturating_add(output)});
+    if let Some(cached) = usage.cached_tokens {
+        counted["cachedInputTokens"] = cached.into();
+    }
+    if let Some(written) = usage.cache_write_tokens {
+        counted["cacheWriteInputTokens"] = written.into();
+    }
+    Some(counted)
+}

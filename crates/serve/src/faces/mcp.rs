@@ -1,0 +1,129 @@
+//! The Model Context Protocol over streamable HTTP (`docs/reference/mcp-server.md`): each worker of a program is a tool, and each
+//! call is a run of the service.
+
+mod tools;
+
+use crate::{
+    error::{ApiError, Code},
+    service::Service,
+    token::Token,
+};
+use axum::{
+    Extension,
+    extract::{Path, Request, State},
+    http::Method,
+    response::{IntoResponse, Response},
+};
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tools::{Caller, Tools};
+
+/// The header of a session.
+const SESSION: &str = "mcp-session-id";
+/// Most sessions at once.
+const MOST_SESSIONS: usize = 1000;
+
+/// The endpoint, with the sessions of clients of earlier revisions of the protocol.
+pub(crate) struct Endpoint {
+    service: StreamableHttpService<Tools, LocalSessionManager>,
+    sessions: Arc<LocalSessionManager>,
+    ending: StreamableHttpServerConfig,
+    /// The token of each session. Another token must not use it.
+    owners: Mutex<HashMap<String, Arc<str>>>,
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        let mut config = StreamableHttpServerConfig::default();
+        // The service has checked the host, the origin and the size of the body.
+        config.max_request_body_bytes = usize::MAX;
+        let sessions = Arc::new(LocalSessionManager::default());
+        let service = StreamableHttpService::new(|| Ok(Tools), Arc::clone(&sessions), config.clone());
+        Self { service, sessions, ending: config, owners: Mutex::default() }
+    }
+}
+
+impl Endpoint {
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, Arc<str>>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are too many sessions. Those that have ended by themselves are forgotten.
+    async fn is_full(&self) -> bool {
+        if self.owners().len() < MOST_SESSIONS {
+            return false;
+        }
+        let open = self.sessions.sessions.read().await;
+        let mut owners = self.owners();
+        owners.retain(|session, _| open.contains_key(&**session));
+        owners.len() >= MOST_SESSIONS
+    }
+
+    /// Ends all sessions.
+    pub(crate) fn end(&self) {
+        self.ending.cancellation_token.cancel();
+    }
+
+    async fn handle(
+        &self,
+        service: Service,
+        token: Arc<Token>,
+        program: String,
+        mut request: Request,
+    ) -> Response {
+        let of = |headers: &axum::http::HeaderMap| {
+            headers.get(SESSION).and_then(|session| session.to_str().ok()).map(str::to_owned)
+        };
+        let session = of(request.headers());
+        match &session {
+            Some(session) if self.owners().get(session) != Some(token.name()) => {
+                return ApiError::new(Code::NotFound, "there is no such session: initialize again")
+                    .into_response();
+            }
+            None if self.is_full().await => {
+                return ApiError::new(Code::TooManyRuns, "too many sessions are open").into_response();
+            }
+            _ => {}
+        }
+        let ends = *request.method() == Method::DELETE;
+        let name = Arc::clone(token.name());
+        request.extensions_mut().insert(Caller { service, token, program });
+        let response = self.service.handle(request).await.into_response();
+        if let (true, Some(session)) = (ends, &session) {
+            self.owners().remove(session);
+        }
+        if let (None, Some(session)) = (session, of(response.headers())) {
+            self.owners().insert(session, name);
+        }
+        response
+    }
+}
+
+/// `/mcp`, where the server has one program.
+pub(super) async fn only(
+    State(service): State<Service>,
+    Extension(token): Extension<Arc<Token>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let Some(program) = service.only_program(&token) else {
+        let why = "the server has several programs: use /mcp/PROGRAM";
+        return Err(ApiError::new(Code::NotFound, why));
+    };
+    Ok(service.mcp().handle(service.clone(), token, program, request).await)
+}
+
+/// `/mcp/PROGRAM`.
+pub(super) async fn named(
+    State(service): State<Service>,
+    Extension(token): Extension<Arc<Token>>,
+    Path(program): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    service.sessions(&token, &program)?;
+    Ok(service.mcp().handle(service.clone(), token, program, request).await)
+}

@@ -1,0 +1,200 @@
+//! Further rounds of a run: the next message of a chat, and answers to what it asks.
+
+use super::{
+    id::ResponseId,
+    input::{Approval, Given},
+    speaks, view,
+};
+use crate::{
+    error::Code,
+    faces::{
+        answering::{Answering, fitting_text},
+        conversation::{Speaker, Words},
+        openai::error::Wrong,
+        round::{Hearing, Round},
+    },
+    live::is_turn,
+    service::Service,
+    token::Token,
+};
+use llm_do::{
+    Session,
+    core::{
+        attachment::Attachment,
+        call_path::CallPath,
+        journal::{Record, RecordKind},
+        question::{Answer, Question, Waiting},
+        step_name::StepName,
+    },
+};
+use std::{collections::HashSet, sync::Arc};
+
+/// Where a further round of a chat begins in these records of one of its rounds: the user speaks again.
+pub(super) fn followed_by(round: &[Record]) -> Option<usize> {
+    let mut asked = HashSet::new();
+    round.iter().position(|record| match (&record.step, &record.body) {
+        (StepName::Message(number), RecordKind::Asked(_)) if record.path == CallPath::root() => {
+            asked.insert(*number);
+            false
+        }
+        (StepName::Message(number), RecordKind::Answered(_)) if record.path == CallPath::root() => {
+            asked.contains(number)
+        }
+        _ => false,
+    })
+}
+
+/// Continues a run with what its client says, and follows it from there.
+pub(super) async fn go_on(
+    service: &Service,
+    token: &Arc<Token>,
+    session: &Session,
+    model: &str,
+    previous: &ResponseId,
+    input: Given,
+) -> Result<(ResponseId, Round), Wrong> {
+    let run = &previous.run;
+    let view = view(service, token, previous).await?;
+    let own = format!("{}/{}", view.program, view.worker);
+    if own != model {
+        let why = format!("the response is of the model `{own}`");
+        return Err(Wrong::field("model", why));
+    }
+    let records = service.records(token, run).await?;
+    let (_, round, is_newest) = previous.of(&records);
+    if !is_newest && input.answers.is_empty() {
+        let from = round.last().map_or(0, |record| record.seq + 1);
+        let why = format!(
+            "the chat has gone on since, from record {from} of run {run}: a conversation has no branches"
+        );
+        return Err(Wrong::new(Code::Conflict, why).at("previous_response_id"));
+    }
+    let next = records.last().map_or(0, |record| record.seq + 1);
+    let hearing = Hearing::after(speaks(session, view.chat), &records);
+    let (mut live, mut reader) = service.follow(token, run, next).await?;
+    let answering = Answering::new(service, token, view);
+    let speech = speech(input.words)?;
+    if input.answers.is_empty() {
+        speak(&answering, speech).await?;
+    } else {
+        if speech.is_some() {
+            return Err(Wrong::field("input", "send answers to approval requests alone"));
+        }
+        answer(&answering, &records, input.answers).await?;
+    }
+    if live.is_none() {
+        // It was suspended, and continues with the answer.
+        (live, reader) = service.follow(token, run, next).await?;
+    }
+    let live = live.ok_or_else(|| Wrong::new(Code::Conflict, "the run is over"))?;
+    let id = ResponseId { run: Arc::clone(run), from: next };
+    Ok((id, Round::new(service, token, live, reader, hearing)))
+}
+
+/// The one message of the user.
+fn speech(mut words: Vec<Words>) -> Result<Option<Words>, Wrong> {
+    // The run has its own history: what comes before the last message is there, or was never said.
+    match (words.pop(), words.is_empty()) {
+        (None, _) => Ok(None),
+        (Some(last), true) if last.speaker == Speaker::User => Ok(Some(last)),
+        _ => {
+            let why = "with previous_response_id, send one message of the user: the run has the conversation";
+            Err(Wrong::field("input", why))
+        }
+    }
+}
+
+/// Gives the user's message to the chat, or to the only question that wants words.
+async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), Wrong> {
+    let Some(Words { text, files, .. }) = speech else {
+        return Err(Wrong::field("input", "there is no message, and no answer to an approval request"));
+    };
+    let waiting = &answering.waiting;
+    let wants_words =
+        |waiting: &&Waiting| matches!(waiting.question, Question::Input(_)) && !is_turn(waiting);
+    let inputs: Vec<&Waiting> = waiting.iter().filter(wants_words).collect();
+    match (waiting.iter().find(|waiting| is_turn(waiting)), &inputs[..]) {
+        (Some(turn), _) => {
+            // Other clients' words in the place of the one who is talked with would be a forgery.
+            if !answering.is_own {
+                answering.may_answer()?;
+            }
+            let turn = attach(answering, turn.clone(), files).await?;
+            answering.give(&turn, Answer::Give { value: Arc::new(text.into()) }).await?;
+        }
+        (None, [question]) => {
+            answering.may_answer()?;
+            if !files.is_empty() {
+                return Err(Wrong::field("input", "only a message of a chat can have files"));
+            }
+            let words = fitting_text(question, &text).map_err(|why| Wrong::field("input", why))?;
+            answering.give(question, words).await?;
+        }
+        (None, _) => {
+            let why = "the run waits for no message: previous_response_id continues a chat, or answers what the run asks";
+            return Err(Wrong::new(Code::Conflict, why).at("previous_response_id"));
+        }
+    }
+    Ok(())
+}
+
+/// Attaches files to the next message. Returns the question that waits for it then.
+async fn attach(
+    answering: &Answering<'_>,
+    mut turn: Waiting,
+    files: Vec<Attachment>,
+) -> Result<Waiting, Wrong> {
+    for file in files {
+        let name = Arc::clone(&file.file.name);
+        answering.give(&turn, Answer::Attach { file: name, content: Some(Arc::new(file)) }).await?;
+        turn = turn_after(answering, &turn)
+            .await
+            .ok_or_else(|| Wrong::new(Code::Conflict, "the chat ended before it took the file"))?;
+        if let Question::Input(input) = &turn.question
+            && let Some(failure) = input.conversation.as_ref().and_then(|turn| turn.failure.as_ref())
+        {
+            return Err(Wrong::field("input", &failure.message));
+        }
+    }
+    Ok(turn)
+}
+
+/// The question for the user's next message, once it is another.
+async fn turn_after(answering: &Answering<'_>, before: &Waiting) -> Option<Waiting> {
+    let live = answering.service.live(answering.token, &answering.run)?;
+    let mut questions = live.questions().subscribe();
+    loop {
+        questions.borrow_and_update();
+        let waiting = live.questions().waiting();
+        if let Some(turn) = waiting.into_iter().find(|found| is_turn(found) && found.id != before.id) {
+            return Some(turn);
+        }
+        tokio::select! {
+            () = live.ended() => return None,
+            _ = questions.changed() => {}
+        }
+    }
+}
+
+/// Answers the questions of these approval requests: all, or none if one of them is wrong.
+async fn answer(answering: &Answering<'_>, records: &[Record], answers: Vec<Approval>) -> Result<(), Wrong> {
+    let mut given = Vec::with_capacity(answers.len());
+    for Approval { request, approve, reason } in answers {
+        let question =
+            answering.question(&request, records).map_err(|error| Wrong::from(error).at("input"))?;
+        let answer = match (&question.question, approve) {
+            (Question::Approval(_), true) => Answer::Approve { remember: false },
+            (Question::Approval(_), false) => Answer::Deny { reason, remember: false },
+            (Question::Input(_), true) => {
+                let why = "the run asks for words: give them as `reason`";
+                let text = reason.ok_or_else(|| Wrong::field("input", why))?;
+                fitting_text(&question, &text).map_err(|why| Wrong::field("input", why))?
+            }
+            (Question::Input(_), false) => Answer::Decline { reason },
+            (Question::Settlement(_), true) => Answer::Again,
+            (Question::Settlement(_), false) => Answer::Abort,
+        };
+        given.push((question, answer));
+    }
+    Ok(answering.give_all(given).await?)
+}

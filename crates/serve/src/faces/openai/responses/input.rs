@@ -1,0 +1,99 @@
+//! The `input` of a request for a response.
+
+use super::id::requested;
+use crate::faces::{
+    answering::Shown,
+    conversation::{Speaker, Words},
+    openai::{content, error::Wrong},
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What a client says.
+pub(super) struct Given {
+    pub(super) words: Vec<Words>,
+    pub(super) answers: Vec<Approval>,
+}
+
+/// An answer to an approval request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Approval {
+    pub(super) request: Shown,
+    pub(super) approve: bool,
+    pub(super) reason: Option<String>,
+}
+
+impl Given {
+    /// Reads `input` and `instructions`, which a worker gets as words of the application.
+    pub(super) fn read(input: Option<&Value>, instructions: Option<&str>) -> Result<Self, Wrong> {
+        let mut given = Self { words: Vec::new(), answers: Vec::new() };
+        if let Some(text) = instructions.filter(|text| !text.trim().is_empty()) {
+            given.say(Speaker::Application, text);
+        }
+        match input {
+            Some(Value::String(text)) => given.say(Speaker::User, text),
+            Some(Value::Array(items)) => {
+                for (number, item) in items.iter().enumerate() {
+                    given.take(&format!("input[{number}]"), item)?;
+                }
+            }
+            _ => return Err(Wrong::field("input", "must be a string or an array of items")),
+        }
+        Ok(given)
+    }
+
+    /// The run that its answers are for.
+    pub(super) fn run(&self) -> Option<&Arc<str>> {
+        self.answers.first().map(|answer| &answer.request.run)
+    }
+
+    fn say(&mut self, speaker: Speaker, text: &str) {
+        self.words.push(Words { speaker, text: text.to_owned(), files: Vec::new() });
+    }
+
+    fn take(&mut self, place: &str, item: &Value) -> Result<(), Wrong> {
+        let Some(fields) = item.as_object() else { return Err(Wrong::field(place, "must be an object")) };
+        match fields.get("type").and_then(Value::as_str).unwrap_or("message") {
+            "message" => {
+                let speaker = match fields.get("role").and_then(Value::as_str) {
+                    Some("system" | "developer") => Speaker::Application,
+                    Some("user") => Speaker::User,
+                    Some("assistant") => Speaker::Worker,
+                    _ => {
+                        let why = "must be system, developer, user or assistant";
+                        return Err(Wrong::field(format!("{place}.role"), why));
+                    }
+                };
+                let content = content::read(place, fields.get("content"), speaker == Speaker::User)?;
+                self.words.push(Words { speaker, text: content.text, files: content.files });
+            }
+            "mcp_approval_response" => self.answers.push(approval(place, fields)?),
+            // Clients that keep the items themselves send those of earlier responses back.
+            "mcp_approval_request" | "mcp_call" | "mcp_list_tools" | "reasoning" => {}
+            kind => {
+                let shown: String = kind.chars().filter(|c| !c.is_control()).take(40).collect();
+                let why = match shown.ends_with("_output") || shown.ends_with("_call") {
+                    true => "the tools of a worker are its own".to_owned(),
+                    false => format!("items of the type `{shown}` are not supported"),
+                };
+                return Err(Wrong::field(place, why));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn approval(place: &str, fields: &Map<String, Value>) -> Result<Approval, Wrong> {
+    let id = fields.get("approval_request_id").and_then(Value::as_str).and_then(requested);
+    let request = id.ok_or_else(|| {
+        Wrong::field(format!("{place}.approval_request_id"), "must be the `id` of an approval request")
+    })?;
+    let approve = fields.get("approve").and_then(Value::as_bool);
+    let approve = approve.ok_or_else(|| Wrong::field(format!("{place}.approve"), "must be true or false"))?;
+    let reason = match fields.get("reason") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(_) => return Err(Wrong::field(format!("{place}.reason"), "must be a string")),
+    };
+    Ok(Approval { request, approve, reason })
+}

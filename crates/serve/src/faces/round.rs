@@ -1,0 +1,510 @@
+//! One round of a run: what it does and says from a word of its client until it is over or asks something.
+
+use crate::{
+    error::ApiError,
+    events::Reader,
+    live::{LiveRun, is_turn},
+    service::Service,
+    token::Token,
+    views::{RunView, State},
+};
+use llm_do::{
+    core::{
+        call_path::CallPath,
+        event::Event,
+        journal::{Ending, Record, RecordKind},
+        model::{Delta, Usage},
+        outcome::{Failure, FailureKind},
+        question::{Input, Question},
+        rule::Rule,
+        step_name::{Attempt, StepName},
+    },
+    output_text,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{sync::watch, time::sleep};
+
+/// How long a run that asks must be quiet before its round is over.
+const QUIET: Duration = Duration::from_millis(20);
+/// The same while other calls of the turn are at work.
+const OTHERS: Duration = Duration::from_secs(2);
+
+/// A piece of a round, in the order in which it happens.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    /// More text of that turn.
+    Text { turn: u32, text: String },
+    /// The text of that turn so far is void, because its request has failed and may be repeated.
+    Void { turn: u32 },
+    /// The text of that turn is complete.
+    Said { turn: u32 },
+    /// A call of a tool or a worker has ended.
+    Called(Called),
+}
+
+/// A call that the entry of the run has made.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Called {
+    /// Its place.
+    pub(crate) path: CallPath,
+    /// The function.
+    pub(crate) function: Arc<str>,
+    /// The arguments.
+    pub(crate) input: Arc<Value>,
+    /// The result, or the failure.
+    pub(crate) result: Result<Arc<Value>, Failure>,
+    /// Whether it began in an earlier round.
+    pub(crate) began_before: bool,
+}
+
+/// A call of the entry that has begun and not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Open {
+    /// Its place.
+    pub(crate) path: CallPath,
+    /// The function.
+    pub(crate) function: Arc<str>,
+    /// The arguments.
+    pub(crate) input: Arc<Value>,
+    /// Whether it began in an earlier round.
+    pub(crate) began_before: bool,
+}
+
+/// Turns the events of a run into pieces. Text and calls are those of the entry itself; what happens below it is its own matter.
+#[derive(Default)]
+pub(crate) struct Hearing {
+    /// Whether the words of the entry's model are for the client: not where only its typed output is.
+    text: bool,
+    /// The text of the turn in progress.
+    so_far: Option<(u32, String)>,
+    /// The turn after the last one that was answered.
+    next_turn: u32,
+    /// What was said last.
+    last: Option<String>,
+    open: BTreeMap<CallPath, Open>,
+    /// The questions that were asked and not answered. An operator gets them one after another.
+    asked: BTreeSet<(CallPath, StepName)>,
+    usage: Usage,
+}
+
+impl Hearing {
+    pub(crate) fn new(text: bool) -> Self {
+        Self { text, ..Self::default() }
+    }
+
+    /// One that knows what happened before, which is no part of the round.
+    pub(crate) fn after(text: bool, before: &[Record]) -> Self {
+        let mut hearing = Self::new(text);
+        for record in before {
+            hearing.record(record);
+        }
+        hearing.open.values_mut().for_each(|open| open.began_before = true);
+        Self { usage: Usage::default(), last: None, ..hearing }
+    }
+
+    fn event(&mut self, event: &Event) -> Vec<Piece> {
+        match event {
+            Event::Record { record } => self.record(record),
+            Event::Delta { path, turn, delta: Delta::Text { text } }
+                if self.text && *path == CallPath::root() && *turn >= self.next_turn =>
+            {
+                match &mut self.so_far {
+                    Some((of, so_far)) if of == turn => so_far.push_str(text),
+                    so_far => *so_far = Some((*turn, text.clone())),
+                }
+                vec![Piece::Text { turn: *turn, text: text.clone() }]
+            }
+            Event::Discard { path, turn } if *path == CallPath::root() => {
+                let was_said = self.so_far.take_if(|(of, _)| of == turn).is_some();
+                was_said.then_some(Piece::Void { turn: *turn }).into_iter().collect()
+            }
+            Event::Delta { .. } | Event::Discard { .. } => Vec::new(),
+        }
+    }
+
+    pub(crate) fn record(&mut self, record: &Record) -> Vec<Piece> {
+        let path = &record.path;
+        match &record.body {
+            RecordKind::ModelAnswered { message, usage, .. } => {
+                self.usage = self.usage.plus(*usage);
+                match record.step {
+                    StepName::Model(Attempt { turn, .. }) if *path == CallPath::root() => {
+                        self.said(turn, message.said())
+                    }
+                    _ => Vec::new(),
+                }
+            }
+            RecordKind::CallStarted { function, input, .. } if is_of_entry(path) => {
+                let (function, input) = (Arc::clone(function), Arc::clone(input));
+                let open = Open { path: path.clone(), function, input, began_before: false };
+                self.open.insert(path.clone(), open);
+                Vec::new()
+            }
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => match ending {
+                Ending::Output(value) => self.called(path, Ok(Arc::clone(value))),
+                Ending::Failure(failure) => self.called(path, Err(failure.clone())),
+                Ending::Suspended => Vec::new(),
+            },
+            RecordKind::Asked(_) => {
+                self.asked.insert((path.clone(), record.step.clone()));
+                Vec::new()
+            }
+            RecordKind::Answered(_) => {
+                self.asked.remove(&(path.clone(), record.step.clone()));
+                Vec::new()
+            }
+            RecordKind::Verdict { rule: Rule::Blocked, reason, .. } => {
+                let reason = reason.as_deref().unwrap_or("the call was refused");
+                self.called(path, Err(Failure::new(FailureKind::Denied, reason)))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The model has answered that turn. Deltas that did not come are made up for.
+    fn said(&mut self, turn: u32, text: String) -> Vec<Piece> {
+        self.next_turn = self.next_turn.max(turn.saturating_add(1));
+        let streamed = self.so_far.take().filter(|(of, _)| *of == turn).map(|(_, text)| text);
+        if !self.text || (text.is_empty() && streamed.is_none()) {
+            return Vec::new();
+        }
+        let mut pieces = Vec::new();
+        let streamed = streamed.unwrap_or_default();
+        match text.strip_prefix(&*streamed) {
+            Some("") => {}
+            Some(rest) => pieces.push(Piece::Text { turn, text: rest.to_owned() }),
+            None => {
+                pieces.push(Piece::Void { turn });
+                pieces.push(Piece::Text { turn, text: text.clone() });
+            }
+        }
+        pieces.push(Piece::Said { turn });
+        self.last = Some(text);
+        pieces
+    }
+
+    fn called(&mut self, path: &CallPath, result: Result<Arc<Value>, Failure>) -> Vec<Piece> {
+        let Some(Open { path, function, input, began_before }) = self.open.remove(path) else {
+            return Vec::new();
+        };
+        vec![Piece::Called(Called { path, function, input, result, began_before })]
+    }
+
+    /// The text that the round ends with, where it was not said before: the output of a worker whose words are not for the client,
+    /// or that is code.
+    pub(crate) fn rest(&mut self, text: &str) -> Vec<Piece> {
+        if text.is_empty() || self.last.as_deref() == Some(text) {
+            return Vec::new();
+        }
+        let turn = self.next_turn;
+        self.next_turn = turn.saturating_add(1);
+        self.last = Some(text.to_owned());
+        vec![Piece::Text { turn, text: text.to_owned() }, Piece::Said { turn }]
+    }
+
+    /// The calls that have begun and not ended.
+    fn open(&self) -> Vec<Open> {
+        self.open.values().cloned().collect()
+    }
+
+    /// Whether each of the open calls waits for an answer.
+    fn all_wait(&self) -> bool {
+        self.open.keys().all(|call| self.asked.iter().any(|(asked, _)| asked.is_within(call)))
+    }
+}
+
+/// Whether a turn of the entry makes that call.
+fn is_of_entry(path: &CallPath) -> bool {
+    path.parent() == Some(CallPath::root()) && path.turn_below(&CallPath::root()).is_some()
+}
+
+/// How a round ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Settled {
+    /// The run as it is now.
+    pub(crate) run: RunView,
+    /// The questions that keep calls waiting.
+    pub(crate) questions: Vec<crate::views::QuestionView>,
+    /// Whether its conversation waits for the next message, and why the last one has no answer if it has none.
+    pub(crate) turn: Option<Option<Failure>>,
+    /// The calls that have not ended.
+    pub(crate) open: Vec<Open>,
+    /// The tokens of the round.
+    pub(crate) usage: Usage,
+}
+
+impl Settled {
+    pub(crate) fn of(run: RunView, hearing: &Hearing) -> Self {
+        let (turns, questions): (Vec<_>, Vec<_>) =
+            run.questions.iter().cloned().partition(|question| is_turn(&question.waiting));
+        let turn = turns.into_iter().next().map(|question| match question.waiting.question {
+            Question::Input(Input { conversation: Some(turn), .. }) => turn.failure,
+            _ => None,
+        });
+        Self { run, questions, turn, open: hearing.open(), usage: hearing.usage }
+    }
+
+    /// The text that the round ends with.
+    pub(crate) fn text(&self) -> Option<String> {
+        if let Some(output) = &self.run.output {
+            return Some(output_text(output, false));
+        }
+        let turn = self.run.questions.iter().find(|question| is_turn(&question.waiting))?;
+        match &turn.waiting.question {
+            Question::Input(Input { prompt, conversation: Some(turn), .. }) if turn.failure.is_none() => {
+                Some(prompt.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Why the round came to nothing, if it did.
+    pub(crate) fn failure(&self) -> Option<String> {
+        if let Some(failure) = &self.run.failure {
+            return Some(failure.message.clone());
+        }
+        if let Some(failure) = self.turn.as_ref().and_then(Option::as_ref) {
+            return Some(failure.message.clone());
+        }
+        match self.run.state {
+            State::Failed | State::Limit | State::Refused => Some("the run failed".into()),
+            State::Cancelled => Some("the run was cancelled".into()),
+            State::CutOff => Some("the server shuts down; its next start continues the run".into()),
+            State::Changed => {
+                Some(self.run.reason.clone().unwrap_or_else(|| "the run can't be continued".into()))
+            }
+            State::Queued | State::Running | State::Waiting | State::Done => None,
+        }
+    }
+}
+
+/// A round in progress. Dropped before its end, it ends the run, or the answer if the run is a chat: its client is gone.
+pub(crate) struct Round {
+    service: Service,
+    token: Arc<Token>,
+    live: Arc<LiveRun>,
+    reader: Reader,
+    questions: watch::Receiver<()>,
+    hearing: Hearing,
+    ready: VecDeque<Piece>,
+    state: Progress,
+    /// Whether the run goes on without its client.
+    detached: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Following,
+    /// The events are over, or the run waits.
+    Heard,
+    Over,
+}
+
+impl Round {
+    pub(crate) fn new(
+        service: &Service,
+        token: &Arc<Token>,
+        live: Arc<LiveRun>,
+        reader: Reader,
+        hearing: Hearing,
+    ) -> Self {
+        let questions = live.questions().subscribe();
+        Self {
+            service: service.clone(),
+            token: Arc::clone(token),
+            live,
+            reader,
+            questions,
+            hearing,
+            ready: VecDeque::new(),
+            state: Progress::Following,
+            detached: false,
+        }
+    }
+
+    /// Lets the run go on when nobody waits for this round any more.
+    pub(crate) fn detach(&mut self) {
+        self.detached = true;
+    }
+
+    /// Follows the run further, after a question is answered.
+    pub(crate) fn go_on(&mut self) {
+        self.state = Progress::Following;
+    }
+
+    pub(crate) fn run(&self) -> &Arc<LiveRun> {
+        &self.live
+    }
+
+    /// The next piece, or how the round has ended.
+    ///
+    /// # Errors
+    /// The journal can't be read.
+    pub(crate) async fn next(&mut self) -> Result<Next, ApiError> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Ok(Next::Piece(piece));
+            }
+            match self.state {
+                Progress::Following => self.hear().await?,
+                Progress::Heard => {
+                    let settled = self.settled().await?;
+                    self.state = Progress::Over;
+                    self.ready.extend(settled.text().into_iter().flat_map(|text| self.hearing.rest(&text)));
+                    if self.ready.is_empty() {
+                        return Ok(Next::Settled(Box::new(settled)));
+                    }
+                }
+                Progress::Over => return Ok(Next::Settled(Box::new(self.settled().await?))),
+            }
+        }
+    }
+
+    async fn hear(&mut self) -> Result<(), ApiError> {
+        self.questions.borrow_and_update();
+        let waits = self.live.state() == State::Waiting;
+        let quiet = match self.hearing.all_wait() {
+            true => QUIET,
+            false => OTHERS,
+        };
+        tokio::select! {
+            biased;
+            event = self.reader.event() => match event {
+                Some(Ok(event)) => self.ready.extend(self.hearing.event(&event)),
+                Some(Err(error)) => return Err(ApiError::internal(error)),
+                None => {
+                    self.live.ended().await;
+                    self.state = Progress::Heard;
+                }
+            },
+            () = sleep(quiet), if waits => self.state = Progress::Heard,
+            // The sender lives as long as the run.
+            _ = self.questions.changed() => {}
+        }
+        Ok(())
+    }
+
+    async fn settled(&self) -> Result<Settled, ApiError> {
+        Ok(Settled::of(self.service.run(&self.token, &self.live.id).await?, &self.hearing))
+    }
+}
+
+/// What comes next in a round.
+pub(crate) enum Next {
+    Piece(Piece),
+    Settled(Box<Settled>),
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        if self.state == Progress::Following && !self.detached {
+            self.service.log(&format!("run {}: its client is gone", self.live.id));
+            match self.live.about.chat {
+                true => drop(self.live.stop()),
+                false => self.live.cancel(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use llm_do::core::model::{FinishReason, Message, MessageId, Part, Role};
+    use serde_json::json;
+
+    fn record(path: &CallPath, step: &str, body: RecordKind) -> Event {
+        let record = Record { seq: 0, at_ms: 0, path: path.clone(), step: step.into(), body };
+        Event::Record { record: Arc::new(record) }
+    }
+
+    fn answered(turn: u32, text: &str) -> Event {
+        let parts = vec![Part::text(text)];
+        let message = Message { id: MessageId(0), parent: None, role: Role::Assistant, parts };
+        let usage = Usage { input_tokens: Some(3), output_tokens: Some(1), ..Usage::default() };
+        let body =
+            RecordKind::ModelAnswered { message: Arc::new(message), finish: FinishReason::Stop, usage };
+        record(&CallPath::root(), &format!("model.{turn}.0"), body)
+    }
+
+    fn delta(turn: u32, text: &str) -> Event {
+        Event::Delta { path: CallPath::root(), turn, delta: Delta::Text { text: text.into() } }
+    }
+
+    fn heard(hearing: &mut Hearing, events: &[Event]) -> Vec<Piece> {
+        events.iter().flat_map(|event| hearing.event(event)).collect()
+    }
+
+    fn text(turn: u32, text: &str) -> Piece {
+        Piece::Text { turn, text: text.into() }
+    }
+
+    #[test]
+    fn text_is_whole_whatever_deltas_came() {
+        for (deltas, pieces) in [
+            (vec![delta(0, "one "), delta(0, "two")], vec![text(0, "one "), text(0, "two")]),
+            (vec![delta(0, "one ")], vec![text(0, "one "), text(0, "two")]),
+            (vec![], vec![text(0, "one two")]),
+            // The first one was missed.
+            (vec![delta(0, "two")], vec![text(0, "two"), Piece::Void { turn: 0 }, text(0, "one two")]),
+            (
+                vec![delta(0, "oops"), Event::Discard { path: CallPath::root(), turn: 0 }],
+                vec![text(0, "oops"), Piece::Void { turn: 0 }, text(0, "one two")],
+            ),
+        ] {
+            let mut hearing = Hearing::new(true);
+            // What comes late of a turn that is answered says nothing new.
+            let events = [deltas, vec![answered(0, "one two"), delta(0, "late")]].concat();
+            let said = [pieces, vec![Piece::Said { turn: 0 }]].concat();
+            assert_eq!(heard(&mut hearing, &events), said);
+            assert_eq!(hearing.usage.total(), 4);
+            assert_eq!(hearing.rest("one two"), [], "it was said");
+            assert_eq!(hearing.rest("more"), [text(1, "more"), Piece::Said { turn: 1 }]);
+        }
+    }
+
+    #[test]
+    fn words_of_workers_below_and_of_typed_workers_are_not_the_answer() {
+        let mut hearing = Hearing::new(false);
+        assert_eq!(heard(&mut hearing, &[delta(0, "a"), answered(0, "a")]), []);
+        assert_eq!(hearing.rest("{}"), [text(1, "{}"), Piece::Said { turn: 1 }]);
+        let mut hearing = Hearing::new(true);
+        let below = Event::Delta {
+            path: CallPath::root().call(0, 0),
+            turn: 0,
+            delta: Delta::Text { text: "b".into() },
+        };
+        assert_eq!(heard(&mut hearing, &[below]), []);
+    }
+
+    #[test]
+    fn call_is_heard_once_with_its_arguments_even_if_it_began_before() {
+        let path = CallPath::root().call(0, 0);
+        let started = serde_json::from_value(json!({
+            "kind": "call_started", "function": "write_file", "source": {"toolset": "filesystem"},
+            "principal": {"worker": "main"}, "input": {"path": "a"},
+        }));
+        let started = record(&path, "call", started.expect("a record"));
+        let ended = RecordKind::ToolEnded {
+            ending: Ending::Output(Arc::new(json!("done"))),
+            blobs: Vec::new(),
+            log: None,
+            origins: Default::default(),
+        };
+        let ended = record(&path, "tool", ended);
+        let Event::Record { record: before } = &started else { panic!("a record") };
+        let mut hearing = Hearing::after(true, &[(**before).clone()]);
+        assert!(!hearing.all_wait(), "it is at work");
+        let [Piece::Called(called)] = &heard(&mut hearing, &[ended.clone(), ended])[..] else {
+            panic!("one call");
+        };
+        assert_eq!((&*called.function, &*called.input), ("write_file", &json!({"path": "a"})));
+        assert!(called.began_before && called.result.is_ok());
+        assert!(hearing.all_wait() && hearing.open().is_empty());
+    }
+}

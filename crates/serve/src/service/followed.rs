@@ -1,0 +1,94 @@
+//! What the other interfaces need of a service: runs that they follow, and what answers beside runs.
+
+use super::{Service, TitleModel};
+use crate::{
+    error::ApiError,
+    events::Reader,
+    faces::mcp::Endpoint,
+    live::LiveRun,
+    token::Token,
+    views::StartRun,
+};
+use llm_do::{
+    Client, Session,
+    core::{
+        attachment::Attachment,
+        journal::Record,
+        model::{Model, ModelName},
+    },
+    runs::read_journal,
+};
+use std::sync::Arc;
+use tokio::task::spawn_blocking;
+
+impl Service {
+    /// Has that model answer what chat clients ask beside a conversation: for a title, for example. The first one stays.
+    pub fn answer_titles_with(&self, name: ModelName, model: Arc<dyn Model>) {
+        // A second one would be a mistake of the host, and changes nothing.
+        let _ = self.0.titles.set((name, model));
+    }
+
+    /// The endpoint of the Model Context Protocol.
+    pub(crate) fn mcp(&self) -> &Endpoint {
+        &self.0.mcp
+    }
+
+    pub(crate) fn title_model(&self) -> Option<&TitleModel> {
+        self.0.titles.get()
+    }
+
+    /// Starts a run that its client follows from the first event on.
+    pub(crate) async fn start_followed(
+        &self,
+        token: &Token,
+        request: StartRun,
+        files: Vec<Attachment>,
+    ) -> Result<(Arc<LiveRun>, Reader), ApiError> {
+        let program = self.program(token, request.program.as_deref())?;
+        let name = program.name().as_str().into();
+        let client = Client { name: Arc::clone(token.name()), program: name, key: None };
+        let place = self.0.streams.place(token.name())?;
+        let (live, run, room) = self.prepare(&program, request, files, client, token).await?;
+        let reader = Reader::new(&program.run_dir(&live.id), live.subscribe(), 0, place);
+        self.set_off(Arc::clone(&live), run, room).await;
+        Ok((live, reader))
+    }
+
+    /// A run that is under way, with a reader of its events from the record with that number on.
+    pub(crate) async fn follow(
+        &self,
+        token: &Token,
+        id: &str,
+        next: u64,
+    ) -> Result<(Option<Arc<LiveRun>>, Reader), ApiError> {
+        let live = self.live(token, id);
+        let events = live.as_ref().and_then(|live| live.subscribe());
+        let (program, _) = self.stored(token, id).await?;
+        let place = self.0.streams.place(token.name())?;
+        Ok((live, Reader::new(&program.run_dir(id), events, next, place)))
+    }
+
+    /// What a run has recorded so far.
+    pub(crate) async fn records(&self, token: &Token, id: &str) -> Result<Vec<Record>, ApiError> {
+        let (program, _) = self.stored(token, id).await?;
+        let dir = program.run_dir(id);
+        let read = spawn_blocking(move || read_journal(&dir)).await;
+        Ok(read.map_err(ApiError::internal)?.map_err(ApiError::internal)?.records)
+    }
+
+    /// The session of a worker that the client may start.
+    pub(crate) fn session(&self, token: &Token, program: &str, worker: &str) -> Result<Session, ApiError> {
+        self.program(token, Some(program))?.session(Some(worker))
+    }
+
+    /// The sessions of a program's workers, if the client may use it.
+    pub(crate) fn sessions(&self, token: &Token, program: &str) -> Result<Vec<Session>, ApiError> {
+        Ok(self.program(token, Some(program))?.sessions().to_vec())
+    }
+
+    /// The name of the program, if there is one only and the client may use it.
+    pub(crate) fn only_program(&self, token: &Token) -> Option<String> {
+        let name = self.0.programs.only()?.name().to_string();
+        token.may_use(&name).then_some(name)
+    }
+}
