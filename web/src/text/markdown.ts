@@ -9,7 +9,9 @@ import { safeAddress } from "./links";
 
 export type Inline =
   | { kind: "text"; text: string }
-  | { kind: "emphasis" | "strong" | "deleted"; children: Inline[] }
+  | { kind: "emphasis"; children: Inline[] }
+  | { kind: "strong"; children: Inline[] }
+  | { kind: "deleted"; children: Inline[] }
   | { kind: "code"; text: string }
   | { kind: "link"; address: string; children: Inline[] }
   | { kind: "image"; address: string; text: string }
