@@ -300,5 +300,5 @@ export function messageField(field: Field): Field | undefined {
   const required = field.type.fields.filter((inner) => inner.required);
   const [only] = required.length > 0 ? required : field.type.fields.filter((inner) => inner.name === "input");
   const count = required.length > 0 ? required.length : 1;
-  return count === 1 && only?.type.kind === "string" ? only : undefined;
+  return count === 1 && (only?.type.kind === "string" || only?.type.kind === "json") ? only : undefined;
 }
