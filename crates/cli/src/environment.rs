@@ -108,6 +108,10 @@ pub(crate) const LLM_DO_MCP_TOKEN: Variable = Variable {
     name: "LLM_DO_MCP_TOKEN",
     about: "The token that clients of `llm-do mcp serve --http` must send, unless `--token-file` names one. Default: a new one at each start.",
 };
+pub(crate) const LLM_DO_SERVE_TOKEN: Variable = Variable {
+    name: "LLM_DO_SERVE_TOKEN",
+    about: "The operator's token of `llm-do serve`, unless `--token-file` names one. Default: a new one at each start.",
+};
 pub(crate) const HOME: Variable =
     Variable { name: "HOME", about: "The home directory, which contains `.llm-do` by default." };
 pub(crate) const TMPDIR: Variable =
@@ -186,7 +190,11 @@ pub(crate) const SECTIONS: &[Section] = &[
         variables: &[LLM_DO_PYTHON, PATH, PYTHON_MANAGERS, PYTHON_FOLDERS, UV],
         see: "[Interpreters and packages](../guides/python-tools.md#interpreters-and-packages) has the order of the search.",
     },
-    Section { heading: "Folders", variables: &[LLM_DO_HOME, LLM_DO_MCP_TOKEN, HOME, TMPDIR], see: "" },
+    Section {
+        heading: "Folders",
+        variables: &[LLM_DO_HOME, LLM_DO_MCP_TOKEN, LLM_DO_SERVE_TOKEN, HOME, TMPDIR],
+        see: "",
+    },
     Section {
         heading: "Terminal",
         variables: &[

@@ -49,6 +49,9 @@ pub struct Launch {
     pub records: RunRecords,
     /// Counts the run's records. The host passes each record to it.
     pub tally: Arc<Tally>,
+    /// What the call waits for after the start record is written, such as a place among the runs of a service. The time is
+    /// no working time.
+    pub held: Option<BoxFuture<'static, ()>>,
 }
 
 /// The records that a launch writes around the call.
@@ -105,7 +108,7 @@ impl Launch {
     /// Like [`Launch::run`], with the call polled inside `within`. A host whose driver can stop polling a run (because
     /// the journal can't be written) passes that driver's wrapper; the end of the run stays outside of it.
     pub fn run_within<F>(
-        self,
+        mut self,
         within: impl FnOnce(BoxFuture<'static, Result<Outcome, Halt>>) -> F,
     ) -> impl Future<Output = LaunchReport>
     where
@@ -119,11 +122,12 @@ impl Launch {
         let has_end_record = !matches!(self.records, RunRecords::None);
         // A run spends nearly all of its time in the call, and thousands may wait at once. What the call needs is therefore
         // moved into one box before the future exists: a future keeps room for everything that was moved through it.
+        let held = self.held.take();
         let entry = self.entry();
         async move {
             let started_ms = driver.now_ms();
             let account = ledger::open_run(budget, &*driver).await;
-            let result = within(Box::pin(entry.start_and_call(account.clone()))).await;
+            let result = within(Box::pin(entry.start_and_call(account.clone(), held))).await;
             let notices = toolsets.ended(&run).await;
 
             let (status, end, usage, mut halt) = match result {
@@ -257,9 +261,16 @@ struct Entry {
 }
 
 impl Entry {
-    async fn start_and_call(mut self: Box<Self>, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
+    async fn start_and_call(
+        mut self: Box<Self>,
+        account: Option<Arc<Account>>,
+        held: Option<BoxFuture<'static, ()>>,
+    ) -> Result<Outcome, Halt> {
         if let Some(start) = self.start.take() {
             self.engine.host().driver.record(&CallPath::root(), StepName::Run, start)?;
+        }
+        if let Some(held) = held {
+            self.engine.host().driver.unrecorded(held).await?;
         }
         self.call(account).await
     }

@@ -55,6 +55,7 @@ pub async fn harden(
                     authority: session.authority(),
                     budget: Budget::default(),
                     records: RunRecords::None,
+                    held: None,
                     tally: Arc::default(),
                 };
                 let ended = tokio::time::timeout(LEAF_TIMEOUT, launch.call()).await;

@@ -19,6 +19,7 @@
 
 mod attachments;
 mod cases;
+mod checked;
 mod client_input;
 mod counting;
 mod grant;
@@ -47,6 +48,7 @@ mod transcript;
 mod typed_input;
 
 pub use cases::{BadCases, Cases};
+pub use checked::findings;
 pub use client_input::{client_schema, not_for_clients};
 pub use grant::{
     BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,

@@ -85,6 +85,11 @@ impl OpenQuestions {
         self.state().open.values().map(|open| open.waiting.clone()).collect()
     }
 
+    /// How many questions wait.
+    pub fn count(&self) -> usize {
+        self.state().open.len()
+    }
+
     /// Takes an answer to a question, which is no longer open then. The run gets it with [`Taken::give`].
     ///
     /// # Errors

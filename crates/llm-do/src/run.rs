@@ -58,6 +58,14 @@ impl Run {
         self
     }
 
+    /// The same run, which writes its first record and then waits for that before it does anything. The time is no working
+    /// time.
+    #[must_use]
+    pub fn held(mut self, until: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.launch.held = Some(Box::pin(until));
+        self
+    }
+
     /// ID of the run.
     pub fn id(&self) -> &Arc<str> {
         &self.id

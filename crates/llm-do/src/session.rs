@@ -24,7 +24,7 @@ use llm_do_core::{
     gate::{Gate, Mode, RuleLine, Set},
     journal::{RecordKind, Runtime},
     launch::{Launch, RunRecords, RunStart},
-    model::Models,
+    model::{ModelName, Models},
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
     origin::Origins,
     source::FunctionSource,
@@ -266,6 +266,11 @@ impl Session {
         workers
     }
 
+    /// The model of the entry, if one is named or found.
+    pub fn model(&self) -> Option<ModelName> {
+        self.opened.choice.of(self.entry()).ok().filter(|_| self.entry().code.is_none())
+    }
+
     /// Whether the entry's model reads files of that media type. Text is read by all.
     pub fn reads(&self, media_type: &str) -> bool {
         let name = self.opened.choice.of(self.entry()).ok();
@@ -484,6 +489,7 @@ impl Session {
             authority,
             budget: self.opened.options.budget,
             records: RunRecords::None,
+            held: None,
             tally: Arc::default(),
         }
     }

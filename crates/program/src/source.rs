@@ -6,10 +6,12 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
 mod memory;
+mod overlay;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::DiskTree;
 pub use memory::MemoryTree;
+pub use overlay::OverlayTree;
 
 use llm_do_core::authority::Place;
 use std::{fmt, io};

@@ -17,7 +17,7 @@ use llm_do_core::{
     ledger::Reserved,
     operator::{Operator, Recall as _},
     origin::{Origins, UntrustedPlaces, UntrustedSet},
-    question::{Answer, Given, Input, Question, QuestionId, Reply, STOPPED, Waiting},
+    question::{Answer, Given, Input, OPERATOR, Question, QuestionId, Reply, STOPPED, Waiting},
     send::BoxFuture,
     shared::{InProcess, Shared},
 };
@@ -71,23 +71,48 @@ const VIA: &str = "chat";
 
 /// Says something to a conversation while its answer is made. Clones reach the same run.
 #[derive(Clone, Debug, Default)]
-pub struct Interjector(Arc<Mutex<Vec<(CallPath, String)>>>);
+pub struct Interjector(Arc<Mutex<Vec<(CallPath, Said)>>>);
+
+/// Words that are said while an answer is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The words.
+    pub text: String,
+    /// Who says them, as in [`Given::by`].
+    pub by: Arc<str>,
+    /// Through which channel, as in [`Given::via`].
+    pub via: Arc<str>,
+}
 
 impl Interjector {
-    /// Has it delivered with the next request of the conversation at `path`.
+    /// Has it delivered with the next request of the conversation at `path`, as the words of the operator.
     pub fn say(&self, path: CallPath, text: String) {
-        self.said().push((path, text));
+        self.say_as(path, Said { text, by: OPERATOR.into(), via: VIA.into() });
     }
-    /// Takes what no request of that conversation has delivered, in order.
-    fn take(&self, path: &CallPath) -> Vec<String> {
+    /// The same as the words of somebody else, or through another channel.
+    pub fn say_as(&self, path: CallPath, said: Said) {
+        self.said().push((path, said));
+    }
+    /// Takes what no request of that conversation has delivered, in order. What others have said stays for the request
+    /// after it.
+    fn take(&self, path: &CallPath) -> Vec<Said> {
         let mut said = self.said();
-        said.extract_if(.., |(of, _)| of == path).map(|(_, text)| text).collect()
+        let Some(first) = said.iter().find(|(of, _)| of == path).map(|(_, first)| first.clone()) else {
+            return Vec::new();
+        };
+        let is_first =
+            |(of, said): &mut (CallPath, Said)| of == path && said.by == first.by && said.via == first.via;
+        said.extract_if(.., is_first).map(|(_, said)| said).collect()
+    }
+    /// Takes back the texts that no request has delivered, in order.
+    pub fn take_all(&self) -> Vec<String> {
+        self.take_back().into_iter().map(|said| said.text).collect()
     }
     /// Takes back all that no request has delivered, in order.
-    pub fn take_all(&self) -> Vec<String> {
-        std::mem::take(&mut *self.said()).into_iter().map(|(_, text)| text).collect()
+    pub fn take_back(&self) -> Vec<Said> {
+        std::mem::take(&mut *self.said()).into_iter().map(|(_, said)| said).collect()
     }
-    fn said(&self) -> MutexGuard<'_, Vec<(CallPath, String)>> {
+    fn said(&self) -> MutexGuard<'_, Vec<(CallPath, Said)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -615,11 +640,10 @@ impl Driver for LocalDriver {
             return Ok(None);
         }
         let said = self.interjector.take(path);
-        if said.is_empty() {
-            return Ok(None);
-        }
-        let value = Arc::new(Value::String(said.join("\n\n")));
-        let given = Given::operator(Answer::Give { value }, VIA);
+        let Some(Said { by, via, .. }) = said.first() else { return Ok(None) };
+        let texts: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();
+        let value = Arc::new(Value::String(texts.join("\n\n")));
+        let given = Given { answer: Answer::Give { value }, by: Arc::clone(by), via: Arc::clone(via) };
         match self.write(path, &name, RecordKind::Answered(given))?.body {
             RecordKind::Answered(given) => Ok(Some(given)),
             other => Err(Halt::unexpected(path, &name, &other)),

@@ -20,13 +20,13 @@ mod seal;
 mod untrusted_list;
 
 pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
-pub use driver::{Canceller, Interjector, LocalDriver, Stopper};
+pub use driver::{Canceller, Interjector, LocalDriver, Said, Stopper};
 pub use event_sink::EventSink;
 pub use follow::Follow;
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, ReopenError, Written, fork};
 pub use list::{
     FindError, RunSummary, find_run, is_running, keeps_running, list_runs, list_runs_before, read_ends,
-    summary_of, writer_of,
+    run_ids, summary_of, writer_of,
 };
 pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};

@@ -153,8 +153,11 @@ pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
     }
 }
 
-/// Newest first.
-pub(crate) fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
+/// The IDs of the runs in a folder, newest first. A folder that does not exist holds none.
+///
+/// # Errors
+/// The folder can't be read.
+pub fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(runs_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other?,

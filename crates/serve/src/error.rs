@@ -1,14 +1,18 @@
 //! Errors as clients see them: problem details for HTTP (RFC 9457).
 
-use crate::token::Scope;
+use crate::{
+    program::{Broken, ProgramName},
+    token::Scope,
+};
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use llm_do::{NotTaken, Problem, ResumeError};
+use llm_do::{NotTaken, Problem, ResumeError, program::diagnostics::json::to_json};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Why a request was not carried out. Nothing has changed.
@@ -24,6 +28,9 @@ pub(crate) struct ApiError {
     /// Who has answered a question before.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<Arc<str>>,
+    /// What is wrong with the files of a program, as `llm-do check --output json` shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnostics: Option<Value>,
 }
 
 /// The kinds of errors.
@@ -56,8 +63,14 @@ pub(crate) enum Code {
     TooSlow,
     /// Too many runs wait to begin, or the client has too many runs.
     TooManyRuns,
+    /// The client, or all together, follow too many streams.
+    TooManyStreams,
     /// The program can't be run as it is.
     Program,
+    /// The program does not load since its definitions were changed.
+    ProgramBroken,
+    /// The file is not as the request says.
+    FileChanged,
     /// The server failed.
     Internal,
     /// The server shuts down.
@@ -73,12 +86,15 @@ impl Code {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::BadInput => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::AlreadyDecided | Self::QuestionChanged | Self::Conflict | Self::KeyReused => {
-                StatusCode::CONFLICT
-            }
+            Self::AlreadyDecided
+            | Self::QuestionChanged
+            | Self::Conflict
+            | Self::KeyReused
+            | Self::ProgramBroken
+            | Self::FileChanged => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooManyRuns => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyRuns | Self::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
             Self::Program | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         }
@@ -87,7 +103,7 @@ impl Code {
 
 impl ApiError {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { status: code.status().as_u16(), code, detail: detail.into(), by: None }
+        Self { status: code.status().as_u16(), code, detail: detail.into(), by: None, diagnostics: None }
     }
 
     pub(crate) fn without_scope(scope: Scope) -> Self {
@@ -97,6 +113,16 @@ impl ApiError {
     pub(crate) fn no_run(id: &str) -> Self {
         let shown: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
         Self::new(Code::NotFound, format!("there is no run `{shown}`"))
+    }
+
+    /// The definitions of a program were changed, and do not load.
+    pub(crate) fn broken(program: &ProgramName, broken: &Broken) -> Self {
+        let detail = format!(
+            "the program `{program}` does not load since its definitions were changed: {}",
+            broken.reason
+        );
+        let diagnostics = to_json(&broken.diagnostics)["diagnostics"].take();
+        Self { diagnostics: Some(diagnostics), ..Self::new(Code::ProgramBroken, detail) }
     }
 
     /// A file or thread of the server failed.
@@ -149,7 +175,7 @@ impl IntoResponse for ApiError {
             Code::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            Code::TooManyRuns | Code::ShuttingDown => {
+            Code::TooManyRuns | Code::TooManyStreams | Code::ShuttingDown => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
             }
             _ => {}

@@ -2,23 +2,40 @@
 
 use crate::{
     api::{router, scope_of},
+    cookie::{self, Port},
     error::{ApiError, Code},
     service::Service,
     token::Token,
 };
 use axum::{
-    Router,
+    Extension, Router,
     body::{Body, HttpBody, to_bytes},
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{HeaderValue, header},
+    http::{HeaderValue, Method, header},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
 };
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, sync::watch, time::timeout};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::JoinSet,
+    time::timeout,
+};
 
 /// Largest body of a request, in bytes.
 const LARGEST_BODY: usize = 16 << 20;
+/// How long the head of a request may take to arrive.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// Most connections at once. Further ones wait.
+const MOST_CONNECTIONS: usize = 4096;
+/// How long to wait before another connection is accepted if the system had none to give.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// How long open connections may take to end after the runs have ended.
@@ -35,6 +52,7 @@ pub struct Http {
 struct Guard {
     service: Service,
     hosts: Arc<[String; 3]>,
+    port: Port,
 }
 
 impl Http {
@@ -67,16 +85,12 @@ impl Http {
         let Self { service, listener } = self;
         let port = listener.local_addr()?.port();
         let hosts = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
-        let app = app(service.clone(), hosts);
-        let (closing, mut closed) = watch::channel(false);
-        let serving = axum::serve(listener, app).with_graceful_shutdown(async move {
-            // The sender lives until the connections have ended.
-            let _ = closed.wait_for(|closed| *closed).await;
-        });
-        let mut serving = tokio::spawn(serving.into_future());
+        let app = app(service.clone(), hosts, Port(port));
+        let (closing, closed) = watch::channel(false);
+        let mut serving = tokio::spawn(accept(listener, app, closed));
         tokio::select! {
             () = stop => {}
-            ended = &mut serving => return ended.map_err(io::Error::other)?,
+            ended = &mut serving => return ended.map_err(io::Error::other),
         }
         service.end().await;
         closing.send_replace(true);
@@ -86,12 +100,60 @@ impl Http {
     }
 }
 
+/// Serves connections until `closed` says so, and then waits until those that are open have ended.
+async fn accept(listener: TcpListener, app: Router, closed: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    let mut ending = closed.clone();
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
+        while connections.try_join_next().is_some() {}
+        tokio::select! {
+            () = closes(&mut ending) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let (app, closed) = (app.clone(), closed.clone());
+                    connections.spawn(async move {
+                        connection(stream, app, closed).await;
+                        drop(place);
+                    });
+                }
+                // Too many open files, for example: later there may be fewer.
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            },
+        }
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+async fn closes(closed: &mut watch::Receiver<bool>) {
+    // The sender lives until the connections have ended.
+    let _ = closed.wait_for(|closed| *closed).await;
+}
+
+async fn connection(stream: TcpStream, app: Router, mut closed: watch::Receiver<bool>) {
+    let _ = stream.set_nodelay(true);
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    let mut serving = pin!(serving);
+    tokio::select! {
+        // A client that has gone is no error of the server.
+        _ = serving.as_mut() => return,
+        () = closes(&mut closed) => serving.as_mut().graceful_shutdown(),
+    }
+    let _ = serving.await;
+}
+
 /// The routes behind the checks of every request.
-fn app(service: Service, hosts: [String; 3]) -> Router {
-    let guard = Guard { service: service.clone(), hosts: Arc::new(hosts) };
+fn app(service: Service, hosts: [String; 3], port: Port) -> Router {
+    let guard = Guard { service: service.clone(), hosts: Arc::new(hosts), port };
     router()
         .route_layer(from_fn(with_its_body))
         .route_layer(from_fn_with_state(guard.clone(), authorised))
+        .layer(Extension(port))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn_with_state(guard, admitted))
         .with_state(service)
@@ -105,7 +167,7 @@ async fn admitted(State(guard): State<Guard>, request: Request, next: Next) -> R
     };
     guard.service.metrics().request(response.status().as_u16());
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
@@ -155,9 +217,9 @@ async fn authorised(State(guard): State<Guard>, mut request: Request, next: Next
     let Some(needed) = scope_of(request.method(), path.as_deref().unwrap_or_default()) else {
         return next.run(request).await;
     };
-    let Some(token) = token_of(&guard.service, &request) else {
-        let how = "send a token of this server: Authorization: Bearer TOKEN";
-        return ApiError::new(Code::Unauthorized, how).into_response();
+    let token = match token_of(&guard, &request) {
+        Ok(token) => token,
+        Err(error) => return error.into_response(),
     };
     if let Some(scope) = needed.filter(|scope| !token.has(*scope)) {
         return ApiError::without_scope(scope).into_response();
@@ -166,8 +228,39 @@ async fn authorised(State(guard): State<Guard>, mut request: Request, next: Next
     next.run(request).await
 }
 
-fn token_of(service: &Service, request: &Request) -> Option<Arc<Token>> {
-    let given = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, text) = given.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| service.token(text)).flatten()
+/// The token in the header of a request, or in its cookie.
+fn token_of(guard: &Guard, request: &Request) -> Result<Arc<Token>, ApiError> {
+    let headers = request.headers();
+    let found = match headers.get(header::AUTHORIZATION) {
+        Some(given) => {
+            let given = given.to_str().ok().and_then(|given| given.split_once(' '));
+            given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, text)| text)
+        }
+        None => {
+            let given = cookie::token(guard.port, headers);
+            if given.is_some() {
+                of_own_page(request)?;
+            }
+            given
+        }
+    };
+    found.and_then(|text| guard.service.token(text)).ok_or_else(|| {
+        ApiError::new(Code::Unauthorized, "send a token of this server: Authorization: Bearer TOKEN")
+    })
+}
+
+/// Browsers send cookies whoever asks. Whether a page of the server asks is in headers that pages can't change: `Origin`, whose
+/// value was checked before, and `Sec-Fetch-Site`.
+fn of_own_page(request: &Request) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let reads = [Method::GET, Method::HEAD].contains(request.method());
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let own_site = site.is_none_or(|site| [&b"same-origin"[..], b"none"].contains(&site));
+    if own_site && (reads || headers.contains_key(header::ORIGIN)) {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        Code::Forbidden,
+        "a request with the cookie must come from a page of the server: send an Origin, or the token in the header",
+    ))
 }

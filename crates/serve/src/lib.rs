@@ -5,15 +5,20 @@
 //! loopback interface, [`Http::serve`] answers requests until it is told to stop.
 
 mod api;
+mod app;
+mod cookie;
 mod error;
 mod events;
 mod http;
+mod listing;
 mod live;
 mod metrics;
+mod notices;
 mod openapi;
 mod program;
 mod runs;
 mod service;
+mod streams;
 mod token;
 mod views;
 
@@ -21,4 +26,4 @@ pub use http::Http;
 pub use openapi::document;
 pub use program::{BadPrograms, Host, ProgramName, Served};
 pub use service::{Limits, Service};
-pub use token::{BadTokens, NewToken, Scope, Token, Tokens};
+pub use token::{BadToken, BadTokens, NewToken, Scope, Token, Tokens};

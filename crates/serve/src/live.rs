@@ -1,6 +1,9 @@
 //! A run that is under way in this process.
 
-use crate::views::State;
+use crate::{
+    notices::{Changed, Notices},
+    views::State,
+};
 use llm_do::{
     Client, OpenQuestions, Report, Run,
     core::{
@@ -11,11 +14,14 @@ use llm_do::{
         send::BoxFuture,
     },
     records::RecordRef,
-    runs::{Canceller, EventSink},
+    runs::{Canceller, EventSink, Interjector, Said, Stopper},
 };
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::{broadcast, watch};
 
@@ -26,13 +32,24 @@ const KEPT_EVENTS: usize = 256;
 /// Most messages that wait for a conversation.
 const MOST_MESSAGES: usize = 32;
 
-/// A run that is under way.
-pub(crate) struct LiveRun {
-    pub(crate) id: Arc<str>,
+/// What is known of a run when it begins.
+pub(crate) struct About {
     pub(crate) worker: Arc<str>,
     pub(crate) chat: bool,
     pub(crate) client: Client,
+    /// The beginning of what it was started with.
+    pub(crate) title: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub(crate) started_ms: u64,
+}
+
+/// A run that is under way.
+pub(crate) struct LiveRun {
+    pub(crate) id: Arc<str>,
+    pub(crate) about: About,
     canceller: Canceller,
+    stopper: Stopper,
+    interjector: Interjector,
     desk: Arc<Desk>,
     feed: Arc<Feed>,
     ended: watch::Sender<bool>,
@@ -60,18 +77,63 @@ impl Ports {
 }
 
 impl LiveRun {
-    pub(crate) fn new(run: &Run, ports: Ports, worker: Arc<str>, chat: bool, client: Client) -> Arc<Self> {
+    pub(crate) fn new(run: &Run, ports: Ports, about: About, notices: &Arc<Notices>) -> Arc<Self> {
         let Ports { desk, feed } = ports;
+        let shown = Changed {
+            run: Arc::clone(run.id()),
+            program: Arc::clone(&about.client.program),
+            worker: Arc::clone(&about.worker),
+            state: State::Queued,
+            chat: about.chat,
+            client: Arc::clone(&about.client.name),
+        };
+        let shown = Shown {
+            queued: AtomicBool::new(false),
+            last: Mutex::default(),
+            run: shown,
+            notices: Arc::clone(notices),
+            interjector: run.interjector(),
+        };
+        // Set once, here.
+        let _ = desk.shown.set(shown);
         Arc::new(Self {
             id: Arc::clone(run.id()),
-            worker,
-            chat,
-            client,
+            about,
             canceller: run.canceller(),
+            stopper: run.stopper(),
+            interjector: run.interjector(),
             desk,
             feed,
             ended: watch::Sender::new(false),
         })
+    }
+
+    /// Tells those who follow the service that it has begun.
+    pub(crate) fn announce(&self) {
+        self.desk.changed();
+    }
+
+    /// It waits for a place.
+    pub(crate) fn queue(&self) {
+        if let Some(shown) = self.desk.shown.get() {
+            shown.queued.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// It has its place.
+    pub(crate) fn placed(&self) {
+        if let Some(shown) = self.desk.shown.get()
+            && shown.queued.swap(false, Ordering::SeqCst)
+        {
+            self.desk.changed();
+        }
+    }
+
+    /// What those who follow the service hear of its end.
+    pub(crate) fn announce_end(&self, state: State) {
+        if let Some(shown) = self.desk.shown.get() {
+            shown.notices.run(Changed { state, ..shown.run.clone() });
+        }
     }
 
     /// Runs it to its end.
@@ -88,10 +150,24 @@ impl LiveRun {
     }
 
     pub(crate) fn state(&self) -> State {
-        match self.desk.questions.waiting().is_empty() {
-            true => State::Running,
-            false => State::Waiting,
+        self.desk.state()
+    }
+
+    /// The client that started it.
+    pub(crate) fn client(&self) -> &Client {
+        &self.about.client
+    }
+
+    /// Stops the answer under way of its conversation. `false`: none is under way.
+    pub(crate) fn stop(&self) -> bool {
+        let speaks = |waiting: &Waiting| {
+            matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. }))
+        };
+        if self.desk.questions.waiting().iter().any(speaks) {
+            return false;
         }
+        self.stopper.stop();
+        true
     }
 
     pub(crate) fn questions(&self) -> &OpenQuestions {
@@ -122,16 +198,22 @@ impl LiveRun {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// Gives a message to its conversation, now or when its answer is complete. Returns whether it was delivered; `None` if
-    /// too many messages wait.
-    pub(crate) fn say(&self, text: String, by: &Arc<str>) -> Option<bool> {
+    /// Gives a message to its conversation: at once if that waits for one, else when its answer is complete, or with the next
+    /// request of the answer if `now`. Returns whether it was delivered; `None` if too many messages wait.
+    pub(crate) fn say(&self, text: String, by: &Arc<str>, now: bool) -> Option<bool> {
         let mut messages = self.desk.messages();
+        let questions = self.desk.questions.waiting();
+        let turn = questions.iter().find(|waiting| is_turn(waiting));
+        if now && turn.is_none() && messages.is_empty() {
+            let said = Said { text, by: Arc::clone(by), via: VIA.into() };
+            self.interjector.say_as(CallPath::root(), said);
+            return Some(true);
+        }
         if messages.len() >= MOST_MESSAGES {
             return None;
         }
         messages.push_back(Message { text, by: Arc::clone(by) });
-        let questions = self.desk.questions.waiting();
-        let Some(waiting) = questions.iter().find(|waiting| is_turn(waiting)) else { return Some(false) };
+        let Some(waiting) = turn else { return Some(false) };
         let Some(next) = messages.pop_front() else { return Some(false) };
         let given = next.answer();
         match self.desk.questions.take(&waiting.id, &given.answer, &given.by) {
@@ -172,31 +254,87 @@ impl Message {
 struct Desk {
     questions: OpenQuestions,
     messages: Mutex<VecDeque<Message>>,
+    shown: OnceLock<Shown>,
+}
+
+/// What those who follow the service know of a run.
+struct Shown {
+    run: Changed,
+    queued: AtomicBool,
+    /// The state that they heard last; absent before the first.
+    last: Mutex<Option<State>>,
+    notices: Arc<Notices>,
+    interjector: Interjector,
 }
 
 impl Desk {
     fn messages(&self) -> MutexGuard<'_, VecDeque<Message>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn state(&self) -> State {
+        if self.shown.get().is_some_and(|shown| shown.queued.load(Ordering::SeqCst)) {
+            return State::Queued;
+        }
+        match self.questions.count() {
+            0 => State::Running,
+            _ => State::Waiting,
+        }
+    }
+
+    /// Tells those who follow the service if the state is another.
+    fn changed(&self) {
+        let Some(shown) = self.shown.get() else { return };
+        let mut last = shown.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state();
+        if last.replace(state) != Some(state) {
+            shown.notices.run(Changed { state, ..shown.run.clone() });
+        }
+    }
+}
+
+/// A question that is put. Dropped, it is answered or withdrawn.
+struct Put<'a>(&'a Desk);
+
+impl Drop for Put<'_> {
+    fn drop(&mut self) {
+        self.0.changed();
+        if let Some(shown) = self.0.shown.get() {
+            shown.notices.questions();
+        }
+    }
 }
 
 impl Operator for Desk {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
+            // Dropped after the question, so that it is gone when others hear of it.
+            let put;
             let asked = {
                 // Locked while the question is put, so that a message goes either here or to the question.
                 let mut messages = self.messages();
-                if is_turn(waiting)
-                    && let Some(message) = messages.pop_front()
-                {
-                    return Reply::Given(message.answer());
+                if is_turn(waiting) {
+                    // The answer has ended without another request.
+                    let left =
+                        self.shown.get().map(|shown| shown.interjector.take_back()).unwrap_or_default();
+                    left.into_iter().rev().for_each(|Said { text, by, .. }| {
+                        messages.push_front(Message { text, by });
+                    });
+                    if let Some(message) = messages.pop_front() {
+                        return Reply::Given(message.answer());
+                    }
                 }
                 self.questions.ask(waiting)
             };
-            match asked {
-                Some(mut asked) => asked.reply().await,
-                None => Reply::Later,
+            let Some(mut asked) = asked else { return Reply::Later };
+            put = Put(self);
+            self.changed();
+            if let Some(shown) = self.shown.get() {
+                shown.notices.questions();
             }
+            let reply = asked.reply().await;
+            drop((asked, put));
+            reply
         })
     }
 }

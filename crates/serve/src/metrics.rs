@@ -74,7 +74,7 @@ impl Metrics {
 
     /// As text, with the runs that are now in these states.
     pub(crate) fn text(&self, states: &[State]) -> String {
-        for state in [State::Running, State::Waiting] {
+        for state in [State::Queued, State::Running, State::Waiting] {
             let count = states.iter().filter(|found| **found == state).count();
             let gauge = self.live.get_or_create(&vec![("state", state.name().to_owned())]);
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));

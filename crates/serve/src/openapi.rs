@@ -1,8 +1,9 @@
 //! The description of the interface: OpenAPI 3.1, from the table of routes and the types that they take and give.
 
 use crate::{
-    api::{Body, ROUTES, Route},
+    api::{Body, RequestBody, Route, routes},
     error::ApiError,
+    notices::Notice,
     token::Scope,
 };
 use llm_do::core::event::Event;
@@ -16,11 +17,12 @@ pub fn document() -> Value {
     let mut schemas = settings.clone().for_serialize().into_generator();
     let mut given = settings.for_deserialize().into_generator();
     let mut paths = Map::new();
-    for route in ROUTES {
+    for route in routes() {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = operation(route, &mut given, &mut schemas);
     }
     schemas.subschema_for::<Event>();
+    schemas.subschema_for::<Notice>();
     // What is sent and what is given share names only where they share types.
     let mut components = given.take_definitions(true);
     components.extend(schemas.take_definitions(true));
@@ -34,7 +36,10 @@ pub fn document() -> Value {
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": "llm-do-token"},
+            },
         },
     })
 }
@@ -57,13 +62,18 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         match body {
             Body::None => {}
             Body::Json(schema) => response["content"] = json!({"application/json": {"schema": schema(sent)}}),
+            Body::Bytes => response["content"] = json!({"application/octet-stream": {}}),
             Body::Text(kind) => response["content"] = json!({*kind: {"schema": {"type": "string"}}}),
         }
         operation["responses"][status.to_string()] = response;
     }
-    if let Some(schema) = route.body {
-        operation["requestBody"] =
-            json!({"required": true, "content": {"application/json": {"schema": schema(given)}}});
+    let content = match &route.body {
+        RequestBody::None => None,
+        RequestBody::Json(schema) => Some(json!({"application/json": {"schema": schema(given)}})),
+        RequestBody::Bytes => Some(json!({"application/octet-stream": {}})),
+    };
+    if let Some(content) = content {
+        operation["requestBody"] = json!({"required": true, "content": content});
     }
     if !route.parameters.is_empty() {
         let parameters = route.parameters.iter().map(|parameter| {
@@ -78,7 +88,7 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         operation["parameters"] = parameters.collect();
     }
     if let Some(scope) = route.scope {
-        operation["security"] = json!([{"token": []}]);
+        operation["security"] = json!([{"token": []}, {"cookie": []}]);
         operation["description"] = scope_text(scope).into();
     }
     operation
@@ -124,7 +134,7 @@ mod tests {
         let document = document();
         let operations = document["paths"].as_object().expect("paths").values();
         let operations: usize = operations.map(|path| path.as_object().map_or(0, Map::len)).sum();
-        assert_eq!(operations, ROUTES.len());
+        assert_eq!(operations, routes().count());
         let mut found = Vec::new();
         references(&document, &mut found);
         assert!(found.len() > 20, "{found:?}");

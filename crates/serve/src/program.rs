@@ -2,15 +2,17 @@
 
 use crate::{
     error::{ApiError, Code},
-    views::StartRun,
+    views::{Findings, StartRun},
 };
 use llm_do::{
     Client, Decisions, PastRun, Problem, ResumeError, RunOptions, Session, Settings,
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine},
         journal::{Record, RecordKind},
+        model::ModelName,
     },
-    not_for_clients,
+    findings, not_for_clients,
+    program::Diagnostic,
 };
 use serde_json::Value;
 use std::{
@@ -18,7 +20,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 /// The program around a service: its command line, its environment, and its log.
@@ -30,6 +32,10 @@ pub trait Host: Send + Sync + 'static {
     fn settings(&self, target: &str) -> Result<Settings, String>;
     /// Takes a line for the log. It may hold text of clients, with nothing hidden in it.
     fn log(&self, line: &str);
+    /// The models that an answer to a chat may choose. None, unless the operator names some.
+    fn chat_models(&self) -> Vec<ModelName> {
+        Vec::new()
+    }
 }
 
 /// The name of a program, as clients and tokens say it.
@@ -88,8 +94,27 @@ pub enum BadPrograms {
 pub struct Served {
     name: ProgramName,
     target: String,
+    runs_dir: PathBuf,
+    home: PathBuf,
+    state: RwLock<Loaded>,
+}
+
+/// A program as it was loaded last.
+struct Loaded {
     /// The first is the default.
-    sessions: Vec<Session>,
+    sessions: Arc<[Session]>,
+    /// What is wrong with what is on disk since then.
+    broken: Option<Arc<Broken>>,
+    /// How much `check` finds, once it was asked.
+    findings: Option<Findings>,
+}
+
+/// Why a program does not load.
+pub(crate) struct Broken {
+    /// In words.
+    pub(crate) reason: String,
+    /// What is wrong with its files.
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 impl Served {
@@ -107,7 +132,14 @@ impl Served {
             Some(name) => name,
             None => sessions.first().map(own_name).unwrap_or_default().parse()?,
         };
-        Ok(Self { name, target, sessions })
+        let folder = |of: fn(&Session) -> &Path| sessions.first().map(|first| of(first).to_owned());
+        Ok(Self {
+            name,
+            target,
+            runs_dir: folder(Session::runs_dir).unwrap_or_default(),
+            home: folder(Session::home).unwrap_or_default(),
+            state: RwLock::new(Loaded { sessions: sessions.into(), broken: None, findings: None }),
+        })
     }
 
     /// Its name.
@@ -115,27 +147,97 @@ impl Served {
         &self.name
     }
 
-    /// Its workers, the default first.
-    pub(crate) fn sessions(&self) -> &[Session] {
-        &self.sessions
+    fn loaded(&self) -> RwLockReadGuard<'_, Loaded> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its workers as they were loaded last, the default first.
+    pub(crate) fn sessions(&self) -> Arc<[Session]> {
+        Arc::clone(&self.loaded().sessions)
+    }
+
+    /// Why what is on disk does not load.
+    pub(crate) fn broken(&self) -> Option<Arc<Broken>> {
+        self.loaded().broken.clone()
+    }
+
+    /// Loads it again for later runs. What was loaded before stays if what is on disk now does not load. Returns whether it
+    /// does.
+    pub(crate) fn reload(&self, host: &dyn Host) -> bool {
+        let opened = match host.settings(&self.target) {
+            Ok(settings) => Session::open_exported(settings).map_err(|problem| match problem {
+                Problem::Program(found) => {
+                    Broken { reason: "the program has errors".into(), diagnostics: found.0 }
+                }
+                problem => Broken { reason: problem.to_string(), diagnostics: Vec::new() },
+            }),
+            Err(reason) => Err(Broken { reason, diagnostics: Vec::new() }),
+        };
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.findings = None;
+        match opened {
+            Ok(sessions) => {
+                state.sessions = sessions.into();
+                state.broken = None;
+                true
+            }
+            Err(broken) => {
+                state.broken = Some(Arc::new(broken));
+                false
+            }
+        }
+    }
+
+    /// Everything that `check` finds, with these texts in the place of its files.
+    pub(crate) fn check(
+        &self,
+        host: &dyn Host,
+        unsaved: BTreeMap<String, String>,
+    ) -> Result<Vec<Diagnostic>, String> {
+        findings(&host.settings(&self.target)?, unsaved).map_err(|problem| problem.to_string())
+    }
+
+    /// How much `check` finds. It is asked once for what was loaded.
+    pub(crate) fn findings(&self, host: &dyn Host) -> Option<Findings> {
+        if let Some(found) = self.loaded().findings {
+            return Some(found);
+        }
+        let sessions = self.sessions();
+        let found = self.check(host, BTreeMap::new()).ok()?;
+        let errors = found.iter().filter(|found| found.is_error()).count();
+        let counted = Findings { errors, warnings: found.len() - errors };
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        // If it was loaded again meanwhile, it may be another program.
+        if Arc::ptr_eq(&state.sessions, &sessions) {
+            state.findings = Some(counted);
+        }
+        Some(counted)
     }
 
     /// The folder of its journals.
     pub(crate) fn runs_dir(&self) -> &Path {
-        self.sessions.first().map(Session::runs_dir).unwrap_or(Path::new(""))
+        &self.runs_dir
     }
 
     fn home(&self) -> &Path {
-        self.sessions.first().map(Session::home).unwrap_or(Path::new(""))
+        &self.home
     }
 
-    fn session(&self, worker: Option<&str>) -> Result<&Session, ApiError> {
+    /// The session of a worker, for a new run.
+    ///
+    /// # Errors
+    /// The program does not load, or exports no such worker.
+    pub(crate) fn session(&self, worker: Option<&str>) -> Result<Session, ApiError> {
+        if let Some(broken) = self.broken() {
+            return Err(ApiError::broken(&self.name, &broken));
+        }
+        let sessions = self.sessions();
         let found = match worker {
-            None => self.sessions.first(),
-            Some(id) => self.sessions.iter().find(|session| *session.entry().id == *id),
+            None => sessions.first(),
+            Some(id) => sessions.iter().find(|session| *session.entry().id == *id),
         };
-        found.ok_or_else(|| {
-            let workers: Vec<&str> = self.sessions.iter().map(|session| &*session.entry().id).collect();
+        found.cloned().ok_or_else(|| {
+            let workers: Vec<&str> = sessions.iter().map(|session| &*session.entry().id).collect();
             ApiError::new(
                 Code::NotFound,
                 format!(
@@ -229,7 +331,8 @@ impl Served {
             return Err(unknown("it has no first record".into()));
         };
         let settings = past.settings(host.settings(&self.target).map_err(unknown)?)?;
-        let found = self.sessions.iter().find(|session| session.entry().id == *entry);
+        let sessions = self.sessions();
+        let found = sessions.iter().find(|session| session.entry().id == *entry);
         let session = found
             .ok_or_else(|| unknown(format!("the program `{}` no longer exports `{entry}`", self.name)))?;
         session.with_options(RunOptions { can_ask: true, ..settings.run })

@@ -4,6 +4,7 @@ use crate::{
     error::{ApiError, Code},
     live::LiveRun,
 };
+use futures_util::{FutureExt, future::BoxFuture};
 use llm_do::{Client, IdempotencyKey};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -21,12 +22,75 @@ pub(crate) const MOST_KEYS: usize = 10_000;
 pub(crate) struct Runs {
     live: Mutex<BTreeMap<Arc<str>, Arc<LiveRun>>>,
     /// Runs of an earlier process that can't be continued, with the reason.
-    stuck: Mutex<HashMap<Arc<str>, String>>,
+    stuck: Mutex<HashMap<Arc<str>, Stuck>>,
     keys: Mutex<Keys>,
-    /// Each run holds a permit.
+    /// Each run at work holds a permit.
     slots: Arc<Semaphore>,
+    counts: Arc<Mutex<Counts>>,
     most_of_token: usize,
+    most_queued: usize,
     ending: AtomicBool,
+}
+
+/// A run that can't be continued.
+#[derive(Clone)]
+pub(crate) struct Stuck {
+    /// Its program.
+    pub(crate) program: Arc<str>,
+    /// Why.
+    pub(crate) why: String,
+}
+
+/// Runs that are under way or wait for a place.
+#[derive(Default)]
+struct Counts {
+    by_token: HashMap<Arc<str>, usize>,
+    queued: usize,
+}
+
+fn counts(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A run's part of what its token may have, given back when it is dropped.
+pub(crate) struct OfToken {
+    counts: Arc<Mutex<Counts>>,
+    token: Arc<str>,
+}
+
+impl Drop for OfToken {
+    fn drop(&mut self) {
+        let mut counts = counts(&self.counts);
+        if let Some(count) = counts.by_token.get_mut(&self.token) {
+            *count -= 1;
+            if *count == 0 {
+                counts.by_token.remove(&self.token);
+            }
+        }
+    }
+}
+
+/// A run's part of the queue, given back when it is dropped.
+struct InQueue(Arc<Mutex<Counts>>);
+
+impl Drop for InQueue {
+    fn drop(&mut self) {
+        counts(&self.0).queued -= 1;
+    }
+}
+
+/// A place among the runs at once.
+pub(crate) enum Place {
+    /// It is there.
+    Now(OwnedSemaphorePermit),
+    /// It comes when other runs have ended, in the order in which the runs were started.
+    Later(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
+}
+
+/// What a run needs to begin.
+pub(crate) struct Room {
+    pub(crate) of_token: OfToken,
+    pub(crate) place: Place,
 }
 
 #[derive(Default)]
@@ -47,13 +111,15 @@ pub(crate) struct Keyed {
 }
 
 impl Runs {
-    pub(crate) fn new(most: usize, most_of_token: usize) -> Self {
+    pub(crate) fn new(most: usize, most_of_token: usize, most_queued: usize) -> Self {
         Self {
             live: Mutex::default(),
             stuck: Mutex::default(),
             keys: Mutex::default(),
             slots: Arc::new(Semaphore::new(most)),
+            counts: Arc::default(),
             most_of_token,
+            most_queued,
             ending: AtomicBool::new(false),
         }
     }
@@ -62,7 +128,7 @@ impl Runs {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stuck(&self) -> MutexGuard<'_, HashMap<Arc<str>, String>> {
+    fn stuck(&self) -> MutexGuard<'_, HashMap<Arc<str>, Stuck>> {
         self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,28 +145,62 @@ impl Runs {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// Room for another run of that client.
+    /// How many runs wait for a place.
+    pub(crate) fn queued(&self) -> usize {
+        counts(&self.counts).queued
+    }
+
+    /// Room for another run of that client: now, or when other runs have ended.
     ///
     /// # Errors
-    /// There is none, or the server shuts down.
-    pub(crate) fn admit(&self, client: &str) -> Result<OwnedSemaphorePermit, ApiError> {
+    /// The client has too many, the queue is full, or the server shuts down.
+    pub(crate) fn admit(&self, client: &Arc<str>) -> Result<Room, ApiError> {
         if self.is_ending() {
             return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down"));
         }
-        let of_token = self.live().values().filter(|run| *run.client.name == *client).count();
-        if of_token >= self.most_of_token {
-            let detail =
-                format!("{of_token} runs of this token are under way: start another when one has ended");
-            return Err(ApiError::new(Code::TooManyRuns, detail));
+        {
+            let mut counts = counts(&self.counts);
+            let of_token = counts.by_token.entry(Arc::clone(client)).or_default();
+            if *of_token >= self.most_of_token {
+                let detail =
+                    format!("{of_token} runs of this token are under way: start another when one has ended");
+                return Err(ApiError::new(Code::TooManyRuns, detail));
+            }
+            *of_token += 1;
         }
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            ApiError::new(Code::TooManyRuns, "too many runs are under way: start another when one has ended")
-        })
+        let of_token = OfToken { counts: Arc::clone(&self.counts), token: Arc::clone(client) };
+        if let Ok(place) = Arc::clone(&self.slots).try_acquire_owned() {
+            return Ok(Room { of_token, place: Place::Now(place) });
+        }
+        let in_queue = {
+            let mut counts = counts(&self.counts);
+            if counts.queued >= self.most_queued {
+                drop(counts);
+                let detail = "too many runs are under way or wait: start another when one has ended";
+                return Err(ApiError::new(Code::TooManyRuns, detail));
+            }
+            counts.queued += 1;
+            InQueue(Arc::clone(&self.counts))
+        };
+        // Polled once, so that it is in the line from now on.
+        let mut place = Box::pin(Arc::clone(&self.slots).acquire_owned());
+        if let Some(Ok(place)) = (&mut place).now_or_never() {
+            return Ok(Room { of_token, place: Place::Now(place) });
+        }
+        let place = async move {
+            let place = place.await.ok();
+            drop(in_queue);
+            place
+        };
+        Ok(Room { of_token, place: Place::Later(Box::pin(place)) })
     }
 
     /// Room for a run that was admitted before. `None`: the server shuts down.
-    pub(crate) async fn room(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())
+    pub(crate) async fn room(&self, client: &Arc<str>) -> Option<Room> {
+        let place = Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())?;
+        *counts(&self.counts).by_token.entry(Arc::clone(client)).or_default() += 1;
+        let of_token = OfToken { counts: Arc::clone(&self.counts), token: Arc::clone(client) };
+        Some(Room { of_token, place: Place::Now(place) })
     }
 
     pub(crate) fn insert(&self, run: &Arc<LiveRun>) {
@@ -120,13 +220,19 @@ impl Runs {
         self.live().values().cloned().collect()
     }
 
-    pub(crate) fn set_stuck(&self, id: Arc<str>, why: String) {
-        self.stuck().insert(id, why);
+    pub(crate) fn set_stuck(&self, id: Arc<str>, stuck: Stuck) {
+        self.stuck().insert(id, stuck);
     }
 
     /// Why that run can't be continued.
     pub(crate) fn stuck_because(&self, id: &str) -> Option<String> {
-        self.stuck().get(id).cloned()
+        self.stuck().get(id).map(|stuck| stuck.why.clone())
+    }
+
+    /// Forgets that runs of that program can't be continued. Returns which.
+    pub(crate) fn take_stuck(&self, program: &str) -> Vec<Arc<str>> {
+        let of_program = |_: &Arc<str>, stuck: &mut Stuck| *stuck.program == *program;
+        self.stuck().extract_if(of_program).map(|(id, _)| id).collect()
     }
 
     /// What is known of the requests with that key: nothing, or the same request.

@@ -1,48 +1,47 @@
 //! What clients can do, whatever the transport.
 
+mod answering;
+mod continuing;
+mod reading;
+mod starting;
+
 use crate::{
     error::{ApiError, Code},
-    events,
-    live::{LiveRun, Ports, VIA, is_turn},
+    listing::Listing,
+    live::LiveRun,
     metrics::Metrics,
+    notices::{self, Notice, Notices},
     program::{BadPrograms, Host, Programs, Served},
-    runs::{MOST_KEYS, Runs},
-    token::{Scope, Token, Tokens},
-    views::{GiveAnswer, MessageSent, QuestionOfRun, QuestionView, RunView, StartRun, State, WorkerView},
+    runs::Runs,
+    streams::Streams,
+    token::{Token, Tokens},
+    views::{SessionView, State},
 };
-use axum::response::sse;
 use futures_util::Stream;
 use llm_do::{
-    Client, Decisions, IdempotencyKey, Input, PastRun, Problem, Report, ResumeError, Run, Session,
-    client_schema,
-    core::{
-        journal::{Ending, RecordKind, RunStatus},
-        question::{Answer, Given},
-        schema::sha256,
-    },
-    digest,
-    records::{History, Open, RunState},
-    runs::{RunSummary, is_run_id, list_runs_before, read_ends, read_journal, summary_of},
+    Client,
+    core::model::ModelName,
+    runs::{RunSummary, is_run_id, summary_of},
 };
 use serde::Deserialize;
-use std::{collections::HashMap, convert::Infallible, path::Path, sync::Arc, time::Duration};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    task::{JoinSet, spawn_blocking},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use tokio::task::{JoinSet, spawn_blocking};
 
-/// Longest idempotency key, in bytes.
-const LONGEST_KEY: usize = 256;
-/// Most runs on a page.
-pub(crate) const LARGEST_PAGE: usize = 200;
+pub(crate) use reading::{LARGEST_PAGE, Page};
 
 /// How much a service takes on.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Most runs at once, those that wait for answers included.
     pub runs: usize,
-    /// Most runs at once that one token has started.
+    /// Most runs at once that one token has started, those that wait for a place included.
     pub runs_of_token: usize,
+    /// Most runs that wait for a place.
+    pub queue: usize,
+    /// Most streams of events at once.
+    pub streams: usize,
+    /// Most streams of events at once of one token.
+    pub streams_of_token: usize,
     /// How long the runs at work may take to end when the service shuts down.
     pub grace: Duration,
 }
@@ -55,7 +54,12 @@ struct Inner {
     host: Arc<dyn Host>,
     programs: Programs,
     tokens: Tokens,
+    /// The models that an answer to a chat may choose.
+    chat_models: Vec<ModelName>,
     runs: Runs,
+    listing: Listing,
+    notices: Arc<Notices>,
+    streams: Streams,
     metrics: Metrics,
     grace: Duration,
     /// The tasks of the runs.
@@ -84,10 +88,14 @@ impl Service {
             }
         }
         let service = Self(Arc::new(Inner {
+            chat_models: host.chat_models(),
             host,
             programs,
             tokens,
-            runs: Runs::new(limits.runs, limits.runs_of_token),
+            runs: Runs::new(limits.runs, limits.runs_of_token, limits.queue),
+            listing: Listing::default(),
+            notices: Arc::default(),
+            streams: Streams::new(limits.streams, limits.streams_of_token),
             metrics: Metrics::default(),
             grace: limits.grace,
             tasks: tokio::sync::Mutex::default(),
@@ -112,262 +120,31 @@ impl Service {
         self.0.runs.is_ending()
     }
 
-    /// The states of the runs under way, for metrics.
-    pub(crate) fn states(&self) -> Vec<State> {
-        self.0.runs.all().iter().map(|run| run.state()).collect()
+    /// The counts for Prometheus.
+    pub(crate) fn metrics_text(&self) -> String {
+        let states: Vec<State> = self.0.runs.all().iter().map(|run| run.state()).collect();
+        self.0.metrics.text(&states)
     }
 
-    /// The workers that a client may start.
-    pub(crate) fn workers(&self, token: &Token) -> Vec<WorkerView> {
-        let programs = self.0.programs.iter().filter(|program| token.may_use(program.name().as_str()));
-        programs.flat_map(workers_of).collect()
-    }
-
-    /// Starts a run, or finds the one that the same request has started before. Returns its ID, and whether it is new.
-    pub(crate) async fn start(
-        &self,
-        token: &Token,
-        request: StartRun,
-        key: Option<String>,
-    ) -> Result<(Arc<str>, bool), ApiError> {
-        let program = self.program(token, request.program.as_deref())?;
-        if request.message.is_some() == request.input.is_some() {
-            return Err(ApiError::new(Code::BadRequest, "give either `message` or `input`"));
-        }
-        if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > LONGEST_KEY) {
-            return Err(ApiError::new(Code::BadRequest, "an Idempotency-Key has 1 to 256 characters"));
-        }
-        let client = Client {
+    /// What a token allows.
+    pub(crate) fn session(&self, token: &Token) -> SessionView {
+        SessionView {
             name: Arc::clone(token.name()),
-            program: program.name().as_str().into(),
-            key: key.map(|key| IdempotencyKey { key: key.into(), request: fingerprint(&request) }),
-        };
-        let trusted = token.has(Scope::Answer);
-        let Some(keyed) = self.0.runs.keyed(&client)? else {
-            return Ok((self.begin(&program, request, client, trusted).await?, true));
-        };
-        let mut is_new = false;
-        let run = keyed.run.get_or_try_init(|| {
-            is_new = true;
-            self.begin(&program, request, client.clone(), trusted)
-        });
-        match run.await {
-            Ok(run) => Ok((Arc::clone(run), is_new)),
-            Err(error) => {
-                self.0.runs.forget(&client);
-                Err(error)
-            }
+            scopes: token.scopes().collect(),
+            read: token.reads(),
+            programs: token.only_programs().map(|programs| programs.cloned().collect()),
+            models: self.0.chat_models.clone(),
+            version: env!("CARGO_PKG_VERSION"),
         }
     }
 
-    async fn begin(
-        &self,
-        program: &Arc<Served>,
-        request: StartRun,
-        client: Client,
-        trusted: bool,
-    ) -> Result<Arc<str>, ApiError> {
-        let room = self.0.runs.admit(&client.name)?;
-        let program = Arc::clone(program);
-        let prepared = spawn_blocking(move || {
-            let session = program.for_request(&request, client.clone(), trusted)?;
-            let input = Input { message: request.message, json: request.input, ..Input::default() };
-            let ports = Ports::new();
-            let run = session.start(&input, Some(ports.operator()), Some(ports.events()))?;
-            Ok::<_, ApiError>((live(&session, &run, ports, client), run))
-        });
-        let (live, run) = prepared.await.map_err(ApiError::internal)??;
-        self.log(&format!("run {}: started by {}: {}", live.id, live.client.name, live.worker));
-        self.0.metrics.started(&live.client.program, &live.worker);
-        let id = Arc::clone(&live.id);
-        self.set_off(Arc::clone(&live), run, room).await;
-        live.recorded().await;
-        Ok(id)
-    }
-
-    /// Lets a run go.
-    async fn set_off(&self, live: Arc<LiveRun>, run: Run, room: OwnedSemaphorePermit) {
-        self.0.runs.insert(&live);
-        let service = self.clone();
-        let mut tasks = self.0.tasks.lock().await;
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move {
-            let report = live.carry_out(run).await;
-            drop(room);
-            service.ended(&live, &report);
-        });
-    }
-
-    fn ended(&self, live: &LiveRun, report: &Report) {
-        let status = status_state(report.status);
-        self.log(&format!("run {}: {}", live.id, status.name()));
-        self.0.metrics.ended(&live.client.program, status, report.usage);
-        self.0.runs.remove(&live.id);
-        live.over();
-    }
-
-    /// Waits until a run is over, or asks something.
-    pub(crate) async fn settle(&self, id: &str, within: Duration) {
-        let Some(live) = self.0.runs.get(id) else { return };
-        let mut questions = live.questions().subscribe();
-        let settled = async {
-            loop {
-                questions.borrow_and_update();
-                if live.state() == State::Waiting {
-                    return;
-                }
-                tokio::select! {
-                    () = live.ended() => return,
-                    _ = questions.changed() => {}
-                }
-            }
-        };
-        // After that time the client gets what there is.
-        let _ = tokio::time::timeout(within, settled).await;
-    }
-
-    /// One run, if the client may see it.
-    pub(crate) async fn run(&self, token: &Token, id: &str) -> Result<RunView, ApiError> {
-        if let Some(live) = self.live(token, id) {
-            return Ok(live_view(&live));
-        }
-        let (program, summary) = self.stored(token, id).await?;
-        self.view(&program, summary, true).await
-    }
-
-    /// The newest runs that the client may see, before that one.
-    pub(crate) async fn runs(
-        &self,
-        token: &Token,
-        before: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<RunView>, ApiError> {
-        let mut found: Vec<(Arc<Served>, RunSummary)> = Vec::new();
-        for program in self.0.programs.iter().filter(|program| token.may_use(program.name().as_str())) {
-            let (program, token, before) = (Arc::clone(program), token.clone(), before.clone());
-            let listed = spawn_blocking(move || {
-                let sees = |run: &RunSummary| {
-                    client_of(run).is_some_and(|client| {
-                        *client.program == *program.name().as_str()
-                            && token.sees(&client.program, &client.name)
-                    })
-                };
-                let runs = list_runs_before(program.runs_dir(), before.as_deref(), limit, sees);
-                runs.map(|runs| runs.into_iter().map(|run| (Arc::clone(&program), run)).collect::<Vec<_>>())
-            });
-            found.extend(listed.await.map_err(ApiError::internal)?.map_err(ApiError::internal)?);
-        }
-        found.sort_by(|(_, a), (_, b)| b.run.cmp(&a.run));
-        found.truncate(limit);
-        let mut views = Vec::with_capacity(found.len());
-        for (program, summary) in found {
-            views.push(match self.0.runs.get(&summary.run) {
-                Some(live) => live_view(&live),
-                None => self.view(&program, summary, false).await?,
-            });
-        }
-        Ok(views)
-    }
-
-    /// The questions that a client may see.
-    pub(crate) fn questions(&self, token: &Token) -> Vec<QuestionOfRun> {
-        let mut questions = Vec::new();
-        for run in self.0.runs.all() {
-            let Client { name, program, .. } = &run.client;
-            if token.sees(program, name) {
-                questions.extend(run.questions().waiting().into_iter().map(|waiting| QuestionOfRun {
-                    run: Arc::clone(&run.id),
-                    program: Arc::clone(program),
-                    question: waiting.into(),
-                }));
-            }
-        }
-        questions
-    }
-
-    /// The events of a run after the record with that number.
-    pub(crate) async fn events(
-        &self,
-        token: &Token,
-        id: &str,
-        after: Option<u64>,
-    ) -> Result<impl Stream<Item = Result<sse::Event, Infallible>> + use<>, ApiError> {
-        // Looked up before the journal: a run that ends in between is read from it.
-        let live = self.0.runs.get(id);
-        let (program, _) = self.stored(token, id).await?;
-        Ok(events::stream(&program.run_dir(id), live.as_deref(), after))
-    }
-
-    /// Gives an answer to a question. The first one stands.
-    pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
-        let GiveAnswer { id: question, digest: seen, answer } = given;
-        if matches!(answer, Answer::Model { .. }) {
-            return Err(ApiError::new(
-                Code::Forbidden,
-                "the models are the server's: an answer can't choose another",
-            ));
-        }
-        let changed = format!("the question `{question}` is not the one that `digest` names: read it again");
-        let changed = ApiError::new(Code::QuestionChanged, changed);
-        let given = Given { answer, by: Arc::clone(token.name()), via: VIA.into() };
-        if let Some(live) = self.live(token, id) {
-            let questions = live.questions();
-            if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
-                && digest(waiting) != seen
-            {
-                return Err(changed);
-            }
-            questions.take(&question, &given.answer, &given.by)?.give(given);
-        } else {
-            let (program, summary) = self.stored(token, id).await?;
-            if let Some(why) = self.0.runs.stuck_because(id) {
-                return Err(ApiError::new(Code::Conflict, why));
-            }
-            let (dir, host) = (program.run_dir(&summary.run), Arc::clone(&self.0.host));
-            let continued = spawn_blocking(move || {
-                let past = program.past(&dir)?;
-                if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
-                    return Err(changed);
-                }
-                let decisions = Decisions(HashMap::from([(question, given)]));
-                past.admits(&decisions).map_err(Problem::from)?;
-                Ok(continued(&program, past, decisions, &*host)?)
-            });
-            let room = self.0.runs.admit(token.name())?;
-            let (live, run) = continued.await.map_err(ApiError::internal)??;
-            self.set_off(live, run, room).await;
-        }
-        self.0.metrics.answered();
-        Ok(())
-    }
-
-    /// Gives a message to a chat.
-    pub(crate) fn message(&self, token: &Token, id: &str, text: String) -> Result<MessageSent, ApiError> {
-        let live = self.live(token, id).ok_or_else(|| ApiError::no_run(id))?;
-        if !live.chat {
-            return Err(ApiError::new(Code::Conflict, format!("the run `{id}` is no chat")));
-        }
-        // Other clients' words in the place of the one who is talked with would be a forgery.
-        if *live.client.name != **token.name() && !token.has(Scope::Answer) {
-            return Err(ApiError::without_scope(Scope::Answer));
-        }
-        let delivered = live.say(text, token.name()).ok_or_else(|| {
-            ApiError::new(Code::Conflict, "too many messages wait for the conversation: send this one later")
-        })?;
-        Ok(MessageSent { delivered })
-    }
-
-    /// Ends a run.
-    pub(crate) fn cancel(&self, token: &Token, id: &str) -> Result<(), ApiError> {
-        let live = self.live(token, id).ok_or_else(|| {
-            ApiError::new(Code::Conflict, "the run is not under way: only a run that is can be cancelled")
-        })?;
-        if *live.client.name != **token.name() && !token.has(Scope::Answer) {
-            return Err(ApiError::without_scope(Scope::Answer));
-        }
-        self.log(&format!("run {id}: cancelled by {}", token.name()));
-        live.cancel();
-        Ok(())
+    /// What happens to the runs that a client may see, from now on.
+    ///
+    /// # Errors
+    /// Too many follow.
+    pub(crate) fn notices(&self, token: &Arc<Token>) -> Result<impl Stream<Item = Notice> + use<>, ApiError> {
+        let place = self.0.streams.place(token.name())?;
+        Ok(notices::stream(self, &self.0.notices, token, place))
     }
 
     /// Ends the service: no run starts any more, runs that wait for an answer are suspended, the others may end within the
@@ -382,7 +159,8 @@ impl Service {
                     run.questions().close();
                 }
             }
-            if left.is_empty() || tokio::time::Instant::now() >= deadline {
+            let at_work = left.iter().any(|run| run.state() != State::Queued);
+            if !at_work || tokio::time::Instant::now() >= deadline {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -392,9 +170,19 @@ impl Service {
             // Readers would keep their connections open.
             run.over();
         }
+        self.0.notices.close();
         self.0.tasks.lock().await.shutdown().await;
     }
 
+    /// The programs that a client may use.
+    fn programs_of(&self, token: &Token) -> impl Iterator<Item = &Arc<Served>> {
+        self.0.programs.iter().filter(|program| token.may_use(program.name().as_str()))
+    }
+
+    /// The program with that name.
+    ///
+    /// # Errors
+    /// There is none that the client may use.
     fn program(&self, token: &Token, name: Option<&str>) -> Result<Arc<Served>, ApiError> {
         let found = match name {
             Some(name) => self.0.programs.get(name),
@@ -411,7 +199,7 @@ impl Service {
 
     fn live(&self, token: &Token, id: &str) -> Option<Arc<LiveRun>> {
         let live = self.0.runs.get(id)?;
-        token.sees(&live.client.program, &live.client.name).then_some(live)
+        token.sees(&live.client().program, &live.client().name).then_some(live)
     }
 
     /// A run of this service in its program's folder.
@@ -419,7 +207,7 @@ impl Service {
         if !is_run_id(id) {
             return Err(ApiError::no_run(id));
         }
-        for program in self.0.programs.iter().filter(|program| token.may_use(program.name().as_str())) {
+        for program in self.programs_of(token) {
             let (of, run) = (Arc::clone(program), id.to_owned());
             let read = spawn_blocking(move || summary_of(of.runs_dir(), &run)).await;
             let Ok(summary) = read.map_err(ApiError::internal)? else { continue };
@@ -433,200 +221,17 @@ impl Service {
         Err(ApiError::no_run(id))
     }
 
-    /// A run that is not under way here, with its result if `whole`.
-    async fn view(
-        &self,
-        program: &Arc<Served>,
-        summary: RunSummary,
-        whole: bool,
-    ) -> Result<RunView, ApiError> {
-        let reason = self.0.runs.stuck_because(&summary.run);
-        let state = match (&reason, summary.state) {
-            (Some(_), _) => State::Changed,
-            (None, RunState::Ended(status)) => status_state(status),
-            (None, RunState::Open(Open::Running)) => State::Running,
-            (None, RunState::Open(Open::CutOff)) => State::CutOff,
-        };
-        let client = client_of(&summary);
-        let mut view = RunView {
-            run: summary.run.as_str().into(),
-            program: program.name().as_str().into(),
-            worker: summary.entry.into(),
-            chat: summary.chat,
-            client: client.map(|client| client.name).unwrap_or_default(),
-            state,
-            reason,
-            started_ms: summary.started_ms,
-            took_ms: summary.took_ms,
-            output: None,
-            failure: None,
-            usage: summary.usage,
-            questions: Vec::new(),
-        };
-        if whole {
-            let dir = program.run_dir(&summary.run);
-            let read = spawn_blocking(move || result_of(&dir, state)).await;
-            let (ending, questions) = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
-            view.questions = questions;
-            match ending {
-                Some(Ending::Output(value)) => view.output = Some(value),
-                Some(Ending::Failure(failure)) => view.failure = Some(failure),
-                Some(Ending::Suspended) | None => {}
-            }
-        }
-        Ok(view)
+    /// The folders of the runs that a client may see.
+    fn runs_dirs(&self, token: &Token) -> Vec<PathBuf> {
+        let mut folders: Vec<PathBuf> =
+            self.programs_of(token).map(|program| program.runs_dir().to_owned()).collect();
+        folders.sort();
+        folders.dedup();
+        folders
     }
-
-    /// Continues the runs of an earlier process that are not over, and remembers the keys of its requests.
-    async fn continue_all(&self) {
-        for program in self.0.programs.iter() {
-            let of = Arc::clone(program);
-            let listed = spawn_blocking(move || {
-                let is_own = |run: &RunSummary| {
-                    client_of(run).is_some_and(|client| *client.program == *of.name().as_str())
-                };
-                list_runs_before(of.runs_dir(), None, MOST_KEYS, is_own)
-            });
-            let runs = match listed.await {
-                Ok(Ok(runs)) => runs,
-                Ok(Err(error)) => {
-                    self.log(&format!("{}: cannot read the runs of before: {error}", program.name()));
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            for summary in runs.into_iter().rev() {
-                let id: Arc<str> = summary.run.as_str().into();
-                if let Some(client) = client_of(&summary) {
-                    self.0.runs.remember(&client, &id);
-                }
-                let is_left = match summary.state {
-                    RunState::Ended(status) => status == RunStatus::Suspended,
-                    RunState::Open(open) => open == Open::CutOff,
-                };
-                if is_left {
-                    self.continue_one(program, id).await;
-                }
-            }
-        }
-    }
-
-    async fn continue_one(&self, program: &Arc<Served>, id: Arc<str>) {
-        let Some(room) = self.0.runs.room().await else { return };
-        let (of, dir, host) = (Arc::clone(program), program.run_dir(&id), Arc::clone(&self.0.host));
-        let continued = spawn_blocking(move || {
-            let past = of.past(&dir)?;
-            continued(&of, past, Decisions::default(), &*host)
-        });
-        match continued.await {
-            Ok(Ok((live, run))) => {
-                self.log(&format!("run {id}: continued"));
-                self.set_off(live, run, room).await;
-            }
-            Ok(Err(problem)) => {
-                self.log(&format!("run {id}: cannot be continued: {problem}"));
-                self.0.runs.set_stuck(id, problem.to_string());
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-fn live(session: &Session, run: &Run, ports: Ports, client: Client) -> Arc<LiveRun> {
-    LiveRun::new(run, ports, Arc::clone(&session.entry().id), session.options().chat, client)
-}
-
-/// A run that an earlier process has left, about to be continued.
-fn continued(
-    program: &Served,
-    past: PastRun,
-    decisions: Decisions,
-    host: &dyn Host,
-) -> Result<(Arc<LiveRun>, Run), Problem> {
-    let session = program.for_past(&past, host)?;
-    let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
-    let client = past.invocation().client.clone().ok_or_else(foreign)?;
-    let ports = Ports::new();
-    let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
-    Ok((live(&session, &run, ports, client), run))
-}
-
-/// How the run in that folder ended, and what it waits for.
-fn result_of(
-    dir: &Path,
-    state: State,
-) -> Result<(Option<Ending>, Vec<QuestionView>), llm_do::runs::ReadError> {
-    if matches!(state, State::Waiting | State::Changed) {
-        let waiting = History::of(read_journal(dir)?.records).waiting();
-        return Ok((None, waiting.into_iter().map(QuestionView::from).collect()));
-    }
-    let last = read_ends(dir)?.map(|(_, last)| last.body);
-    Ok(match last {
-        Some(RecordKind::RunEnded { ending, .. }) => (Some(ending), Vec::new()),
-        _ => (None, Vec::new()),
-    })
 }
 
 /// The client that a run was started by, as its journal says.
-fn client_of(run: &RunSummary) -> Option<Client> {
+pub(crate) fn client_of(run: &RunSummary) -> Option<Client> {
     Client::deserialize(run.invocation.get("client")?).ok()
-}
-
-fn live_view(live: &LiveRun) -> RunView {
-    let mut questions: Vec<QuestionView> =
-        live.questions().waiting().into_iter().map(QuestionView::from).collect();
-    // First what keeps a call waiting, then the turn of the chat.
-    questions.sort_by_key(|question| is_turn(&question.waiting));
-    RunView {
-        run: Arc::clone(&live.id),
-        program: Arc::clone(&live.client.program),
-        worker: Arc::clone(&live.worker),
-        chat: live.chat,
-        client: Arc::clone(&live.client.name),
-        state: live.state(),
-        reason: None,
-        started_ms: None,
-        took_ms: None,
-        output: None,
-        failure: None,
-        usage: None,
-        questions,
-    }
-}
-
-fn status_state(status: RunStatus) -> State {
-    match status {
-        RunStatus::Done => State::Done,
-        RunStatus::Failed => State::Failed,
-        RunStatus::Limit => State::Limit,
-        RunStatus::Refused => State::Refused,
-        RunStatus::Suspended => State::Waiting,
-        RunStatus::Interrupted => State::Cancelled,
-    }
-}
-
-fn workers_of(program: &Arc<Served>) -> Vec<WorkerView> {
-    let view = |(number, session): (usize, &Session)| {
-        let worker = session.entry();
-        let reach = session.reach();
-        WorkerView {
-            program: program.name().as_str().into(),
-            worker: Arc::clone(&worker.id),
-            default: number == 0,
-            description: worker.description.as_ref().map(ToString::to_string),
-            input: client_schema(worker).into(),
-            output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
-            changes: reach.changes,
-            network: reach.network,
-        }
-    };
-    program.sessions().iter().enumerate().map(view).collect()
-}
-
-/// The hash of a request, whatever the order of its fields.
-fn fingerprint(request: &StartRun) -> Arc<str> {
-    // A request is data that serialises.
-    let mut value = serde_json::to_value(request).unwrap_or_default();
-    value.sort_all_objects();
-    sha256(value.to_string().as_bytes()).into()
 }

@@ -25,6 +25,8 @@ pub enum Scope {
     Read,
     /// Answer the questions of the runs that it may read.
     Answer,
+    /// Read and change the definitions of its programs. Definitions are authority: they say what runs may do.
+    Edit,
 }
 
 impl Scope {
@@ -34,14 +36,15 @@ impl Scope {
             Self::Start => "start",
             Self::Read => "read",
             Self::Answer => "answer",
+            Self::Edit => "edit",
         }
     }
 }
 
 /// Which runs a token with the scope `read` reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Reads {
+pub(crate) enum Reads {
     /// Those that it has started.
     #[default]
     Own,
@@ -63,10 +66,31 @@ pub struct Token {
     programs: Option<BTreeSet<Arc<str>>>,
 }
 
-/// The text of a new token. Only its hash is kept.
+/// Least length of a token that the operator chooses, in characters.
+const SHORTEST: usize = 16;
+/// Greatest length of such a token.
+const LONGEST: usize = 256;
+
+/// The text of a token. Only its hash is kept.
 pub struct NewToken(String);
 
+/// A text that is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a token has 16 to 256 characters: letters, digits and -._~+/=")]
+pub struct BadToken;
+
 impl NewToken {
+    /// One that the operator has chosen.
+    ///
+    /// # Errors
+    /// It is too short, or a client could not send it.
+    pub fn given(text: &str) -> Result<Self, BadToken> {
+        match is_token(text) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(BadToken),
+        }
+    }
+
     /// 256 random bits as hexadecimal digits.
     ///
     /// # Errors
@@ -148,13 +172,23 @@ impl Tokens {
         Ok(Self(tokens.into_iter().map(Arc::new).collect()))
     }
 
-    /// With the token of the operator, who may do everything.
+    /// With the token of the operator, who may do everything except change definitions.
     #[must_use]
-    pub fn with_operator(mut self, token: &NewToken) -> Self {
+    pub fn with_operator(self, token: &NewToken) -> Self {
+        self.with(token, [Scope::Start, Scope::Read, Scope::Answer].into())
+    }
+
+    /// With the token of an operator who may change definitions too.
+    #[must_use]
+    pub fn with_editing_operator(self, token: &NewToken) -> Self {
+        self.with(token, [Scope::Start, Scope::Read, Scope::Answer, Scope::Edit].into())
+    }
+
+    fn with(mut self, token: &NewToken, scopes: BTreeSet<Scope>) -> Self {
         self.0.push(Arc::new(Token {
             name: OPERATOR.into(),
             sha256: token.sha256(),
-            scopes: [Scope::Start, Scope::Read, Scope::Answer].into(),
+            scopes,
             read: Reads::All,
             programs: None,
         }));
@@ -181,6 +215,21 @@ impl Token {
         &self.name
     }
 
+    /// Its scopes, in the order of [`Scope`].
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = Scope> {
+        self.scopes.iter().copied()
+    }
+
+    /// Which runs it reads.
+    pub(crate) fn reads(&self) -> Reads {
+        self.read
+    }
+
+    /// The programs that it may use; `None`: all.
+    pub(crate) fn only_programs(&self) -> Option<impl Iterator<Item = &Arc<str>>> {
+        self.programs.as_ref().map(|programs| programs.iter())
+    }
+
     /// Whether it has that scope.
     pub(crate) fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
@@ -195,6 +244,12 @@ impl Token {
     pub(crate) fn sees(&self, program: &str, client: &str) -> bool {
         self.may_use(program) && (self.read == Reads::All || *self.name == *client)
     }
+}
+
+/// Whether clients can send that text as a token: in a header and in a cookie.
+pub(crate) fn is_token(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
+    (SHORTEST..=LONGEST).contains(&text.len()) && text.chars().all(fits)
 }
 
 #[cfg(test)]
@@ -229,6 +284,16 @@ mod tests {
         assert!(token.sees("notes", "ci") && !token.sees("notes", "other") && !token.sees("mail", "ci"));
         assert!(tokens.find(&new.sha256()).is_none(), "the hash is no token");
         assert!(tokens.find("").is_none());
+    }
+
+    #[test]
+    fn a_chosen_token_is_one_that_a_cookie_can_carry() {
+        assert!(NewToken::given(&"a".repeat(16)).is_ok());
+        for wrong in ["", "short", "a; Path=/admin; x=aaaaaaa", "a token with spaces", "ümläut-ümläut-ümläut"]
+        {
+            assert!(NewToken::given(wrong).is_err(), "{wrong}");
+        }
+        assert!(NewToken::given(&"a".repeat(257)).is_err());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What clients send and get, as types with schemas.
 
+use crate::token::{Reads, Scope};
 use llm_do::{
     core::{
         gate::Mode,
-        model::Usage,
+        journal::RunStatus,
+        model::{ModelName, Usage},
         outcome::Failure,
         question::{Answer, QuestionId, Waiting},
     },
@@ -36,12 +38,16 @@ pub(crate) struct StartRun {
     pub(crate) deny: Vec<String>,
     /// Limits of the run beside the server's, as `--budget` takes them: `0.50usd`, `200000tokens`, `10m`.
     pub(crate) budget: Vec<String>,
+    /// Files for the worker's model: paths in the worker's view, or `upload:ID`.
+    pub(crate) attachments: Vec<String>,
 }
 
 /// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
+    /// It waits for a place among the runs at once.
+    Queued,
     /// It is at work.
     Running,
     /// It waits for answers to its questions, or for the next message of its chat. Other calls of it may be at work.
@@ -63,8 +69,27 @@ pub(crate) enum State {
 }
 
 impl State {
+    const ALL: [Self; 10] = [
+        Self::Queued,
+        Self::Running,
+        Self::Waiting,
+        Self::Done,
+        Self::Failed,
+        Self::Limit,
+        Self::Refused,
+        Self::Cancelled,
+        Self::CutOff,
+        Self::Changed,
+    ];
+
+    /// The state with that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
             Self::Running => "running",
             Self::Waiting => "waiting",
             Self::Done => "done",
@@ -75,6 +100,18 @@ impl State {
             Self::CutOff => "cut_off",
             Self::Changed => "changed",
         }
+    }
+}
+
+/// The state of a run that ended so.
+pub(crate) fn status_state(status: RunStatus) -> State {
+    match status {
+        RunStatus::Done => State::Done,
+        RunStatus::Failed => State::Failed,
+        RunStatus::Limit => State::Limit,
+        RunStatus::Refused => State::Refused,
+        RunStatus::Suspended => State::Waiting,
+        RunStatus::Interrupted => State::Cancelled,
     }
 }
 
@@ -97,9 +134,11 @@ pub(crate) struct RunView {
     /// Why it is in this state, if it can't be continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// When it began, in milliseconds since 1970. Absent while it is under way.
+    /// The beginning of the message or input that it was started with, at most 120 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) started_ms: Option<u64>,
+    pub(crate) title: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub(crate) started_ms: u64,
     /// From its first to its last record, in milliseconds, once it is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) took_ms: Option<u64>,
@@ -165,6 +204,9 @@ pub(crate) struct GiveAnswer {
 pub(crate) struct SendMessage {
     /// The user's words.
     pub(crate) text: String,
+    /// Whether the answer under way gets them with its next request. Otherwise they wait for its end.
+    #[serde(default)]
+    pub(crate) now: bool,
 }
 
 /// What became of a message.
@@ -192,6 +234,11 @@ pub(crate) struct WorkerView {
     /// JSON Schema of its output; absent for text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Arc<Value>>,
+    /// Whether it holds a conversation by itself (`mode: chat`).
+    pub(crate) chat: bool,
+    /// The model that answers, if one is named or found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<ModelName>,
     /// Whether its runs can change anything outside of their conversations.
     pub(crate) changes: bool,
     /// Whether its runs can reach the network beside their models.
@@ -220,6 +267,58 @@ pub(crate) struct Questions {
 pub(crate) struct Workers {
     /// By program; the default first.
     pub(crate) workers: Vec<WorkerView>,
+}
+
+/// What a token allows.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
+pub(crate) struct SessionView {
+    /// The token's name.
+    pub(crate) name: Arc<str>,
+    /// What it may do.
+    pub(crate) scopes: Vec<Scope>,
+    /// Which runs it may read.
+    pub(crate) read: Reads,
+    /// The programs that it may use. Absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) programs: Option<Vec<Arc<str>>>,
+    /// The models that an answer to a chat may choose.
+    pub(crate) models: Vec<ModelName>,
+    /// Version of llm-do.
+    pub(crate) version: &'static str,
+}
+
+/// A program of the service.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Program")]
+pub(crate) struct ProgramView {
+    /// Its name.
+    pub(crate) program: Arc<str>,
+    /// What its default worker does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// Whether the token may change its definitions.
+    pub(crate) edit: bool,
+    /// What `check` finds. Absent if it can't be checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) findings: Option<Findings>,
+}
+
+/// How much is wrong with a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Findings {
+    /// What keeps it from running.
+    pub(crate) errors: usize,
+    /// What may be a mistake.
+    pub(crate) warnings: usize,
+}
+
+/// The programs of the service.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Programs")]
+pub(crate) struct ProgramsView {
+    /// By name.
+    pub(crate) programs: Vec<ProgramView>,
 }
 
 /// Whether the server works.

@@ -94,6 +94,7 @@ impl Project {
             authority: program.authority(&[], Network::Off, &[]),
             budget: Budget::default(),
             records,
+            held: None,
             tally: Arc::default(),
         };
         block_on(launch.run())

@@ -2,15 +2,17 @@
 
 use super::{ApprovalFlags, BudgetFlags, ModelFlags, ProgramFlags, RunArgs};
 use clap::{Args, ValueEnum};
-use std::{net::SocketAddr, num::NonZeroUsize};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Clients start runs of the workers that each project exports; without exports, it is its entry. They follow the events of runs
 and answer their questions. Each run has a journal of its own. A restarted server continues the runs that were not over.
 
-Clients send `Authorization: Bearer TOKEN`. At each start the server makes a token for you, which allows everything. Tokens
-of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes one.
+Open the printed link for the web app. Other clients send `Authorization: Bearer TOKEN`. Your token is the content of
+--token-file, else the value of LLM_DO_SERVE_TOKEN, else a new one at each start. It allows everything except changing
+definitions, which --edit adds. Tokens of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes
+one.
 
 Options apply to every program. A request can only tighten them: docs/reference/http.md describes the requests, and the
 server describes them at /openapi.json.
@@ -32,9 +34,21 @@ pub(crate) struct ServiceArgs {
     /// Most runs at once that one token has started
     #[arg(long, value_name = "N", default_value = "1000")]
     pub(crate) max_runs_per_token: NonZeroUsize,
+    /// Most runs that wait, in order, until others have ended; further ones are refused
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) max_queue: usize,
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,
+    /// A model that an answer to a chat may choose; may be repeated
+    #[arg(long, value_name = "PROVIDER:MODEL")]
+    pub(crate) chat_model: Vec<String>,
+    /// A file with your token
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Tokens")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let your token change the programs' definitions
+    #[arg(long, help_heading = "Tokens")]
+    pub(crate) edit: bool,
     /// Make a token for a client, print it with its entry for serve.yaml, and exit
     #[arg(long, value_name = "NAME", help_heading = "Tokens")]
     pub(crate) new_token: Option<String>,
@@ -66,6 +80,8 @@ pub(crate) enum TokenScope {
     Read,
     /// Answer the questions of runs
     Answer,
+    /// Read and change the definitions of programs
+    Edit,
 }
 
 impl ServiceArgs {

@@ -3,16 +3,22 @@
 use crate::{
     args::{Format, ServiceArgs, TokenScope},
     commands::run::say,
+    environment::LLM_DO_SERVE_TOKEN,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{NotReady, said, settings},
     program::home,
     render::Output,
 };
-use llm_do::{Session, Settings};
+use llm_do::{Session, Settings, core::model::ModelName};
 use llm_do_serve::{Host, Http, Limits, NewToken, ProgramName, Served, Service, Tokens};
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{env, fs, io, path::Path, sync::Arc, time::Duration};
 use tokio::sync::watch;
+
+/// Most streams of events at once.
+const STREAMS: usize = 2048;
+/// Most streams of events at once of one token.
+const STREAMS_OF_TOKEN: usize = 1024;
 
 /// Carries out the command.
 pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint> {
@@ -28,7 +34,8 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let failed = |error: io::Error| Complaint::failed(format!("cannot start: {error}"));
     let interrupts = Interrupts::listen(None).map_err(failed)?;
     let tokens = Tokens::read(&home()).map_err(|error| Complaint::wrong(error.to_string()))?;
-    let new = NewToken::generate().map_err(failed)?;
+    let (own, is_new) = own_token(args)?;
+    let chat_models = chat_models(args)?;
     let mut programs = Vec::new();
     for target in targets(args) {
         let (name, target) = named(&target)?;
@@ -45,9 +52,12 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let limits = Limits {
         runs: args.max_runs.get(),
         runs_of_token: args.max_runs_per_token.get(),
+        queue: args.max_queue,
+        streams: STREAMS,
+        streams_of_token: STREAMS_OF_TOKEN,
         grace: Duration::from_secs(args.grace),
     };
-    let host = Arc::new(CommandLine { args: args.clone(), output: output.clone() });
+    let host = Arc::new(CommandLine { args: args.clone(), output: output.clone(), chat_models });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let (stop, mut stopped) = watch::channel(false);
     let came = stopped.clone();
@@ -55,13 +65,20 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
         stop.send_replace(true);
     });
     let served = runtime.block_on(async {
-        let service = Service::open(programs, tokens.with_operator(&new), limits, host).await;
+        let tokens = if args.edit { tokens.with_editing_operator(&own) } else { tokens.with_operator(&own) };
+        let service = Service::open(programs, tokens, limits, host).await;
         let service = service.map_err(|error| Complaint::wrong(error.to_string()))?;
         let wrong = |error: io::Error| Complaint::wrong(format!("--listen {}: {error}", args.listen));
         let http = Http::bind(service, args.listen).await.map_err(wrong)?;
-        output.note(&format!("serving {} on {}", names.join(", "), http.url().map_err(wrong)?));
-        // Without it there is no client, so that it is no mere note.
-        output.line(&format!("token: {}", new.text()));
+        let url = http.url().map_err(wrong)?;
+        output.note(&format!("serving {} on {url}", names.join(", ")));
+        // Without them there is no client, so that they are no mere notes. A token that the operator chose is in no log.
+        if is_new {
+            output.line(&format!("token: {}", own.text()));
+            output.line(&format!("open {url}/#token={}", own.text()));
+        } else {
+            output.line(&format!("open {url}/"));
+        }
         let stopped = async move {
             // The sender lives as long as the process.
             let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -101,10 +118,37 @@ fn opened(args: &ServiceArgs, target: Option<&str>, output: &Output) -> Result<V
     Ok(sessions)
 }
 
+/// The operator's own token, and whether it is a new one.
+fn own_token(args: &ServiceArgs) -> Result<(NewToken, bool), Complaint> {
+    let (text, from) = match (&args.token_file, env::var(LLM_DO_SERVE_TOKEN.name)) {
+        (Some(file), _) => {
+            let from = format!("--token-file {}", file.display());
+            let read = fs::read_to_string(file);
+            (read.map_err(|error| Complaint::wrong(format!("{from}: {error}")))?, from)
+        }
+        (None, Ok(text)) if !text.is_empty() => (text, LLM_DO_SERVE_TOKEN.name.to_owned()),
+        (None, _) => {
+            let new = NewToken::generate();
+            let failed = |error: io::Error| Complaint::failed(format!("cannot make a token: {error}"));
+            return new.map(|token| (token, true)).map_err(failed);
+        }
+    };
+    let token = NewToken::given(text.trim());
+    token.map(|token| (token, false)).map_err(|error| Complaint::wrong(format!("{from}: {error}")))
+}
+
+fn chat_models(args: &ServiceArgs) -> Result<Vec<ModelName>, Complaint> {
+    let parse = |name: &String| {
+        name.parse().map_err(|error| Complaint::wrong(format!("--chat-model {name}: {error}")))
+    };
+    args.chat_model.iter().map(parse).collect()
+}
+
 /// This command line, for a service.
 struct CommandLine {
     args: ServiceArgs,
     output: Output,
+    chat_models: Vec<ModelName>,
 }
 
 impl Host for CommandLine {
@@ -114,6 +158,10 @@ impl Host for CommandLine {
 
     fn log(&self, line: &str) {
         self.output.note(line);
+    }
+
+    fn chat_models(&self) -> Vec<ModelName> {
+        self.chat_models.clone()
     }
 }
 
@@ -150,5 +198,6 @@ fn scope_name(scope: TokenScope) -> &'static str {
         TokenScope::Start => "start",
         TokenScope::Read => "read",
         TokenScope::Answer => "answer",
+        TokenScope::Edit => "edit",
     }
 }

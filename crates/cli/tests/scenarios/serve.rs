@@ -1,8 +1,11 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
 mod client;
+mod lists;
+mod queue;
 mod refusals;
 mod restart;
+mod sign_in;
 
 use crate::scenario::{Scenario, lines, script};
 use client::{Server, TOKEN_OF_CI, ci_token};

@@ -226,6 +226,7 @@ impl World {
             authority,
             budget: Budget::default(),
             records: RunRecords::None,
+            held: None,
             tally: Arc::default(),
         };
         Ready { launch, driver, stage, operator }

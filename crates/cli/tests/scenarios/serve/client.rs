@@ -53,6 +53,42 @@ pub(super) struct Event {
     pub(super) data: Value,
 }
 
+/// A stream of events that is read one by one.
+pub(super) struct Listening {
+    reader: BufReader<TcpStream>,
+}
+
+impl Listening {
+    /// The next event. `None`: the stream has ended.
+    pub(super) fn next(&mut self) -> Option<Event> {
+        let mut kind = String::new();
+        loop {
+            let mut line = String::new();
+            if self.reader.read_line(&mut line).expect("a stream") == 0 {
+                return None;
+            }
+            match line.trim_end().split_once(": ") {
+                Some(("event", name)) => kind = name.to_owned(),
+                Some(("data", data)) => {
+                    let data = serde_json::from_str(data).expect("data of an event is JSON");
+                    return Some(Event { kind, id: None, data });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The next event that fits.
+    pub(super) fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            let event = self.next().expect("a further event");
+            if fits(&event) {
+                return event;
+            }
+        }
+    }
+}
+
 impl Server {
     /// The project of the scenario, with these options.
     pub(super) fn start(scenario: &Scenario, options: &[&str]) -> Self {
@@ -60,6 +96,15 @@ impl Server {
     }
 
     pub(super) fn start_with(scenario: &Scenario, arguments: &[&str]) -> Self {
+        Self::launched(scenario, arguments, None)
+    }
+
+    /// The project of the scenario, whose operator has this token.
+    pub(super) fn start_given(scenario: &Scenario, options: &[&str], token: &str) -> Self {
+        Self::launched(scenario, &[&["."], options].concat(), Some(token))
+    }
+
+    fn launched(scenario: &Scenario, arguments: &[&str], given: Option<&str>) -> Self {
         let all = [&["serve"], arguments, &["--listen", "127.0.0.1:0"]].concat();
         let mut child = scenario.command(&all).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
@@ -70,7 +115,17 @@ impl Server {
             }
         };
         let address = after("http://");
-        let token = after("token: ");
+        let token = match given {
+            Some(token) => {
+                assert_eq!(after("open http://"), format!("{address}/"), "the token is not in the link");
+                token.to_owned()
+            }
+            None => {
+                let token = after("token: ");
+                assert_eq!(after("open http://"), format!("{address}/#token={token}"));
+                token
+            }
+        };
         // Its notes must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address, token }
@@ -92,6 +147,22 @@ impl Server {
             ("Connection".to_owned(), "close".to_owned()),
         ];
         Asking { server: self, method, path: path.to_owned(), headers, body }
+    }
+
+    /// The port that it listens on.
+    pub(super) fn port(&self) -> &str {
+        self.address.rsplit_once(':').map_or("", |(_, port)| port)
+    }
+
+    /// Opens a stream of events.
+    pub(super) fn listen(&self, asking: Asking<'_>) -> Listening {
+        let mut reader = BufReader::new(asking.connect());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(reader.read_line(&mut head).expect("a head"), 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        Listening { reader }
     }
 
     /// Reads the events of a run until they end.
@@ -169,6 +240,12 @@ impl Asking<'_> {
         self.headers.retain(|(known, _)| known != name);
         self.headers.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// With the token in the cookie in the place of the header, as a page of the server sends it.
+    pub(super) fn cookie(self, token: &str) -> Self {
+        let port = self.server.port();
+        self.without_token().header("Cookie", &format!("other=1; llm-do-token-{port}={token}"))
     }
 
     pub(super) fn token(self, token: &str) -> Self {

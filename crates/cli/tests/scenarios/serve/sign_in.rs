@@ -1,0 +1,130 @@
+//! Pages of the server: the app's files, and the cookie in the place of the header.
+
+use super::{
+    client::{Server, TOKEN_OF_CI, ci_token},
+    desk,
+};
+use serde_json::json;
+
+#[test]
+fn page_signs_in_with_a_cookie_that_scripts_do_not_see() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let signed_in = server.ask("POST", "/v1/session", String::new()).send();
+    assert_eq!(signed_in.status, 204, "{signed_in:?}");
+    let cookie = signed_in.header("set-cookie").expect("a cookie");
+    let expected =
+        format!("llm-do-token-{}={}; HttpOnly; SameSite=Strict; Path=/", server.port(), server.token);
+    assert_eq!(cookie, expected);
+    let session = server.get("/v1/session").cookie(&server.token).send();
+    assert_eq!(session.status, 200, "{session:?}");
+    assert_eq!(
+        (&session.body["name"], &session.body["scopes"], &session.body["read"]),
+        (&json!("operator"), &json!(["start", "read", "answer"]), &json!("all"))
+    );
+    let cleared = server.ask("DELETE", "/v1/session", String::new()).send();
+    assert_eq!(cleared.status, 204);
+    assert!(cleared.header("set-cookie").expect("a cookie").contains("Max-Age=0"));
+    assert_eq!(server.get("/v1/session").cookie("wrong").send().status, 401);
+    assert_eq!(server.ask("POST", "/v1/session", String::new()).cookie(&server.token).send().status, 403);
+}
+
+#[test]
+fn request_with_the_cookie_must_come_from_a_page_of_the_server() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let own = format!("http://{}", server.address);
+    let start = || server.post("/v1/runs", &json!({"input": {"name": "Ada"}})).cookie(&server.token);
+    assert_eq!(start().send().status, 403, "without an Origin");
+    // A page on another port of this machine is of the same site, so the browser sends it the cookie.
+    for (name, value) in
+        [("Origin", "http://127.0.0.1:1"), ("Origin", "null"), ("Origin", "https://evil.example")]
+    {
+        assert_eq!(start().header(name, value).send().status, 403, "{value}");
+    }
+    for site in ["cross-site", "same-site"] {
+        let refused = start().header("Origin", &own).header("Sec-Fetch-Site", site).send();
+        assert_eq!(refused.status, 403, "{site}");
+        let read = server.get("/v1/runs").cookie(&server.token).header("Sec-Fetch-Site", site).send();
+        assert_eq!(read.status, 403, "{site}");
+    }
+    assert_eq!(scenario.runs().len(), 0);
+    assert_eq!(start().header("Origin", &own).send().status, 201);
+    assert_eq!(server.get("/v1/runs").cookie(&server.token).send().status, 200);
+    let fetched = server.get("/v1/runs").cookie(&server.token).header("Sec-Fetch-Site", "same-origin").send();
+    assert_eq!(fetched.status, 200);
+}
+
+#[test]
+fn app_is_served_without_a_token_and_with_a_strict_policy() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let nonces: Vec<String> = (0..2)
+        .map(|_| {
+            let page = server.get("/").without_token().send();
+            assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+            let policy = page.header("content-security-policy").expect("a policy").to_owned();
+            assert!(
+                policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self' 'nonce-"),
+                "{policy}"
+            );
+            assert!(
+                policy.ends_with("base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+                "{policy}"
+            );
+            let nonce =
+                policy.split_once("'nonce-").and_then(|(_, rest)| rest.split_once('\'')).expect("a nonce").0;
+            assert!(!page.text.contains("__NONCE__") && page.text.contains(nonce), "{}", page.text);
+            nonce.to_owned()
+        })
+        .collect();
+    assert_ne!(nonces[0], nonces[1]);
+    for path in ["/assets/none.js", "/assets/..%2findex.html", "/assets/%2e%2e%2findex.html"] {
+        assert_eq!(server.get(path).without_token().send().status, 404, "{path}");
+    }
+    assert_eq!(server.get("/assets/a/b.js").without_token().send().status, 404, "no such address");
+    assert_eq!(server.get("/").header("Host", "evil.example").send().status, 403);
+}
+
+#[test]
+fn operator_chooses_a_token_that_lasts() {
+    let scenario = desk().file("token", "0123456789abcdef-operator\n");
+    let server = Server::start_given(&scenario, &["--token-file", "token"], "0123456789abcdef-operator");
+    assert_eq!(server.get("/v1/session").send().body["name"], "operator");
+    drop(server);
+    for wrong in ["short", "with spaces in it, and long", "a;b=c;d=e;f=g;h=i;j=k"] {
+        std::fs::write(scenario.project().join("token"), wrong).expect("written");
+        let told = scenario.run(&["serve", ".", "--token-file", "token"]);
+        assert_eq!(told.code, Some(2), "{wrong}: {told}");
+        assert!(told.stderr.contains("a token has 16 to 256 characters"), "{told}");
+        assert!(!told.stderr.contains(wrong), "the token is in no message: {told}");
+    }
+}
+
+#[test]
+fn session_says_what_a_token_allows() {
+    let scenario = desk().home_file("serve.yaml", &ci_token("[edit, read]", "    programs: [desk]\n"));
+    let server = Server::start(&scenario, &[]);
+    let session = server.get("/v1/session").token(TOKEN_OF_CI).send().body;
+    assert_eq!(session["scopes"], json!(["read", "edit"]));
+    assert_eq!((&session["read"], &session["programs"]), (&json!("own"), &json!(["desk"])));
+    let programs = server.get("/v1/programs").token(TOKEN_OF_CI).send().body;
+    assert_eq!(
+        (&programs["programs"][0]["program"], &programs["programs"][0]["edit"]),
+        (&json!("desk"), &json!(true)),
+        "{programs}"
+    );
+    let checked = scenario.run(&["check", ".", "--output", "json"]);
+    let checked: serde_json::Value = serde_json::from_str(&checked.stdout).expect("JSON");
+    let errors = checked["diagnostics"].as_array().expect("findings").iter();
+    let errors = errors.filter(|finding| finding["severity"] == "error").count();
+    assert_eq!(programs["programs"][0]["findings"]["errors"], errors, "{programs}");
+    let of_operator = server.get("/v1/programs").send().body;
+    assert_eq!(of_operator["programs"][0]["edit"], false, "--edit was not given");
+    assert_eq!(of_operator["programs"][0]["description"], "Greets somebody.");
+    let workers = server.get("/v1/workers").send().body;
+    assert_eq!(
+        (&workers["workers"][0]["chat"], &workers["workers"][0]["model"]),
+        (&json!(false), &json!("script:s.yaml"))
+    );
+}

@@ -1,0 +1,117 @@
+//! The files of the web app (`web/`), which are inside the binary if the app was built before it.
+
+use crate::error::{ApiError, Code};
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use flate2::read::GzDecoder;
+use std::{io::Read, sync::OnceLock};
+
+/// A file of the app.
+struct File {
+    /// Its path below `web/dist`.
+    name: &'static str,
+    etag: &'static str,
+    /// Its size.
+    bytes: usize,
+    gzip: &'static [u8],
+}
+
+const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/app_files.rs"));
+
+/// Where the app's page wants a fresh nonce.
+const NONCE: &str = "__NONCE__";
+/// The page where the app is not in the binary.
+const WITHOUT_APP: &str = include_str!("app/without.html");
+
+impl File {
+    fn find(name: &str) -> Option<&'static Self> {
+        FILES.iter().find(|file| file.name == name)
+    }
+
+    fn plain(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes);
+        // It was compressed by the build of this binary.
+        let _ = GzDecoder::new(self.gzip).read_to_end(&mut bytes);
+        bytes
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.plain()).into_owned()
+    }
+}
+
+/// The template of a run's page as a single file.
+pub(crate) fn export_template() -> Option<&'static str> {
+    static TEMPLATE: OnceLock<Option<String>> = OnceLock::new();
+    TEMPLATE.get_or_init(|| File::find("export.html").map(File::text)).as_deref()
+}
+
+/// The app's page.
+pub(crate) fn index() -> Response {
+    static PAGE: OnceLock<Option<String>> = OnceLock::new();
+    let page = PAGE.get_or_init(|| File::find("index.html").map(File::text)).as_deref();
+    let mut random = [0; 16];
+    if let Err(error) = getrandom::fill(&mut random) {
+        return ApiError::internal(error).into_response();
+    }
+    let nonce: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let page = page.unwrap_or(WITHOUT_APP).replace(NONCE, &nonce);
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; connect-src 'self'; \
+         font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    let mut response = ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response();
+    let headers = response.headers_mut();
+    // Hexadecimal digits among constants.
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+/// A file of the app. Its name holds a hash of its content, so it never changes.
+pub(crate) fn asset(name: &str, asked: &HeaderMap) -> Response {
+    let Some(file) = File::find(&format!("assets/{name}")) else {
+        return ApiError::new(Code::NotFound, "the app has no such file").into_response();
+    };
+    let has = |header: header::HeaderName, wanted: &str| {
+        let values = asked.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
+        values
+            .flat_map(|values| values.split(','))
+            .any(|value| value.split(';').next().unwrap_or_default().trim() == wanted)
+    };
+    let is_known = has(header::IF_NONE_MATCH, file.etag);
+    let zipped = has(header::ACCEPT_ENCODING, "gzip");
+    let mut response = match (is_known, zipped) {
+        (true, _) => StatusCode::NOT_MODIFIED.into_response(),
+        (false, true) => ([(header::CONTENT_ENCODING, "gzip")], file.gzip).into_response(),
+        (false, false) => file.plain().into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind(file.name)));
+    headers.insert(header::ETAG, HeaderValue::from_static(file.etag));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+    headers.insert(header::CACHE_CONTROL, forever);
+    response
+}
+
+/// The content type of a file by its name.
+fn kind(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, end)| end) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js" | "mjs") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("json" | "map") => "application/json",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("ico") => "image/x-icon",
+        Some("woff2") => "font/woff2",
+        Some("wasm") => "application/wasm",
+        Some("txt") => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,216 @@
+//! The runs of a service on disk: what lists show of them, remembered as long as their journals do not change.
+
+use crate::{
+    service::client_of,
+    views::{State, status_state},
+};
+use llm_do::{
+    core::{
+        journal::{Ending, RecordKind},
+        model::Usage,
+    },
+    records::{Open, RunState},
+    runs::{JOURNAL_FILE, RunSummary, read_ends, run_ids, summary_of},
+};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+/// The longest title, in characters.
+const LONGEST_TITLE: usize = 120;
+/// Most runs that are remembered. Beyond it all are read again.
+const MOST_REMEMBERED: usize = 100_000;
+/// Most journals that one search for a text opens.
+pub(crate) const MOST_SEARCHED: usize = 500;
+
+/// A run in a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    pub(crate) run: Arc<str>,
+    pub(crate) program: Arc<str>,
+    pub(crate) client: Arc<str>,
+    pub(crate) worker: Arc<str>,
+    pub(crate) chat: bool,
+    pub(crate) title: Option<String>,
+    pub(crate) state: State,
+    pub(crate) started_ms: u64,
+    pub(crate) took_ms: Option<u64>,
+    pub(crate) usage: Option<Usage>,
+}
+
+/// Which runs a list has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    /// Only of this program.
+    pub(crate) program: Option<String>,
+    /// Only of this worker.
+    pub(crate) worker: Option<String>,
+    /// Only in these states; empty: in any.
+    pub(crate) states: Vec<State>,
+    /// Only chats, or only others.
+    pub(crate) chat: Option<bool>,
+    /// Only those whose ID, worker, input, output or failure has this text, in lower case.
+    pub(crate) text: Option<String>,
+}
+
+impl Filter {
+    /// Whether a run can be in the list, as far as that is known without its journal.
+    pub(crate) fn admits(&self, program: &str, worker: &str, chat: bool, state: State) -> bool {
+        self.program.as_deref().is_none_or(|wanted| wanted == program)
+            && self.worker.as_deref().is_none_or(|wanted| wanted == worker)
+            && self.chat.is_none_or(|wanted| wanted == chat)
+            && (self.states.is_empty() || self.states.contains(&state))
+    }
+}
+
+/// What is remembered of the runs in the folders of a service.
+#[derive(Default)]
+pub(crate) struct Listing(Mutex<HashMap<PathBuf, Remembered>>);
+
+#[derive(Clone)]
+struct Remembered {
+    /// The journal's length and time of change when it was read.
+    stamp: (u64, Option<SystemTime>),
+    /// Absent for runs that clients of a service have not started.
+    run: Option<Arc<Listed>>,
+}
+
+impl Listing {
+    /// The IDs of the runs in these folders before that one, newest first, each with its folder.
+    ///
+    /// # Errors
+    /// A folder can't be read.
+    pub(crate) fn ids(folders: &[PathBuf], before: Option<&str>) -> io::Result<Vec<(String, PathBuf)>> {
+        let mut ids = Vec::new();
+        for folder in folders {
+            let found = run_ids(folder)?.into_iter().filter(|id| before.is_none_or(|before| &**id < before));
+            ids.extend(found.map(|id| (id, folder.clone())));
+        }
+        ids.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        Ok(ids)
+    }
+
+    /// The run with that ID in a folder, if a client of a service has started it and its journal can be read.
+    pub(crate) fn get(&self, folder: &Path, id: &str) -> Option<Arc<Listed>> {
+        let dir = folder.join(id);
+        let found = fs::symlink_metadata(dir.join(JOURNAL_FILE)).ok()?;
+        let stamp = (found.len(), found.modified().ok());
+        let known = {
+            let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            remembered.get(&dir).filter(|known| known.stamp == stamp).cloned()
+        };
+        if let Some(known) = known {
+            return known.run;
+        }
+        let summary = summary_of(folder, id).ok()?;
+        // Whether a run that has no end is under way shows in a lock, which changes no time.
+        let is_over = matches!(summary.state, RunState::Ended(_));
+        let run = listed(&summary).map(Arc::new);
+        if is_over || run.is_none() {
+            let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if remembered.len() >= MOST_REMEMBERED {
+                remembered.clear();
+            }
+            remembered.insert(dir, Remembered { stamp, run: run.clone() });
+        }
+        run
+    }
+}
+
+/// A run as lists show it, if a client of a service has started it.
+pub(crate) fn listed(summary: &RunSummary) -> Option<Listed> {
+    let client = client_of(summary)?;
+    let state = match summary.state {
+        RunState::Ended(status) => status_state(status),
+        RunState::Open(Open::Running) => State::Running,
+        RunState::Open(Open::CutOff) => State::CutOff,
+    };
+    Some(Listed {
+        title: title_of(&summary.invocation["input"]),
+        run: summary.run.as_str().into(),
+        program: client.program,
+        client: client.name,
+        worker: summary.entry.as_str().into(),
+        chat: summary.chat,
+        state,
+        started_ms: summary.started_ms.unwrap_or_default(),
+        took_ms: summary.took_ms,
+        usage: summary.usage,
+    })
+}
+
+/// The beginning of a recorded input. Absent if the whole lies beside the journal.
+pub(crate) fn title_of(input: &Value) -> Option<String> {
+    match (&input["message"], &input["json"]) {
+        (Value::String(message), _) => Some(title(message)),
+        (_, Value::Null) => None,
+        (_, Value::Object(fields)) if fields.contains_key("$blob") => None,
+        (_, json) => Some(title(&json.to_string())),
+    }
+}
+
+/// The beginning of a text, on one line.
+pub(crate) fn title(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(LONGEST_TITLE).collect()
+}
+
+/// Whether the input or the end of the run in that folder has the text, which is in lower case.
+pub(crate) fn has_text(dir: &Path, text: &str) -> bool {
+    let Ok(Some((first, last))) = read_ends(dir) else { return false };
+    let has = |found: &str| found.to_lowercase().contains(text);
+    let started = match &first.body {
+        RecordKind::RunStarted { invocation: Some(invocation), .. } => {
+            let input = &invocation["input"];
+            match (&input["message"], &input["json"]) {
+                (Value::String(message), _) => has(message),
+                (_, Value::Null) => false,
+                (_, json) => has(&json.to_string()),
+            }
+        }
+        _ => false,
+    };
+    started
+        || match &last.body {
+            RecordKind::RunEnded { ending: Ending::Output(output), .. } => match &**output {
+                Value::String(output) => has(output),
+                output => has(&output.to_string()),
+            },
+            RecordKind::RunEnded { ending: Ending::Failure(failure), .. } => has(&failure.message),
+            _ => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_title_is_one_line_and_short() {
+        assert_eq!(title_of(&json!({"message": "a\n  b\tc"})).as_deref(), Some("a b c"));
+        assert_eq!(title_of(&json!({"json": {"name": "Ada"}})).as_deref(), Some("{\"name\":\"Ada\"}"));
+        assert_eq!(title_of(&json!({"json": {"$blob": "sha256:00", "bytes": 9}})), None);
+        assert_eq!(title_of(&json!({})), None);
+        assert_eq!(title(&"ä".repeat(500)).chars().count(), LONGEST_TITLE);
+    }
+
+    #[test]
+    fn a_filter_admits_what_fits_all_of_it() {
+        let filter = Filter {
+            worker: Some("a".into()),
+            states: vec![State::Done, State::Failed],
+            ..Filter::default()
+        };
+        assert!(filter.admits("p", "a", false, State::Done));
+        assert!(
+            !filter.admits("p", "a", false, State::Running) && !filter.admits("p", "b", false, State::Done)
+        );
+        assert!(Filter::default().admits("p", "b", true, State::Waiting));
+    }
+}

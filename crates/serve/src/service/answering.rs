@@ -1,0 +1,137 @@
+//! Answers to questions, and words to chats.
+
+use super::{Service, client_of, continuing::continued};
+use crate::{
+    error::{ApiError, Code},
+    live::VIA,
+    token::{Scope, Token},
+    views::{GiveAnswer, MessageSent, SendMessage},
+};
+use llm_do::{
+    Decisions, Problem,
+    core::question::{Answer, Given},
+    digest,
+};
+use std::{collections::HashMap, sync::Arc};
+use tokio::task::spawn_blocking;
+
+impl Service {
+    /// Gives an answer to a question. The first one stands.
+    pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
+        let GiveAnswer { id: question, digest: seen, answer } = given;
+        self.admits(&answer)?;
+        let changed = format!("the question `{question}` is not the one that `digest` names: read it again");
+        let changed = ApiError::new(Code::QuestionChanged, changed);
+        let given = Given { answer, by: Arc::clone(token.name()), via: VIA.into() };
+        if let Some(live) = self.live(token, id) {
+            let questions = live.questions();
+            if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
+                && digest(waiting) != seen
+            {
+                return Err(changed);
+            }
+            questions.take(&question, &given.answer, &given.by)?.give(given);
+        } else {
+            let (program, summary) = self.stored(token, id).await?;
+            if let Some(why) = self.0.runs.stuck_because(id) {
+                return Err(ApiError::new(Code::Conflict, why));
+            }
+            let (dir, host) = (program.run_dir(&summary.run), Arc::clone(&self.0.host));
+            let notices = Arc::clone(&self.0.notices);
+            let continued = spawn_blocking(move || {
+                let past = program.past(&dir)?;
+                if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
+                    return Err(changed);
+                }
+                let decisions = Decisions(HashMap::from([(question, given)]));
+                past.admits(&decisions).map_err(Problem::from)?;
+                Ok(continued(&program, past, decisions, &*host, &notices)?)
+            });
+            let started_by =
+                client_of(&summary).map_or_else(|| Arc::clone(token.name()), |client| client.name);
+            let room = self.0.runs.admit(&started_by)?;
+            let (live, run) = continued.await.map_err(ApiError::internal)??;
+            self.set_off(live, run, room).await;
+        }
+        self.0.metrics.answered();
+        Ok(())
+    }
+
+    /// Gives a message to a chat.
+    pub(crate) fn message(
+        &self,
+        token: &Token,
+        id: &str,
+        SendMessage { text, now }: SendMessage,
+    ) -> Result<MessageSent, ApiError> {
+        let live = self.live(token, id).ok_or_else(|| ApiError::no_run(id))?;
+        if !live.about.chat {
+            return Err(ApiError::new(Code::Conflict, format!("the run `{id}` is no chat")));
+        }
+        // Other clients' words in the place of the one who is talked with would be a forgery.
+        if *live.client().name != **token.name() && !token.has(Scope::Answer) {
+            return Err(ApiError::without_scope(Scope::Answer));
+        }
+        let delivered = live.say(text, token.name(), now).ok_or_else(|| {
+            ApiError::new(Code::Conflict, "too many messages wait for the conversation: send this one later")
+        })?;
+        Ok(MessageSent { delivered })
+    }
+
+    /// Ends a run.
+    pub(crate) fn cancel(&self, token: &Token, id: &str) -> Result<(), ApiError> {
+        let live = self.live(token, id).ok_or_else(|| {
+            ApiError::new(Code::Conflict, "the run is not under way: only a run that is can be cancelled")
+        })?;
+        if *live.client().name != **token.name() && !token.has(Scope::Answer) {
+            return Err(ApiError::without_scope(Scope::Answer));
+        }
+        self.log(&format!("run {id}: cancelled by {}", token.name()));
+        live.cancel();
+        Ok(())
+    }
+
+    /// Stops the answer under way of a chat, as Ctrl-C in a terminal does. The run goes on.
+    pub(crate) fn stop(&self, token: &Token, id: &str) -> Result<(), ApiError> {
+        let live = self.live(token, id).ok_or_else(|| ApiError::no_run(id))?;
+        if !live.about.chat {
+            return Err(ApiError::new(Code::Conflict, format!("the run `{id}` is no chat: cancel it")));
+        }
+        if *live.client().name != **token.name() && !token.has(Scope::Answer) {
+            return Err(ApiError::without_scope(Scope::Answer));
+        }
+        match live.stop() {
+            true => Ok(()),
+            false => {
+                Err(ApiError::new(Code::Conflict, "no answer is under way: the chat waits for a message"))
+            }
+        }
+    }
+
+    /// Whether clients may give that answer.
+    ///
+    /// # Errors
+    /// It asks for more than the operator has allowed.
+    fn admits(&self, answer: &Answer) -> Result<(), ApiError> {
+        match answer {
+            Answer::Model { model } if !self.0.chat_models.contains(model) => {
+                let detail = match self.0.chat_models.is_empty() {
+                    true => "the models are the server's: an answer can't choose another".to_owned(),
+                    false => {
+                        let names: Vec<String> = self.0.chat_models.iter().map(ToString::to_string).collect();
+                        format!("an answer can choose one of the models {}", names.join(", "))
+                    }
+                };
+                Err(ApiError::new(Code::Forbidden, detail))
+            }
+            // A path would be read with the rights of the server.
+            Answer::Attach { content: None, .. } => {
+                Err(ApiError::new(Code::Forbidden, "attach a file with its `content`"))
+            }
+            Answer::Attach { content: Some(content), .. } if !content.places.is_empty() => {
+                Err(ApiError::new(Code::Forbidden, "`places` of a content are the operator's to say"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

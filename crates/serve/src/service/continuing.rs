@@ -1,0 +1,96 @@
+//! Continuing the runs that an earlier process has left.
+
+use super::{Service, client_of, starting::about};
+use crate::{
+    listing::title_of,
+    live::{About, LiveRun, Ports},
+    notices::Notices,
+    program::{Host, Served},
+    runs::{MOST_KEYS, Stuck},
+};
+use llm_do::{
+    Decisions, PastRun, Problem, ResumeError, Run,
+    core::journal::RunStatus,
+    records::{Open, RunState},
+    runs::{RunSummary, list_runs_before},
+};
+use std::sync::Arc;
+use tokio::task::spawn_blocking;
+
+impl Service {
+    /// Continues the runs of an earlier process that are not over, and remembers the keys of its requests.
+    pub(super) async fn continue_all(&self) {
+        for program in self.0.programs.iter() {
+            let of = Arc::clone(program);
+            let listed = spawn_blocking(move || {
+                let is_own = |run: &RunSummary| {
+                    client_of(run).is_some_and(|client| *client.program == *of.name().as_str())
+                };
+                list_runs_before(of.runs_dir(), None, MOST_KEYS, is_own)
+            });
+            let runs = match listed.await {
+                Ok(Ok(runs)) => runs,
+                Ok(Err(error)) => {
+                    self.log(&format!("{}: cannot read the runs of before: {error}", program.name()));
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            for summary in runs.into_iter().rev() {
+                let id: Arc<str> = summary.run.as_str().into();
+                if let Some(client) = client_of(&summary) {
+                    self.0.runs.remember(&client, &id);
+                }
+                let is_left = match summary.state {
+                    RunState::Ended(status) => status == RunStatus::Suspended,
+                    RunState::Open(open) => open == Open::CutOff,
+                };
+                if is_left {
+                    let client = client_of(&summary).map(|client| client.name).unwrap_or_default();
+                    self.continue_one(program, id, &client).await;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn continue_one(&self, program: &Arc<Served>, id: Arc<str>, client: &Arc<str>) {
+        let Some(room) = self.0.runs.room(client).await else { return };
+        let (of, dir, host) = (Arc::clone(program), program.run_dir(&id), Arc::clone(&self.0.host));
+        let notices = Arc::clone(&self.0.notices);
+        let continued = spawn_blocking(move || {
+            let past = of.past(&dir)?;
+            continued(&of, past, Decisions::default(), &*host, &notices)
+        });
+        match continued.await {
+            Ok(Ok((live, run))) => {
+                self.log(&format!("run {id}: continued"));
+                self.set_off(live, run, room).await;
+            }
+            Ok(Err(problem)) => {
+                self.log(&format!("run {id}: cannot be continued: {problem}"));
+                let program = program.name().as_str().into();
+                self.0.runs.set_stuck(id, Stuck { program, why: problem.to_string() });
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// A run that an earlier process has left, about to be continued.
+pub(super) fn continued(
+    program: &Served,
+    past: PastRun,
+    decisions: Decisions,
+    host: &dyn Host,
+    notices: &Arc<Notices>,
+) -> Result<(Arc<LiveRun>, Run), Problem> {
+    let session = program.for_past(&past, host)?;
+    let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
+    let client = past.invocation().client.clone().ok_or_else(foreign)?;
+    let started_ms = past.records().first().map_or(0, |first| first.at_ms);
+    let input = serde_json::to_value(past.input()).unwrap_or_default();
+    let about = About { title: title_of(&input), started_ms, ..about(&session, client) };
+    let ports = Ports::new();
+    let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
+    Ok((LiveRun::new(&run, ports, about, notices), run))
+}

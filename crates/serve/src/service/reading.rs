@@ -1,0 +1,251 @@
+//! Runs as clients see them.
+
+use super::Service;
+use crate::{
+    error::ApiError,
+    events::{self, Followed},
+    listing::{Filter, Listed, Listing, MOST_SEARCHED, has_text, listed},
+    live::{LiveRun, is_turn},
+    program::Served,
+    token::{Scope, Token},
+    views::{Findings, ProgramView, QuestionOfRun, QuestionView, RunView, Runs, State, WorkerView},
+};
+use futures_util::Stream;
+use llm_do::{
+    Client, Session, client_schema,
+    core::{
+        journal::{Ending, RecordKind},
+        worker::WorkerMode,
+    },
+    records::History,
+    runs::{ReadError, RunSummary, read_ends, read_journal},
+};
+use std::{io, path::Path, sync::Arc};
+use tokio::task::spawn_blocking;
+
+/// Most runs on a page.
+pub(crate) const LARGEST_PAGE: usize = 200;
+
+impl Service {
+    /// One run, if the client may see it.
+    pub(crate) async fn run(&self, token: &Token, id: &str) -> Result<RunView, ApiError> {
+        if let Some(live) = self.live(token, id) {
+            return Ok(live_view(&live));
+        }
+        let (program, summary) = self.stored(token, id).await?;
+        self.view(&program, summary).await
+    }
+
+    /// A page of the runs that the client may see, newest first.
+    pub(crate) async fn runs(&self, token: &Arc<Token>, page: Page) -> Result<Runs, ApiError> {
+        let (service, token) = (self.clone(), Arc::clone(token));
+        let listed = spawn_blocking(move || service.page(&token, &page)).await;
+        listed.map_err(ApiError::internal)?.map_err(ApiError::internal)
+    }
+
+    fn page(&self, token: &Token, page: &Page) -> io::Result<Runs> {
+        let Page { before, limit, filter } = page;
+        let (mut runs, mut searched) = (Vec::new(), 0);
+        let mut last: Option<String> = None;
+        for (id, folder) in Listing::ids(&self.runs_dirs(token), before.as_deref())? {
+            if runs.len() == *limit || searched == MOST_SEARCHED {
+                return Ok(Runs { runs, next: last.map(Arc::from) });
+            }
+            if let Some(view) = self.in_list(token, &folder, &id)
+                && filter.admits(&view.program, &view.worker, view.chat, view.state)
+                && filter.text.as_deref().is_none_or(|text| {
+                    let shown = id.contains(text) || view.worker.to_lowercase().contains(text);
+                    shown || {
+                        searched += 1;
+                        has_text(&folder.join(&id), text)
+                    }
+                })
+            {
+                runs.push(view);
+            }
+            last = Some(id);
+        }
+        Ok(Runs { runs, next: None })
+    }
+
+    /// A run as lists show it, if the client may see it.
+    fn in_list(&self, token: &Token, folder: &Path, id: &str) -> Option<RunView> {
+        if let Some(live) = self.live(token, id) {
+            return Some(live_view(&live));
+        }
+        let listed = self.0.listing.get(folder, id)?;
+        token.sees(&listed.program, &listed.client).then(|| self.listed_view(&listed))
+    }
+
+    fn listed_view(&self, listed: &Listed) -> RunView {
+        let reason = self.0.runs.stuck_because(&listed.run);
+        RunView {
+            run: Arc::clone(&listed.run),
+            program: Arc::clone(&listed.program),
+            worker: Arc::clone(&listed.worker),
+            chat: listed.chat,
+            client: Arc::clone(&listed.client),
+            state: if reason.is_some() { State::Changed } else { listed.state },
+            reason,
+            title: listed.title.clone(),
+            started_ms: listed.started_ms,
+            took_ms: listed.took_ms,
+            output: None,
+            failure: None,
+            usage: listed.usage,
+            questions: Vec::new(),
+        }
+    }
+
+    /// The questions that a client may see.
+    pub(crate) fn questions(&self, token: &Token) -> Vec<QuestionOfRun> {
+        let mut questions = Vec::new();
+        for run in self.0.runs.all() {
+            let Client { name, program, .. } = run.client();
+            if token.sees(program, name) {
+                questions.extend(run.questions().waiting().into_iter().map(|waiting| QuestionOfRun {
+                    run: Arc::clone(&run.id),
+                    program: Arc::clone(program),
+                    question: waiting.into(),
+                }));
+            }
+        }
+        questions
+    }
+
+    /// How many questions there are that a client may see.
+    pub(crate) fn question_count(&self, token: &Token) -> usize {
+        let runs = self.0.runs.all();
+        let seen = runs.iter().filter(|run| token.sees(&run.client().program, &run.client().name));
+        seen.map(|run| run.questions().count()).sum()
+    }
+
+    /// The events of a run after the record with that number.
+    ///
+    /// # Errors
+    /// There is no such run, or too many follow.
+    pub(crate) async fn events(
+        &self,
+        token: &Token,
+        id: &str,
+        after: Option<u64>,
+    ) -> Result<impl Stream<Item = Followed> + use<>, ApiError> {
+        // Looked up before the journal: a run that ends in between is read from it.
+        let live = self.0.runs.get(id);
+        let (program, _) = self.stored(token, id).await?;
+        let place = self.0.streams.place(token.name())?;
+        Ok(events::stream(&program.run_dir(id), live.as_deref(), after, place))
+    }
+
+    /// The programs that a client may use.
+    pub(crate) async fn programs(&self, token: &Token) -> Result<Vec<ProgramView>, ApiError> {
+        let mut views = Vec::new();
+        for program in self.programs_of(token) {
+            let sessions = program.sessions();
+            views.push(ProgramView {
+                program: program.name().as_str().into(),
+                description: sessions
+                    .first()
+                    .and_then(|first| first.entry().description.as_ref().map(ToString::to_string)),
+                edit: token.has(Scope::Edit),
+                findings: self.findings(program).await?,
+            });
+        }
+        Ok(views)
+    }
+
+    /// The workers that a client may start.
+    pub(crate) fn workers(&self, token: &Token) -> Vec<WorkerView> {
+        self.programs_of(token).flat_map(workers_of).collect()
+    }
+
+    /// How much is wrong with a program.
+    async fn findings(&self, program: &Arc<Served>) -> Result<Option<Findings>, ApiError> {
+        let (of, host) = (Arc::clone(program), Arc::clone(&self.0.host));
+        spawn_blocking(move || of.findings(&*host)).await.map_err(ApiError::internal)
+    }
+
+    /// A run that is not under way here, with its result.
+    async fn view(&self, program: &Arc<Served>, summary: RunSummary) -> Result<RunView, ApiError> {
+        let Some(listed) = listed(&summary) else { return Err(ApiError::no_run(&summary.run)) };
+        let mut view = self.listed_view(&listed);
+        let state = view.state;
+        let dir = program.run_dir(&summary.run);
+        let read = spawn_blocking(move || result_of(&dir, state)).await;
+        let (ending, questions) = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+        view.questions = questions;
+        match ending {
+            Some(Ending::Output(value)) => view.output = Some(value),
+            Some(Ending::Failure(failure)) => view.failure = Some(failure),
+            Some(Ending::Suspended) | None => {}
+        }
+        Ok(view)
+    }
+}
+
+/// What a page of a list has.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    /// Only runs that began before the run with this ID.
+    pub(crate) before: Option<String>,
+    /// The most that are listed.
+    pub(crate) limit: usize,
+    /// Which runs.
+    pub(crate) filter: Filter,
+}
+
+/// How the run in that folder ended, and what it waits for.
+fn result_of(dir: &Path, state: State) -> Result<(Option<Ending>, Vec<QuestionView>), ReadError> {
+    if matches!(state, State::Waiting | State::Changed) {
+        let waiting = History::of(read_journal(dir)?.records).waiting();
+        return Ok((None, waiting.into_iter().map(QuestionView::from).collect()));
+    }
+    let last = read_ends(dir)?.map(|(_, last)| last.body);
+    Ok(match last {
+        Some(RecordKind::RunEnded { ending, .. }) => (Some(ending), Vec::new()),
+        _ => (None, Vec::new()),
+    })
+}
+
+fn live_view(live: &LiveRun) -> RunView {
+    let mut questions: Vec<QuestionView> =
+        live.questions().waiting().into_iter().map(QuestionView::from).collect();
+    // First what keeps a call waiting, then the turn of the chat.
+    questions.sort_by_key(|question| is_turn(&question.waiting));
+    RunView {
+        run: Arc::clone(&live.id),
+        program: Arc::clone(&live.client().program),
+        worker: Arc::clone(&live.about.worker),
+        chat: live.about.chat,
+        client: Arc::clone(&live.client().name),
+        state: live.state(),
+        reason: None,
+        title: live.about.title.clone(),
+        started_ms: live.about.started_ms,
+        took_ms: None,
+        output: None,
+        failure: None,
+        usage: None,
+        questions,
+    }
+}
+
+fn workers_of(program: &Arc<Served>) -> Vec<WorkerView> {
+    let view = |(number, session): (usize, &Session)| {
+        let worker = session.entry();
+        let reach = session.reach();
+        WorkerView {
+            program: program.name().as_str().into(),
+            worker: Arc::clone(&worker.id),
+            default: number == 0,
+            description: worker.description.as_ref().map(ToString::to_string),
+            input: client_schema(worker).into(),
+            output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
+            chat: worker.mode == WorkerMode::Chat,
+            model: session.model(),
+            changes: reach.changes,
+            network: reach.network,
+        }
+    };
+    program.sessions().iter().enumerate().map(view).collect()
+}

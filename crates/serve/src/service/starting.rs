@@ -1,0 +1,188 @@
+//! Starting runs.
+
+use super::Service;
+use crate::{
+    error::{ApiError, Code},
+    listing::title,
+    live::{About, LiveRun, Ports},
+    program::Served,
+    runs::{OfToken, Place, Room},
+    token::{Scope, Token},
+    views::{StartRun, State, status_state},
+};
+use llm_do::{Client, IdempotencyKey, Input, Report, Run, Session, core::schema::sha256};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::{sync::OwnedSemaphorePermit, task::spawn_blocking};
+
+/// Longest idempotency key, in bytes.
+const LONGEST_KEY: usize = 256;
+
+/// What a run holds until it ends.
+pub(super) struct Held {
+    _of_token: OfToken,
+    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
+
+impl Service {
+    /// Starts a run, or finds the one that the same request has started before. Returns its ID, and whether it is new.
+    pub(crate) async fn start(
+        &self,
+        token: &Token,
+        request: StartRun,
+        key: Option<String>,
+    ) -> Result<(Arc<str>, bool), ApiError> {
+        let program = self.program(token, request.program.as_deref())?;
+        if request.message.is_some() == request.input.is_some() {
+            return Err(ApiError::new(Code::BadRequest, "give either `message` or `input`"));
+        }
+        if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > LONGEST_KEY) {
+            return Err(ApiError::new(Code::BadRequest, "an Idempotency-Key has 1 to 256 characters"));
+        }
+        let client = Client {
+            name: Arc::clone(token.name()),
+            program: program.name().as_str().into(),
+            key: key.map(|key| IdempotencyKey { key: key.into(), request: fingerprint(&request) }),
+        };
+        let trusted = token.has(Scope::Answer);
+        let Some(keyed) = self.0.runs.keyed(&client)? else {
+            return Ok((self.begin(&program, request, client, trusted).await?, true));
+        };
+        let mut is_new = false;
+        let run = keyed.run.get_or_try_init(|| {
+            is_new = true;
+            self.begin(&program, request, client.clone(), trusted)
+        });
+        match run.await {
+            Ok(run) => Ok((Arc::clone(run), is_new)),
+            Err(error) => {
+                self.0.runs.forget(&client);
+                Err(error)
+            }
+        }
+    }
+
+    async fn begin(
+        &self,
+        program: &Arc<Served>,
+        request: StartRun,
+        client: Client,
+        trusted: bool,
+    ) -> Result<Arc<str>, ApiError> {
+        let room = self.0.runs.admit(&client.name)?;
+        let (program, service) = (Arc::clone(program), self.clone());
+        let prepared = spawn_blocking(move || {
+            let session = program.for_request(&request, client.clone(), trusted)?;
+            let about = About { title: title_of(&request, &session), ..about(&session, client) };
+            let input = Input { message: request.message, json: request.input, ..Input::default() };
+            let ports = Ports::new();
+            let run = session.start(&input, Some(ports.operator()), Some(ports.events()))?;
+            let live = LiveRun::new(&run, ports, about, &service.0.notices);
+            Ok::<_, ApiError>((live, run, room))
+        });
+        let (live, run, room) = prepared.await.map_err(ApiError::internal)??;
+        let client = live.client();
+        self.log(&format!("run {}: started by {}: {}", live.id, client.name, live.about.worker));
+        self.0.metrics.started(&client.program, &live.about.worker);
+        let id = Arc::clone(&live.id);
+        self.set_off(Arc::clone(&live), run, room).await;
+        live.recorded().await;
+        Ok(id)
+    }
+
+    /// Lets a run go, as soon as it has its place.
+    pub(super) async fn set_off(&self, live: Arc<LiveRun>, run: Run, room: Room) {
+        if matches!(room.place, Place::Later(_)) {
+            live.queue();
+        }
+        self.0.runs.insert(&live);
+        live.announce();
+        let held = Held { _of_token: room.of_token, place: Arc::default() };
+        let run = match room.place {
+            Place::Now(place) => {
+                keep(&held.place, Some(place));
+                run
+            }
+            Place::Later(later) => {
+                let (slot, live) = (Arc::clone(&held.place), Arc::clone(&live));
+                run.held(async move {
+                    keep(&slot, later.await);
+                    live.placed();
+                })
+            }
+        };
+        let service = self.clone();
+        let mut tasks = self.0.tasks.lock().await;
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            let report = live.carry_out(run).await;
+            drop(held);
+            service.ended(&live, &report);
+        });
+    }
+
+    fn ended(&self, live: &LiveRun, report: &Report) {
+        let status = status_state(report.status);
+        self.log(&format!("run {}: {}", live.id, status.name()));
+        self.0.metrics.ended(&live.client().program, status, report.usage);
+        self.0.runs.remove(&live.id);
+        live.over();
+        live.announce_end(status);
+    }
+
+    /// Waits until a run is over, or asks something.
+    pub(crate) async fn settle(&self, id: &str, within: Duration) {
+        let Some(live) = self.0.runs.get(id) else { return };
+        let mut questions = live.questions().subscribe();
+        let settled = async {
+            loop {
+                questions.borrow_and_update();
+                if live.state() == State::Waiting {
+                    return;
+                }
+                tokio::select! {
+                    () = live.ended() => return,
+                    _ = questions.changed() => {}
+                }
+            }
+        };
+        // After that time the client gets what there is.
+        let _ = tokio::time::timeout(within, settled).await;
+    }
+}
+
+fn keep(slot: &Mutex<Option<OwnedSemaphorePermit>>, place: Option<OwnedSemaphorePermit>) {
+    *slot.lock().unwrap_or_else(PoisonError::into_inner) = place;
+}
+
+/// What is known of a run of a session before it begins.
+pub(super) fn about(session: &Session, client: Client) -> About {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    About {
+        worker: Arc::clone(&session.entry().id),
+        chat: session.options().chat,
+        client,
+        title: None,
+        started_ms: now.as_millis().try_into().unwrap_or_default(),
+    }
+}
+
+/// The beginning of what a request gives, unless it holds a secret that journals leave out.
+fn title_of(request: &StartRun, session: &Session) -> Option<String> {
+    let text = match (&request.message, &request.input) {
+        (Some(message), _) => message.clone(),
+        (None, Some(input)) => input.to_string(),
+        (None, None) => return None,
+    };
+    Some(title(&text)).filter(|_| !session.holds_secret(&text))
+}
+
+/// The hash of a request, whatever the order of its fields.
+fn fingerprint(request: &StartRun) -> Arc<str> {
+    // A request is data that serialises.
+    let mut value = serde_json::to_value(request).unwrap_or_default();
+    value.sort_all_objects();
+    sha256(value.to_string().as_bytes()).into()
+}
