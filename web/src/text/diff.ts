@@ -65,7 +65,10 @@ function edits(a: string[], b: string[]): Line["kind"][] {
       const right = furthest[offset + k + 1] ?? 0;
       let x = k === -d || (k !== d && left < right) ? right : left + 1;
       let y = x - k;
-      while (x < a.length && y < b.length && a[x] === b[y]) (x++, y++);
+      while (x < a.length && y < b.length && a[x] === b[y]) {
+        x++;
+        y++;
+      }
       furthest[offset + k] = x;
       if (x >= a.length && y >= b.length) return walk(trace, a.length, b.length);
     }
@@ -84,11 +87,11 @@ function walk(trace: Int32Array[], x: number, y: number): Line["kind"][] {
     const from = down ? k + 1 : k - 1;
     const [startX, startY] = [at(from), at(from) - from];
     const [afterX, afterY] = down ? [startX, startY + 1] : [startX + 1, startY];
-    while (x > afterX && y > afterY) (found.push("same"), x--, y--);
+    for (; x > afterX && y > afterY; x--, y--) found.push("same");
     found.push(down ? "added" : "removed");
     [x, y] = [startX, startY];
   }
-  while (x > 0 && y > 0) (found.push("same"), x--, y--);
+  for (; x > 0 && y > 0; x--, y--) found.push("same");
   return found.reverse();
 }
 

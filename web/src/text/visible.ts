@@ -28,6 +28,8 @@ const HIDDEN =
   "\\u2800\\u3164\\uffa0\\ufe00-\\ufe0f\\ufeff\\ufff0-\\ufffb" +
   "\\u{16fe4}\\u{13430}-\\u{1345f}\\u{1d159}\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}";
 const hidden = new RegExp(`[${HIDDEN}]`, "u");
+/** The hidden characters of a text of several lines, for an editor. */
+export const hiddenInCode = new RegExp(`(?![\\n\\t])[${HIDDEN}]`, "gu");
 const control = /\p{Cc}|\p{Cs}/u;
 const joiner = /[\u200c\u200d]/u;
 const selector = /[\ufe00-\ufe0f\u180b-\u180d\u180f\u{e0100}-\u{e01ef}]/u;

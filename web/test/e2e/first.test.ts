@@ -36,7 +36,6 @@ test("first look", async () => {
     await page.screenshot({ path: `${OUTPUT}/x-chat.png` });
   } finally {
     await page.screenshot({ path: `${OUTPUT}/x-last.png` });
-    console.log(faults);
     await browser.close();
     await app.close();
     await server.stop();
