@@ -8,6 +8,9 @@ import type { Place } from "./program";
 
 const BINARY = process.env["LLM_DO_BIN"] ?? fileURLToPath(new URL("../../../target/debug/llm-do", import.meta.url));
 
+/** The token of all servers of the tests, so that a page knows the next one, too. */
+const TOKEN = "0123456789abcdef0123456789abcdef";
+
 export interface Server {
   address: string;
   token: string;
@@ -21,18 +24,16 @@ export async function serve(place: Place, port = 0, more: string[] = []): Promis
   mkdirSync(place.home, { recursive: true });
   const child = spawn(BINARY, ["serve", ".", "--listen", `127.0.0.1:${port}`, "--grace", "1", ...more], {
     cwd: place.dir,
-    env: { PATH: process.env["PATH"], HOME: place.home, LLM_DO_HOME: place.home },
+    env: { PATH: process.env["PATH"], HOME: place.home, LLM_DO_HOME: place.home, LLM_DO_SERVE_TOKEN: TOKEN },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const said: string[] = [];
-  let token: string | undefined;
   let address: string | undefined;
   await new Promise<void>((resolve, reject) => {
     const read = (line: string): void => {
       said.push(line);
       address ??= /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0];
-      token ??= /(?:#token=|^token: )(\S+)/.exec(line)?.[1];
-      if (address !== undefined && token !== undefined) resolve();
+      if (address !== undefined) resolve();
     };
     createInterface({ input: child.stdout }).on("line", read);
     createInterface({ input: child.stderr }).on("line", read);
@@ -47,7 +48,7 @@ export async function serve(place: Place, port = 0, more: string[] = []): Promis
   };
   return {
     address: address ?? "",
-    token: token ?? "",
+    token: TOKEN,
     kill: () => end(child, "SIGKILL"),
     stop: () => end(child, "SIGTERM"),
   };
