@@ -19,6 +19,7 @@ const target = new URL("../src/engine/api.ts", import.meta.url);
 
 const dir = mkdtempSync(join(tmpdir(), "llm-do-api-"));
 writeFileSync(join(dir, "main.worker"), "---\nmodel: script:none.yaml\n---\nHi.\n");
+writeFileSync(join(dir, "none.yaml"), "answers:\n  - text: Hi.\n");
 const server = spawn(binary, ["serve", "main.worker", "--listen", "127.0.0.1:0"], {
   cwd: dir,
   env: { PATH: process.env["PATH"], HOME: dir, LLM_DO_HOME: join(dir, "home") },

@@ -61,6 +61,8 @@ export interface Streaming {
   text: string;
   reasoning: string;
   calls: string[];
+  /** Whether the beginning was said before this page listened. */
+  partial: boolean;
 }
 
 /** One thing in a conversation, in the order in which it happened. */
@@ -135,6 +137,8 @@ export class Call {
   /** Questions of this call and below it that have no answer. */
   waiting = 0;
   readonly records: RunRecord[] = [];
+  /** When the newest request to the model was sent. */
+  requested_ms = 0;
   /** Further attempts at requests to the model. */
   retries = 0;
   definition: { file: string; text: string } | undefined;

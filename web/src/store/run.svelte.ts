@@ -44,6 +44,15 @@ export class RunStore {
   #changed = false;
   #grown = false;
   #scheduled = false;
+  #joined_ms = 0;
+
+  /** Says that a stream begins. Pieces of answers that were sent before are lost; the records of the answers are not. */
+  join(now: number): void {
+    this.#joined_ms = now;
+    for (const call of this.calls.values()) {
+      if (call.streaming !== undefined) call.streaming = { ...call.streaming, text: "", reasoning: "", partial: true };
+    }
+  }
 
   /** Takes what a stream brought. */
   take(events: readonly RunEvent[]): void {
@@ -56,7 +65,8 @@ export class RunStore {
         if (call === undefined) continue;
         let { streaming } = call;
         if (streaming === undefined || streaming.turn < event.turn) {
-          streaming = { turn: event.turn, text: "", reasoning: "", calls: [] };
+          const partial = call.requested_ms < this.#joined_ms;
+          streaming = { turn: event.turn, text: "", reasoning: "", calls: [], partial };
           call.streaming = streaming;
         }
         if (streaming.turn !== event.turn) continue;
@@ -216,6 +226,7 @@ export class RunStore {
         }
         return;
       case "model_requested":
+        call.requested_ms = record.at_ms;
         if (record.attempt > 0) call.retries++;
         return;
       case "model_answered": {

@@ -97,6 +97,20 @@ describe("folding", () => {
     expect(run.root?.conversation?.items.at(-1)).toMatchObject({ kind: "assistant", turn: 0 });
   });
 
+  test("who joins in the middle of an answer is told that its beginning is missing", () => {
+    const run = store(records(...CHAT));
+    const delta: RunEvent = { event: "delta", path: "0", turn: 0, delta: "text", text: "x" };
+    run.join(900);
+    run.take([delta]);
+    expect(run.root?.streaming?.partial).toBe(false);
+    // The connection was lost for a while, and with it pieces.
+    run.join(2000);
+    run.take([delta]);
+    expect(run.root?.streaming).toMatchObject({ partial: true, text: "x" });
+    run.take(records(...CHAT, said(0, 1, "xyx")));
+    expect(run.root?.streaming).toBeUndefined();
+  });
+
   test("tokens and costs add up the tree", () => {
     const child = { path: "0/0.0" };
     const run = store(
