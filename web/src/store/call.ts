@@ -71,7 +71,7 @@ export type Item = { seq: number; at_ms: number; undone?: boolean } & (
   | { kind: "assistant"; turn: number; message: Message; finish: string; usage: Usage }
   | { kind: "interjection"; turn: number; text: string }
   | { kind: "repair"; message: Message }
-  | { kind: "run"; number: number; worker: string; input: Json; path: string; kept?: boolean }
+  | { kind: "run"; number: number; worker: string; input: Json; path: string; kept?: boolean; keptBy?: number }
   | { kind: "attached"; number: number; file: string; bytes?: number; origin?: Origin; reason?: string; detached?: boolean }
   | { kind: "compacted"; before: number; after: number; text?: string; failure?: string; results: number; takenBack?: boolean }
   | { kind: "undo"; number: number; files: FileState[]; others: string[]; restored?: FileState[] }
@@ -81,6 +81,8 @@ export type Item = { seq: number; at_ms: number; undone?: boolean } & (
   | { kind: "note"; text: string; tone: "info" | "warn" }
   | { kind: "end"; by: string }
 );
+
+export type ItemOf<K extends Item["kind"]> = Extract<Item, { kind: K }>;
 
 /** The conversation of a worker. */
 export class Conversation {
@@ -92,7 +94,8 @@ export class Conversation {
   readonly withUser: boolean;
   readonly first: Message;
   readonly origin: Origin;
-  items: Item[] = [];
+  /** An item that changes is replaced: what draws it compares identities. */
+  readonly items: Item[] = [];
   context: ContextUse | undefined;
   limit: number | undefined;
 
@@ -106,6 +109,13 @@ export class Conversation {
     this.first = record.message;
     this.origin = record.origin ?? "trusted";
     this.limit = record.max_context_tokens;
+  }
+
+  /** Replaces the newest item that fits. */
+  change<K extends Item["kind"]>(kind: K, fits: (item: ItemOf<K>) => boolean, fields: Partial<ItemOf<K>>): void {
+    const index = this.items.findLastIndex((item) => item.kind === kind && fits(item as ItemOf<K>));
+    const item = this.items[index];
+    if (item !== undefined) this.items[index] = { ...item, ...fields };
   }
 }
 

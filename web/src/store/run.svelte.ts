@@ -246,16 +246,13 @@ export class RunStore {
         conversation?.items.push({ ...at, kind: "repair", message: record.message });
         return;
       case "attached": {
-        const item = this.#attachment(conversation, record.step);
-        if (item !== undefined) {
-          item.bytes = record.bytes;
-          if (record.origin !== undefined) item.origin = record.origin;
-        }
+        const { bytes, origin = "trusted" } = record;
+        conversation?.change("attached", (item) => item.number === numberOf(record.step), { bytes, origin });
         return;
       }
       case "not_attached": {
-        const item = this.#attachment(conversation, record.step);
-        if (item !== undefined) item.reason = record.reason;
+        const { reason } = record;
+        conversation?.change("attached", (item) => item.number === numberOf(record.step), { reason });
         return;
       }
       case "model_chosen":
@@ -285,11 +282,9 @@ export class RunStore {
         conversation?.items.push({ ...at, kind: "undo", number, files: record.files, others: record.others ?? [] });
         return;
       }
-      case "restored": {
-        const item = conversation?.items.findLast((other) => other.kind === "undo");
-        if (item?.kind === "undo") item.restored = record.files;
+      case "restored":
+        conversation?.change("undo", () => true, { restored: record.files });
         return;
-      }
       case "limit":
       case "not_reserved":
         conversation?.items.push({ ...at, kind: "note", tone: "warn", text: `Limit: ${record.what}` });
@@ -301,12 +296,6 @@ export class RunStore {
       default:
         if (!UNSHOWN.has(record.kind)) this.unknown++;
     }
-  }
-
-  #attachment(conversation: Conversation | undefined, step: string): Extract<Item, { kind: "attached" }> | undefined {
-    const number = numberOf(step);
-    const item = conversation?.items.findLast((other) => other.kind === "attached" && other.number === number);
-    return item?.kind === "attached" ? item : undefined;
   }
 
   #spend(call: Call, usage: Usage): void {
@@ -375,7 +364,7 @@ export class RunStore {
         if (from === -1) return;
         for (; from < items.length; from++) {
           const item = items[from];
-          if (item !== undefined && item.kind !== "rule") item.undone = true;
+          if (item !== undefined && item.kind !== "rule") items[from] = { ...item, undone: true };
         }
         return;
       }
@@ -386,11 +375,12 @@ export class RunStore {
       }
       case "keep":
       case "detach": {
-        const item = items.find(
-          (other) => (other.kind === "run" || other.kind === "attached") && other.number === record.message,
-        );
-        if (item?.kind === "run") item.kept = record.answer === "keep";
-        else if (item?.kind === "attached") item.detached = true;
+        const { message } = record;
+        conversation.change("run", (item) => item.number === message || item.keptBy === message, {
+          kept: record.answer === "keep",
+          keptBy: number,
+        });
+        conversation.change("attached", (item) => item.number === message, { detached: true });
         return;
       }
       case "attach":
@@ -403,19 +393,14 @@ export class RunStore {
       }
       case "forget": {
         const { of } = record;
-        const item = items.find(
-          (other) => other.kind === "rule" && other.id.call === of.call && other.id.step === of.step,
-        );
-        if (item?.kind === "rule") item.forgotten = true;
+        conversation.change("rule", (item) => item.id.call === of.call && item.id.step === of.step, { forgotten: true });
         const asked = this.calls.get(of.call)?.questions.get(of.step);
         if (asked?.answer && "remember" in asked.answer) asked.answer = { ...asked.answer, remember: false };
         return;
       }
-      case "undo_compaction": {
-        const item = items.findLast((other) => other.kind === "compacted" && !other.takenBack);
-        if (item?.kind === "compacted") item.takenBack = true;
+      case "undo_compaction":
+        conversation.change("compacted", (item) => !item.takenBack, { takenBack: true });
         return;
-      }
       case "end":
         items.push({ ...at, kind: "end", by });
         return;

@@ -84,7 +84,7 @@ test("a worker is run and its result kept, and a file is attached and taken back
   await page.getByRole("dialog").getByRole("textbox", { name: "name" }).fill("Ada");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   const call = page.getByRole("article", { name: "A call of yours" });
-  await call.getByText(/Hello,/).first().waitFor();
+  await call.locator(".json").getByText(/Hello,/).waitFor();
   await call.getByRole("button", { name: "Keep for the next message" }).click();
   await call.getByText("Its result joins your next message.").waitFor();
   await page.locator("form.composer input[type=file]").setInputFiles({
