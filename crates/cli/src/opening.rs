@@ -134,6 +134,7 @@ pub(crate) fn given(args: &RunArgs, session: &Session, piped: bool) -> Result<In
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
         contents: Vec::new(),
+        handed: Vec::new(),
     };
     if piped && session.lacks_input(&input) {
         input.message = meant::piped()?;

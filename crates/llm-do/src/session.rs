@@ -18,7 +18,7 @@ use crate::{
 };
 use llm_do_core::{
     attachment::Attachment,
-    authority::{Authority, Extent, Network, Place},
+    authority::{Access, Authority, Extent, Network, Place},
     driver::{Driver, MemoryDriver},
     engine::{Engine, Explained, RunContext},
     gate::{Gate, Mode, RuleLine, Set},
@@ -26,7 +26,7 @@ use llm_do_core::{
     launch::{Launch, RunRecords, RunStart},
     model::{ModelName, Models},
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
-    origin::Origins,
+    origin::{Origins, UntrustedPlaces},
     source::FunctionSource,
     toolset::{ToolsetRegistry, WithServed},
     vfs::FileSystem,
@@ -34,7 +34,7 @@ use llm_do_core::{
 };
 use llm_do_program::{
     BindError, Diagnostic, Program, Start as ProgramStart, exports,
-    signature::{self, Given},
+    signature::{self, Given, InputError},
 };
 use llm_do_runs::{EventSink, JournalWriter, LocalDriver, NewRunId};
 use llm_do_sandbox::place_of;
@@ -211,6 +211,14 @@ impl Session {
         &self.opened.options
     }
 
+    /// The places that earlier runs of the program wrote untrusted words to.
+    ///
+    /// # Errors
+    /// The list can't be read, or was not written by this user's llm-do.
+    pub fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, Problem> {
+        Ok(self.loaded.machinery.untrusted_places()?)
+    }
+
     /// The message among the words that named the program.
     pub fn message(&self) -> Option<&str> {
         self.loaded.message.as_deref()
@@ -267,7 +275,7 @@ impl Session {
     }
 
     /// The model of the entry, if one is named or found.
-    pub fn model(&self) -> Option<ModelName> {
+    pub fn model_name(&self) -> Option<ModelName> {
         self.opened.choice.of(self.entry()).ok().filter(|_| self.entry().code.is_none())
     }
 
@@ -516,7 +524,7 @@ impl Session {
     }
 
     /// What the entry may touch, where none of its parameters hands anything over.
-    pub(crate) fn authority(&self) -> Authority {
+    pub fn authority(&self) -> Authority {
         let places = grant::places(&self.opened.grants);
         self.beginning(&places, &[])
     }
@@ -581,6 +589,30 @@ impl Session {
         self.opened.runtimes.get_or_init(|| kinds::runtimes(self.toolsets(), &self.loaded.workers))
     }
 
+    /// Whether a client may hand over what its input names: what the entry sees anyway, what the operator has granted, and the
+    /// files that the host has taken from the client. The operator's own word is a grant; a client's is none.
+    fn admit_client(&self, input: &Input, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
+        if self.opened.options.client.is_none() {
+            return Ok(());
+        }
+        let view = self.authority();
+        let granted = grant::places(&self.opened.grants);
+        let handed: Vec<Place> = input.handed.iter().filter_map(|file| place_of(file).ok()).collect();
+        for BoundPath { parameter, place, access } in bound {
+            let Some(Value::String(path)) = given.get(&**parameter) else { continue };
+            let allowed = view.path_to(place, *access).is_some()
+                || granted.iter().any(|extent| place.is_within(&extent.place) && extent.access >= *access)
+                || (*access == Access::Read && handed.contains(place));
+            if !allowed {
+                let message =
+                    format!("`{parameter}`: the worker sees no `{path}`, and a client can't grant it");
+                let signature = signature::show(&self.entry().id, &self.entry().signature);
+                return Err(Problem::Input(InputError { message, signature }));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks an input and completes it, and reads the attachments.
     pub(crate) fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
         let (entry, program) = (self.entry(), self.program());
@@ -600,12 +632,13 @@ impl Session {
                 let grantor = &*self.loaded.machinery.grantor;
                 let obtained = missing::obtain(grantor, &self.loaded.identity, missing)?;
                 places.extend(grant::places(&obtained));
-                complete = value;
+                complete = value.clone();
                 bind(&mut complete, &places)
             }
             bound => bound,
         };
         let bound = bound.map_err(missing::unbound)?;
+        self.admit_client(input, &value, &bound)?;
         let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.beginning(&places, &bound);

@@ -161,4 +161,7 @@ pub struct Input {
     /// Files to attach whose content is at hand.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<Attachment>,
+    /// Files that a service has taken from the client who starts the run. Its parameters may name them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub handed: Vec<PathBuf>,
 }

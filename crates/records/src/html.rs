@@ -8,7 +8,10 @@ mod calls;
 mod conversation;
 mod detail;
 mod markup;
+mod template;
 mod value;
+
+pub use template::page_from;
 
 use crate::{
     render::Tone,

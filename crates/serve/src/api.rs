@@ -1,6 +1,8 @@
 //! The routes: one table for the router and for the description of the interface.
 
 mod chats;
+mod definitions;
+mod files;
 mod programs;
 mod runs;
 mod server;
@@ -58,6 +60,7 @@ pub(crate) struct Parameter {
     pub(crate) place: &'static str,
     pub(crate) description: &'static str,
     pub(crate) schema: fn() -> Value,
+    pub(crate) required: bool,
 }
 
 /// A route of the interface.
@@ -109,16 +112,26 @@ const RUN: Parameter = Parameter {
     place: "path",
     description: "The ID of a run.",
     schema: || json!({"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{6}-[0-9a-f]{4}$"}),
+    required: true,
 };
 const PROGRAM: Parameter = Parameter {
     name: "program",
     place: "path",
     description: "The name of a program.",
     schema: || json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}),
+    required: true,
 };
 
 /// All routes, by what they are about.
-const GROUPS: &[&[Route]] = &[server::ROUTES, session::ROUTES, programs::ROUTES, runs::ROUTES, chats::ROUTES];
+const GROUPS: &[&[Route]] = &[
+    server::ROUTES,
+    session::ROUTES,
+    programs::ROUTES,
+    runs::ROUTES,
+    chats::ROUTES,
+    files::ROUTES,
+    definitions::ROUTES,
+];
 
 /// All routes.
 pub(crate) fn routes() -> impl Iterator<Item = &'static Route> {

@@ -42,8 +42,8 @@ impl File {
     }
 }
 
-/// The template of a run's page as a single file.
-pub(crate) fn export_template() -> Option<&'static str> {
+/// The template of a run's page as a single file, if the app is in the binary. See `llm_do::records::page_from`.
+pub fn export_template() -> Option<&'static str> {
     static TEMPLATE: OnceLock<Option<String>> = OnceLock::new();
     TEMPLATE.get_or_init(|| File::find("export.html").map(File::text)).as_deref()
 }

@@ -65,6 +65,8 @@ pub(crate) enum Code {
     TooManyRuns,
     /// The client, or all together, follow too many streams.
     TooManyStreams,
+    /// Too many files are uploaded.
+    TooManyUploads,
     /// The program can't be run as it is.
     Program,
     /// The program does not load since its definitions were changed.
@@ -94,7 +96,7 @@ impl Code {
             | Self::FileChanged => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooManyRuns | Self::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyRuns | Self::TooManyStreams | Self::TooManyUploads => StatusCode::TOO_MANY_REQUESTS,
             Self::Program | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         }

@@ -7,6 +7,7 @@
 mod api;
 mod app;
 mod cookie;
+mod definitions;
 mod error;
 mod events;
 mod http;
@@ -20,8 +21,10 @@ mod runs;
 mod service;
 mod streams;
 mod token;
+mod uploads;
 mod views;
 
+pub use app::export_template;
 pub use http::Http;
 pub use openapi::document;
 pub use program::{BadPrograms, Host, ProgramName, Served};

@@ -80,7 +80,7 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
             json!({
                 "name": parameter.name,
                 "in": parameter.place,
-                "required": parameter.place == "path",
+                "required": parameter.required,
                 "description": parameter.description,
                 "schema": (parameter.schema)(),
             })

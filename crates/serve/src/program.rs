@@ -1,6 +1,7 @@
 //! The programs of a service, by name.
 
 use crate::{
+    definitions::Definitions,
     error::{ApiError, Code},
     views::{Findings, StartRun},
 };
@@ -20,7 +21,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
 /// The program around a service: its command line, its environment, and its log.
@@ -32,6 +33,8 @@ pub trait Host: Send + Sync + 'static {
     fn settings(&self, target: &str) -> Result<Settings, String>;
     /// Takes a line for the log. It may hold text of clients, with nothing hidden in it.
     fn log(&self, line: &str);
+    /// The user's folder of llm-do, where uploads are kept.
+    fn home(&self) -> PathBuf;
     /// The models that an answer to a chat may choose. None, unless the operator names some.
     fn chat_models(&self) -> Vec<ModelName> {
         Vec::new()
@@ -97,6 +100,8 @@ pub struct Served {
     runs_dir: PathBuf,
     home: PathBuf,
     state: RwLock<Loaded>,
+    /// Held while a definition is saved.
+    pub(crate) saving: Mutex<()>,
 }
 
 /// A program as it was loaded last.
@@ -139,6 +144,7 @@ impl Served {
             runs_dir: folder(Session::runs_dir).unwrap_or_default(),
             home: folder(Session::home).unwrap_or_default(),
             state: RwLock::new(Loaded { sessions: sessions.into(), broken: None, findings: None }),
+            saving: Mutex::default(),
         })
     }
 
@@ -186,6 +192,19 @@ impl Served {
                 false
             }
         }
+    }
+
+    /// Does something with its definition files. What is one follows from the program as it was loaded last.
+    ///
+    /// # Errors
+    /// That of `with`, or its folder can't be opened.
+    pub(crate) fn definitions<T>(
+        &self,
+        with: impl FnOnce(&Definitions<'_>) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let sessions = self.sessions();
+        let first = sessions.first().ok_or_else(|| ApiError::internal("the program has no worker"))?;
+        with(&Definitions::open(first.program().protection())?)
     }
 
     /// Everything that `check` finds, with these texts in the place of its files.

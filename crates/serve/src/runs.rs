@@ -145,11 +145,6 @@ impl Runs {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// How many runs wait for a place.
-    pub(crate) fn queued(&self) -> usize {
-        counts(&self.counts).queued
-    }
-
     /// Room for another run of that client: now, or when other runs have ended.
     ///
     /// # Errors

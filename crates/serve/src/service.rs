@@ -2,6 +2,9 @@
 
 mod answering;
 mod continuing;
+mod editing;
+mod files;
+mod inputs;
 mod reading;
 mod starting;
 
@@ -15,6 +18,7 @@ use crate::{
     runs::Runs,
     streams::Streams,
     token::{Token, Tokens},
+    uploads::Uploads,
     views::{SessionView, State},
 };
 use futures_util::Stream;
@@ -25,7 +29,10 @@ use llm_do::{
 };
 use serde::Deserialize;
 use std::{path::PathBuf, sync::Arc, time::Duration};
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::{
+    runtime::Handle,
+    task::{JoinSet, spawn_blocking},
+};
 
 pub(crate) use reading::{LARGEST_PAGE, Page};
 
@@ -60,6 +67,7 @@ struct Inner {
     listing: Listing,
     notices: Arc<Notices>,
     streams: Streams,
+    uploads: Uploads,
     metrics: Metrics,
     grace: Duration,
     /// The tasks of the runs.
@@ -88,6 +96,7 @@ impl Service {
             }
         }
         let service = Self(Arc::new(Inner {
+            uploads: Uploads::of(&host.home()),
             chat_models: host.chat_models(),
             host,
             programs,
@@ -100,6 +109,9 @@ impl Service {
             grace: limits.grace,
             tasks: tokio::sync::Mutex::default(),
         }));
+        let of = service.clone();
+        // What can't be removed now is removed later.
+        let _ = spawn_blocking(move || of.0.uploads.clean()).await;
         service.continue_all().await;
         Ok(service)
     }
@@ -127,7 +139,7 @@ impl Service {
     }
 
     /// What a token allows.
-    pub(crate) fn session(&self, token: &Token) -> SessionView {
+    pub(crate) fn session_view(&self, token: &Token) -> SessionView {
         SessionView {
             name: Arc::clone(token.name()),
             scopes: token.scopes().collect(),
@@ -229,6 +241,14 @@ impl Service {
         folders.dedup();
         folders
     }
+}
+
+/// Carries out what may read files on its way, off the threads that answer requests.
+async fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    let runtime = Handle::current();
+    spawn_blocking(move || runtime.block_on(work)).await.map_err(ApiError::internal)?
 }
 
 /// The client that a run was started by, as its journal says.

@@ -12,9 +12,12 @@ use llm_do::{
     digest,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::sync::Arc;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::{Map, Value};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, LazyLock},
+};
 
 /// A run to start.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -186,7 +189,7 @@ pub(crate) struct QuestionOfRun {
 }
 
 /// An answer to a question.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, JsonSchema)]
 pub(crate) struct GiveAnswer {
     /// The question.
     #[serde(flatten)]
@@ -196,6 +199,51 @@ pub(crate) struct GiveAnswer {
     /// The answer.
     #[serde(flatten)]
     pub(crate) answer: Answer,
+}
+
+/// The fields of a [`GiveAnswer`] beside those of its answer.
+const OF_QUESTION: [&str; 3] = ["call", "step", "digest"];
+
+impl<'de> Deserialize<'de> for GiveAnswer {
+    fn deserialize<D: Deserializer<'de>>(given: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Flat {
+            #[serde(flatten)]
+            id: QuestionId,
+            digest: String,
+            #[serde(flatten)]
+            answer: Answer,
+        }
+        let fields = Map::deserialize(given)?;
+        // Flattened parts know only their own fields, so that none of them sees one that is unknown to all.
+        let kind = fields.get("answer").and_then(Value::as_str).unwrap_or_default();
+        if let Some(known) = answer_fields().get(kind)
+            && let Some(unknown) = fields
+                .keys()
+                .find(|name| !OF_QUESTION.contains(&name.as_str()) && !known.contains(name.as_str()))
+        {
+            let unknown = unknown.escape_debug();
+            return Err(D::Error::custom(format!("unknown field `{unknown}` of the answer `{kind}`")));
+        }
+        let Flat { id, digest, answer } =
+            serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Self { id, digest, answer })
+    }
+}
+
+/// The fields of each kind of answer, by its name.
+fn answer_fields() -> &'static HashMap<String, BTreeSet<String>> {
+    static FIELDS: LazyLock<HashMap<String, BTreeSet<String>>> = LazyLock::new(|| {
+        let schema = schemars::schema_for!(Answer).to_value();
+        let variants = schema["oneOf"].as_array().into_iter().flatten();
+        let named = variants.filter_map(|variant| {
+            let properties = variant["properties"].as_object()?;
+            let name = properties.get("answer")?["const"].as_str()?;
+            Some((name.to_owned(), properties.keys().cloned().collect()))
+        });
+        named.collect()
+    });
+    &FIELDS
 }
 
 /// A message to a chat.
@@ -313,6 +361,121 @@ pub(crate) struct Findings {
     pub(crate) warnings: usize,
 }
 
+/// A file that was uploaded.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Uploaded {
+    /// Its ID. Inputs name it `upload:ID`.
+    pub(crate) upload: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
+
+/// A folder of a run's files.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Folder {
+    /// Its path in the view of the run's worker.
+    pub(crate) path: String,
+    /// What is in it, by name.
+    pub(crate) entries: Vec<FolderEntry>,
+    /// Whether there is more than could be looked at.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) cut: bool,
+}
+
+/// A file or folder of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct FolderEntry {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it is.
+    pub(crate) kind: FileKind,
+    /// The size of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    /// Whether others may have written it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) untrusted: bool,
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FileKind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+}
+
+/// The definition files of a program.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct DefinitionFiles {
+    /// By path.
+    pub(crate) files: Vec<DefinitionFile>,
+}
+
+/// A definition file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct DefinitionFile {
+    /// Its path from the program's folder.
+    pub(crate) path: String,
+    /// The SHA-256 hash of its bytes.
+    pub(crate) sha256: String,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
+
+/// The text of a definition file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct DefinitionText {
+    /// Its path from the program's folder.
+    pub(crate) path: String,
+    /// Its text.
+    pub(crate) text: String,
+    /// The SHA-256 hash of its bytes.
+    pub(crate) sha256: String,
+}
+
+/// A text to save.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SaveDefinition {
+    /// Its path from the program's folder.
+    pub(crate) path: String,
+    /// Its text.
+    pub(crate) text: String,
+    /// The hash of what it replaces; `null` for a file that is not there yet.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) sha256: Option<String>,
+}
+
+/// What became of a text that was saved.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Saved {
+    /// The hash of the file now.
+    pub(crate) sha256: String,
+    /// What `llm-do check --output json` finds in the program now.
+    pub(crate) diagnostics: Vec<Value>,
+}
+
+/// Texts to check that are not saved.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckTexts {
+    /// Texts by path from the program's folder.
+    #[serde(default)]
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// What is wrong with a program.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Diagnostics {
+    /// As `llm-do check --output json` shows it.
+    pub(crate) diagnostics: Vec<Value>,
+}
+
 /// The programs of the service.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Programs")]
@@ -328,4 +491,35 @@ pub(crate) struct Health {
     pub(crate) status: &'static str,
     /// Version of llm-do.
     pub(crate) version: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_has_the_fields_of_its_kind_and_no_other() {
+        assert_eq!(answer_fields().len(), 18, "{:?}", answer_fields().keys());
+        let question = |more: Value| {
+            let mut whole = json!({"call": "0/1.0", "step": "ask", "digest": "0"});
+            whole.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+            serde_json::from_value::<GiveAnswer>(whole)
+        };
+        for good in [
+            json!({"answer": "approve"}),
+            json!({"answer": "deny", "reason": null, "remember": true}),
+            json!({"answer": "give", "value": {"any": 1}}),
+        ] {
+            assert!(question(good.clone()).is_ok(), "{good}");
+        }
+        for wrong in [
+            json!({"answer": "approve", "reason": "because"}),
+            json!({"answer": "give", "value": 1, "by": "somebody"}),
+            json!({"answer": "applaud"}),
+            json!({}),
+        ] {
+            assert!(question(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
 }

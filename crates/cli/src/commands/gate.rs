@@ -45,6 +45,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
         contents: Vec::new(),
+        handed: Vec::new(),
     };
     // The prompt does not matter to the gate.
     if session.lacks_input(&input) && !session.entry().signature.declared {

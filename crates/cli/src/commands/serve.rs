@@ -12,7 +12,12 @@ use crate::{
 };
 use llm_do::{Session, Settings, core::model::ModelName};
 use llm_do_serve::{Host, Http, Limits, NewToken, ProgramName, Served, Service, Tokens};
-use std::{env, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// Most streams of events at once.
@@ -158,6 +163,10 @@ impl Host for CommandLine {
 
     fn log(&self, line: &str) {
         self.output.note(line);
+    }
+
+    fn home(&self) -> PathBuf {
+        home()
     }
 
     fn chat_models(&self) -> Vec<ModelName> {

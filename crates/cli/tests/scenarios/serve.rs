@@ -1,6 +1,9 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
+mod chats;
 mod client;
+mod editing;
+mod files;
 mod lists;
 mod queue;
 mod refusals;

@@ -3,7 +3,6 @@
 use super::{Asked, Body, Caller, Given, Parameter, RUN, RequestBody, Route, events, schema, text_of};
 use crate::{
     error::{ApiError, Code},
-    events::Followed,
     listing::Filter,
     notices::Notice,
     service::{LARGEST_PAGE, Page, Service},
@@ -18,11 +17,11 @@ use axum::{
     response::{IntoResponse, Response, sse},
     routing::on,
 };
-use futures_util::StreamExt;
-use llm_do::runs::is_run_id;
+use futures_util::{StreamExt, stream::unfold};
+use llm_do::{core::event::Event, runs::is_run_id};
 use serde::Deserialize;
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The header by which a client makes a request safe to repeat.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -36,6 +35,7 @@ const WAIT: Parameter = Parameter {
     place: "query",
     description: "Answer when the run is over or asks something, or after so many seconds.",
     schema: || json!({"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT}),
+    required: false,
 };
 
 pub(super) const ROUTES: &[Route] = &[
@@ -51,6 +51,7 @@ pub(super) const ROUTES: &[Route] = &[
                 place: "header",
                 description: "A repeated request with the same key finds the run that the first one has started.",
                 schema: || json!({"type": "string", "minLength": 1, "maxLength": 256}),
+                required: false,
             },
             WAIT,
         ],
@@ -85,36 +86,42 @@ pub(super) const ROUTES: &[Route] = &[
                 place: "query",
                 description: "Only runs that began before the run with this ID.",
                 schema: || json!({"type": "string"}),
+                required: false,
             },
             Parameter {
                 name: "limit",
                 place: "query",
                 description: "The most that are listed. Default: 50.",
                 schema: || json!({"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE}),
+                required: false,
             },
             Parameter {
                 name: "program",
                 place: "query",
                 description: "Only runs of this program.",
                 schema: || json!({"type": "string"}),
+                required: false,
             },
             Parameter {
                 name: "worker",
                 place: "query",
                 description: "Only runs that started with this worker.",
                 schema: || json!({"type": "string"}),
+                required: false,
             },
             Parameter {
                 name: "state",
                 place: "query",
                 description: "Only runs in these states, separated by commas.",
                 schema: || json!({"type": "string"}),
+                required: false,
             },
             Parameter {
                 name: "chat",
                 place: "query",
                 description: "Only chats, or only others.",
                 schema: || json!({"type": "boolean"}),
+                required: false,
             },
             Parameter {
                 name: "q",
@@ -122,6 +129,7 @@ pub(super) const ROUTES: &[Route] = &[
                 description: "Only runs whose ID, worker, input, output or failure has this text in any case. A page with it may \
                               be short and still have a next one.",
                 schema: || json!({"type": "string"}),
+                required: false,
             },
         ],
         body: RequestBody::None,
@@ -154,6 +162,7 @@ pub(super) const ROUTES: &[Route] = &[
                 place: "header",
                 description: "Only events after the record with this number.",
                 schema: || json!({"type": "integer", "minimum": 0}),
+                required: false,
             },
         ],
         body: RequestBody::None,
@@ -342,16 +351,23 @@ async fn follow_run(
     let after = after
         .transpose()
         .map_err(|_| ApiError::new(Code::BadRequest, "Last-Event-ID is not the number of a record"))?;
-    let stream = service.events(&token, &run, after).await?;
-    Ok(events(stream.map(|followed| as_event(&followed))))
+    let reader = service.reader(&token, &run, after).await?;
+    Ok(events(unfold(reader, |mut reader| async move { Some((as_event(reader.event().await?), reader)) })))
 }
 
 /// An event of a run, as one that is sent.
-fn as_event(followed: &Followed) -> sse::Event {
-    let event = sse::Event::default().event(followed.kind()).data(followed.data());
-    match followed.number() {
-        Some(number) => event.id(number.to_string()),
-        None => event,
+fn as_event(event: Result<Arc<Event>, String>) -> sse::Event {
+    let event = match event {
+        Ok(event) => event,
+        Err(reason) => return sse::Event::default().event("error").data(reason),
+    };
+    // Events are data that serialises.
+    let data = serde_json::to_string(&*event).unwrap_or_default();
+    let sent = |kind: &str| sse::Event::default().event(kind).data(data);
+    match &*event {
+        Event::Record { record } => sent("record").id(record.seq.to_string()),
+        Event::Delta { .. } => sent("delta"),
+        Event::Discard { .. } => sent("discard"),
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
             place: "path",
             description: "The file's name.",
             schema: || serde_json::json!({"type": "string"}),
+            required: true,
         }],
         body: RequestBody::None,
         responses: &[(200, "The file.", Body::Bytes), (304, "The file that the client has.", Body::None)],

@@ -56,7 +56,7 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn show(State(service): State<Service>, Extension(token): Caller) -> Json<SessionView> {
-    Json(service.session(&token))
+    Json(service.session_view(&token))
 }
 
 async fn sign_in(Extension(port): Extension<cookie::Port>, headers: HeaderMap) -> Result<Response, ApiError> {

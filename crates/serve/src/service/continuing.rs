@@ -12,7 +12,7 @@ use llm_do::{
     Decisions, PastRun, Problem, ResumeError, Run,
     core::journal::RunStatus,
     records::{Open, RunState},
-    runs::{RunSummary, list_runs_before},
+    runs::{RunSummary, list_runs_before, summary_of},
 };
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -50,6 +50,18 @@ impl Service {
                     self.continue_one(program, id, &client).await;
                 }
             }
+        }
+    }
+
+    /// Tries again to continue the runs of a program that were begun with other definitions.
+    pub(super) async fn continue_stuck(&self, program: &Arc<Served>) {
+        for id in self.0.runs.take_stuck(program.name().as_str()) {
+            let (of, run) = (Arc::clone(program), Arc::clone(&id));
+            let found = spawn_blocking(move || summary_of(of.runs_dir(), &run)).await;
+            let Some(client) = found.ok().and_then(Result::ok).and_then(|found| client_of(&found)) else {
+                continue;
+            };
+            self.continue_one(program, id, &client.name).await;
         }
     }
 

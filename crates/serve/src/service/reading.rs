@@ -3,14 +3,13 @@
 use super::Service;
 use crate::{
     error::ApiError,
-    events::{self, Followed},
+    events::Reader,
     listing::{Filter, Listed, Listing, MOST_SEARCHED, has_text, listed},
     live::{LiveRun, is_turn},
     program::Served,
     token::{Scope, Token},
     views::{Findings, ProgramView, QuestionOfRun, QuestionView, RunView, Runs, State, WorkerView},
 };
-use futures_util::Stream;
 use llm_do::{
     Client, Session, client_schema,
     core::{
@@ -120,21 +119,22 @@ impl Service {
         seen.map(|run| run.questions().count()).sum()
     }
 
-    /// The events of a run after the record with that number.
+    /// Who reads the events of a run after the record with that number, or from the first on.
     ///
     /// # Errors
     /// There is no such run, or too many follow.
-    pub(crate) async fn events(
+    pub(crate) async fn reader(
         &self,
         token: &Token,
         id: &str,
         after: Option<u64>,
-    ) -> Result<impl Stream<Item = Followed> + use<>, ApiError> {
+    ) -> Result<Reader, ApiError> {
         // Looked up before the journal: a run that ends in between is read from it.
         let live = self.0.runs.get(id);
         let (program, _) = self.stored(token, id).await?;
         let place = self.0.streams.place(token.name())?;
-        Ok(events::stream(&program.run_dir(id), live.as_deref(), after, place))
+        let next = after.map_or(0, |after| after.saturating_add(1));
+        Ok(Reader::new(&program.run_dir(id), live.and_then(|live| live.subscribe()), next, place))
     }
 
     /// The programs that a client may use.
@@ -242,7 +242,7 @@ fn workers_of(program: &Arc<Served>) -> Vec<WorkerView> {
             input: client_schema(worker).into(),
             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
             chat: worker.mode == WorkerMode::Chat,
-            model: session.model(),
+            model: session.model_name(),
             changes: reach.changes,
             network: reach.network,
         }

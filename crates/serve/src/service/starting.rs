@@ -1,6 +1,6 @@
 //! Starting runs.
 
-use super::Service;
+use super::{Service, inputs::Prepared};
 use crate::{
     error::{ApiError, Code},
     listing::title,
@@ -10,12 +10,15 @@ use crate::{
     token::{Scope, Token},
     views::{StartRun, State, status_state},
 };
-use llm_do::{Client, IdempotencyKey, Input, Report, Run, Session, core::schema::sha256};
+use llm_do::{
+    Client, IdempotencyKey, Report, Run, Session,
+    core::{journal::RunStatus, schema::sha256},
+};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::{sync::OwnedSemaphorePermit, task::spawn_blocking};
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, task::spawn_blocking};
 
 /// Longest idempotency key, in bytes.
 const LONGEST_KEY: usize = 256;
@@ -46,14 +49,13 @@ impl Service {
             program: program.name().as_str().into(),
             key: key.map(|key| IdempotencyKey { key: key.into(), request: fingerprint(&request) }),
         };
-        let trusted = token.has(Scope::Answer);
         let Some(keyed) = self.0.runs.keyed(&client)? else {
-            return Ok((self.begin(&program, request, client, trusted).await?, true));
+            return Ok((self.begin(&program, request, client, token).await?, true));
         };
         let mut is_new = false;
         let run = keyed.run.get_or_try_init(|| {
             is_new = true;
-            self.begin(&program, request, client.clone(), trusted)
+            self.begin(&program, request, client.clone(), token)
         });
         match run.await {
             Ok(run) => Ok((Arc::clone(run), is_new)),
@@ -67,18 +69,23 @@ impl Service {
     async fn begin(
         &self,
         program: &Arc<Served>,
-        request: StartRun,
+        mut request: StartRun,
         client: Client,
-        trusted: bool,
+        token: &Token,
     ) -> Result<Arc<str>, ApiError> {
         let room = self.0.runs.admit(&client.name)?;
-        let (program, service) = (Arc::clone(program), self.clone());
+        let (program, service, token) = (Arc::clone(program), self.clone(), token.clone());
+        let runtime = Handle::current();
         let prepared = spawn_blocking(move || {
-            let session = program.for_request(&request, client.clone(), trusted)?;
+            let session = program.for_request(&request, client.clone(), token.has(Scope::Answer))?;
             let about = About { title: title_of(&request, &session), ..about(&session, client) };
-            let input = Input { message: request.message, json: request.input, ..Input::default() };
+            let Prepared { input, uploads } =
+                runtime.block_on(service.input(&token, &session, &mut request))?;
             let ports = Ports::new();
             let run = session.start(&input, Some(ports.operator()), Some(ports.events()))?;
+            for upload in &uploads {
+                service.0.uploads.claim(upload, run.id(), session.runs_dir())?;
+            }
             let live = LiveRun::new(&run, ports, about, &service.0.notices);
             Ok::<_, ApiError>((live, run, room))
         });
@@ -127,6 +134,11 @@ impl Service {
         let status = status_state(report.status);
         self.log(&format!("run {}: {}", live.id, status.name()));
         self.0.metrics.ended(&live.client().program, status, report.usage);
+        if report.status != RunStatus::Suspended {
+            let (service, id) = (self.clone(), Arc::clone(&live.id));
+            // Nothing waits for it.
+            drop(spawn_blocking(move || service.0.uploads.ended(&id)));
+        }
         self.0.runs.remove(&live.id);
         live.over();
         live.announce_end(status);

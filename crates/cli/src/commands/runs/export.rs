@@ -2,7 +2,7 @@
 
 use super::{collector, find, folders};
 use crate::{args::ExportArgs, commands::cases, exit::Complaint, render::Output};
-use llm_do_records::{otlp, page};
+use llm_do_records::{otlp, page, page_from};
 use llm_do_runs::read_run;
 use std::{fs, path::Path};
 
@@ -21,7 +21,13 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
     let dir = find(&folders(target, project)?, run)?;
     let run = read_run(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
     match export.form.otel.as_deref() {
-        None => deliver(&page(&run), export.to.as_deref(), output),
+        None => {
+            let page = match llm_do_serve::export_template() {
+                Some(template) => page_from(template, &run),
+                None => page(&run),
+            };
+            deliver(&page, export.to.as_deref(), output)
+        }
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
             let sent = collector::send(url, otlp(&run, export.content))?;
             output.note(&format!("sent to {sent}"));

@@ -149,6 +149,10 @@ impl Server {
         Asking { server: self, method, path: path.to_owned(), headers, body }
     }
 
+    pub(super) fn put(&self, path: &str, body: &Value) -> Asking<'_> {
+        self.ask("PUT", path, body.to_string()).header("Content-Type", "application/json")
+    }
+
     /// The port that it listens on.
     pub(super) fn port(&self) -> &str {
         self.address.rsplit_once(':').map_or("", |(_, port)| port)

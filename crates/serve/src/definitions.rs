@@ -1,0 +1,222 @@
+//! The definition files of a program, for editors: read, and written whole.
+//!
+//! A file is a definition if its place says so, as for runs (`docs/reference/sandbox.md`): these files are authority, which
+//! workers may read and not write. Records, secrets, version control and what other programs execute are none.
+
+use crate::error::{ApiError, Code};
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, OpenOptions},
+};
+use llm_do::core::{
+    authority::{Class, Place, Protection, TEMPORARY_PREFIX, VirtualPath},
+    schema::sha256,
+};
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
+
+/// Largest definition that is read or written, in bytes.
+const LARGEST: u64 = 1 << 20;
+/// Most files that are listed, and most entries of folders that are looked at.
+const MOST_FILES: usize = 2000;
+const MOST_LOOKED_AT: usize = 20_000;
+/// Deepest folder that is looked into.
+const DEEPEST: usize = 12;
+/// Folders of tools, which hold thousands of files that are nobody's definitions.
+const OF_TOOLS: &[&str] = &["node_modules", "__pycache__", ".venv", "venv", "target"];
+
+/// The definitions of a program in its folder.
+pub(crate) struct Definitions<'a> {
+    dir: Dir,
+    root: Place,
+    protection: &'a Protection,
+}
+
+/// A definition file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    /// Its path from the program's folder.
+    pub(crate) path: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Definition {
+    pub(crate) fn sha256(&self) -> String {
+        sha256(&self.bytes)
+    }
+}
+
+impl<'a> Definitions<'a> {
+    /// Those of the program with that protection.
+    ///
+    /// # Errors
+    /// Its folder can't be opened.
+    pub(crate) fn open(protection: &'a Protection) -> Result<Self, ApiError> {
+        let root = protection.root().clone();
+        let dir = Dir::open_ambient_dir(root.as_str(), ambient_authority()).map_err(ApiError::internal)?;
+        Ok(Self { dir, root, protection })
+    }
+
+    /// All of them, by path.
+    ///
+    /// # Errors
+    /// A folder can't be read.
+    pub(crate) fn all(&self) -> Result<Vec<Definition>, ApiError> {
+        let (mut found, mut looked_at) = (Vec::new(), 0);
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let entries = if folder.is_empty() { self.dir.entries() } else { self.dir.read_dir(&folder) };
+            // A folder that can't be read holds no definitions that could be.
+            for entry in entries.into_iter().flatten().flatten() {
+                looked_at += 1;
+                if looked_at > MOST_LOOKED_AT || found.len() >= MOST_FILES {
+                    found.sort_by(|a: &Definition, b| a.path.cmp(&b.path));
+                    return Ok(found);
+                }
+                let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else {
+                    continue;
+                };
+                let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+                if kind.is_dir() {
+                    let skipped = OF_TOOLS.contains(&name.as_str()) || name.starts_with('.');
+                    if !skipped && path.matches('/').count() < DEEPEST {
+                        folders.push(path);
+                    }
+                } else if kind.is_file()
+                    && self.is_definition(&path)
+                    && let Ok(Some(bytes)) = self.content(&path)
+                    && str::from_utf8(&bytes).is_ok()
+                {
+                    found.push(Definition { path, bytes });
+                }
+            }
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(found)
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// There is none with that path.
+    pub(crate) fn read(&self, path: &str) -> Result<Definition, ApiError> {
+        let path = self.path(path)?;
+        let bytes = self.content(&path)?.ok_or_else(|| no_file(&path))?;
+        Ok(Definition { path, bytes })
+    }
+
+    /// Writes one, if the file is at that hash: `None` if it must not be there. Returns its hash.
+    ///
+    /// # Errors
+    /// The path is that of no definition, the file has changed, or it can't be written.
+    pub(crate) fn write(&self, path: &str, text: &str, was: Option<&str>) -> Result<String, ApiError> {
+        let path = self.path(path)?;
+        if text.len() as u64 > LARGEST {
+            return Err(ApiError::new(Code::TooLarge, "a definition has at most 1 MiB"));
+        }
+        let now = self.content(&path)?.map(|bytes| sha256(&bytes));
+        if now.as_deref() != was {
+            let detail = match &now {
+                Some(_) => format!("`{path}` was changed: read it again"),
+                None => format!("`{path}` is not there"),
+            };
+            return Err(ApiError::new(Code::FileChanged, detail));
+        }
+        let failed =
+            |error: io::Error| ApiError::new(Code::Internal, format!("cannot write `{path}`: {error}"));
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        if !folder.is_empty() {
+            self.dir.create_dir_all(folder).map_err(failed)?;
+        }
+        let folder = if folder.is_empty() { self.dir.try_clone() } else { self.dir.open_dir(folder) };
+        self.replace(&folder.map_err(failed)?, name, text.as_bytes()).map_err(failed)?;
+        Ok(sha256(text.as_bytes()))
+    }
+
+    /// A reader sees the old content or the new one.
+    fn replace(&self, folder: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+        let temporary: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let temporary = format!("{TEMPORARY_PREFIX}{temporary}");
+        let written = (|| {
+            let mut file = folder.open_with(&temporary, OpenOptions::new().write(true).create_new(true))?;
+            file.write_all(bytes)?;
+            if let Ok(old) = folder.symlink_metadata(name) {
+                file.set_permissions(old.permissions())?;
+            }
+            file.sync_all()?;
+            folder.rename(&temporary, folder, name)
+        })();
+        if written.is_err() {
+            // It may not be there.
+            let _ = folder.remove_file(&temporary);
+        }
+        written
+    }
+
+    /// A path of a definition in its plain form, which no link on the way leads elsewhere.
+    fn path(&self, path: &str) -> Result<String, ApiError> {
+        let no = |detail: String| ApiError::new(Code::Forbidden, detail);
+        let bad = |reason: &str| ApiError::new(Code::BadRequest, format!("path: {reason}"));
+        if path.starts_with('/') {
+            return Err(bad("write it from the program's folder"));
+        }
+        let plain = VirtualPath::parse(path).map_err(|error| bad(&error.to_string()))?;
+        let plain = plain.as_str().trim_start_matches('/').to_owned();
+        if plain.is_empty() {
+            return Err(bad("it names no file"));
+        }
+        if !self.is_definition(&plain) {
+            return Err(no(format!(
+                "`{plain}` is not a definition of the program: only these can be read and changed here"
+            )));
+        }
+        let mut whole = String::new();
+        for part in plain.split('/') {
+            whole = if whole.is_empty() { part.to_owned() } else { format!("{whole}/{part}") };
+            if self.dir.symlink_metadata(&whole).is_ok_and(|found| found.is_symlink()) {
+                return Err(no(format!("`{whole}` is a symbolic link: change what it leads to")));
+            }
+        }
+        Ok(plain)
+    }
+
+    /// Whether the place of a file makes it a definition.
+    fn is_definition(&self, path: &str) -> bool {
+        let place = self.root.join(path);
+        let hidden = |part: &str| Protection::is_version_control(part) || Protection::is_invisible(part);
+        !path.split('/').any(|part| hidden(part) || OF_TOOLS.contains(&part.to_ascii_lowercase().as_str()))
+            && !self.protection.is_executed(&place)
+            && self.protection.class(&place, &self.root) == Class::Protected
+    }
+
+    /// The bytes of a regular file. `None`: it is not there.
+    fn content(&self, path: &str) -> Result<Option<Vec<u8>>, ApiError> {
+        let failed =
+            |error: io::Error| ApiError::new(Code::Internal, format!("cannot read `{path}`: {error}"));
+        match self.dir.symlink_metadata(Path::new(path)) {
+            Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(failed(error)),
+            Ok(found) if !found.is_file() => {
+                return Err(ApiError::new(Code::Forbidden, format!("`{path}` is no regular file")));
+            }
+            Ok(found) if found.len() > LARGEST => {
+                return Err(ApiError::new(Code::TooLarge, format!("`{path}` has more than 1 MiB")));
+            }
+            Ok(_) => {}
+        }
+        let mut bytes = Vec::new();
+        let file = self.dir.open(path).map_err(failed)?;
+        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+        Ok(Some(bytes))
+    }
+}
+
+fn no_file(path: &str) -> ApiError {
+    ApiError::new(Code::NotFound, format!("the program has no `{path}`"))
+}
