@@ -39,6 +39,7 @@ export interface Worker {
 }
 
 export type RunState =
+  | "queued"
   | "running"
   | "waiting"
   | "done"
@@ -50,6 +51,7 @@ export type RunState =
   | "changed";
 
 export const STATES: readonly RunState[] = [
+  "queued",
   "running",
   "waiting",
   "done",
@@ -63,7 +65,7 @@ export const STATES: readonly RunState[] = [
 
 /** Whether more of the run may follow. */
 export const isUnderWay = (state: RunState): boolean =>
-  state === "running" || state === "waiting" || state === "cut_off";
+  state === "queued" || state === "running" || state === "waiting" || state === "cut_off";
 
 /** A question that waits, with the digest that its answer must name. */
 export type WaitingQuestion = QuestionId & { digest: string } & Question;
