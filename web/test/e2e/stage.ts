@@ -4,11 +4,10 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { expect } from "vitest";
-import { standIn } from "../stand-in/files";
 import { front, type Front } from "../stand-in/front";
 import { launch, open } from "./browser";
 import { place, type Place } from "./program";
-import { BINARY, serve, type Server } from "./server";
+import { serve, type Server } from "./server";
 
 const INDEX = fileURLToPath(new URL("../../dist/index.html", import.meta.url));
 
@@ -38,7 +37,7 @@ export class Stage {
     const built = readFileSync(INDEX, "utf8");
     const same = inside.replace(/content="[0-9a-f]{32}"/, 'content="__NONCE__"') === built;
     // The binary was built before the app: its other files are served in front of it.
-    const before = same ? undefined : await front(server.address, (asked, answer) => standIn(at.dir, BINARY, asked, answer));
+    const before = same ? undefined : await front(server.address);
     if (process.env["LLM_DO_WEB_INSIDE"] === "1" && !same) throw new Error("the binary holds another build of the app");
     return new Stage(at, server, await launch(), before, more);
   }

@@ -17,13 +17,12 @@ export interface Front {
   close(): Promise<void>;
 }
 
-export async function front(behind: string, more?: (asked: IncomingMessage, answer: ServerResponse) => Promise<boolean>): Promise<Front> {
+export async function front(behind: string): Promise<Front> {
   let address = "";
   const server = createServer((asked, answer) => {
     const path = new URL(asked.url ?? "/", address).pathname;
     if (asked.method === "GET" && (path === "/" || path.startsWith("/assets/"))) file(path, answer);
-    else if (more === undefined) proxy(behind, asked, answer);
-    else void more(asked, answer).then((done) => done || proxy(behind, asked, answer));
+    else proxy(behind, asked, answer);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
