@@ -26,7 +26,7 @@ import { serverEvents } from "./sse";
 /** Answers of a proxy or a server that is about to come back: the request may be repeated. */
 const TRANSIENT = new Set([502, 503, 504]);
 /** Codes of errors after which a stream is worth another attempt. */
-const AGAIN = new Set(["offline", "shutting_down"]);
+const AGAIN = new Set(["offline", "shutting_down", "too_many_streams"]);
 /** Events that are read between two pauses, so that a long run does not freeze the page. */
 const EVENTS_AT_ONCE = 2000;
 
