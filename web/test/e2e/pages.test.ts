@@ -39,7 +39,7 @@ const VIEWS: [string, () => string, (page: Page) => Promise<unknown>][] = [
   ["start", () => "#/start/desk/order", (page) => page.getByRole("button", { name: "Start the run" }).click()],
   ["runs", () => "#/runs", (page) => page.getByRole("list", { name: "Runs" }).waitFor()],
   ["inbox", () => "#/inbox", (page) => page.getByRole("heading", { name: /courier wants to call/ }).waitFor()],
-  ["run-done", () => `#/runs/${made.get("reporter")}`, (page) => page.getByText("Look again in two weeks.", { exact: true }).waitFor()],
+  ["run-done", () => `#/runs/${made.get("reporter")}`, (page) => page.getByText("Look again in two weeks.", { exact: true }).first().waitFor()],
   ["run-question", () => `#/runs/${made.get("writer")}`, (page) => page.getByRole("button", { name: "Approve" }).waitFor()],
   ["run-untrusted", () => `#/runs/${made.get("courier")}/calls/0%2F0.0`, (page) => page.getByText("Words of others").first().waitFor()],
   ["run-form", () => `#/runs/${made.get("asker")}`, (page) => page.getByRole("button", { name: "Answer" }).waitFor()],
