@@ -27,7 +27,7 @@ pub(crate) use run::{
     ModelFlags, RunArgs,
 };
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
-pub(crate) use service::{ServiceArgs, TokenScope};
+pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())

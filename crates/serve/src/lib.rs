@@ -13,6 +13,7 @@ mod events;
 mod http;
 mod listing;
 mod live;
+mod log;
 mod metrics;
 mod notices;
 mod openapi;
@@ -26,6 +27,7 @@ mod views;
 
 pub use app::export_template;
 pub use http::Http;
+pub use log::LogEntry;
 pub use openapi::document;
 pub use program::{BadPrograms, Host, ProgramName, Served};
 pub use service::{Limits, Service};

@@ -1,6 +1,7 @@
 //! A run that is under way in this process.
 
 use crate::{
+    log::LogEntry,
     notices::{Changed, Notices},
     views::State,
 };
@@ -22,6 +23,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::{broadcast, watch};
 
@@ -41,6 +43,12 @@ pub(crate) struct About {
     pub(crate) title: Option<String>,
     /// When it began, in milliseconds since 1970.
     pub(crate) started_ms: u64,
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_millis().try_into().unwrap_or_default()
 }
 
 /// A run that is under way.
@@ -106,6 +114,22 @@ impl LiveRun {
             feed,
             ended: watch::Sender::new(false),
         })
+    }
+
+    /// An entry of the log about it.
+    pub(crate) fn entry(&self, event: &'static str) -> LogEntry {
+        LogEntry {
+            event,
+            run: Some(self.id.to_string()),
+            program: Some(self.about.client.program.to_string()),
+            worker: Some(self.about.worker.to_string()),
+            ..LogEntry::default()
+        }
+    }
+
+    /// How long ago it began.
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_millis(now_ms().saturating_sub(self.about.started_ms))
     }
 
     /// Tells those who follow the service that it has begun.

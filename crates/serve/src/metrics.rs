@@ -4,10 +4,18 @@ use crate::views::State;
 use llm_do::core::model::Usage;
 use prometheus_client::{
     encoding::text::encode,
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
     registry::{Registry, Unit},
 };
-use std::sync::{Mutex, PoisonError, atomic::AtomicU64};
+use std::{
+    sync::{Mutex, PoisonError, atomic::AtomicU64},
+    time::Duration,
+};
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -21,6 +29,18 @@ pub(crate) struct Metrics {
     cost: Family<Labels, Counter<f64, AtomicU64>>,
     answered: Counter,
     requests: Family<Labels, Counter>,
+    took: Family<Labels, Histogram, fn() -> Histogram>,
+    first: Family<Labels, Histogram, fn() -> Histogram>,
+}
+
+/// From 10 ms to three hours.
+fn of_runs() -> Histogram {
+    Histogram::new(exponential_buckets(0.01, 4.0, 11))
+}
+
+/// From a millisecond to four seconds.
+fn of_starts() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 13))
 }
 
 impl Default for Metrics {
@@ -35,6 +55,8 @@ impl Default for Metrics {
             cost: Family::default(),
             answered: Counter::default(),
             requests: Family::default(),
+            took: Family::new_with_constructor(of_runs),
+            first: Family::new_with_constructor(of_starts),
         };
         registry.register("runs_started", "Runs that clients have started", metrics.started.clone());
         registry.register("runs_ended", "Runs that have ended, by how", metrics.ended.clone());
@@ -43,6 +65,11 @@ impl Default for Metrics {
         let dollars = Unit::Other("dollars".into());
         registry.register_with_unit("cost", "Cost of runs that have ended", dollars, metrics.cost.clone());
         registry.register("answers", "Answers to questions", metrics.answered.clone());
+        let seconds = || Unit::Seconds;
+        let about = "From the start of a run to its end, waiting included";
+        registry.register_with_unit("run_duration", about, seconds(), metrics.took.clone());
+        let about = "From a request that starts a run to the run's first record";
+        registry.register_with_unit("first_event", about, seconds(), metrics.first.clone());
         registry.register("http_requests", "Requests, by status", metrics.requests.clone());
         Self { registry: Mutex::new(registry), ..metrics }
     }
@@ -54,14 +81,20 @@ impl Metrics {
         self.started.get_or_create(&labels).inc();
     }
 
-    pub(crate) fn ended(&self, program: &str, state: State, usage: Usage) {
+    pub(crate) fn ended(&self, program: &str, state: State, usage: Usage, took: Duration) {
         let of = |name, value: &str| vec![("program", program.to_owned()), (name, value.to_owned())];
         self.ended.get_or_create(&of("state", state.name())).inc();
+        self.took.get_or_create(&of("state", state.name())).observe(took.as_secs_f64());
         self.tokens.get_or_create(&of("direction", "input")).inc_by(usage.input_tokens.unwrap_or_default());
         self.tokens.get_or_create(&of("direction", "output")).inc_by(usage.output_tokens.unwrap_or_default());
         if let Some(cost) = usage.cost_usd {
             self.cost.get_or_create(&vec![("program", program.to_owned())]).inc_by(cost.as_dollars());
         }
+    }
+
+    /// A run has its first record.
+    pub(crate) fn recorded(&self, program: &str, after: Duration) {
+        self.first.get_or_create(&vec![("program", program.to_owned())]).observe(after.as_secs_f64());
     }
 
     pub(crate) fn answered(&self) {

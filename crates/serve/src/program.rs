@@ -3,6 +3,7 @@
 use crate::{
     definitions::Definitions,
     error::{ApiError, Code},
+    log::LogEntry,
     views::{Findings, StartRun},
 };
 use llm_do::{
@@ -33,6 +34,12 @@ pub trait Host: Send + Sync + 'static {
     fn settings(&self, target: &str) -> Result<Settings, String>;
     /// Takes a line for the log. It may hold text of clients, with nothing hidden in it.
     fn log(&self, line: &str);
+    /// Takes an entry for the log, as a line unless the host keeps its parts.
+    fn log_entry(&self, entry: &LogEntry) {
+        self.log(&entry.to_string());
+    }
+    /// Hears that the run in that folder is over, once for each run. Must not block for long.
+    fn run_ended(&self, _run_dir: &Path) {}
     /// The user's folder of llm-do, where uploads are kept.
     fn home(&self) -> PathBuf;
     /// The models that an answer to a chat may choose. None, unless the operator names some.

@@ -12,6 +12,7 @@ use crate::{
     error::{ApiError, Code},
     listing::Listing,
     live::LiveRun,
+    log::LogEntry,
     metrics::Metrics,
     notices::{self, Notice, Notices},
     program::{BadPrograms, Host, Programs, Served},
@@ -128,6 +129,10 @@ impl Service {
         self.0.host.log(line);
     }
 
+    pub(crate) fn log_entry(&self, entry: LogEntry) {
+        self.0.host.log_entry(&entry);
+    }
+
     pub(crate) fn is_ending(&self) -> bool {
         self.0.runs.is_ending()
     }
@@ -178,7 +183,11 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for run in self.0.runs.all() {
-            self.log(&format!("run {}: cut off; the next start of the server continues it", run.id));
+            self.log_entry(LogEntry {
+                state: Some(State::CutOff.name()),
+                text: "cut off; the next start of the server continues it".into(),
+                ..run.entry("run_cut_off")
+            });
             // Readers would keep their connections open.
             run.over();
         }

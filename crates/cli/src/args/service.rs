@@ -37,9 +37,24 @@ pub(crate) struct ServiceArgs {
     /// Most runs that wait, in order, until others have ended; further ones are refused
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) max_queue: usize,
+    /// Most streams of events that are followed at once
+    #[arg(long, value_name = "N", default_value = "2048")]
+    pub(crate) max_streams: usize,
+    /// Most streams of events that one token follows at once
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub(crate) max_streams_per_token: usize,
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,
+    /// How the log is written to stderr
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", help_heading = "Observation")]
+    pub(crate) log_format: LogFormat,
+    /// Send the trace of each run that is over to this OpenTelemetry collector
+    #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url, help_heading = "Observation")]
+    pub(crate) otel: Option<String>,
+    /// Include messages, arguments and results in the traces
+    #[arg(long, requires = "otel", help_heading = "Observation")]
+    pub(crate) otel_content: bool,
     /// A model that an answer to a chat may choose; may be repeated
     #[arg(long, value_name = "PROVIDER:MODEL")]
     pub(crate) chat_model: Vec<String>,
@@ -69,6 +84,16 @@ pub(crate) struct ServiceArgs {
     pub(crate) approval: ApprovalFlags,
     #[command(flatten)]
     pub(crate) budget: BudgetFlags,
+}
+
+/// How the log of a service is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// A JSON object on each line
+    Json,
 }
 
 /// What a token allows.

@@ -1,7 +1,7 @@
 //! `llm-do runs`: lists, shows, exports and removes recorded runs (docs/guides/runs.md).
 
 mod clean;
-mod collector;
+pub(crate) mod collector;
 mod export;
 mod show;
 

@@ -1,7 +1,9 @@
 //! `llm-do serve`: programs over HTTP (docs/reference/http.md).
 
+mod traces;
+
 use crate::{
-    args::{Format, ServiceArgs, TokenScope},
+    args::{Format, LogFormat, ServiceArgs, TokenScope},
     commands::run::say,
     environment::LLM_DO_SERVE_TOKEN,
     exit::{Complaint, Exit},
@@ -9,9 +11,12 @@ use crate::{
     opening::{NotReady, said, settings},
     program::home,
     render::Output,
+    visible,
 };
+use jiff::Timestamp;
 use llm_do::{Session, Settings, core::model::ModelName};
-use llm_do_serve::{Host, Http, Limits, NewToken, ProgramName, Served, Service, Tokens};
+use llm_do_serve::{Host, Http, Limits, LogEntry, NewToken, ProgramName, Served, Service, Tokens};
+use serde_json::{Value, json};
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
@@ -19,11 +24,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::watch;
-
-/// Most streams of events at once.
-const STREAMS: usize = 2048;
-/// Most streams of events at once of one token.
-const STREAMS_OF_TOKEN: usize = 1024;
+use traces::Traces;
 
 /// Carries out the command.
 pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint> {
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let tokens = Tokens::read(&home()).map_err(|error| Complaint::wrong(error.to_string()))?;
     let (own, is_new) = own_token(args)?;
     let chat_models = chat_models(args)?;
+    let traces = args.otel.as_deref().map(|url| Traces::to(url, args.otel_content, output)).transpose()?;
     let mut programs = Vec::new();
     for target in targets(args) {
         let (name, target) = named(&target)?;
@@ -58,11 +60,18 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
         runs: args.max_runs.get(),
         runs_of_token: args.max_runs_per_token.get(),
         queue: args.max_queue,
-        streams: STREAMS,
-        streams_of_token: STREAMS_OF_TOKEN,
+        streams: args.max_streams,
+        streams_of_token: args.max_streams_per_token,
         grace: Duration::from_secs(args.grace),
     };
-    let host = Arc::new(CommandLine { args: args.clone(), output: output.clone(), chat_models });
+    let host = Arc::new(CommandLine {
+        args: args.clone(),
+        output: output.clone(),
+        chat_models,
+        traces: traces.clone(),
+    });
+    let log = Arc::clone(&host);
+    allow_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let (stop, mut stopped) = watch::channel(false);
     let came = stopped.clone();
@@ -76,14 +85,7 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
         let wrong = |error: io::Error| Complaint::wrong(format!("--listen {}: {error}", args.listen));
         let http = Http::bind(service, args.listen).await.map_err(wrong)?;
         let url = http.url().map_err(wrong)?;
-        output.note(&format!("serving {} on {url}", names.join(", ")));
-        // Without them there is no client, so that they are no mere notes. A token that the operator chose is in no log.
-        if is_new {
-            output.line(&format!("token: {}", own.text()));
-            output.line(&format!("open {url}/#token={}", own.text()));
-        } else {
-            output.line(&format!("open {url}/"));
-        }
+        log.serving(&names, &url, is_new.then_some(&own));
         let stopped = async move {
             // The sender lives as long as the process.
             let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -92,8 +94,24 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     });
     // Threads that still read files are not waited for.
     runtime.shutdown_background();
+    if let Some(traces) = traces {
+        traces.finish();
+    }
     served.map(|()| if *came.borrow() { Exit::Interrupted } else { Exit::Done })
 }
+
+/// Raises the limit of open files as far as the system allows: each run has a journal, and each client a connection. Processes
+/// that the server starts get limits of their own.
+#[cfg(unix)]
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where it can't be raised, fewer runs and clients fit.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+#[cfg(not(unix))]
+fn allow_open_files() {}
 
 /// What the command line names, or the current directory.
 fn targets(args: &ServiceArgs) -> Vec<String> {
@@ -154,6 +172,32 @@ struct CommandLine {
     args: ServiceArgs,
     output: Output,
     chat_models: Vec<ModelName>,
+    traces: Option<Arc<Traces>>,
+}
+
+impl CommandLine {
+    /// Says where clients find the server, and how they sign in if the operator does not know it.
+    fn serving(&self, programs: &[String], url: &str, token: Option<&NewToken>) {
+        // A token that the operator chose is in no log.
+        let link = token.map_or_else(|| format!("{url}/"), |token| format!("{url}/#token={}", token.text()));
+        if self.args.log_format == LogFormat::Json {
+            self.line(json!({"event": "serving", "programs": programs, "url": url, "open": link}));
+            return;
+        }
+        self.output.note(&format!("serving {} on {url}", programs.join(", ")));
+        // Without them there is no client, so that they are no mere notes.
+        if let Some(token) = token {
+            self.output.line(&format!("token: {}", token.text()));
+        }
+        self.output.line(&format!("open {link}"));
+    }
+
+    /// A line of the log in JSON, with the time.
+    fn line(&self, mut entry: Value) {
+        entry["at"] = Timestamp::now().to_string().into();
+        // JSON escapes control characters; what else could hide something in a terminal is escaped as everywhere.
+        self.output.screen.line(&visible::text(&entry.to_string()));
+    }
 }
 
 impl Host for CommandLine {
@@ -162,7 +206,37 @@ impl Host for CommandLine {
     }
 
     fn log(&self, line: &str) {
-        self.output.note(line);
+        match self.args.log_format {
+            LogFormat::Text => self.output.note(line),
+            LogFormat::Json => self.line(json!({"event": "note", "text": line})),
+        }
+    }
+
+    fn log_entry(&self, entry: &LogEntry) {
+        if self.args.log_format == LogFormat::Text {
+            self.output.note(&entry.to_string());
+            return;
+        }
+        let mut line = json!({"event": entry.event, "text": entry.text});
+        let parts = [
+            ("run", entry.run.as_deref()),
+            ("program", entry.program.as_deref()),
+            ("worker", entry.worker.as_deref()),
+            ("by", entry.by.as_deref()),
+            ("state", entry.state),
+        ];
+        for (name, part) in parts {
+            if let Some(part) = part {
+                line[name] = part.into();
+            }
+        }
+        self.line(line);
+    }
+
+    fn run_ended(&self, run_dir: &Path) {
+        if let Some(traces) = &self.traces {
+            traces.ended(run_dir);
+        }
     }
 
     fn home(&self) -> PathBuf {

@@ -35,6 +35,7 @@ pub(crate) enum Layer {
     Terminal,
     Journal,
     McpServer,
+    Service,
 }
 
 impl fmt::Display for Who {
@@ -63,6 +64,7 @@ impl fmt::Display for Layer {
             Self::Terminal => "terminal",
             Self::Journal => "journal",
             Self::McpServer => "MCP server",
+            Self::Service => "service",
         })
     }
 }

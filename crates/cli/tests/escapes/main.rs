@@ -54,6 +54,7 @@ mod remote_server;
 mod remote_servers;
 mod rule_arguments;
 mod server_contents;
+mod service;
 mod table;
 mod templates;
 mod terminal;
@@ -132,6 +133,7 @@ groups! {
     mcp_servers: mcp_servers::group,
     server_contents: server_contents::group,
     mcp_clients: mcp_clients::group,
+    service: service::group,
     editors: editors::group,
     remote_servers: remote_servers::group,
 }

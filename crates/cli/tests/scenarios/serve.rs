@@ -5,6 +5,8 @@ mod client;
 mod editing;
 mod files;
 mod lists;
+mod observation;
+mod pressure;
 mod queue;
 mod refusals;
 mod restart;

@@ -4,6 +4,7 @@ use super::{Service, client_of, continuing::continued};
 use crate::{
     error::{ApiError, Code},
     live::VIA,
+    log::LogEntry,
     token::{Scope, Token},
     views::{GiveAnswer, MessageSent, SendMessage},
 };
@@ -86,7 +87,11 @@ impl Service {
         if *live.client().name != **token.name() && !token.has(Scope::Answer) {
             return Err(ApiError::without_scope(Scope::Answer));
         }
-        self.log(&format!("run {id}: cancelled by {}", token.name()));
+        self.log_entry(LogEntry {
+            by: Some(token.name().to_string()),
+            text: format!("cancelled by {}", token.name()),
+            ..live.entry("run_cancelled")
+        });
         live.cancel();
         Ok(())
     }

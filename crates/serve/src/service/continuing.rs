@@ -4,9 +4,11 @@ use super::{Service, client_of, starting::about};
 use crate::{
     listing::title_of,
     live::{About, LiveRun, Ports},
+    log::LogEntry,
     notices::Notices,
     program::{Host, Served},
     runs::{MOST_KEYS, Stuck},
+    views::State,
 };
 use llm_do::{
     Decisions, PastRun, Problem, ResumeError, Run,
@@ -75,11 +77,18 @@ impl Service {
         });
         match continued.await {
             Ok(Ok((live, run))) => {
-                self.log(&format!("run {id}: continued"));
+                self.log_entry(LogEntry { text: "continued".into(), ..live.entry("run_continued") });
                 self.set_off(live, run, room).await;
             }
             Ok(Err(problem)) => {
-                self.log(&format!("run {id}: cannot be continued: {problem}"));
+                self.log_entry(LogEntry {
+                    event: "run_changed",
+                    run: Some(id.to_string()),
+                    program: Some(program.name().to_string()),
+                    state: Some(State::Changed.name()),
+                    text: format!("cannot be continued: {problem}"),
+                    ..LogEntry::default()
+                });
                 let program = program.name().as_str().into();
                 self.0.runs.set_stuck(id, Stuck { program, why: problem.to_string() });
             }

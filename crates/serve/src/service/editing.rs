@@ -3,6 +3,7 @@
 use super::Service;
 use crate::{
     error::{ApiError, Code},
+    log::LogEntry,
     program::Served,
     token::{Scope, Token},
     views::{CheckTexts, DefinitionFile, DefinitionFiles, DefinitionText, SaveDefinition, Saved},
@@ -77,7 +78,13 @@ impl Service {
             let _one = of.saving.lock().unwrap_or_else(PoisonError::into_inner);
             let SaveDefinition { path, text, sha256 } = given;
             let sha256 = of.definitions(|definitions| definitions.write(&path, &text, sha256.as_deref()))?;
-            service.log(&format!("program {}: {by} has changed {path}", of.name()));
+            service.log_entry(LogEntry {
+                event: "definition_saved",
+                program: Some(of.name().to_string()),
+                by: Some(by.to_string()),
+                text: format!("{by} has changed {path}"),
+                ..LogEntry::default()
+            });
             let loads = of.reload(&*host);
             let found = of.check(&*host, Default::default()).map_err(ApiError::internal)?;
             Ok((Saved { sha256, diagnostics: as_json(&found) }, loads))

@@ -4,7 +4,8 @@ use super::{Service, inputs::Prepared};
 use crate::{
     error::{ApiError, Code},
     listing::title,
-    live::{About, LiveRun, Ports},
+    live::{About, LiveRun, Ports, now_ms},
+    log::LogEntry,
     program::Served,
     runs::{OfToken, Place, Room},
     token::{Scope, Token},
@@ -16,7 +17,7 @@ use llm_do::{
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, task::spawn_blocking};
 
@@ -73,6 +74,7 @@ impl Service {
         client: Client,
         token: &Token,
     ) -> Result<Arc<str>, ApiError> {
+        let began = Instant::now();
         let room = self.0.runs.admit(&client.name)?;
         let (program, service, token) = (Arc::clone(program), self.clone(), token.clone());
         let runtime = Handle::current();
@@ -91,11 +93,16 @@ impl Service {
         });
         let (live, run, room) = prepared.await.map_err(ApiError::internal)??;
         let client = live.client();
-        self.log(&format!("run {}: started by {}: {}", live.id, client.name, live.about.worker));
+        self.log_entry(LogEntry {
+            by: Some(client.name.to_string()),
+            text: format!("started by {}: {}", client.name, live.about.worker),
+            ..live.entry("run_started")
+        });
         self.0.metrics.started(&client.program, &live.about.worker);
         let id = Arc::clone(&live.id);
         self.set_off(Arc::clone(&live), run, room).await;
         live.recorded().await;
+        self.0.metrics.recorded(&live.client().program, began.elapsed());
         Ok(id)
     }
 
@@ -132,9 +139,11 @@ impl Service {
 
     fn ended(&self, live: &LiveRun, report: &Report) {
         let status = status_state(report.status);
-        self.log(&format!("run {}: {}", live.id, status.name()));
-        self.0.metrics.ended(&live.client().program, status, report.usage);
+        let name = status.name();
+        self.log_entry(LogEntry { state: Some(name), text: name.into(), ..live.entry("run_ended") });
+        self.0.metrics.ended(&live.client().program, status, report.usage, live.age());
         if report.status != RunStatus::Suspended {
+            self.0.host.run_ended(&report.dir);
             let (service, id) = (self.clone(), Arc::clone(&live.id));
             // Nothing waits for it.
             drop(spawn_blocking(move || service.0.uploads.ended(&id)));
@@ -171,13 +180,12 @@ fn keep(slot: &Mutex<Option<OwnedSemaphorePermit>>, place: Option<OwnedSemaphore
 
 /// What is known of a run of a session before it begins.
 pub(super) fn about(session: &Session, client: Client) -> About {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     About {
         worker: Arc::clone(&session.entry().id),
         chat: session.options().chat,
         client,
         title: None,
-        started_ms: now.as_millis().try_into().unwrap_or_default(),
+        started_ms: now_ms(),
     }
 }
 

@@ -22,7 +22,7 @@ const MOST_SPANS: usize = 4000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends a trace, in several requests if it is long, and says where to.
-pub(super) fn send(address: &str, mut trace: Value) -> Result<Url, Complaint> {
+pub(crate) fn send(address: &str, mut trace: Value) -> Result<Url, Complaint> {
     let url = endpoint(address)?;
     let headers = headers(&env::var(HEADERS).unwrap_or_default())?;
     // A password in the address is not repeated.
@@ -76,7 +76,7 @@ fn refused(answer: &str) -> Option<String> {
 }
 
 /// The address with the path for traces, unless it has that already.
-fn endpoint(address: &str) -> Result<Url, Complaint> {
+pub(crate) fn endpoint(address: &str) -> Result<Url, Complaint> {
     let wrong = |why: &dyn std::fmt::Display| {
         Complaint::wrong(format!("--otel {address}: {why}"))
             .hint("write an address such as http://127.0.0.1:4318")

@@ -3,9 +3,10 @@
 use crate::scenario::Scenario;
 use serde_json::Value;
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Lines, Read, Write},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::{Child, ChildStderr, Stdio},
+    sync::{Arc, Mutex},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -22,6 +23,8 @@ pub(super) fn ci_token(scopes: &str, more: &str) -> String {
 /// A server that is listening. Dropped, it is killed.
 pub(super) struct Server {
     child: Child,
+    /// What it has written since its start.
+    log: Arc<Mutex<Vec<String>>>,
     pub(super) address: String,
     pub(super) token: String,
 }
@@ -104,6 +107,34 @@ impl Server {
         Self::launched(scenario, &[&["."], options].concat(), Some(token))
     }
 
+    /// The project of the scenario, whose server logs in JSON.
+    pub(super) fn start_json(scenario: &Scenario, options: &[&str]) -> Self {
+        let all = [&["serve", ".", "--log-format", "json", "--listen", "127.0.0.1:0"], options].concat();
+        let mut child = scenario.command(&all).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let serving: Value = loop {
+            let line = lines.next().expect("a further line").expect("text");
+            let entry: Value = serde_json::from_str(&line).expect("JSON on each line");
+            if entry["event"] == "serving" {
+                break entry;
+            }
+        };
+        let part = |text: &str, after: &str| text.split_once(after).expect("the rest").1.to_owned();
+        let address = part(serving["url"].as_str().expect("an address"), "http://");
+        let token = part(serving["open"].as_str().expect("a link"), "#token=");
+        Self::kept(child, lines, address, token)
+    }
+
+    fn kept(child: Child, lines: Lines<BufReader<ChildStderr>>, address: String, token: String) -> Self {
+        // Its notes must not fill the pipe.
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let kept = Arc::clone(&log);
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| kept.lock().expect("no panic").push(line));
+        });
+        Self { child, log, address, token }
+    }
+
     fn launched(scenario: &Scenario, arguments: &[&str], given: Option<&str>) -> Self {
         let all = [&["serve"], arguments, &["--listen", "127.0.0.1:0"]].concat();
         let mut child = scenario.command(&all).stderr(Stdio::piped()).spawn().expect("the binary starts");
@@ -126,9 +157,7 @@ impl Server {
                 token
             }
         };
-        // Its notes must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address, token }
+        Self::kept(child, lines, address, token)
     }
 
     pub(super) fn get(&self, path: &str) -> Asking<'_> {
@@ -224,6 +253,11 @@ impl Server {
         }
     }
 
+    /// What it has written since its start.
+    pub(super) fn log(&self) -> Vec<String> {
+        self.log.lock().expect("no panic").clone()
+    }
+
     /// Ends it in order.
     pub(super) fn stop(mut self) -> Option<i32> {
         let id = rustix::process::Pid::from_child(&self.child);
@@ -261,7 +295,7 @@ impl Asking<'_> {
         self
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(super) fn connect(&self) -> TcpStream {
         let mut stream = TcpStream::connect(&self.server.address).expect("it listens");
         let head: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("{} {} HTTP/1.1\r\n{head}\r\n{}", self.method, self.path, self.body);
