@@ -1,0 +1,27 @@
+// How much a browser loads, compressed: the first page, and all that can follow. Fails above the limit.
+import { readdirSync, readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+
+const LIMIT = 350_000;
+const dist = new URL("../dist/", import.meta.url);
+/** @param {string} name */
+const size = (name) => gzipSync(readFileSync(new URL(name, dist)), { level: 9 }).length;
+
+const html = readFileSync(new URL("index.html", dist), "utf8");
+const named = [...html.matchAll(/(?:src|href)="\/(assets\/[^"]+)"/g)].map((found) => found[1] ?? "");
+const first = ["index.html", ...named].map((name) => ({ name, bytes: size(name) }));
+const later = readdirSync(new URL("assets/", dist))
+  .map((name) => `assets/${name}`)
+  .filter((name) => !named.includes(name))
+  .map((name) => ({ name, bytes: size(name) }));
+
+/** @param {{ bytes: number }[]} files */
+const sum = (files) => files.reduce((total, file) => total + file.bytes, 0);
+for (const { name, bytes } of first) process.stdout.write(`  first page  ${String(bytes).padStart(7)}  ${name}\n`);
+for (const { name, bytes } of later) process.stdout.write(`  later       ${String(bytes).padStart(7)}  ${name}\n`);
+const all = sum(first) + sum(later);
+process.stdout.write(`compressed: first page ${sum(first)} bytes, all ${all} bytes, export page ${size("export.html")} bytes\n`);
+if (all > LIMIT) {
+  process.stderr.write(`the app has ${all} bytes, more than ${LIMIT}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,27 @@
+/**
+ * Fails to compile where the page reads a field that the server does not describe, or sends one that it does not take. The
+ * types of `api.ts` come from the server's own description.
+ */
+
+import type { components } from "./api";
+import type { DefinitionFile, FileEntry, Folder, Page, Program, Run, RunState, Session, StartRequest, Worker } from "./engine";
+
+type Schemas = components["schemas"];
+/** Fields of the page that the server lacks. */
+type Missing<Mine, Theirs> = Exclude<keyof Mine, keyof Theirs>;
+type None<Fields extends never> = Fields;
+
+export type Fits = [
+  None<Missing<Session, Schemas["Session"]>>,
+  None<Missing<Program, Schemas["Program"]>>,
+  None<Missing<Worker, Schemas["Worker"]>>,
+  None<Missing<Run, Schemas["Run"]>>,
+  None<Missing<Page, Schemas["Runs"]>>,
+  None<Missing<StartRequest, Schemas["StartRun"]>>,
+  None<Missing<Folder, Schemas["Folder"]>>,
+  None<Missing<FileEntry, Schemas["FolderEntry"]>>,
+  None<Missing<DefinitionFile, Schemas["DefinitionFile"]>>,
+  // States, in both directions.
+  None<Exclude<RunState, Schemas["State"]>>,
+  None<Exclude<Schemas["State"], RunState>>,
+];

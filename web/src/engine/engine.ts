@@ -1,0 +1,234 @@
+/**
+ * What the page needs of an engine, wherever that runs: behind HTTP, in a file, or later in the page itself. Nothing
+ * outside an implementation may assume how it is reached.
+ */
+
+import type { Answer, Failure, Json, Question, QuestionId, RunEvent, Usage } from "./records";
+
+export type Scope = "start" | "read" | "answer" | "edit";
+
+/** Who the page is for the engine. */
+export interface Session {
+  name: string;
+  scopes: Scope[];
+  read: "own" | "all";
+  programs?: string[];
+  version: string;
+  /** The models that a chat may choose from. */
+  models?: string[];
+}
+
+export interface Program {
+  program: string;
+  description?: string;
+  edit: boolean;
+  findings?: { errors: number; warnings: number };
+}
+
+export interface Worker {
+  program: string;
+  worker: string;
+  default: boolean;
+  description?: string;
+  input: Json;
+  output?: Json;
+  changes: boolean;
+  network: boolean;
+  chat?: boolean;
+  model?: string;
+}
+
+export type RunState =
+  | "queued"
+  | "running"
+  | "waiting"
+  | "done"
+  | "failed"
+  | "limit"
+  | "refused"
+  | "cancelled"
+  | "cut_off"
+  | "changed";
+
+export const STATES: readonly RunState[] = [
+  "queued",
+  "running",
+  "waiting",
+  "done",
+  "failed",
+  "limit",
+  "refused",
+  "cancelled",
+  "cut_off",
+  "changed",
+];
+
+/** Whether more of the run may follow. */
+export const isUnderWay = (state: RunState): boolean =>
+  state === "queued" || state === "running" || state === "waiting" || state === "cut_off";
+
+/** A question that waits, with the digest that its answer must name. */
+export type WaitingQuestion = QuestionId & { digest: string } & Question;
+
+export type QuestionOfRun = WaitingQuestion & { run: string; program: string };
+
+export interface Run {
+  run: string;
+  program: string;
+  worker: string;
+  chat: boolean;
+  client: string;
+  state: RunState;
+  reason?: string;
+  title?: string;
+  started_ms?: number;
+  took_ms?: number;
+  output?: Json;
+  failure?: Failure;
+  usage?: Usage;
+  questions?: WaitingQuestion[];
+}
+
+export interface RunFilter {
+  program?: string;
+  worker?: string;
+  state?: RunState[];
+  chat?: boolean;
+  q?: string;
+  before?: string;
+  limit?: number;
+}
+
+export interface Page {
+  runs: Run[];
+  next?: string;
+}
+
+/** A run to start: `message` or `input`. */
+export interface StartRequest {
+  program: string;
+  worker: string;
+  message?: string;
+  input?: Json;
+  chat?: boolean;
+  approval?: string;
+  ask?: string[];
+  deny?: string[];
+  budget?: string[];
+  attachments?: string[];
+}
+
+export interface FileEntry {
+  name: string;
+  kind: "file" | "folder";
+  bytes?: number;
+  untrusted?: boolean;
+}
+
+export interface Folder {
+  path: string;
+  entries: FileEntry[];
+}
+
+/** A file that defines a program. */
+export interface DefinitionFile {
+  path: string;
+  sha256: string;
+  bytes: number;
+}
+
+export interface Definition {
+  path: string;
+  text: string;
+  sha256: string;
+}
+
+export interface Diagnostic {
+  code: string;
+  severity: "error" | "warning" | "note";
+  message: string;
+  file: string | null;
+  line: number | null;
+  column: number | null;
+  label?: string | null;
+  notes?: string[];
+  help?: string[];
+  related?: { message: string; file: string | null; line: number | null; column: number | null }[];
+  fix?: {
+    title: string;
+    edits: { file: string | null; line: number | null; column: number | null; start: number; end: number; text: string }[];
+  } | null;
+}
+
+/** What happens over all runs. */
+export type Notice =
+  | { notice: "run"; run: string; program: string; worker: string; state: RunState; chat: boolean }
+  | { notice: "questions"; count: number };
+
+/** Whether the engine can be reached. */
+export type Connection =
+  | { state: "connected" }
+  /** `retry_ms`: when the next attempt follows. */
+  | { state: "lost"; retry_ms: number };
+
+/** Why a request was not done, in words for people. */
+export class EngineError extends Error {
+  constructor(
+    /** `offline` where the engine can't be reached, else the engine's own code, for example `already_decided`. */
+    readonly code: string,
+    detail: string,
+    /** Who decided, of a question that has an answer. */
+    readonly by?: string,
+    /** What is wrong with a program that can't be started. */
+    readonly diagnostics?: Diagnostic[],
+  ) {
+    super(detail);
+  }
+}
+
+export interface Engine {
+  /** Trades a token for a session that later requests have. */
+  signIn(token: string): Promise<void>;
+  signOut(): Promise<void>;
+  session(): Promise<Session>;
+
+  programs(): Promise<Program[]>;
+  workers(): Promise<Worker[]>;
+
+  /** `key` makes it safe to repeat. */
+  start(request: StartRequest, key: string): Promise<Run>;
+  /** Keeps a file for a run that is about to start. Returns its name in `attachments` and path parameters. */
+  upload(file: File): Promise<string>;
+  runs(filter: RunFilter): Promise<Page>;
+  run(run: string): Promise<Run>;
+  /** The events of a run after the record with that number, over lost connections, until the run is over. */
+  follow(run: string, after: number | undefined, signal: AbortSignal): AsyncIterable<RunEvent[]>;
+  answer(run: string, question: QuestionId & { digest: string }, answer: Answer): Promise<void>;
+  /** Returns whether the conversation has the message, or gets it later. */
+  message(run: string, text: string, now: boolean): Promise<boolean>;
+  /** Stops the answer under way. */
+  stop(run: string): Promise<void>;
+  cancel(run: string): Promise<void>;
+  exportRun(run: string): Promise<Blob>;
+
+  questions(): Promise<QuestionOfRun[]>;
+  notices(signal: AbortSignal): AsyncIterable<Notice>;
+
+  files(run: string, path: string): Promise<Folder>;
+  file(run: string, path: string): Promise<Blob>;
+
+  definitions(program: string): Promise<DefinitionFile[]>;
+  definition(program: string, path: string): Promise<Definition>;
+  /** `sha256`: of the text that was changed; `null` for a new file. An `EngineError` `file_changed` if it is another. */
+  save(
+    program: string,
+    path: string,
+    text: string,
+    sha256: string | null,
+  ): Promise<{ sha256: string; diagnostics: Diagnostic[] }>;
+  /** Findings with these texts in the place of what is saved. */
+  check(program: string, files: Record<string, string>): Promise<Diagnostic[]>;
+
+  /** Calls back with each change of the connection. Returns what ends that. */
+  onConnection(listener: (connection: Connection) => void): () => void;
+}

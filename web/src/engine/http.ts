@@ -1,0 +1,283 @@
+/** The engine behind `llm-do serve` (`docs/reference/http.md`). The only file that knows of HTTP. */
+
+import {
+  EngineError,
+  isUnderWay,
+  type Connection,
+  type Definition,
+  type DefinitionFile,
+  type Diagnostic,
+  type Engine,
+  type Folder,
+  type Notice,
+  type Page,
+  type Program,
+  type QuestionOfRun,
+  type Run,
+  type RunFilter,
+  type Session,
+  type StartRequest,
+  type Worker,
+} from "./engine";
+import { asEvent, type Answer, type QuestionId, type RunEvent } from "./records";
+import { backoff, wait } from "./retry";
+import { serverEvents } from "./sse";
+
+/** Answers of a proxy or a server that is about to come back: the request may be repeated. */
+const TRANSIENT = new Set([502, 503, 504]);
+/** Codes of errors after which a stream is worth another attempt. */
+const AGAIN = new Set(["offline", "shutting_down", "too_many_streams"]);
+/** Events that are read between two pauses, so that a long run does not freeze the page. */
+const EVENTS_AT_ONCE = 2000;
+
+export class HttpEngine implements Engine {
+  readonly #base: string;
+  readonly #listeners = new Set<(connection: Connection) => void>();
+  /** What is waiting to reach the server again. */
+  readonly #lost = new Set<symbol>();
+
+  constructor(base = "") {
+    this.#base = base;
+  }
+
+  async signIn(token: string): Promise<void> {
+    await this.#send("POST", "/v1/session", { headers: { Authorization: `Bearer ${token}` } });
+  }
+
+  async signOut(): Promise<void> {
+    await this.#send("DELETE", "/v1/session");
+  }
+
+  session(): Promise<Session> {
+    return this.#get("/v1/session");
+  }
+
+  async programs(): Promise<Program[]> {
+    return (await this.#get<{ programs: Program[] }>("/v1/programs")).programs;
+  }
+
+  async workers(): Promise<Worker[]> {
+    return (await this.#get<{ workers: Worker[] }>("/v1/workers")).workers;
+  }
+
+  start(request: StartRequest, key: string): Promise<Run> {
+    return this.#json("POST", "/v1/runs", request, { "Idempotency-Key": key });
+  }
+
+  async upload(file: File): Promise<string> {
+    const path = `/v1/uploads?${new URLSearchParams({ name: file.name })}`;
+    const response = await this.#send("POST", path, {
+      headers: { "Content-Type": "application/octet-stream" },
+      body: file,
+    });
+    return `upload:${((await response.json()) as { upload: string }).upload}`;
+  }
+
+  runs(filter: RunFilter): Promise<Page> {
+    const query = new URLSearchParams();
+    for (const [key, value] of Object.entries(filter)) {
+      const text = Array.isArray(value) ? value.join(",") : String(value);
+      if (value !== undefined && text !== "") query.set(key, text);
+    }
+    return this.#get(`/v1/runs?${query}`);
+  }
+
+  run(run: string): Promise<Run> {
+    return this.#get(`/v1/runs/${encodeURIComponent(run)}`);
+  }
+
+  async *follow(run: string, after: number | undefined, signal: AbortSignal): AsyncGenerator<RunEvent[]> {
+    const path = `/v1/runs/${encodeURIComponent(run)}/events`;
+    let last = after;
+    const headers = (): Record<string, string> => (last === undefined ? {} : { "Last-Event-ID": String(last) });
+    const ended = async (): Promise<boolean> => !isUnderWay((await this.run(run)).state);
+    for await (const events of this.#stream(path, headers, ended, signal)) {
+      const batch: RunEvent[] = [];
+      for (const { event, data } of events) {
+        if (event === "error") throw new EngineError("unreadable", data);
+        const read = asEvent(JSON.parse(data));
+        if (read === undefined) continue;
+        if (read.event === "record") {
+          // Repeated after a lost connection.
+          if (last !== undefined && read.record.seq <= last) continue;
+          last = read.record.seq;
+        }
+        batch.push(read);
+        if (batch.length === EVENTS_AT_ONCE) {
+          yield batch.splice(0);
+          await new Promise((resolve) => setTimeout(resolve));
+        }
+      }
+      if (batch.length > 0) yield batch;
+    }
+  }
+
+  async answer(run: string, question: QuestionId & { digest: string }, answer: Answer): Promise<void> {
+    const { call, step, digest } = question;
+    await this.#json("POST", `/v1/runs/${encodeURIComponent(run)}/answers`, { call, step, digest, ...answer });
+  }
+
+  async message(run: string, text: string, now: boolean): Promise<boolean> {
+    const body = now ? { text, now } : { text };
+    const sent = await this.#json<{ delivered: boolean }>("POST", `/v1/runs/${encodeURIComponent(run)}/messages`, body);
+    return sent.delivered;
+  }
+
+  async stop(run: string): Promise<void> {
+    await this.#send("POST", `/v1/runs/${encodeURIComponent(run)}/stop`);
+  }
+
+  async cancel(run: string): Promise<void> {
+    await this.#send("POST", `/v1/runs/${encodeURIComponent(run)}/cancel`);
+  }
+
+  async exportRun(run: string): Promise<Blob> {
+    return (await this.#send("GET", `/v1/runs/${encodeURIComponent(run)}/export`)).blob();
+  }
+
+  async questions(): Promise<QuestionOfRun[]> {
+    return (await this.#get<{ questions: QuestionOfRun[] }>("/v1/questions")).questions;
+  }
+
+  async *notices(signal: AbortSignal): AsyncGenerator<Notice> {
+    const events = this.#stream(
+      "/v1/events",
+      () => ({}),
+      () => Promise.resolve(false),
+      signal,
+    );
+    for await (const batch of events) {
+      for (const { event, data } of batch) {
+        if (event === "run" || event === "questions") {
+          yield { notice: event, ...(JSON.parse(data) as object) } as Notice;
+        }
+      }
+    }
+  }
+
+  files(run: string, path: string): Promise<Folder> {
+    return this.#get(`/v1/runs/${encodeURIComponent(run)}/files?${new URLSearchParams({ path })}`);
+  }
+
+  async file(run: string, path: string): Promise<Blob> {
+    const query = new URLSearchParams({ path });
+    return (await this.#send("GET", `/v1/runs/${encodeURIComponent(run)}/files/content?${query}`)).blob();
+  }
+
+  async definitions(program: string): Promise<DefinitionFile[]> {
+    return (await this.#get<{ files: DefinitionFile[] }>(`/v1/programs/${encodeURIComponent(program)}/files`)).files;
+  }
+
+  definition(program: string, path: string): Promise<Definition> {
+    return this.#get(`/v1/programs/${encodeURIComponent(program)}/files/content?${new URLSearchParams({ path })}`);
+  }
+
+  save(program: string, path: string, text: string, sha256: string | null): Promise<{ sha256: string; diagnostics: Diagnostic[] }> {
+    return this.#json("PUT", `/v1/programs/${encodeURIComponent(program)}/files/content`, { path, text, sha256 });
+  }
+
+  async check(program: string, files: Record<string, string>): Promise<Diagnostic[]> {
+    const path = `/v1/programs/${encodeURIComponent(program)}/check`;
+    return (await this.#json<{ diagnostics: Diagnostic[] }>("POST", path, { files })).diagnostics;
+  }
+
+  onConnection(listener: (connection: Connection) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Events over lost connections, until `ended` says that no more follow. */
+  async *#stream(
+    path: string,
+    headers: () => Record<string, string>,
+    ended: () => Promise<boolean>,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ event: string; data: string }[]> {
+    const self = Symbol(path);
+    try {
+      for (let attempt = 0; ; attempt++) {
+        const ms = backoff(attempt);
+        try {
+          const response = await this.#send("GET", path, {
+            headers: { Accept: "text/event-stream", ...headers() },
+            signal,
+            cache: "no-store",
+          });
+          this.#found(self);
+          if (response.body !== null) {
+            for await (const events of serverEvents(response.body)) {
+              attempt = 0;
+              yield events;
+            }
+          }
+          if (await ended()) return;
+        } catch (error) {
+          if (signal.aborted) return;
+          const again = error instanceof TypeError || (error instanceof EngineError && AGAIN.has(error.code));
+          if (!again) throw error;
+          this.#lose(self, ms);
+        }
+        await wait(ms, signal).catch(() => undefined);
+        if (signal.aborted) return;
+      }
+    } finally {
+      this.#found(self);
+    }
+  }
+
+  #lose(who: symbol, retry_ms: number): void {
+    this.#lost.add(who);
+    for (const listener of this.#listeners) listener({ state: "lost", retry_ms });
+  }
+
+  #found(who: symbol): void {
+    if (!this.#lost.delete(who) || this.#lost.size > 0) return;
+    for (const listener of this.#listeners) listener({ state: "connected" });
+  }
+
+  async #get<T>(path: string): Promise<T> {
+    return (await this.#send("GET", path)).json() as Promise<T>;
+  }
+
+  async #json<T>(method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> {
+    const response = await this.#send(method, path, {
+      headers: { "Content-Type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+    return (response.status === 204 ? undefined : await response.json()) as T;
+  }
+
+  async #send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+    let response: Response;
+    try {
+      response = await fetch(this.#base + path, { ...init, method, credentials: "same-origin" });
+    } catch (error) {
+      if (init.signal?.aborted) throw error;
+      throw new EngineError("offline", "The server can't be reached. Is it running?");
+    }
+    if (response.ok) return response;
+    throw await refusal(response);
+  }
+}
+
+/** What a response that is no success says. */
+async function refusal(response: Response): Promise<EngineError> {
+  const text = await response.text().catch(() => "");
+  let problem: { code?: unknown; detail?: unknown; by?: unknown; diagnostics?: unknown } = {};
+  try {
+    const read: unknown = JSON.parse(text);
+    if (typeof read === "object" && read !== null) problem = read;
+  } catch {
+    // Not of this server: a proxy's page, for example.
+  }
+  const { code, detail, by, diagnostics } = problem;
+  if (typeof code !== "string" && TRANSIENT.has(response.status)) {
+    return new EngineError("offline", "The server can't be reached. Is it running?");
+  }
+  return new EngineError(
+    typeof code === "string" ? code : response.status === 401 ? "unauthorized" : `status_${response.status}`,
+    typeof detail === "string" ? detail : `The server answered with status ${response.status}.`,
+    typeof by === "string" ? by : undefined,
+    Array.isArray(diagnostics) ? (diagnostics as Diagnostic[]) : undefined,
+  );
+}

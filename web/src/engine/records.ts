@@ -1,0 +1,276 @@
+/** Records and events of a run, as `docs/reference/journal.md` describes them. Their texts are hostile. */
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+export type Origin = "trusted" | "typed" | "untrusted";
+export type Risk = "read" | "write" | "network" | "exec" | "destructive" | "delegate";
+
+/** A part of a value that is not trusted. */
+export interface Mark {
+  at: string;
+  lines?: number[];
+  origin: Origin;
+}
+
+export interface Usage {
+  input_tokens?: number;
+  cached_tokens?: number;
+  cache_write_tokens?: number;
+  output_tokens?: number;
+  server_uses?: number;
+  cost_usd?: number;
+}
+
+export interface Failure {
+  kind: string;
+  message: string;
+  partial?: Json;
+}
+
+export type Ending = "suspended" | { output: Json } | { failure: Failure };
+
+export type Source = "program" | "generated" | { toolset: string } | { library: string };
+export type Principal = "operator" | { worker: string } | { tool: { tool: string; worker: string } };
+
+/** Who or what decided. Data: `text/decider.ts` makes words of it. */
+export type Decider = string | { [key: string]: Json };
+
+export type Part =
+  | { part: "text"; text: string }
+  | { part: "attachment"; name: string; text: string }
+  | { part: "blob"; name?: string; media_type: string; data: string }
+  | { part: "call"; id: string; name: string; arguments: { json: Json } | { invalid: { text: string; reason: string } } }
+  | { part: "result"; call_id: string; name: string; content: Json }
+  | { part: "reasoning"; text: string }
+  | { part: "opaque"; provider: string; value: Json }
+  | { part: "server_use"; tool: string; input?: Json; sources?: { url: string; title?: string }[] }
+  | { part: "cited"; sources: { url: string; title?: string }[] };
+
+export interface Message {
+  id: number;
+  parent?: number;
+  role: "user" | "assistant" | "tool";
+  parts: Part[];
+}
+
+export interface Blob64 {
+  name?: string;
+  media_type: string;
+  data: string;
+}
+
+export interface Change {
+  preview: "change";
+  path: string;
+  before: string | null;
+  after: string | null;
+}
+
+/** Where the words of a call came from. */
+export interface Steering {
+  read: { call: string; function: string; origin: Origin; excerpt: string }[];
+  more?: number;
+  held?: { argument: string; call: string; function: string; excerpt: string }[];
+}
+
+export interface ContextUse {
+  tokens: number;
+  limit?: number;
+}
+
+export interface Turn {
+  number: number;
+  cut_off?: boolean;
+  failure?: Failure;
+  context?: ContextUse;
+}
+
+export interface Approval {
+  question: "approval";
+  chain: string[];
+  function: string;
+  risk: Risk;
+  input: Json;
+  preview?: Change;
+  rule: Decider;
+  steering?: Steering;
+}
+
+export interface Input {
+  question: "input";
+  chain: string[];
+  prompt: string;
+  schema?: Json;
+  changes?: Change[];
+  conversation?: Turn;
+}
+
+export interface Settlement {
+  question: "settlement";
+  chain: string[];
+  function: string;
+  risk: Risk;
+  input: Json;
+}
+
+export type Question = Approval | Input | Settlement;
+
+/** The identity of a question. */
+export interface QuestionId {
+  call: string;
+  step: string;
+}
+
+export type Answer =
+  | { answer: "approve"; remember?: boolean }
+  | { answer: "deny"; reason?: string; remember?: boolean }
+  | { answer: "edit"; input: Json }
+  | { answer: "give"; value: Json }
+  | { answer: "decline"; reason?: string }
+  | { answer: "stop" }
+  | { answer: "end" }
+  | { answer: "attach"; file: string; content?: { name: string; media_type: string; data: string } }
+  | { answer: "detach"; message: number }
+  | { answer: "keep"; message: number }
+  | { answer: "model"; model: string }
+  | { answer: "rule"; rule: "preApproved" | "ask" | "blocked"; calls: string }
+  | { answer: "forget"; of: QuestionId }
+  | { answer: "run"; worker: string; input: Json }
+  | { answer: "undo"; message: number }
+  | { answer: "compact"; keep?: string }
+  | { answer: "undo_compaction" }
+  | { answer: "again" }
+  | { answer: "done"; result: Json }
+  | { answer: "abort" };
+
+interface Common {
+  seq: number;
+  at_ms: number;
+  path: string;
+  step: string;
+}
+
+type Kind<K extends string, Fields = object> = Common & { kind: K } & Fields;
+
+export interface FileState {
+  path: string;
+  place?: string;
+  state: string;
+  reason?: string;
+  preview?: Change;
+}
+
+/** The records that the page reads. Others are kept, and shown as they are. */
+export type KnownRecord =
+  | Kind<
+      "run_started",
+      {
+        run: string;
+        version: string;
+        target: string;
+        entry: string;
+        chat?: boolean;
+        approval: string;
+        date: string;
+        definitions: { worker: string; file: string; sha256: string; text: string }[];
+      }
+    >
+  | Kind<"run_resumed", { version: string; idle_ms: number }>
+  | Kind<"definition", { worker: string; file: string; sha256: string; text: string }>
+  | Kind<
+      "call_started",
+      { function: string; source: Source; principal: Principal; input: Json; origins?: Mark[] }
+    >
+  | Kind<"verdict", { rule: "preApproved" | "ask" | "blocked"; by: Decider; reason?: string }>
+  | (Kind<"asked"> & Question)
+  | (Kind<"answered"> & Answer & { by: string; via: string })
+  | Kind<"rechecked", { changed?: string }>
+  | Kind<"tool_started", { function: string; risk: Risk; idempotency_key: string }>
+  | Kind<"tool_ended", { ending: Ending; blobs?: Blob64[]; log?: string; origins?: Mark[] }>
+  | Kind<"call_ended", { ending: Ending; usage: Usage; blobs?: Blob64[]; origins?: Mark[] }>
+  | Kind<
+      "conversation_started",
+      {
+        worker: string;
+        model: string;
+        system: string;
+        tools: { name: string; description?: string; input: Json }[];
+        withheld?: { name: string; why: string }[];
+        with_user?: Json;
+        listens?: boolean;
+        max_context_tokens?: number;
+        message: Message;
+        origin?: Origin;
+      }
+    >
+  | Kind<"attached", { part: Part; bytes: number; origin?: Origin }>
+  | Kind<"not_attached", { reason: string }>
+  | Kind<"model_chosen", { model: string }>
+  | Kind<"model_not_chosen", { reason: string }>
+  | Kind<"message_added", { message: Message }>
+  | Kind<"model_requested", { turn: number; attempt: number }>
+  | Kind<"model_answered", { message: Message; finish: string; usage: Usage }>
+  | Kind<"model_failed", { error: { kind: string; message: string; retry_after_ms?: number } }>
+  | Kind<"slept", { ms: number }>
+  | Kind<"timed_out", { after_ms: number }>
+  | Kind<"cancelled">
+  | Kind<"limit", { what: string }>
+  | Kind<"not_reserved", { what: string }>
+  | Kind<"note", { text: string }>
+  | Kind<
+      "compacted",
+      {
+        before: number;
+        after: number;
+        results?: { message: number; call_id: string; number?: number }[];
+        summary?: { id: number; to: number; user?: number[]; text: string };
+        failure?: string;
+        origin?: Origin;
+      }
+    >
+  | Kind<"undone", { files: FileState[]; others?: string[] }>
+  | Kind<"restored", { files: FileState[] }>
+  | Kind<"run_ended", { status: string; ending: Ending; usage: Usage }>;
+
+/** A record of a kind that the page does not know. */
+export type OtherRecord = Common & { kind: string };
+export type RunRecord = KnownRecord | OtherRecord;
+
+/** What a stream brings. */
+export type RunEvent =
+  | { event: "record"; record: RunRecord }
+  | { event: "delta"; path: string; turn: number; delta: "text" | "reasoning"; text: string }
+  | { event: "delta"; path: string; turn: number; delta: "call"; name: string }
+  | { event: "discard"; path: string; turn: number };
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A record, if the value has what all records have. The kinds are the server's to get right. */
+export function asRecord(value: unknown): RunRecord | undefined {
+  if (!isObject(value)) return undefined;
+  const { seq, at_ms, path, step, kind } = value;
+  const whole =
+    Number.isSafeInteger(seq) &&
+    typeof at_ms === "number" &&
+    typeof path === "string" &&
+    typeof step === "string" &&
+    typeof kind === "string";
+  return whole ? (value as unknown as RunRecord) : undefined;
+}
+
+/** An event, if the value is one. */
+export function asEvent(value: unknown): RunEvent | undefined {
+  if (!isObject(value)) return undefined;
+  if (value["event"] === "record") {
+    const record = asRecord(value["record"]);
+    return record === undefined ? undefined : { event: "record", record };
+  }
+  const placed = typeof value["path"] === "string" && Number.isSafeInteger(value["turn"]);
+  if (!placed) return undefined;
+  if (value["event"] === "discard") return value as unknown as RunEvent;
+  const { delta } = value;
+  const fits = delta === "call" ? typeof value["name"] === "string" : typeof value["text"] === "string";
+  return value["event"] === "delta" && fits ? (value as unknown as RunEvent) : undefined;
+}

@@ -1,0 +1,304 @@
+/**
+ * JSON Schemas as fields of a form, and values checked against them. A form covers what `parameters` and `returns` of
+ * workers can say (`docs/reference/worker-files.md`); a schema that says more gets a field for JSON. The engine checks
+ * every value again.
+ */
+
+import type { Json, JsonObject } from "../engine/records";
+
+export type FieldKind =
+  | { kind: "string"; long: boolean; format: string | undefined }
+  | { kind: "path" }
+  | { kind: "integer" | "number"; minimum: number | undefined; maximum: number | undefined }
+  | { kind: "boolean" }
+  | { kind: "choice"; options: Json[] }
+  | { kind: "list"; item: Field }
+  | { kind: "object"; fields: Field[] }
+  | { kind: "json" };
+
+export interface Field {
+  /** The key in its object. Empty for the whole value and for the items of a list. */
+  name: string;
+  title: string;
+  description: string;
+  required: boolean;
+  /** Whether `null` is a value. */
+  nullable: boolean;
+  untrusted: boolean;
+  schema: JsonObject;
+  type: FieldKind;
+}
+
+/** What is wrong with a value, by JSON pointer. */
+export type Problems = ReadonlyMap<string, string>;
+
+const DEEPEST = 8;
+
+export const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A member that the object itself has: never one of its prototype. */
+export function member(value: Json | undefined, name: string): Json | undefined {
+  return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+}
+
+/** The object with another member. A name such as `__proto__` is a name like others. */
+export function withMember(value: Json | undefined, name: string, to: Json | undefined): JsonObject {
+  const entries = isObject(value) ? Object.entries(value).filter(([key]) => key !== name || to !== undefined) : [];
+  if (to === undefined) return Object.fromEntries(entries);
+  const at = entries.findIndex(([key]) => key === name);
+  if (at === -1) entries.push([name, to]);
+  else entries[at] = [name, to];
+  return Object.fromEntries(entries);
+}
+
+const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
+const number = (value: Json | undefined): number | undefined => (typeof value === "number" ? value : undefined);
+
+/** The field for a schema. */
+export function fieldOf(schema: Json, name = "", required = true, root: Json = schema, depth = 0): Field {
+  const resolved = resolve(schema, root);
+  const { inner, nullable } = withoutNull(resolved, root);
+  const annotation = (key: string): string => text(member(resolved, key)) || text(member(inner, key));
+  return {
+    name,
+    title: annotation("title") || name,
+    description: annotation("description"),
+    required,
+    nullable,
+    untrusted: member(resolved, "untrusted") === true || member(inner, "untrusted") === true,
+    schema: isObject(inner) ? inner : {},
+    type: depth > DEEPEST ? { kind: "json" } : typeOf(inner, root, depth),
+  };
+}
+
+/** Follows `$ref`s into the schema's own definitions. One that leads elsewhere, or round in a circle, is left. */
+function resolve(schema: Json, root: Json): Json {
+  let at = schema;
+  for (let steps = 0; steps < 16; steps++) {
+    const reference = member(at, "$ref");
+    if (typeof reference !== "string" || !reference.startsWith("#/")) return at;
+    let target: Json | undefined = root;
+    for (const part of reference.slice(2).split("/")) {
+      target = member(target, decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
+    }
+    if (target === undefined) return at;
+    const { $ref: _, ...beside } = at as JsonObject;
+    at = isObject(target) ? { ...target, ...beside } : target;
+  }
+  return {};
+}
+
+function withoutNull(schema: Json, root: Json): { inner: Json; nullable: boolean } {
+  const type = member(schema, "type");
+  if (Array.isArray(type) && type.includes("null")) {
+    const rest = type.filter((name) => name !== "null");
+    const options = member(schema, "enum");
+    let inner = withMember(schema, "type", rest.length === 1 ? rest[0] : rest);
+    if (Array.isArray(options)) inner = withMember(inner, "enum", options.filter((option) => option !== null));
+    return { inner, nullable: true };
+  }
+  const options = member(schema, "enum");
+  if (Array.isArray(options) && options.includes(null)) {
+    return { inner: withMember(schema, "enum", options.filter((option) => option !== null)), nullable: true };
+  }
+  const choices = member(schema, "anyOf") ?? member(schema, "oneOf");
+  if (Array.isArray(choices)) {
+    const rest = choices.map((choice) => resolve(choice, root)).filter((choice) => member(choice, "type") !== "null");
+    if (rest.length === 1 && choices.length === 2) return { inner: rest[0] ?? {}, nullable: true };
+  }
+  return { inner: schema, nullable: false };
+}
+
+function typeOf(schema: Json, root: Json, depth: number): FieldKind {
+  const options = member(schema, "enum");
+  if (Array.isArray(options) && options.length > 0 && options.length <= 500) return { kind: "choice", options };
+  if (isObject(schema) && Object.hasOwn(schema, "const")) return { kind: "choice", options: [schema["const"] ?? null] };
+  switch (member(schema, "type")) {
+    case "string": {
+      const format = text(member(schema, "format")) || undefined;
+      if (format === "path") return { kind: "path" };
+      const most = number(member(schema, "maxLength"));
+      const short = format !== undefined || (most !== undefined && most <= 200);
+      return { kind: "string", long: !short, format };
+    }
+    case "integer":
+    case "number":
+      return {
+        kind: member(schema, "type") === "integer" ? "integer" : "number",
+        minimum: number(member(schema, "minimum")),
+        maximum: number(member(schema, "maximum")),
+      };
+    case "boolean":
+      return { kind: "boolean" };
+    case "array": {
+      const items = member(schema, "items");
+      return isObject(items) ? { kind: "list", item: fieldOf(items, "", true, root, depth + 1) } : { kind: "json" };
+    }
+    case "object": {
+      const properties = member(schema, "properties");
+      if (!isObject(properties) || Object.keys(properties).length === 0) return { kind: "json" };
+      const required = member(schema, "required");
+      const needed = new Set(Array.isArray(required) ? required : []);
+      return {
+        kind: "object",
+        fields: Object.entries(properties).map(([name, property]) =>
+          fieldOf(property, name, needed.has(name), root, depth + 1),
+        ),
+      };
+    }
+    default:
+      return { kind: "json" };
+  }
+}
+
+/** What a field begins with: its default, or nothing. Required objects and lists begin empty, so that they can be filled. */
+export function initial(field: Field): Json | undefined {
+  const given = member(field.schema, "default");
+  if (given !== undefined) return given;
+  const { type } = field;
+  if (type.kind === "object" && field.required && !field.nullable) {
+    let value: JsonObject = {};
+    for (const inner of type.fields) value = withMember(value, inner.name, initial(inner));
+    return value;
+  }
+  if (type.kind === "list" && field.required && !field.nullable) return [];
+  if (type.kind === "boolean" && field.required && !field.nullable) return false;
+  if (type.kind === "choice" && type.options.length === 1 && field.required) return type.options[0];
+  return undefined;
+}
+
+export const pointer = (at: string, key: string | number): string =>
+  `${at}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`;
+
+/** What is wrong with a value. `patterns`: whether the schema's author may run regular expressions in this page. */
+export function validate(field: Field, value: Json | undefined, patterns: boolean): Problems {
+  const problems = new Map<string, string>();
+  look(field, value, "", patterns, problems);
+  return problems;
+}
+
+function look(field: Field, value: Json | undefined, at: string, patterns: boolean, problems: Map<string, string>): void {
+  const wrong = (message: string): void => void problems.set(at, message);
+  if (value === undefined) {
+    if (field.required) wrong("This is needed.");
+    return;
+  }
+  if (value === null) {
+    if (!field.nullable && field.type.kind !== "json") wrong("This is needed.");
+    return;
+  }
+  const { type, schema } = field;
+  switch (type.kind) {
+    case "json":
+      return;
+    case "choice":
+      if (!type.options.some((option) => same(option, value))) wrong("Choose one of the options.");
+      return;
+    case "boolean":
+      if (typeof value !== "boolean") wrong("Choose yes or no.");
+      return;
+    case "integer":
+    case "number": {
+      if (typeof value !== "number" || !Number.isFinite(value)) return wrong("Enter a number.");
+      if (type.kind === "integer" && !Number.isInteger(value)) return wrong("Enter a whole number.");
+      if (type.kind === "integer" && !Number.isSafeInteger(value)) return wrong("This number is too large.");
+      const limits = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"].map((name) =>
+        number(member(schema, name)),
+      );
+      const [least, most, above, below, step] = limits;
+      if (least !== undefined && value < least) wrong(`At least ${least}.`);
+      else if (most !== undefined && value > most) wrong(`At most ${most}.`);
+      else if (above !== undefined && value <= above) wrong(`More than ${above}.`);
+      else if (below !== undefined && value >= below) wrong(`Less than ${below}.`);
+      else if (step !== undefined && Math.abs(value / step - Math.round(value / step)) > 1e-9) wrong(`A multiple of ${step}.`);
+      return;
+    }
+    case "path":
+    case "string": {
+      if (typeof value !== "string") return wrong("Enter a text.");
+      const length = Array.from(value).length;
+      const [least, most] = [number(member(schema, "minLength")), number(member(schema, "maxLength"))];
+      if (least !== undefined && length < least) return wrong(least === 1 ? "This is needed." : `At least ${least} characters.`);
+      if (most !== undefined && length > most) return wrong(`At most ${most} characters; this has ${length}.`);
+      const format = type.kind === "string" && type.format !== undefined ? FORMATS.get(type.format) : undefined;
+      if (format !== undefined && !format.fits(value)) return wrong(format.message);
+      const pattern = text(member(schema, "pattern"));
+      if (patterns && pattern !== "" && !matches(pattern, value)) wrong(`This must match ${pattern}`);
+      return;
+    }
+    case "list": {
+      if (!Array.isArray(value)) return wrong("Enter a list.");
+      const [least, most] = [number(member(schema, "minItems")), number(member(schema, "maxItems"))];
+      if (least !== undefined && value.length < least) wrong(`At least ${least} entries.`);
+      else if (most !== undefined && value.length > most) wrong(`At most ${most} entries.`);
+      value.forEach((item, index) => look(type.item, item, pointer(at, index), patterns, problems));
+      return;
+    }
+    case "object": {
+      if (!isObject(value)) return wrong("Enter an object.");
+      for (const inner of type.fields) {
+        look(inner, member(value, inner.name), pointer(at, inner.name), patterns, problems);
+      }
+      if (member(schema, "additionalProperties") !== false) return;
+      const known = new Set(type.fields.map((inner) => inner.name));
+      const unknown = Object.keys(value).find((name) => !known.has(name));
+      if (unknown !== undefined) wrong(`There is no ${unknown} here.`);
+    }
+  }
+}
+
+function matches(pattern: string, value: string): boolean {
+  try {
+    return new RegExp(pattern, "u").test(value);
+  } catch {
+    // Not a pattern of this language. The engine knows.
+    return true;
+  }
+}
+
+const FORMATS = new Map([
+  ["date", { fits: isDate, message: "Enter a date as 2026-01-31." }],
+  ["time", { fits: (value: string) => /^\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$/i.test(value), message: "Enter a time as 14:30:00Z." }],
+  [
+    "date-time",
+    {
+      fits: (value: string) =>
+        /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(value) && isDate(value.slice(0, 10)),
+      message: "Enter a date and time as 2026-01-31T14:30:00Z.",
+    },
+  ],
+  [
+    "uuid",
+    {
+      fits: (value: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value),
+      message: "Enter a UUID.",
+    },
+  ],
+]);
+
+function isDate(value: string): boolean {
+  if (!/^\d{4}-\d\d-\d\d$/.test(value)) return false;
+  const date = new Date(`${value}T00:00:00Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(value);
+}
+
+/** Whether two values are the same JSON. The order of keys does not count. */
+export function same(a: Json, b: Json): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((item, index) => same(item, b[index] ?? null));
+  }
+  if (!isObject(a) || !isObject(b)) return false;
+  const [keys, others] = [Object.keys(a), Object.keys(b)];
+  return keys.length === others.length && keys.every((key) => Object.hasOwn(b, key) && same(a[key] ?? null, b[key] ?? null));
+}
+
+/** A short form of the input of a worker: the only required text, which a plain message fills. */
+export function messageField(field: Field): Field | undefined {
+  if (field.type.kind !== "object") return undefined;
+  const required = field.type.fields.filter((inner) => inner.required);
+  const [only] = required.length > 0 ? required : field.type.fields.filter((inner) => inner.name === "input");
+  const count = required.length > 0 ? required.length : 1;
+  return count === 1 && (only?.type.kind === "string" || only?.type.kind === "json") ? only : undefined;
+}

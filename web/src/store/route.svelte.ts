@@ -1,0 +1,61 @@
+/** Where the reader is. The address has it behind `#`, so that no server needs to know the pages. */
+
+export type Route =
+  | { page: "home" }
+  | { page: "start"; program: string; worker: string }
+  | { page: "runs"; query: URLSearchParams }
+  | { page: "run"; run: string; view: string; item: string }
+  | { page: "inbox" }
+  | { page: "program"; program: string; file: string }
+  | { page: "missing" };
+
+/** An address of a page of the app. */
+export function href(...parts: string[]): string {
+  return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+}
+
+/** The route of an address. What can't be read is no page. */
+export function routeOf(hash: string): Route {
+  const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
+  let parts: string[];
+  try {
+    parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  } catch {
+    return { page: "missing" };
+  }
+  const [page, first = "", second = "", third = ""] = parts;
+  switch (page) {
+    case undefined:
+      return { page: "home" };
+    case "start":
+      return { page: "start", program: first, worker: second };
+    case "runs":
+      return first === ""
+        ? { page: "runs", query: new URLSearchParams(search) }
+        : { page: "run", run: first, view: second, item: third };
+    case "inbox":
+      return { page: "inbox" };
+    case "programs":
+      return { page: "program", program: first, file: second };
+    default:
+      return { page: "missing" };
+  }
+}
+
+export class Router {
+  current = $state.raw<Route>(routeOf(location.hash));
+
+  constructor() {
+    addEventListener("hashchange", () => (this.current = routeOf(location.hash)));
+  }
+
+  go(to: string): void {
+    location.hash = to;
+  }
+
+  /** Changes the address without a step back in the browser's history. */
+  replace(to: string): void {
+    history.replaceState(null, "", to);
+    this.current = routeOf(location.hash);
+  }
+}

@@ -1,0 +1,32 @@
+/** Work that only a page that is looked at needs. A browser gives a server few connections, over all tabs. */
+
+/** How long a hidden page keeps its connections. */
+const KEPT_MS = 20_000;
+
+/** Runs that work while the page is visible: it is ended some time after the page was hidden, and begun again later. */
+export function whileSeen(work: (signal: AbortSignal) => Promise<void>): () => void {
+  let running: AbortController | undefined;
+  let hiding: ReturnType<typeof setTimeout> | undefined;
+  const begin = (): void => {
+    clearTimeout(hiding);
+    if (running !== undefined) return;
+    const controller = new AbortController();
+    running = controller;
+    void work(controller.signal);
+  };
+  const end = (): void => {
+    clearTimeout(hiding);
+    running?.abort();
+    running = undefined;
+  };
+  const changed = (): void => {
+    if (document.hidden) hiding = setTimeout(end, KEPT_MS);
+    else begin();
+  };
+  document.addEventListener("visibilitychange", changed);
+  begin();
+  return () => {
+    document.removeEventListener("visibilitychange", changed);
+    end();
+  };
+}

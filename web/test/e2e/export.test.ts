@@ -1,0 +1,80 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Browser } from "playwright-core";
+import { axe, launch, open, OUTPUT } from "./browser";
+import { exported } from "./export-page";
+import { runOf, Stage, startChat } from "./stage";
+
+const RECORDED = fileURLToPath(new URL("../../../examples/recorded", import.meta.url));
+
+let browser: Browser;
+beforeAll(async () => void (browser = await launch()));
+afterAll(() => browser.close());
+
+test.each(["light", "dark"] as const)("a recorded run is read from a file, in %s", async (colorScheme) => {
+  const url = exported(readFileSync(join(RECORDED, "mail-assistant/after/journal.jsonl"), "utf8"), "export.html");
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme, offline: true });
+  const { page, faults } = await open(context, "file:");
+  await page.goto(url);
+  await page.getByRole("treeitem", { name: /send_mail/ }).first().click();
+  await page.getByRole("heading", { name: "send_mail" }).waitFor();
+  await page.getByText("typed").first().waitFor();
+  await page.screenshot({ path: `${OUTPUT}/export-1280-${colorScheme}.png` });
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.screenshot({ path: `${OUTPUT}/export-390-${colorScheme}.png` });
+  expect(await axe(page)).toEqual([]);
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
+test("the records of every example are shown", async () => {
+  const context = await browser.newContext({ offline: true });
+  const { page, faults } = await open(context, "file:");
+  for (const name of ["analysis", "calculator", "digest", "extractor", "greeter", "helpdesk", "interview", "minutes", "notes", "orchestrator"]) {
+    await page.goto(exported(readFileSync(join(RECORDED, name, "journal.jsonl"), "utf8"), "export-example.html"));
+    await page.getByRole("treeitem").first().waitFor();
+    for (const tab of ["Costs", "Calls"]) await page.getByRole("link", { name: tab }).click();
+  }
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
+test("words of a run are never executed in its page", async () => {
+  const hostile = `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`;
+  const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });
+  const lines = [
+    record(0, { kind: "run_started", run: hostile, target: hostile, entry: hostile, version: "0", definitions: [] }),
+    record(1, { kind: "call_started", function: hostile, source: { toolset: hostile }, principal: { worker: hostile }, input: JSON.parse(`{${JSON.stringify(hostile)}:${JSON.stringify(hostile)},"__proto__":{"polluted":1}}`) as object }),
+    record(2, { kind: "tool_ended", ending: { output: hostile }, log: hostile, blobs: [{ name: hostile, media_type: "image/svg+xml", data: btoa("<svg onload=alert(1)>") }] }),
+  ];
+  const context = await browser.newContext({ offline: true });
+  const { page, faults } = await open(context, "file:");
+  await page.goto(exported(lines.join("\n"), "export-hostile.html"));
+  await page.getByRole("treeitem").first().waitFor();
+  await page.getByText("onerror").first().waitFor();
+  expect(await page.title()).not.toBe("owned");
+  expect(await page.locator("img").count()).toBe(0);
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
+test("the server's own export opens from a file", async () => {
+  const stage = await Stage.open();
+  const page = await stage.page();
+  await startChat(page, "Hello");
+  await page.getByText("You said: Hello").waitFor();
+  const id = await runOf(page);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export" }).click()]);
+  expect(file.suggestedFilename()).toBe(`${id}.html`);
+  const path = join(OUTPUT, "export-server.html");
+  await file.saveAs(path);
+  const context = await browser.newContext({ offline: true });
+  const other = await open(context, "file:");
+  await other.page.goto(pathToFileURL(path).href);
+  await other.page.getByText("You said: Hello").first().waitFor();
+  expect(other.faults).toEqual([]);
+  await context.close();
+  await stage.close();
+});

@@ -1,0 +1,133 @@
+/** Times that matter to a reader. Printed, and checked against their limits where the machine is quiet. */
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { loadavg } from "node:os";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { exported } from "./export-page";
+import { open } from "./browser";
+import { Stage } from "./stage";
+
+let stage: Stage;
+beforeAll(async () => void (stage = await Stage.open()));
+afterAll(() => stage.close());
+
+/** Other work on the machine makes times longer. Limits are for a quiet one. */
+const slack = (): number => Math.max(1, (loadavg()[0] ?? 0) / 2) * 2;
+const say = (text: string): void => void process.stdout.write(`measured: ${text} (load ${(loadavg()[0] ?? 0).toFixed(1)})\n`);
+
+test("the first page is there soon", async () => {
+  const times: number[] = [];
+  for (let i = 0; i < 7; i++) {
+    const page = await stage.page();
+    await page.goto("about:blank");
+    await page.goto(stage.address);
+    await page.getByRole("heading", { name: "Programs", exact: true }).waitFor();
+    const painted = await page.evaluate(
+      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Number.NaN,
+    );
+    times.push(painted);
+    await page.context().close();
+  }
+  times.sort((a, b) => a - b);
+  const median = times[3] ?? Number.NaN;
+  say(`navigation to first contentful paint: median ${Math.round(median)} ms of ${times.map(Math.round).join(", ")}`);
+  expect(median).toBeLessThan(200 * slack());
+});
+
+/** Records of a run with that many calls in a tree of three levels. */
+function manyCalls(calls: number): string {
+  const lines: string[] = [];
+  let at = 1_800_000_000_000;
+  const push = (path: string, step: string, kind: string, fields: object): void => {
+    lines.push(JSON.stringify({ seq: lines.length, at_ms: (at += 3), path, step, kind, ...fields }));
+  };
+  const begin = (path: string, name: string, source: unknown, input: object): void => {
+    push(path, "call", "call_started", { function: name, source, principal: { worker: "main" }, input });
+    push(path, "verdict", "verdict", { rule: "preApproved", by: { default: "read" } });
+  };
+  push("0", "run", "run_started", { format: 2, run: "20260101-000000-0000", version: "0", target: "large", entry: "main", approval: "auto_deny", date: "2026-01-01", definitions: [] });
+  begin("0", "main", "program", { input: "Go." });
+  const each = 99;
+  let made = 1;
+  for (let turn = 0; made < calls; turn++) {
+    const worker = `0/${turn}.0`;
+    begin(worker, `reader_${turn}`, "program", { folder: `folder ${turn}` });
+    made++;
+    for (let i = 0; i < each && made < calls; i++, made++) {
+      const path = `${worker}/0.${i}`;
+      begin(path, "read_file", { toolset: "filesystem" }, { path: `folder ${turn}/file ${i}.txt` });
+      push(path, "tool", "tool_started", { function: "read_file", risk: "read", idempotency_key: path });
+      push(path, "tool", "tool_ended", { ending: { output: `The content of file ${i}, which says that all is well.` } });
+    }
+    push(worker, "model.0.0", "model_answered", { message: { id: 1, role: "assistant", parts: [] }, finish: "stop", usage: { input_tokens: 1200, output_tokens: 40, cost_usd: 0.001 } });
+    push(worker, "end", "call_ended", { ending: { output: "read" }, usage: {} });
+  }
+  push("0", "end", "call_ended", { ending: { output: "all read" }, usage: {} });
+  push("0", "run", "run_ended", { status: "done", ending: { output: "all read" }, usage: {} });
+  return lines.join("\n");
+}
+
+/** Scrolls through the tree, and returns the long tasks of that time and the slowest frame. */
+async function scroll(page: Page): Promise<{ long: number; slowest: number }> {
+  return page.evaluate(async () => {
+    let long = 0;
+    const observer = new PerformanceObserver((list) => (long += list.getEntries().length));
+    observer.observe({ entryTypes: ["longtask"] });
+    const tree = document.querySelector<HTMLElement>("[role=tree]");
+    if (tree === null) throw new Error("no tree");
+    let slowest = 0;
+    let before = performance.now();
+    const most = tree.scrollHeight - tree.clientHeight;
+    for (let step = 1; step <= 120; step++) {
+      tree.scrollTop = (most * step) / 120;
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      const now = performance.now();
+      slowest = Math.max(slowest, now - before);
+      before = now;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    observer.disconnect();
+    return { long, slowest };
+  });
+}
+
+test("a run of 20,000 calls can be used from a file", async () => {
+  const context = await stage.browser.newContext({ viewport: { width: 1280, height: 800 } });
+  const { page, faults } = await open(context, "file:");
+  const url = exported(manyCalls(20_000), "export-20000.html");
+  const began = performance.now();
+  await page.goto(url);
+  await page.getByText("20000 of 20000").waitFor({ timeout: 60_000 });
+  const shown = performance.now() - began;
+  const { long, slowest } = await scroll(page);
+  await page.getByRole("searchbox").fill("reader_150");
+  await page.getByRole("treeitem", { name: /reader_150/ }).first().click();
+  await page.getByRole("heading", { name: "reader_150" }).waitFor();
+  say(`20,000 calls from a file: shown after ${Math.round(shown)} ms; scrolling through all: ${long} long tasks, slowest frame ${Math.round(slowest)} ms`);
+  expect(shown).toBeLessThan(4000 * slack());
+  expect(slowest).toBeLessThan(150 * slack());
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
+test("a run of 20,000 calls can be used from the server", async () => {
+  // A run that the server has never seen, but that a client of it has started, as its first record says.
+  const id = "20260101-000000-0000";
+  const dir = join(stage.place.dir, ".llm-do/runs", id);
+  mkdirSync(dir, { recursive: true });
+  const [first = "", ...rest] = manyCalls(20_000).split("\n");
+  const start = { ...(JSON.parse(first) as object), invocation: { client: { name: "operator", program: "desk" } } };
+  writeFileSync(join(dir, "journal.jsonl"), [JSON.stringify(start), ...rest, ""].join("\n"));
+  const page = await stage.page();
+  const began = performance.now();
+  await page.goto(`${stage.address}/#/runs/${id}`);
+  await page.getByText("20000 of 20000").waitFor({ timeout: 60_000 });
+  const shown = performance.now() - began;
+  const { long, slowest } = await scroll(page);
+  say(`20,000 calls from the server: shown after ${Math.round(shown)} ms; scrolling through all: ${long} long tasks, slowest frame ${Math.round(slowest)} ms`);
+  expect(shown).toBeLessThan(8000 * slack());
+  expect(slowest).toBeLessThan(150 * slack());
+  await page.context().close();
+});

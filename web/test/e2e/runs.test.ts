@@ -1,0 +1,151 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { runOf, Stage, startWriter } from "./stage";
+
+let stage: Stage;
+beforeAll(async () => void (stage = await Stage.open()));
+afterAll(() => stage.close());
+
+const note = (): string | undefined => {
+  const path = join(stage.place.dir, "out/note.txt");
+  return existsSync(path) ? readFileSync(path, "utf8") : undefined;
+};
+
+test("the token of the link leaves the address, and the session survives a reload", async () => {
+  const page = await stage.page();
+  expect(page.url()).not.toContain("token");
+  await page.reload();
+  await page.getByRole("heading", { name: "Programs", exact: true }).waitFor();
+  await page.getByRole("button", { name: /Sign out/ }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await page.reload();
+  await page.getByLabel("Token").fill("wrong");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText("does not know this token").waitFor();
+  await page.getByLabel("Token").fill(stage.server.token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Programs", exact: true }).waitFor();
+  await page.context().close();
+});
+
+test("a form says what is wrong beside the field, and starts with what is right", async () => {
+  const page = await stage.page("#/start/desk/order");
+  const start = page.getByRole("button", { name: "Start the run" });
+  await start.click();
+  expect(await page.getByText("This is needed.").count()).toBe(4);
+  await page.getByRole("textbox", { name: "article" }).fill("Honey");
+  await page.getByRole("textbox", { name: "amount" }).fill("100");
+  await page.getByText("At most 99.").waitFor();
+  await page.getByRole("textbox", { name: "amount" }).fill("3");
+  await page.getByRole("combobox", { name: "kind" }).selectOption("business");
+  await page.getByRole("textbox", { name: "city" }).fill("Ghent");
+  await page.getByRole("button", { name: "Add an entry" }).click();
+  await page.getByRole("textbox", { name: "tags 1" }).fill("sweet");
+  await page.getByRole("button", { name: "JSON" }).click();
+  const shown = page.getByLabel("Input as JSON");
+  await expect.poll(() => shown.innerText()).toContain('"city": "Ghent"');
+  await page.getByRole("button", { name: "Form" }).click();
+  await start.click();
+  await page.locator("[data-state=done]").first().waitFor();
+  await page.getByText("accepted").first().waitFor();
+  await page.context().close();
+});
+
+test("an answer is shown while it is made, as text and not as markup", async () => {
+  const page = await stage.page("#/start/desk/reporter");
+  await page.getByRole("textbox", { name: "input" }).fill("Go.");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  const streaming = page.locator("article.streaming");
+  await streaming.getByText("The bees are").waitFor();
+  await page.locator("[data-state=done]").first().waitFor({ timeout: 30_000 });
+  const answer = page.getByLabel("Answer", { exact: true });
+  await answer.getByText('<script>alert("this is text")</script>').waitFor();
+  expect(await answer.locator("table td").allInnerTexts()).toContain("northern hive".slice(0, 5));
+  expect(await answer.locator("a").evaluateAll((links) => links.map((link) => link.getAttribute("href")))).toEqual([
+    "https://bees.example/manual",
+  ]);
+  expect(await answer.getByText("(https://bees.example/manual)").count()).toBe(1);
+  expect(await answer.locator(".escape").innerText()).toBe("\\u{202e}");
+  await page.context().close();
+});
+
+test("a call is approved with its diff in view", async () => {
+  const page = await stage.page();
+  await startWriter(page);
+  expect(note()).toBeUndefined();
+  await page.getByRole("region", { name: "Change to /out/note.txt" }).getByText("second line").waitFor();
+  await page.getByRole("button", { name: "Unified" }).click();
+  await page.locator("table.unified").waitFor();
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.locator("[data-state=done]").first().waitFor();
+  expect(note()).toBe("first line\nsecond line\n");
+  await page.context().close();
+});
+
+test("a call is denied with a reason, by keyboard alone", async () => {
+  const page = await stage.page();
+  await startWriter(page);
+  await page.keyboard.press("n");
+  await page.keyboard.press("d");
+  await page.keyboard.type("not on a Wednesday");
+  await page.keyboard.press("Enter");
+  await page.locator("[data-state=done]").first().waitFor();
+  await page.getByText("not on a Wednesday").first().waitFor();
+  await page.context().close();
+});
+
+test("arguments are edited before a call is made", async () => {
+  const page = await stage.page();
+  await startWriter(page);
+  await page.getByRole("button", { name: "Edit arguments" }).click();
+  const editor = page.getByRole("textbox", { name: "Arguments" });
+  await editor.click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText('{"path": "out/note.txt", "content": ');
+  await page.getByRole("button", { name: "Call with these arguments" }).click();
+  await page.getByText("This is not JSON").waitFor();
+  await editor.click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.insertText('"edited\\n"}');
+  await page.getByRole("button", { name: "Call with these arguments" }).click();
+  await page.locator("[data-state=done]").first().waitFor();
+  expect(note()).toBe("edited\n");
+  await page.context().close();
+});
+
+test("a run is cancelled", async () => {
+  const page = await stage.page("#/start/desk/slow");
+  await page.getByRole("textbox", { name: "input" }).fill("Think.");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await page.getByRole("button", { name: "Cancel the run" }).click();
+  await page.locator("header [data-state=cancelled]").first().waitFor();
+  await page.context().close();
+});
+
+test("a reload in the middle loses nothing", async () => {
+  const page = await stage.page("#/start/desk/reporter");
+  await page.getByRole("textbox", { name: "input" }).fill("Go.");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await page.locator("article.streaming").getByText("The bees").waitFor();
+  await page.reload();
+  await page.locator("[data-state=done]").first().waitFor({ timeout: 30_000 });
+  await page.getByLabel("Answer", { exact: true }).getByText("Look again in two weeks.").waitFor();
+  await page.context().close();
+});
+
+test("the history is searched and filtered", async () => {
+  const page = await stage.page("#/runs");
+  const list = page.getByRole("list", { name: "Runs" });
+  await list.getByRole("link").first().waitFor();
+  const all = await list.getByRole("link").count();
+  await page.getByRole("searchbox").fill("honey");
+  await expect.poll(() => list.getByRole("link").count()).toBe(1);
+  await page.getByRole("searchbox").fill("");
+  await page.getByRole("combobox", { name: "State" }).selectOption("cancelled");
+  await expect.poll(() => list.getByRole("link").count()).toBe(1);
+  expect(all).toBeGreaterThan(5);
+  await list.getByRole("link").click();
+  expect(await runOf(page)).not.toBe("");
+  await page.context().close();
+});
