@@ -1,7 +1,8 @@
 //! The toolset's configuration: which servers, and how each is started or reached.
 
 use crate::{
-    package::{INTEGRITY, PACKAGE, Package},
+    environment::{filled, variables},
+    package::{INTEGRITY, Installed, PACKAGE, Package, Packages},
     remote::Remote,
 };
 use llm_do_core::{
@@ -207,6 +208,38 @@ impl Server {
 }
 
 impl Command {
+    /// The installed package that holds a server's program. `None` for a server without a package.
+    ///
+    /// # Errors
+    /// Why the server can't be started from it.
+    pub(crate) fn installed(&self, packages: &Packages) -> Result<Option<Installed>, String> {
+        let Some(package) = &self.package else { return Ok(None) };
+        let installed =
+            packages.find(package).map_err(|error| format!("what is installed can't be read: {error}"))?;
+        let Some(installed) = installed else {
+            let integrity =
+                self.integrity.as_ref().map(|hash| format!(" --integrity {hash}")).unwrap_or_default();
+            return Err(format!(
+                "the package {package} is not installed on this machine: run `llm-do mcp install {package}{integrity}`"
+            ));
+        };
+        if let Some(integrity) = self.integrity.as_ref().filter(|stated| **stated != installed.integrity) {
+            return Err(format!(
+                "the package {package} is installed with another content: its archive has {}, and `integrity` says \
+                 {integrity}",
+                installed.integrity
+            ));
+        }
+        match installed.programs.contains(&self.command) {
+            true => Ok(Some(installed)),
+            false => Err(format!(
+                "the package {package} has no program `{}`; it has {}",
+                self.command,
+                installed.programs.join(", ")
+            )),
+        }
+    }
+
     /// The command line in one spelling, as the operator grants it.
     pub(crate) fn command_line(&self) -> String {
         let package = self.package.as_ref().map(ToString::to_string);
@@ -294,60 +327,6 @@ impl Command {
     ) -> Result<Vec<(String, String)>, String> {
         filled("env", &self.env, granted, lookup)
     }
-}
-
-/// The variables that stand in these values, as what the operator must grant.
-pub(crate) fn variables<'a>(values: impl Iterator<Item = &'a String>) -> impl Iterator<Item = Requirement> {
-    values.flat_map(|value| parts(value)).filter_map(|part| match part {
-        Part::Variable(name) => Some(Requirement::Variable(name.into())),
-        Part::Text(_) => None,
-    })
-}
-
-/// These values by name, with those of variables of llm-do's environment in the places of `${NAME}`. `key` is the key of
-/// the configuration that has them.
-///
-/// # Errors
-/// A variable that is not granted or not set.
-pub(crate) fn filled(
-    key: &str,
-    values: &BTreeMap<String, String>,
-    granted: impl Fn(&str) -> bool,
-    lookup: impl Fn(&str) -> Option<String>,
-) -> Result<Vec<(String, String)>, String> {
-    let value = |text: &String| -> Result<String, String> {
-        let parts = parts(text).into_iter().map(|part| match part {
-            Part::Text(text) => Ok(text.to_owned()),
-            Part::Variable(name) if !granted(name) => Err(format!(
-                "`{key}` needs the variable {name}, which is not granted: add `--grant env={name}`"
-            )),
-            Part::Variable(name) => {
-                lookup(name).ok_or_else(|| format!("`{key}` needs the variable {name}, which is not set"))
-            }
-        });
-        parts.collect()
-    };
-    values.iter().map(|(name, text)| Ok((name.clone(), value(text)?))).collect()
-}
-
-/// A part of a value of `env` or `headers`.
-#[derive(Debug, PartialEq)]
-enum Part<'a> {
-    Text(&'a str),
-    Variable(&'a str),
-}
-
-fn parts(text: &str) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let Some((name, after)) = after.split_once('}') else { break };
-        parts.extend((!before.is_empty()).then_some(Part::Text(before)));
-        parts.push(Part::Variable(name));
-        rest = after;
-    }
-    parts.extend((!rest.is_empty()).then_some(Part::Text(rest)));
-    parts
 }
 
 /// The schema of the configuration.

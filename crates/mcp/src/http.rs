@@ -3,7 +3,7 @@
 use crate::{
     address::{Address, chain, cut},
     client::{Client, HttpError},
-    configuration::filled,
+    environment::filled,
     oauth::{Tokens, explained, hidden},
     remote::Remote,
     starter::Starter,

@@ -4,7 +4,7 @@ use crate::{
     configuration::{At, Configuration, Server, qualified},
     known::{Agreement, Change, Definition, Known, hash, name_of},
     listing::{self, Listed},
-    sign_in::SignInOptions,
+    remote::SignInOptions,
     toolset::Mcp,
 };
 use llm_do_core::{

@@ -5,8 +5,8 @@
 //! nor a build of Python. Nothing is recorded before all of it is there.
 
 use crate::{
+    environment::Environment,
     package::{BadPackage, Installed, Package, Packages, Registry},
-    process::Environment,
     registry_tools::{Given, Source, Tools},
 };
 use llm_do_core::authority::Network;

@@ -1,7 +1,7 @@
 //! The keyring of the user's session, through the system's own tool: `secret-tool` of libsecret, which stores secrets in
 //! GNOME Keyring, KWallet and others. llm-do links no library of a desktop.
 
-use crate::process::Environment;
+use crate::environment::Environment;
 use std::{
     env, fs,
     io::{self, Read, Write},

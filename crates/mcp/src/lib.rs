@@ -19,6 +19,7 @@
 //! | `sign_in` | how the user gets them |
 //! | `connection` | a server that runs: the negotiated protocol, its tools, its end |
 //! | `elicit` | questions of a server to the user |
+//! | `environment` | variables of llm-do's environment, and values in which they stand |
 //! | `starter` | what this process has from which servers are started |
 //! | `pool` | the connections of each run: one for equal servers with equal views |
 //! | `listing` | the tools of servers as data, as they are recorded |
@@ -43,6 +44,7 @@ mod client_servers;
 mod configuration;
 mod connection;
 mod elicit;
+mod environment;
 mod foreseen;
 mod http;
 mod inspect;
@@ -69,12 +71,13 @@ mod toolset;
 mod transport;
 
 pub use client_servers::{BadClientServer, ClientServer, ClientServers};
+pub use environment::Environment;
 pub use inspect::{Described, Inspected, InspectedTool, RemoteServer, ToolState};
 pub use install::{Installer, Wanted};
 pub use keyring::Keyring;
 pub use known::Known;
 pub use package::{BadPackage, Installed, Package, Packages, Registry};
-pub use process::Environment;
 pub use registry_tools::Source;
-pub use sign_in::{SignIn, SignInOptions, sign_out};
+pub use remote::SignInOptions;
+pub use sign_in::{SignIn, sign_out};
 pub use toolset::{Host, Mcp};

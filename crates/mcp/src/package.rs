@@ -1,9 +1,6 @@
 //! Packages of npm and PyPI that hold servers: their names, and where they are installed on this machine.
 
-use crate::{
-    configuration::Command,
-    store::{read, write},
-};
+use crate::store::{read, write};
 use llm_do_core::schema::sha256;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -199,38 +196,6 @@ impl Packages {
         }
         folders.retain(|folder| !used.contains(folder));
         folders.iter().try_for_each(fs::remove_dir_all)
-    }
-
-    /// The installed package that holds a server's program. `None` for a server without a package.
-    ///
-    /// # Errors
-    /// Why the server can't be started from it.
-    pub(crate) fn of(&self, server: &Command) -> Result<Option<Installed>, String> {
-        let Some(package) = &server.package else { return Ok(None) };
-        let installed =
-            self.find(package).map_err(|error| format!("what is installed can't be read: {error}"))?;
-        let Some(installed) = installed else {
-            let integrity =
-                server.integrity.as_ref().map(|hash| format!(" --integrity {hash}")).unwrap_or_default();
-            return Err(format!(
-                "the package {package} is not installed on this machine: run `llm-do mcp install {package}{integrity}`"
-            ));
-        };
-        if let Some(integrity) = server.integrity.as_ref().filter(|stated| **stated != installed.integrity) {
-            return Err(format!(
-                "the package {package} is installed with another content: its archive has {}, and `integrity` says \
-                 {integrity}",
-                installed.integrity
-            ));
-        }
-        match installed.programs.contains(&server.command) {
-            true => Ok(Some(installed)),
-            false => Err(format!(
-                "the package {package} has no program `{}`; it has {}",
-                server.command,
-                installed.programs.join(", ")
-            )),
-        }
     }
 }
 

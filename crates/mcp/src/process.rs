@@ -15,9 +15,6 @@ use std::{
 };
 use tokio::net::unix::pipe;
 
-/// Looks up an environment variable.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
 /// What it takes to start a server.
 pub(crate) struct Launch {
     command: Command,
@@ -63,7 +60,7 @@ impl Launch {
             ));
         }
         let (packages, of) = (starter.known.packages(), command.clone());
-        let installed = tokio::task::spawn_blocking(move || packages.of(&of)).await;
+        let installed = tokio::task::spawn_blocking(move || of.installed(&packages)).await;
         let installed = installed.map_err(|error| error.to_string())??;
         let confinement = starter.confiner.confinement().map_err(|error| error.to_string())?;
         let tier = match confinement {

@@ -2,7 +2,7 @@
 //!
 //! No address of a registry stands here. The system's tools have their own, and the user may have configured others.
 
-use crate::{package::Registry, process::Environment};
+use crate::{environment::Environment, package::Registry};
 use llm_do_core::authority::{Domain, Network};
 use llm_do_sandbox::confine::{Confinement, Limits, Process, ProcessView, env_allowlist};
 use reqwest::Url;

@@ -1,6 +1,6 @@
 //! What a program says about a server over HTTP: its address and its headers.
 
-use crate::{address::Address, configuration::variables, sign_in::SignInOptions};
+use crate::{address::Address, environment::variables};
 use llm_do_core::{
     authority::Network,
     schema::{canonical, sha256},
@@ -23,6 +23,16 @@ const RESERVED: [&str; 10] = [
     "te",
     "transfer-encoding",
 ];
+
+/// What the user or the program knows about signing in at a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SignInOptions {
+    /// The ID under which llm-do is registered there, for servers that don't register clients themselves.
+    pub client_id: Option<String>,
+    /// What to ask for. Empty: what the server asks for.
+    pub scopes: Vec<String>,
+}
 
 /// A server that is reached over HTTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

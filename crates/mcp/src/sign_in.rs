@@ -4,10 +4,10 @@ use crate::{
     address::{Address, cut},
     known::Known,
     oauth::{Tokens, explained},
+    remote::SignInOptions,
 };
 use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
-use serde::{Deserialize, Serialize};
 use std::{io, net::Ipv4Addr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -23,16 +23,6 @@ const LONGEST_REQUEST: usize = 16 << 10;
 
 /// Where the browser comes back to.
 const CALLBACK: &str = "/callback";
-
-/// What the user or the program knows about signing in at a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SignInOptions {
-    /// The ID under which llm-do is registered there, for servers that don't register clients themselves.
-    pub client_id: Option<String>,
-    /// What to ask for. Empty: what the server asks for.
-    pub scopes: Vec<String>,
-}
 
 /// A sign-in that waits for the user.
 pub struct SignIn {

@@ -1,6 +1,6 @@
 //! What this process knows and has, from which servers are started and reached.
 
-use crate::{known::Known, process::Environment};
+use crate::{environment::Environment, known::Known};
 use llm_do_sandbox::confine::Confiner;
 use std::sync::Arc;
 

@@ -3,11 +3,11 @@
 use crate::{
     client_servers::{ClientServers, is_of_client},
     configuration::{At, CLIENT, Configuration, Server, qualified, schema},
+    environment::Environment,
     foreseen,
     known::{Agreement, Change, Definition, Known, name_of},
     listing::{self, Listed},
     pool::Pool,
-    process::Environment,
     prompts,
     resources::{self, Resources},
     scripts,
@@ -169,7 +169,7 @@ impl ToolsetKind for Mcp {
         let packages = self.known.as_ref().map(Known::packages);
         let packages = packages.as_ref();
         let problems = configuration.servers.iter().flat_map(|(name, server)| {
-            let missing = server.command().and_then(|command| packages?.of(command).err());
+            let missing = server.command().and_then(|command| command.installed(packages?).err());
             let missing =
                 missing.map(|reason| ConfigurationProblem { pointer: "/package".to_owned(), reason });
             server.problems(worker).into_iter().chain(missing).map(move |problem| ConfigurationProblem {
