@@ -5,7 +5,7 @@ use crate::{
     cookie::{self, Port},
     cors::{self, Origin, Origins},
     error::{ApiError, Code},
-    faces,
+    faces::{self, mcp::Endpoint},
     service::Service,
     token::Token,
 };
@@ -95,7 +95,8 @@ impl Http {
         let Self { service, listener, origins } = self;
         let port = listener.local_addr()?.port();
         let hosts = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
-        let app = app(service.clone(), hosts, Port(port), origins);
+        let mcp = Arc::new(Endpoint::default());
+        let app = app(service.clone(), hosts, Port(port), origins).layer(Extension(Arc::clone(&mcp)));
         let (closing, closed) = watch::channel(false);
         let mut serving = tokio::spawn(accept(listener, app, closed));
         tokio::select! {
@@ -103,6 +104,7 @@ impl Http {
             ended = &mut serving => return ended.map_err(io::Error::other),
         }
         service.end().await;
+        mcp.end();
         closing.send_replace(true);
         // Those that are left are cut off.
         let _ = timeout(END_WITHIN, serving).await;

@@ -5,9 +5,9 @@
 //! loopback interface, [`Http::serve`] answers requests until it is told to stop.
 
 mod api;
-mod cors;
 mod app;
 mod cookie;
+mod cors;
 mod definitions;
 mod error;
 mod events;
@@ -27,8 +27,8 @@ mod token;
 mod uploads;
 mod views;
 
-pub use cors::{BadOrigin, Origin};
 pub use app::export_template;
+pub use cors::{BadOrigin, Origin};
 pub use http::Http;
 pub use log::LogEntry;
 pub use openapi::document;

@@ -1,10 +1,8 @@
 //! The runs of a service on disk: what lists show of them, remembered as long as their journals do not change.
 
-use crate::{
-    service::client_of,
-    views::{State, status_state},
-};
+use crate::views::{State, status_state};
 use llm_do::{
+    Client,
     core::{
         journal::{Ending, RecordKind},
         model::Usage,
@@ -12,6 +10,7 @@ use llm_do::{
     records::{Open, RunState},
     runs::{JOURNAL_FILE, RunSummary, read_ends, run_ids, summary_of},
 };
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -184,6 +183,11 @@ pub(crate) fn has_text(dir: &Path, text: &str) -> bool {
             RecordKind::RunEnded { ending: Ending::Failure(failure), .. } => has(&failure.message),
             _ => false,
         }
+}
+
+/// The client that a run was started by, as its journal says.
+pub(crate) fn client_of(run: &RunSummary) -> Option<Client> {
+    Client::deserialize(run.invocation.get("client")?).ok()
 }
 
 #[cfg(test)]

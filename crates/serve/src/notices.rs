@@ -1,6 +1,6 @@
 //! The feed of a service: which runs change their states, and whether questions wait.
 
-use crate::{service::Service, streams::Place, token::Token, views::State};
+use crate::{streams::Place, token::Token, views::State};
 use futures_util::{Stream, stream::unfold};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -107,8 +107,9 @@ impl Notices {
 }
 
 /// One who follows the service.
-struct Reader {
-    service: Service,
+struct Reader<F> {
+    /// Counts the questions that its token may see.
+    count: F,
     token: Arc<Token>,
     signals: Receiver<Signal>,
     /// When the number of questions is sent, if they have changed.
@@ -116,16 +117,16 @@ struct Reader {
     _place: Place,
 }
 
-/// What happens to the runs that the token may see, from now on. First the number of questions.
-pub(crate) fn stream(
-    service: &Service,
+/// What happens to the runs that the token may see, from now on. First the number of questions, which `count` gives.
+pub(crate) fn stream<F: Fn() -> usize>(
     notices: &Notices,
     token: &Arc<Token>,
     place: Place,
-) -> impl Stream<Item = Notice> + use<> {
+    count: F,
+) -> impl Stream<Item = Notice> + use<F> {
     let signals = notices.subscribe();
     let reader = signals.map(|signals| Reader {
-        service: service.clone(),
+        count,
         token: Arc::clone(token),
         signals,
         due: Some(Instant::now()),
@@ -138,7 +139,7 @@ pub(crate) fn stream(
     })
 }
 
-impl Reader {
+impl<F: Fn() -> usize> Reader<F> {
     /// The next notice. `None`: the service ends, or the reader was too slow.
     async fn next(&mut self) -> Option<Notice> {
         loop {
@@ -148,7 +149,7 @@ impl Reader {
                     Ok(signal) => signal,
                     Err(_) => {
                         self.due = None;
-                        let count = self.service.question_count(&self.token);
+                        let count = (self.count)();
                         return Some(Notice::Questions(QuestionCount { count }));
                     }
                 },

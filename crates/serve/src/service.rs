@@ -11,8 +11,7 @@ mod starting;
 
 use crate::{
     error::{ApiError, Code},
-    faces::mcp::Endpoint,
-    listing::Listing,
+    listing::{Listing, client_of},
     live::LiveRun,
     log::LogEntry,
     metrics::Metrics,
@@ -30,8 +29,11 @@ use llm_do::{
     core::model::{Model, ModelName},
     runs::{RunSummary, is_run_id, summary_of},
 };
-use serde::Deserialize;
-use std::{path::PathBuf, sync::{Arc, OnceLock}, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     runtime::Handle,
     task::{JoinSet, spawn_blocking},
@@ -76,7 +78,6 @@ struct Inner {
     uploads: Uploads,
     /// What answers requests for a title of a conversation.
     titles: OnceLock<TitleModel>,
-    mcp: Endpoint,
     metrics: Metrics,
     grace: Duration,
     /// The tasks of the runs.
@@ -114,7 +115,6 @@ impl Service {
             listing: Listing::default(),
             notices: Arc::default(),
             titles: OnceLock::new(),
-            mcp: Endpoint::default(),
             streams: Streams::new(limits.streams, limits.streams_of_token),
             metrics: Metrics::default(),
             grace: limits.grace,
@@ -171,7 +171,8 @@ impl Service {
     /// Too many follow.
     pub(crate) fn notices(&self, token: &Arc<Token>) -> Result<impl Stream<Item = Notice> + use<>, ApiError> {
         let place = self.0.streams.place(token.name())?;
-        Ok(notices::stream(self, &self.0.notices, token, place))
+        let (service, of) = (self.clone(), Arc::clone(token));
+        Ok(notices::stream(&self.0.notices, token, place, move || service.question_count(&of)))
     }
 
     /// Ends the service: no run starts any more, runs that wait for an answer are suspended, the others may end within the
@@ -202,7 +203,6 @@ impl Service {
             run.over();
         }
         self.0.notices.close();
-        self.0.mcp.end();
         self.0.tasks.lock().await.shutdown().await;
     }
 
@@ -269,9 +269,4 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let runtime = Handle::current();
     spawn_blocking(move || runtime.block_on(work)).await.map_err(ApiError::internal)?
-}
-
-/// The client that a run was started by, as its journal says.
-pub(crate) fn client_of(run: &RunSummary) -> Option<Client> {
-    Client::deserialize(run.invocation.get("client")?).ok()
 }

@@ -108,22 +108,24 @@ impl Endpoint {
 pub(super) async fn only(
     State(service): State<Service>,
     Extension(token): Extension<Arc<Token>>,
+    Extension(endpoint): Extension<Arc<Endpoint>>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let Some(program) = service.only_program(&token) else {
         let why = "the server has several programs: use /mcp/PROGRAM";
         return Err(ApiError::new(Code::NotFound, why));
     };
-    Ok(service.mcp().handle(service.clone(), token, program, request).await)
+    Ok(endpoint.handle(service, token, program, request).await)
 }
 
 /// `/mcp/PROGRAM`.
 pub(super) async fn named(
     State(service): State<Service>,
     Extension(token): Extension<Arc<Token>>,
+    Extension(endpoint): Extension<Arc<Endpoint>>,
     Path(program): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     service.sessions(&token, &program)?;
-    Ok(service.mcp().handle(service.clone(), token, program, request).await)
+    Ok(endpoint.handle(service, token, program, request).await)
 }

@@ -1,8 +1,9 @@
 //! Answers to questions, and words to chats.
 
-use super::{Service, client_of, continuing::continued};
+use super::{Service, continuing::continued};
 use crate::{
     error::{ApiError, Code},
+    listing::client_of,
     live::VIA,
     log::LogEntry,
     token::{Scope, Token},

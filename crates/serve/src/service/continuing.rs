@@ -1,7 +1,8 @@
 //! Continuing the runs that an earlier process has left.
 
-use super::{Service, client_of, starting::about};
+use super::{Service, starting::about};
 use crate::{
+    listing::client_of,
     listing::title_of,
     live::{About, LiveRun, Ports},
     log::LogEntry,

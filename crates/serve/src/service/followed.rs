@@ -1,14 +1,7 @@
 //! What the other interfaces need of a service: runs that they follow, and what answers beside runs.
 
 use super::{Service, TitleModel};
-use crate::{
-    error::ApiError,
-    events::Reader,
-    faces::mcp::Endpoint,
-    live::LiveRun,
-    token::Token,
-    views::StartRun,
-};
+use crate::{error::ApiError, events::Reader, live::LiveRun, token::Token, views::StartRun};
 use llm_do::{
     Client, Session,
     core::{
@@ -26,11 +19,6 @@ impl Service {
     pub fn answer_titles_with(&self, name: ModelName, model: Arc<dyn Model>) {
         // A second one would be a mistake of the host, and changes nothing.
         let _ = self.0.titles.set((name, model));
-    }
-
-    /// The endpoint of the Model Context Protocol.
-    pub(crate) fn mcp(&self) -> &Endpoint {
-        &self.0.mcp
     }
 
     pub(crate) fn title_model(&self) -> Option<&TitleModel> {
