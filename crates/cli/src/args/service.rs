@@ -48,7 +48,7 @@ pub(crate) struct ServiceArgs {
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,
-    /// Let pages of this origin call the server, such as https://chat.example; may be repeated
+    /// Let pages of this origin call the server, such as `https://chat.example`; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<Origin>,
     /// Have this model answer what chat clients ask beside a conversation: for its title, its tags, further questions
