@@ -44,6 +44,7 @@ pub mod shape;
 pub mod shorthand;
 mod show;
 pub mod signature;
+pub mod signatures;
 pub mod source;
 pub mod span;
 mod start;

@@ -90,6 +90,14 @@ impl ApiError {
         Self { status: code.status().as_u16(), code, detail: detail.into(), by: None }
     }
 
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(crate) fn without_scope(scope: Scope) -> Self {
         Self::new(Code::Forbidden, format!("the token has no scope `{}`", scope.name()))
     }

@@ -15,42 +15,49 @@ use tokio::{
 
 /// One who follows a run. Records come from the journal until they are caught up with, then from the run; a reader that
 /// falls behind reads the journal again, and has missed deltas.
-struct Reader {
+pub(crate) struct Reader {
     journal: Option<Follow>,
     live: Option<Receiver<Arc<Event>>>,
     /// The number of the record that comes next.
     next: u64,
-    ready: VecDeque<sse::Event>,
+    ready: VecDeque<Event>,
     behind: bool,
 }
 
-/// The events of the run in that folder after the record with that number, or from the first on. They end with the run.
-pub(crate) fn stream(
-    dir: &Path,
-    live: Option<&LiveRun>,
-    after: Option<u64>,
-) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
-    let reader = Reader {
-        journal: Some(Follow::new(dir)),
-        live: live.and_then(LiveRun::subscribe),
-        next: after.map_or(0, |after| after.saturating_add(1)),
-        ready: VecDeque::new(),
-        behind: true,
-    };
-    unfold(reader, |mut reader| async move { Some((Ok(reader.event().await?), reader)) })
+/// The events of a run. They end with the run.
+pub(crate) fn stream(reader: Reader) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
+    unfold(reader, |mut reader| async move {
+        let event = match reader.event().await? {
+            Ok(event) => message(&event),
+            Err(error) => sse::Event::default().event("error").data(error),
+        };
+        Some((Ok(event), reader))
+    })
 }
 
 impl Reader {
-    async fn event(&mut self) -> Option<sse::Event> {
+    /// One who follows the run in that folder after the record with that number, or from the first on.
+    pub(crate) fn new(dir: &Path, live: Option<&LiveRun>, after: Option<u64>) -> Self {
+        Self {
+            journal: Some(Follow::new(dir)),
+            live: live.and_then(LiveRun::subscribe),
+            next: after.map_or(0, |after| after.saturating_add(1)),
+            ready: VecDeque::new(),
+            behind: true,
+        }
+    }
+
+    /// The next event, or why there is none. `None` at the end of the run.
+    pub(crate) async fn event(&mut self) -> Option<Result<Event, String>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Some(event);
+                return Some(Ok(event));
             }
             if self.behind {
                 self.behind = false;
                 if let Err(error) = self.catch_up().await {
                     self.live = None;
-                    return Some(sse::Event::default().event("error").data(error));
+                    return Some(Err(error));
                 }
                 continue;
             }
@@ -71,15 +78,13 @@ impl Reader {
             Event::Record { record } if record.seq < self.next => {}
             Event::Record { record } if record.seq > self.next => self.behind = true,
             Event::Record { record } => self.record(record),
-            Event::Delta { .. } => self.ready.push_back(message("delta", event)),
-            Event::Discard { .. } => self.ready.push_back(message("discard", event)),
+            Event::Delta { .. } | Event::Discard { .. } => self.ready.push_back(event.clone()),
         }
     }
 
     fn record(&mut self, record: &Arc<Record>) {
         self.next = record.seq + 1;
-        let event = Event::Record { record: Arc::clone(record) };
-        self.ready.push_back(message("record", &event).id(record.seq.to_string()));
+        self.ready.push_back(Event::Record { record: Arc::clone(record) });
     }
 
     /// Takes what the journal has more.
@@ -101,7 +106,12 @@ impl Reader {
     }
 }
 
-fn message(kind: &str, event: &Event) -> sse::Event {
+fn message(event: &Event) -> sse::Event {
     // Events are data that serialises.
-    sse::Event::default().event(kind).data(serde_json::to_string(event).unwrap_or_default())
+    let message = sse::Event::default().data(serde_json::to_string(event).unwrap_or_default());
+    match event {
+        Event::Record { record } => message.event("record").id(record.seq.to_string()),
+        Event::Delta { .. } => message.event("delta"),
+        Event::Discard { .. } => message.event("discard"),
+    }
 }

@@ -14,6 +14,7 @@ mod openapi;
 mod program;
 mod runs;
 mod service;
+mod stdio;
 mod token;
 mod views;
 
@@ -21,4 +22,5 @@ pub use http::Http;
 pub use openapi::document;
 pub use program::{BadPrograms, Host, ProgramName, Served};
 pub use service::{Limits, Service};
+pub use stdio::{PROTOCOL, Stdio, StdioLimits};
 pub use token::{BadTokens, NewToken, Scope, Token, Tokens};

@@ -18,8 +18,17 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
+
+/// Who starts a run.
+pub(crate) enum Starter {
+    /// A client, and whether its words are the operator's.
+    Client { client: Client, trusted: bool },
+    /// The operator, who owns the process: whether questions can be asked, and whether the run is followed from its first
+    /// event on.
+    Owner { attended: bool, follows: bool },
+}
 
 /// The program around a service: its command line, its environment, and its log.
 pub trait Host: Send + Sync + 'static {
@@ -90,6 +99,8 @@ pub struct Served {
     target: String,
     /// The first is the default.
     sessions: Vec<Session>,
+    /// Those of other workers, which only the operator has started.
+    others: Mutex<BTreeMap<String, Session>>,
 }
 
 impl Served {
@@ -107,7 +118,13 @@ impl Served {
             Some(name) => name,
             None => sessions.first().map(own_name).unwrap_or_default().parse()?,
         };
-        Ok(Self { name, target, sessions })
+        Ok(Self { name, target, sessions, others: Mutex::default() })
+    }
+
+    /// The program of the one client that owns the process, which need not say its name.
+    pub(crate) fn of_owner(target: String, sessions: Vec<Session>) -> Self {
+        let name = ProgramName(sessions.first().map(own_name).unwrap_or_default().into());
+        Self { name, target, sessions, others: Mutex::default() }
     }
 
     /// Its name.
@@ -129,6 +146,23 @@ impl Served {
         self.sessions.first().map(Session::home).unwrap_or(Path::new(""))
     }
 
+    /// The session of any worker of the program, for the operator.
+    ///
+    /// # Errors
+    /// There is no such worker, or it can't be run.
+    fn any_session(&self, worker: Option<&str>) -> Result<Session, ApiError> {
+        let (exported, first) = (self.session(worker), self.sessions.first());
+        let (Err(_), Some(id), Some(first)) = (&exported, worker, first) else { return exported.cloned() };
+        let others = || self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = others().get(id).cloned();
+        if let Some(session) = known {
+            return Ok(session);
+        }
+        let session = first.worker(id)?;
+        others().insert(id.to_owned(), session.clone());
+        Ok(session)
+    }
+
     fn session(&self, worker: Option<&str>) -> Result<&Session, ApiError> {
         let found = match worker {
             None => self.sessions.first(),
@@ -147,17 +181,16 @@ impl Served {
         })
     }
 
-    /// The session for a request of a client, with what the request tightens.
+    /// The session for a request, with what the request tightens.
     ///
     /// # Errors
     /// There is no such worker, or the request asks for more than the operator has allowed.
-    pub(crate) fn for_request(
-        &self,
-        request: &StartRun,
-        client: Client,
-        trusted: bool,
-    ) -> Result<Session, ApiError> {
-        let session = self.session(request.worker.as_deref())?;
+    pub(crate) fn for_request(&self, request: &StartRun, starter: Starter) -> Result<Session, ApiError> {
+        let worker = request.worker.as_deref();
+        let session = match &starter {
+            Starter::Client { .. } => self.session(worker)?.clone(),
+            Starter::Owner { .. } => self.any_session(worker)?,
+        };
         let served = session.options();
         let arguments = request.input.as_ref().and_then(Value::as_object);
         if let Some(name) = arguments.and_then(|arguments| not_for_clients(session.entry(), arguments)) {
@@ -190,6 +223,10 @@ impl Served {
             {
                 Some(wanted)
             }
+            // The operator may put off what would be asked at once.
+            (Some(Mode::Defer), Mode::Interactive) if matches!(starter, Starter::Owner { .. }) => {
+                Some(Mode::Defer)
+            }
             (Some(_), _) => {
                 return Err(ApiError::new(
                     Code::Forbidden,
@@ -197,14 +234,19 @@ impl Served {
                 ));
             }
         };
+        let (can_ask, untrusted_input, client) = match starter {
+            Starter::Client { client, trusted } => (true, !trusted, Some(client)),
+            // Who chats is there to be asked.
+            Starter::Owner { attended, .. } => (attended || request.chat, false, None),
+        };
         let options = RunOptions {
             mode,
-            can_ask: true,
+            can_ask,
             rules,
             budget,
             chat: request.chat,
-            untrusted_input: !trusted,
-            client: Some(client),
+            untrusted_input,
+            client,
             ..served.clone()
         };
         Ok(session.with_options(options)?)
@@ -218,18 +260,26 @@ impl Served {
         Ok(PastRun::open(dir, self.home())?)
     }
 
-    /// The session that continues such a run.
+    /// The session that continues such a run: of any worker if the operator continues it.
     ///
     /// # Errors
     /// The run was started by somebody else, or the program has changed since.
-    pub(crate) fn for_past(&self, past: &PastRun, host: &dyn Host) -> Result<Session, Problem> {
+    pub(crate) fn for_past(
+        &self,
+        past: &PastRun,
+        host: &dyn Host,
+        by_owner: bool,
+    ) -> Result<Session, Problem> {
         let unknown = |reason: String| Problem::from(ResumeError::Unknown(reason));
         past.admits(&Decisions::default())?;
         let Some(Record { body: RecordKind::RunStarted { entry, .. }, .. }) = past.records().first() else {
             return Err(unknown("it has no first record".into()));
         };
         let settings = past.settings(host.settings(&self.target).map_err(unknown)?)?;
-        let found = self.sessions.iter().find(|session| session.entry().id == *entry);
+        let found = match by_owner {
+            true => self.any_session(Some(entry)).ok(),
+            false => self.sessions.iter().find(|session| session.entry().id == *entry).cloned(),
+        };
         let session = found
             .ok_or_else(|| unknown(format!("the program `{}` no longer exports `{entry}`", self.name)))?;
         session.with_options(RunOptions { can_ask: true, ..settings.run })

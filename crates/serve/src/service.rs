@@ -2,12 +2,12 @@
 
 use crate::{
     error::{ApiError, Code},
-    events,
-    live::{LiveRun, Ports, VIA, is_turn},
+    events::{self, Reader},
+    live::{LiveRun, Ports, is_turn},
     metrics::Metrics,
-    program::{BadPrograms, Host, Programs, Served},
+    program::{BadPrograms, Host, Programs, Served, Starter},
     runs::{MOST_KEYS, Runs},
-    token::{Scope, Token, Tokens},
+    token::{OPERATOR, Scope, Token, Tokens},
     views::{GiveAnswer, MessageSent, QuestionOfRun, QuestionView, RunView, StartRun, State, WorkerView},
 };
 use axum::response::sse;
@@ -58,8 +58,45 @@ struct Inner {
     runs: Runs,
     metrics: Metrics,
     grace: Duration,
+    owner: Owner,
     /// The tasks of the runs.
     tasks: tokio::sync::Mutex<JoinSet<()>>,
+}
+
+/// A run that has begun.
+pub(crate) struct Begun {
+    pub(crate) live: Arc<LiveRun>,
+    /// One who follows it from its first event on, if that was asked for.
+    pub(crate) reader: Option<Reader>,
+    /// Whether it refuses calls that need an approval, and may make some, because no questions are taken.
+    pub(crate) denies_unattended: bool,
+}
+
+/// Who owns the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// The operator of a server of many clients, who is not among them.
+    Host,
+    /// The one client, who is the operator: its runs are the operator's own.
+    Client,
+}
+
+impl Owner {
+    /// Through what answers and messages come, as recorded.
+    fn via(self) -> &'static str {
+        match self {
+            Self::Host => "http",
+            Self::Client => "stdio",
+        }
+    }
+
+    /// The client that a run was started by, as its journal says. `None`: it is not one that clients see.
+    fn client_of(self, program: &Served, run: &RunSummary) -> Option<Client> {
+        match self {
+            Self::Host => client_of(run),
+            Self::Client => Some(operator_of(program)),
+        }
+    }
 }
 
 impl Service {
@@ -90,10 +127,57 @@ impl Service {
             runs: Runs::new(limits.runs, limits.runs_of_token),
             metrics: Metrics::default(),
             grace: limits.grace,
+            owner: Owner::Host,
             tasks: tokio::sync::Mutex::default(),
         }));
         service.continue_all().await;
         Ok(service)
+    }
+
+    /// A service of one program for the one client that owns the process and is its operator. Runs that an earlier process
+    /// has left wait until they are resumed.
+    ///
+    /// # Errors
+    /// As [`Service::open`].
+    pub(crate) fn of_owner(
+        program: Served,
+        limits: Limits,
+        host: Arc<dyn Host>,
+    ) -> Result<Self, BadPrograms> {
+        Ok(Self(Arc::new(Inner {
+            host,
+            programs: Programs::new(vec![program])?,
+            tokens: Tokens::default(),
+            runs: Runs::new(limits.runs, limits.runs_of_token),
+            metrics: Metrics::default(),
+            grace: limits.grace,
+            owner: Owner::Client,
+            tasks: tokio::sync::Mutex::default(),
+        })))
+    }
+
+    /// The name of the program, if there is only one.
+    pub(crate) fn only_program(&self) -> Option<Arc<str>> {
+        Some(self.0.programs.only()?.name().as_str().into())
+    }
+
+    /// The run with that ID, if it is under way here.
+    pub(crate) fn under_way(&self, id: &str) -> Option<Arc<LiveRun>> {
+        self.0.runs.get(id)
+    }
+
+    /// Starts a run of the operator who owns the process, with one who follows it from its first event on if that is asked for.
+    pub(crate) async fn start_own(
+        &self,
+        request: StartRun,
+        attended: bool,
+        follows: bool,
+    ) -> Result<Begun, ApiError> {
+        either(&request)?;
+        let Some(program) = self.0.programs.only() else {
+            return Err(ApiError::new(Code::NotFound, "there is no such program"));
+        };
+        self.begin(program, request, operator_of(program), Starter::Owner { attended, follows }).await
     }
 
     pub(crate) fn token(&self, text: &str) -> Option<Arc<Token>> {
@@ -106,6 +190,13 @@ impl Service {
 
     pub(crate) fn log(&self, line: &str) {
         self.0.host.log(line);
+    }
+
+    /// Logs what becomes of a run. A client that owns the process hears it over the pipe.
+    fn log_run(&self, id: &str, what: &str) {
+        if self.0.owner == Owner::Host {
+            self.log(&format!("run {id}: {what}"));
+        }
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -131,9 +222,7 @@ impl Service {
         key: Option<String>,
     ) -> Result<(Arc<str>, bool), ApiError> {
         let program = self.program(token, request.program.as_deref())?;
-        if request.message.is_some() == request.input.is_some() {
-            return Err(ApiError::new(Code::BadRequest, "give either `message` or `input`"));
-        }
+        either(&request)?;
         if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > LONGEST_KEY) {
             return Err(ApiError::new(Code::BadRequest, "an Idempotency-Key has 1 to 256 characters"));
         }
@@ -143,13 +232,15 @@ impl Service {
             key: key.map(|key| IdempotencyKey { key: key.into(), request: fingerprint(&request) }),
         };
         let trusted = token.has(Scope::Answer);
+        let starter = Starter::Client { client: client.clone(), trusted };
         let Some(keyed) = self.0.runs.keyed(&client)? else {
-            return Ok((self.begin(&program, request, client, trusted).await?, true));
+            return Ok((Arc::clone(&self.begin(&program, request, client, starter).await?.live.id), true));
         };
         let mut is_new = false;
         let run = keyed.run.get_or_try_init(|| {
             is_new = true;
-            self.begin(&program, request, client.clone(), trusted)
+            let begun = self.begin(&program, request, client.clone(), starter);
+            async { Ok::<_, ApiError>(Arc::clone(&begun.await?.live.id)) }
         });
         match run.await {
             Ok(run) => Ok((Arc::clone(run), is_new)),
@@ -165,24 +256,29 @@ impl Service {
         program: &Arc<Served>,
         request: StartRun,
         client: Client,
-        trusted: bool,
-    ) -> Result<Arc<str>, ApiError> {
+        starter: Starter,
+    ) -> Result<Begun, ApiError> {
         let room = self.0.runs.admit(&client.name)?;
-        let program = Arc::clone(program);
+        let (program, via) = (Arc::clone(program), self.0.owner.via());
+        let follows = matches!(starter, Starter::Owner { follows: true, .. });
         let prepared = spawn_blocking(move || {
-            let session = program.for_request(&request, client.clone(), trusted)?;
+            let session = program.for_request(&request, starter)?;
             let input = Input { message: request.message, json: request.input, ..Input::default() };
-            let ports = Ports::new();
-            let run = session.start(&input, Some(ports.operator()), Some(ports.events()))?;
-            Ok::<_, ApiError>((live(&session, &run, ports, client), run))
+            let ports = Ports::new(via);
+            let operator = session.options().can_ask.then(|| ports.operator());
+            let run = session.start(&input, operator, Some(ports.events()))?;
+            let live = live(&session, &run, ports, client);
+            // Before the run has begun, which asks its model for deltas only if they are wanted.
+            let reader = follows.then(|| Reader::new(&program.run_dir(&live.id), Some(&live), None));
+            let denies_unattended = session.denies_unattended() && session.may_ask();
+            Ok::<_, ApiError>((live, run, reader, denies_unattended))
         });
-        let (live, run) = prepared.await.map_err(ApiError::internal)??;
-        self.log(&format!("run {}: started by {}: {}", live.id, live.client.name, live.worker));
+        let (live, run, reader, denies_unattended) = prepared.await.map_err(ApiError::internal)??;
+        self.log_run(&live.id, &format!("started by {}: {}", live.client.name, live.worker));
         self.0.metrics.started(&live.client.program, &live.worker);
-        let id = Arc::clone(&live.id);
         self.set_off(Arc::clone(&live), run, room).await;
         live.recorded().await;
-        Ok(id)
+        Ok(Begun { live, reader, denies_unattended })
     }
 
     /// Lets a run go.
@@ -200,7 +296,7 @@ impl Service {
 
     fn ended(&self, live: &LiveRun, report: &Report) {
         let status = status_state(report.status);
-        self.log(&format!("run {}: {}", live.id, status.name()));
+        self.log_run(&live.id, status.name());
         self.0.metrics.ended(&live.client.program, status, report.usage);
         self.0.runs.remove(&live.id);
         live.over();
@@ -245,9 +341,10 @@ impl Service {
         let mut found: Vec<(Arc<Served>, RunSummary)> = Vec::new();
         for program in self.0.programs.iter().filter(|program| token.may_use(program.name().as_str())) {
             let (program, token, before) = (Arc::clone(program), token.clone(), before.clone());
+            let owner = self.0.owner;
             let listed = spawn_blocking(move || {
                 let sees = |run: &RunSummary| {
-                    client_of(run).is_some_and(|client| {
+                    owner.client_of(&program, run).is_some_and(|client| {
                         *client.program == *program.name().as_str()
                             && token.sees(&client.program, &client.name)
                     })
@@ -292,10 +389,20 @@ impl Service {
         id: &str,
         after: Option<u64>,
     ) -> Result<impl Stream<Item = Result<sse::Event, Infallible>> + use<>, ApiError> {
+        Ok(events::stream(self.reader(token, id, after).await?))
+    }
+
+    /// One who follows a run after the record with that number.
+    pub(crate) async fn reader(
+        &self,
+        token: &Token,
+        id: &str,
+        after: Option<u64>,
+    ) -> Result<Reader, ApiError> {
         // Looked up before the journal: a run that ends in between is read from it.
         let live = self.0.runs.get(id);
         let (program, _) = self.stored(token, id).await?;
-        Ok(events::stream(&program.run_dir(id), live.as_deref(), after))
+        Ok(Reader::new(&program.run_dir(id), live.as_deref(), after))
     }
 
     /// Gives an answer to a question. The first one stands.
@@ -309,7 +416,7 @@ impl Service {
         }
         let changed = format!("the question `{question}` is not the one that `digest` names: read it again");
         let changed = ApiError::new(Code::QuestionChanged, changed);
-        let given = Given { answer, by: Arc::clone(token.name()), via: VIA.into() };
+        let given = Given { answer, by: Arc::clone(token.name()), via: self.0.owner.via().into() };
         if let Some(live) = self.live(token, id) {
             let questions = live.questions();
             if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
@@ -324,6 +431,7 @@ impl Service {
                 return Err(ApiError::new(Code::Conflict, why));
             }
             let (dir, host) = (program.run_dir(&summary.run), Arc::clone(&self.0.host));
+            let owner = self.0.owner;
             let continued = spawn_blocking(move || {
                 let past = program.past(&dir)?;
                 if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
@@ -331,7 +439,7 @@ impl Service {
                 }
                 let decisions = Decisions(HashMap::from([(question, given)]));
                 past.admits(&decisions).map_err(Problem::from)?;
-                Ok(continued(&program, past, decisions, &*host)?)
+                Ok(continued(&program, past, decisions, &*host, owner)?)
             });
             let room = self.0.runs.admit(token.name())?;
             let (live, run) = continued.await.map_err(ApiError::internal)??;
@@ -365,7 +473,7 @@ impl Service {
         if *live.client.name != **token.name() && !token.has(Scope::Answer) {
             return Err(ApiError::without_scope(Scope::Answer));
         }
-        self.log(&format!("run {id}: cancelled by {}", token.name()));
+        self.log_run(id, &format!("cancelled by {}", token.name()));
         live.cancel();
         Ok(())
     }
@@ -378,8 +486,11 @@ impl Service {
         loop {
             let left = self.0.runs.all();
             for run in &left {
-                if run.state() == State::Waiting {
-                    run.questions().close();
+                match (run.state(), self.0.owner) {
+                    (State::Waiting, _) => run.questions().close(),
+                    // There is no client any more that could want its output.
+                    (_, Owner::Client) => run.cancel(),
+                    (_, Owner::Host) => {}
                 }
             }
             if left.is_empty() || tokio::time::Instant::now() >= deadline {
@@ -426,7 +537,7 @@ impl Service {
             let sees = |client: &Client| {
                 *client.program == *program.name().as_str() && token.sees(&client.program, &client.name)
             };
-            if client_of(&summary).is_some_and(|client| sees(&client)) {
+            if self.0.owner.client_of(program, &summary).is_some_and(|client| sees(&client)) {
                 return Ok((Arc::clone(program), summary));
             }
         }
@@ -447,7 +558,7 @@ impl Service {
             (None, RunState::Open(Open::Running)) => State::Running,
             (None, RunState::Open(Open::CutOff)) => State::CutOff,
         };
-        let client = client_of(&summary);
+        let client = self.0.owner.client_of(program, &summary);
         let mut view = RunView {
             run: summary.run.as_str().into(),
             program: program.name().as_str().into(),
@@ -516,7 +627,7 @@ impl Service {
         let (of, dir, host) = (Arc::clone(program), program.run_dir(&id), Arc::clone(&self.0.host));
         let continued = spawn_blocking(move || {
             let past = of.past(&dir)?;
-            continued(&of, past, Decisions::default(), &*host)
+            continued(&of, past, Decisions::default(), &*host, Owner::Host)
         });
         match continued.await {
             Ok(Ok((live, run))) => {
@@ -542,13 +653,31 @@ fn continued(
     past: PastRun,
     decisions: Decisions,
     host: &dyn Host,
+    owner: Owner,
 ) -> Result<(Arc<LiveRun>, Run), Problem> {
-    let session = program.for_past(&past, host)?;
+    let session = program.for_past(&past, host, owner == Owner::Client)?;
     let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
-    let client = past.invocation().client.clone().ok_or_else(foreign)?;
-    let ports = Ports::new();
+    let client = match owner {
+        Owner::Host => past.invocation().client.clone().ok_or_else(foreign)?,
+        Owner::Client => operator_of(program),
+    };
+    let ports = Ports::new(owner.via());
     let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
     Ok((live(&session, &run, ports, client), run))
+}
+
+/// The operator of that program as a client of its own.
+fn operator_of(program: &Served) -> Client {
+    Client { name: OPERATOR.into(), program: program.name().as_str().into(), key: None }
+}
+
+/// # Errors
+/// A request gives two inputs, or none.
+fn either(request: &StartRun) -> Result<(), ApiError> {
+    match request.message.is_some() == request.input.is_some() {
+        true => Err(ApiError::new(Code::BadRequest, "give either `message` or `input`")),
+        false => Ok(()),
+    }
 }
 
 /// How the run in that folder ended, and what it waits for.

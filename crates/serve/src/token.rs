@@ -151,13 +151,7 @@ impl Tokens {
     /// With the token of the operator, who may do everything.
     #[must_use]
     pub fn with_operator(mut self, token: &NewToken) -> Self {
-        self.0.push(Arc::new(Token {
-            name: OPERATOR.into(),
-            sha256: token.sha256(),
-            scopes: [Scope::Start, Scope::Read, Scope::Answer].into(),
-            read: Reads::All,
-            programs: None,
-        }));
+        self.0.push(Arc::new(Token::operator(token.sha256())));
         self
     }
 
@@ -179,6 +173,21 @@ impl Token {
     /// Its name, which records show.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// That of the operator who owns the process, which has no text.
+    pub(crate) fn of_owner() -> Self {
+        Self::operator(String::new())
+    }
+
+    fn operator(sha256: String) -> Self {
+        Self {
+            name: OPERATOR.into(),
+            sha256,
+            scopes: [Scope::Start, Scope::Read, Scope::Answer].into(),
+            read: Reads::All,
+            programs: None,
+        }
     }
 
     /// Whether it has that scope.

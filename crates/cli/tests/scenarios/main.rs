@@ -58,6 +58,7 @@ mod secrets;
 mod serve;
 mod server_side_tools;
 mod shell;
+mod stdio;
 mod terminal_session;
 mod tool_rules;
 mod untrusted_content;
