@@ -44,6 +44,7 @@ mod migrate;
 mod operator_channel;
 mod origins;
 mod python;
+mod python_client;
 mod readme_commands;
 mod recorded_examples;
 mod remote_server;
