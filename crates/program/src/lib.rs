@@ -48,6 +48,7 @@ pub mod signatures;
 pub mod source;
 pub mod span;
 mod start;
+pub mod stubs;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod target;
 pub mod templates;

@@ -14,7 +14,10 @@ use crate::{
 };
 use follow::{Followed, Hears};
 use lines::{Line, Lines};
-use llm_do::{Session, program::signatures::Signatures};
+use llm_do::{
+    Session,
+    program::{signatures::Signatures, stubs::stale},
+};
 use rpc::{Request, RequestId, RpcError, response};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -85,6 +88,8 @@ struct Welcome {
     broken: Vec<Broken>,
     /// The hash of all signatures.
     signatures: String,
+    /// Types for other languages in the program's folder that are out of date.
+    stale_stubs: Vec<StaleStub>,
 }
 
 #[derive(Serialize)]
@@ -98,6 +103,12 @@ struct WorkerOf {
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Arc<Value>>,
     signature: String,
+}
+
+#[derive(Serialize)]
+struct StaleStub {
+    file: String,
+    language: &'static str,
 }
 
 #[derive(Serialize)]
@@ -296,9 +307,13 @@ impl Stdio {
         let Inner { session, target, service, .. } = &*self.0;
         let program = Arc::clone(session.program());
         // Reads the files of all workers.
-        let found = spawn_blocking(move || Signatures::of(&program)).await;
-        let found = found.map_err(ApiError::internal)?;
-        let signatures = found.hash();
+        let found = spawn_blocking(move || {
+            let signatures = Signatures::of(&program);
+            let hash = signatures.hash();
+            let stale = stale(program.tree().as_ref(), &hash);
+            (signatures, hash, stale)
+        });
+        let (found, signatures, stale) = found.await.map_err(ApiError::internal)?;
         let workers = found.workers.into_iter().map(|it| WorkerOf {
             worker: it.worker,
             description: it.description,
@@ -317,6 +332,10 @@ impl Stdio {
             workers: workers.collect(),
             broken: broken.collect(),
             signatures,
+            stale_stubs: stale
+                .into_iter()
+                .map(|stub| StaleStub { file: stub.path, language: stub.language.name() })
+                .collect(),
         })
     }
 
