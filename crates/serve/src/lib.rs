@@ -5,9 +5,9 @@
 //! loopback interface, [`Http::serve`] answers requests until it is told to stop.
 
 mod api;
-mod cors;
 mod app;
 mod cookie;
+mod cors;
 mod definitions;
 mod error;
 mod events;
@@ -22,16 +22,18 @@ mod openapi;
 mod program;
 mod runs;
 mod service;
+mod stdio;
 mod streams;
 mod token;
 mod uploads;
 mod views;
 
-pub use cors::{BadOrigin, Origin};
 pub use app::export_template;
+pub use cors::{BadOrigin, Origin};
 pub use http::Http;
 pub use log::LogEntry;
 pub use openapi::document;
 pub use program::{BadPrograms, Host, ProgramName, Served};
 pub use service::{Limits, Service};
+pub use stdio::{PROTOCOL, Stdio, StdioLimits};
 pub use token::{BadToken, BadTokens, NewToken, Scope, Token, Tokens};

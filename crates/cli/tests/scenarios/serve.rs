@@ -2,8 +2,8 @@
 
 mod chats;
 mod client;
-mod faces;
 mod editing;
+mod faces;
 mod files;
 mod lists;
 mod observation;
