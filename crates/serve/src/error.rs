@@ -30,7 +30,7 @@ pub(crate) struct ApiError {
     by: Option<Arc<str>>,
     /// What is wrong with the files of a program, as `llm-do check --output json` shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    diagnostics: Option<Value>,
+    diagnostics: Option<Box<Value>>,
 }
 
 /// The kinds of errors.
@@ -132,7 +132,7 @@ impl ApiError {
             broken.reason
         );
         let diagnostics = to_json(&broken.diagnostics)["diagnostics"].take();
-        Self { diagnostics: Some(diagnostics), ..Self::new(Code::ProgramBroken, detail) }
+        Self { diagnostics: Some(Box::new(diagnostics)), ..Self::new(Code::ProgramBroken, detail) }
     }
 
     /// A file or thread of the server failed.
