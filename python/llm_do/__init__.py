@@ -1,4 +1,9 @@
-"""What Python tools import from llm-do.
+"""What Python tools import from llm-do, and the client with which Python programs call workers.
+
+    from llm_do import load
+
+    with load("my-project") as program:
+        print(program.summarizer(text="A long text."))
 
 A tool is an ordinary function. Type hints and the docstring make its schema:
 
@@ -42,6 +47,38 @@ if TYPE_CHECKING:
         Union,
         overload,
     )
+
+    from .client import Answer as Answer
+    from .client import Disconnected as Disconnected
+    from .client import Event as Event
+    from .client import Failed as Failed
+    from .client import InvalidInput as InvalidInput
+    from .client import InvalidOutput as InvalidOutput
+    from .client import LimitReached as LimitReached
+    from .client import LlmDoError as LlmDoError
+    from .client import NotLoaded as NotLoaded
+    from .client import Program as Program
+    from .client import Question as Question
+    from .client import Refused as Refused
+    from .client import Result as Result
+    from .client import Stream as Stream
+    from .client import StubsOutOfDate as StubsOutOfDate
+    from .client import Suspended as Suspended
+    from .client import Usage as Usage
+    from .client import Worker as Worker
+    from .client import aload as aload
+    from .client import load as load
+
+
+def __getattr__(name: str) -> object:
+    """The client is imported when it is used: tools don't need it."""
+    if not name.startswith("_") and name != "client":
+        from importlib import import_module
+
+        client = import_module(".client", __name__)
+        if name in client.__all__:
+            return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # The module `llm_do`, which tools import. There is one source for its signatures and docstrings: this section.
@@ -203,7 +240,7 @@ def tool(function: Any = None, /, **options: Any) -> Any:
             or not callable(function)
         ):
             raise TypeError(f"@tool marks functions, not {show(function)}")
-        function.__llm_do_tool__ = checked
+        setattr(function, "__llm_do_tool__", checked)
         return function
 
     if function is None:

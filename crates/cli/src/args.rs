@@ -10,6 +10,7 @@ mod program;
 mod run;
 mod runs;
 mod service;
+mod stubs;
 
 use crate::paint::ColourChoice;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
@@ -28,6 +29,7 @@ pub(crate) use run::{
 };
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
+pub(crate) use stubs::StubsArgs;
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -148,6 +150,8 @@ Examples:
     Mcp(McpCommand),
     /// Serve programs over HTTP: start runs, follow them, answer their questions
     Serve(Deferred<ServiceArgs>),
+    /// Write types of a program's workers for Python, TypeScript or Rust
+    Stubs(Deferred<StubsArgs>),
     /// Show, resume, replay, export and remove runs
     Runs(RunsArgs),
     /// Test a Python function as a replacement for a worker, against the worker's recorded calls
@@ -264,7 +268,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["lsp", "map", "stubs", "test"];
+const PLANNED: &[&str] = &["lsp", "map", "test"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

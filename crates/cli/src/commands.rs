@@ -23,3 +23,4 @@ pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod show;
+pub(crate) mod stubs;

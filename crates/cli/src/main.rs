@@ -76,6 +76,7 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Chat(chat) => Ok(chat::run(chat, &output)),
         Command::Acp(acp) => commands::acp::run(acp, &output),
         Command::Serve(serve) => commands::serve::run(serve, &output),
+        Command::Stubs(stubs) => commands::stubs::run(stubs, &output),
         Command::List(program) => commands::list::run(program, &output),
         Command::Check(check) => match &check.explain {
             Some(code) => commands::check::explain(code, &output),

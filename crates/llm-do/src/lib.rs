@@ -20,7 +20,6 @@
 mod attachments;
 mod cases;
 mod checked;
-mod client_input;
 mod counting;
 mod grant;
 mod granted;
@@ -49,7 +48,6 @@ mod typed_input;
 
 pub use cases::{BadCases, Cases};
 pub use checked::findings;
-pub use client_input::{client_schema, not_for_clients};
 pub use grant::{
     BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,
     network as granted_network,
@@ -63,6 +61,7 @@ pub use llm_do_core::launch::Counts;
 pub use llm_do_mcp::{BadClientServer, ClientServer, ClientServers, Inspected, InspectedTool, ToolState};
 pub use llm_do_models as models;
 pub use llm_do_program as program;
+pub use llm_do_program::signatures::{client_schema, not_for_clients};
 pub use llm_do_python as python_tools;
 pub use llm_do_records as records;
 pub use llm_do_records::{Case, Compare, Hardened, ReplayReport, Section, Tried, Verdict, sections};

@@ -14,6 +14,7 @@ mod prompts;
 pub(crate) mod rules;
 pub(crate) mod scope;
 mod server_tools;
+mod stubs;
 mod tools;
 
 use crate::{
@@ -89,6 +90,7 @@ pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, F
     configurations::check(&scope, &mut found);
     if whole_folder {
         configurations::unlisted(&scope, &mut found);
+        stubs::check(&scope, &mut found);
     }
     graph::check(&scope, &mut found);
     server_tools::check(&scope, &mut found);

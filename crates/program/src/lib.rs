@@ -44,9 +44,11 @@ pub mod shape;
 pub mod shorthand;
 mod show;
 pub mod signature;
+pub mod signatures;
 pub mod source;
 pub mod span;
 mod start;
+pub mod stubs;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod target;
 pub mod templates;

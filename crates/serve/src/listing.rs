@@ -1,6 +1,9 @@
 //! The runs of a service on disk: what lists show of them, remembered as long as their journals do not change.
 
-use crate::views::{State, status_state};
+use crate::{
+    owner::Owner,
+    views::{State, status_state},
+};
 use llm_do::{
     Client,
     core::{
@@ -10,7 +13,6 @@ use llm_do::{
     records::{Open, RunState},
     runs::{JOURNAL_FILE, RunSummary, read_ends, run_ids, summary_of},
 };
-use serde::Deserialize as _;
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -75,7 +77,7 @@ pub(crate) struct Listing(Mutex<HashMap<PathBuf, Remembered>>);
 struct Remembered {
     /// The journal's length and time of change when it was read.
     stamp: (u64, Option<SystemTime>),
-    /// Absent for runs that clients of a service have not started.
+    /// Absent for runs that the clients do not see.
     run: Option<Arc<Listed>>,
 }
 
@@ -94,8 +96,8 @@ impl Listing {
         Ok(ids)
     }
 
-    /// The run with that ID in a folder, if a client of a service has started it and its journal can be read.
-    pub(crate) fn get(&self, folder: &Path, id: &str) -> Option<Arc<Listed>> {
+    /// The run with that ID in a folder, if clients see it and its journal can be read.
+    pub(crate) fn get(&self, folder: &Path, id: &str, owner: &Owner) -> Option<Arc<Listed>> {
         let dir = folder.join(id);
         let found = fs::symlink_metadata(dir.join(JOURNAL_FILE)).ok()?;
         let stamp = (found.len(), found.modified().ok());
@@ -109,7 +111,7 @@ impl Listing {
         let summary = summary_of(folder, id).ok()?;
         // Whether a run that has no end is under way shows in a lock, which changes no time.
         let is_over = matches!(summary.state, RunState::Ended(_));
-        let run = listed(&summary).map(Arc::new);
+        let run = owner.started_by(&summary).map(|client| Arc::new(listed(&summary, client)));
         if is_over || run.is_none() {
             let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if remembered.len() >= MOST_REMEMBERED {
@@ -121,15 +123,14 @@ impl Listing {
     }
 }
 
-/// A run as lists show it, if a client of a service has started it.
-pub(crate) fn listed(summary: &RunSummary) -> Option<Listed> {
-    let client = client_of(summary)?;
+/// A run of that client as lists show it.
+pub(crate) fn listed(summary: &RunSummary, client: Client) -> Listed {
     let state = match summary.state {
         RunState::Ended(status) => status_state(status),
         RunState::Open(Open::Running) => State::Running,
         RunState::Open(Open::CutOff) => State::CutOff,
     };
-    Some(Listed {
+    Listed {
         title: title_of(&summary.invocation["input"]),
         run: summary.run.as_str().into(),
         program: client.program,
@@ -140,7 +141,7 @@ pub(crate) fn listed(summary: &RunSummary) -> Option<Listed> {
         started_ms: summary.started_ms.unwrap_or_default(),
         took_ms: summary.took_ms,
         usage: summary.usage,
-    })
+    }
 }
 
 /// The beginning of a recorded input. Absent if the whole lies beside the journal.
@@ -183,11 +184,6 @@ pub(crate) fn has_text(dir: &Path, text: &str) -> bool {
             RecordKind::RunEnded { ending: Ending::Failure(failure), .. } => has(&failure.message),
             _ => false,
         }
-}
-
-/// The client that a run was started by, as its journal says.
-pub(crate) fn client_of(run: &RunSummary) -> Option<Client> {
-    Client::deserialize(run.invocation.get("client")?).ok()
 }
 
 #[cfg(test)]

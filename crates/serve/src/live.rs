@@ -27,8 +27,6 @@ use std::{
 };
 use tokio::sync::{broadcast, watch};
 
-/// Through what answers and messages come, as recorded.
-pub(crate) const VIA: &str = "http";
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
 const KEPT_EVENTS: usize = 256;
 /// Most messages that wait for a conversation.
@@ -70,9 +68,16 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub(crate) fn new() -> Self {
+    /// Ports to clients whose answers and messages come through that, as recorded.
+    pub(crate) fn new(via: &'static str) -> Self {
         let feed = Feed { source: Mutex::default(), first: watch::Sender::new(false) };
-        Self { desk: Arc::default(), feed: Arc::new(feed) }
+        let desk = Desk {
+            via,
+            questions: OpenQuestions::default(),
+            messages: Mutex::default(),
+            shown: OnceLock::new(),
+        };
+        Self { desk: Arc::new(desk), feed: Arc::new(feed) }
     }
 
     pub(crate) fn operator(&self) -> Arc<dyn Operator> {
@@ -229,7 +234,7 @@ impl LiveRun {
         let questions = self.desk.questions.waiting();
         let turn = questions.iter().find(|waiting| is_turn(waiting));
         if now && turn.is_none() && messages.is_empty() {
-            let said = Said { text, by: Arc::clone(by), via: VIA.into() };
+            let said = Said { text, by: Arc::clone(by), via: self.desk.via.into() };
             self.interjector.say_as(CallPath::root(), said);
             return Some(true);
         }
@@ -239,7 +244,7 @@ impl LiveRun {
         messages.push_back(Message { text, by: Arc::clone(by) });
         let Some(waiting) = turn else { return Some(false) };
         let Some(next) = messages.pop_front() else { return Some(false) };
-        let given = next.answer();
+        let given = next.answer(self.desk.via);
         match self.desk.questions.take(&waiting.id, &given.answer, &given.by) {
             Ok(taken) => {
                 taken.give(given);
@@ -267,15 +272,16 @@ struct Message {
 }
 
 impl Message {
-    fn answer(&self) -> Given {
+    fn answer(&self, via: &str) -> Given {
         let value = Arc::new(self.text.as_str().into());
-        Given { answer: Answer::Give { value }, by: Arc::clone(&self.by), via: VIA.into() }
+        Given { answer: Answer::Give { value }, by: Arc::clone(&self.by), via: via.into() }
     }
 }
 
 /// Where clients find the questions of a run, and where their messages wait.
-#[derive(Default)]
 struct Desk {
+    /// Through what answers and messages come.
+    via: &'static str,
     questions: OpenQuestions,
     messages: Mutex<VecDeque<Message>>,
     shown: OnceLock<Shown>,
@@ -345,7 +351,7 @@ impl Operator for Desk {
                         messages.push_front(Message { text, by });
                     });
                     if let Some(message) = messages.pop_front() {
-                        return Reply::Given(message.answer());
+                        return Reply::Given(message.answer(self.via));
                     }
                 }
                 self.questions.ask(waiting)

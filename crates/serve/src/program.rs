@@ -25,6 +25,23 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
+/// Who starts a run.
+pub(crate) enum Starter {
+    /// A client, and whether its words are the operator's.
+    Client { client: Client, trusted: bool },
+    /// The operator, who owns the process, and whether questions can be asked.
+    Owner { client: Client, attended: bool },
+}
+
+impl Starter {
+    /// The client that the run is of.
+    pub(crate) fn client(&self) -> &Client {
+        match self {
+            Self::Client { client, .. } | Self::Owner { client, .. } => client,
+        }
+    }
+}
+
 /// The program around a service: its command line, its environment, and its log.
 pub trait Host: Send + Sync + 'static {
     /// The settings with which that target is opened.
@@ -115,11 +132,15 @@ pub struct Served {
 struct Loaded {
     /// The first is the default.
     sessions: Arc<[Session]>,
+    /// Those of other workers that were started, if clients may start these too.
+    others: Option<Arc<Others>>,
     /// What is wrong with what is on disk since then.
     broken: Option<Arc<Broken>>,
     /// How much `check` finds, once it was asked.
     findings: Option<Findings>,
 }
+
+type Others = Mutex<BTreeMap<String, Session>>;
 
 /// Why a program does not load.
 pub(crate) struct Broken {
@@ -144,15 +165,25 @@ impl Served {
             Some(name) => name,
             None => sessions.first().map(own_name).unwrap_or_default().parse()?,
         };
+        Ok(Self::of(name, target, sessions, None))
+    }
+
+    /// The program of the one client that owns the process, which need not say its name, and may start each of its workers.
+    pub(crate) fn of_owner(target: String, sessions: Vec<Session>) -> Self {
+        let name = ProgramName(sessions.first().map(own_name).unwrap_or_default().into());
+        Self::of(name, target, sessions, Some(Arc::default()))
+    }
+
+    fn of(name: ProgramName, target: String, sessions: Vec<Session>, others: Option<Arc<Others>>) -> Self {
         let folder = |of: fn(&Session) -> &Path| sessions.first().map(|first| of(first).to_owned());
-        Ok(Self {
+        Self {
             name,
             target,
             runs_dir: folder(Session::runs_dir).unwrap_or_default(),
             home: folder(Session::home).unwrap_or_default(),
-            state: RwLock::new(Loaded { sessions: sessions.into(), broken: None, findings: None }),
+            state: RwLock::new(Loaded { sessions: sessions.into(), others, broken: None, findings: None }),
             saving: Mutex::default(),
-        })
+        }
     }
 
     /// Its name.
@@ -191,6 +222,7 @@ impl Served {
         match opened {
             Ok(sessions) => {
                 state.sessions = sessions.into();
+                state.others = state.others.as_ref().map(|_| Arc::default());
                 state.broken = None;
                 true
             }
@@ -249,20 +281,40 @@ impl Served {
         &self.home
     }
 
+    /// The session of a worker as it was loaded last, the default one without an ID. `None`: clients may not start it.
+    ///
+    /// # Errors
+    /// It does not load.
+    fn find(&self, worker: Option<&str>) -> Result<Option<Session>, Problem> {
+        let (sessions, others) = {
+            let loaded = self.loaded();
+            (Arc::clone(&loaded.sessions), loaded.others.clone())
+        };
+        let (Some(first), Some(id)) = (sessions.first(), worker) else {
+            return Ok(sessions.first().cloned());
+        };
+        let exported = sessions.iter().find(|session| *session.entry().id == *id);
+        let (None, Some(others)) = (exported, others) else { return Ok(exported.cloned()) };
+        let others = || others.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = others().get(id).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let session = first.worker(id)?;
+        others().insert(id.to_owned(), session.clone());
+        Ok(Some(session))
+    }
+
     /// The session of a worker, for a new run.
     ///
     /// # Errors
-    /// The program does not load, or exports no such worker.
+    /// The program does not load, or has no such worker for clients.
     pub(crate) fn session(&self, worker: Option<&str>) -> Result<Session, ApiError> {
         if let Some(broken) = self.broken() {
             return Err(ApiError::broken(&self.name, &broken));
         }
-        let sessions = self.sessions();
-        let found = match worker {
-            None => sessions.first(),
-            Some(id) => sessions.iter().find(|session| *session.entry().id == *id),
-        };
-        found.cloned().ok_or_else(|| {
+        self.find(worker)?.ok_or_else(|| {
+            let sessions = self.sessions();
             let workers: Vec<&str> = sessions.iter().map(|session| &*session.entry().id).collect();
             ApiError::new(
                 Code::NotFound,
@@ -275,16 +327,11 @@ impl Served {
         })
     }
 
-    /// The session for a request of a client, with what the request tightens.
+    /// The session for a request, with what the request tightens.
     ///
     /// # Errors
     /// There is no such worker, or the request asks for more than the operator has allowed.
-    pub(crate) fn for_request(
-        &self,
-        request: &StartRun,
-        client: Client,
-        trusted: bool,
-    ) -> Result<Session, ApiError> {
+    pub(crate) fn for_request(&self, request: &StartRun, starter: Starter) -> Result<Session, ApiError> {
         let session = self.session(request.worker.as_deref())?;
         let served = session.options();
         let arguments = request.input.as_ref().and_then(Value::as_object);
@@ -318,6 +365,10 @@ impl Served {
             {
                 Some(wanted)
             }
+            // The operator may put off what would be asked at once.
+            (Some(Mode::Defer), Mode::Interactive) if matches!(starter, Starter::Owner { .. }) => {
+                Some(Mode::Defer)
+            }
             (Some(_), _) => {
                 return Err(ApiError::new(
                     Code::Forbidden,
@@ -325,14 +376,19 @@ impl Served {
                 ));
             }
         };
+        let (can_ask, untrusted_input, client) = match starter {
+            Starter::Client { client, trusted } => (true, !trusted, Some(client)),
+            // Who chats is there to be asked. The run is one of the operator's own.
+            Starter::Owner { attended, .. } => (attended || request.chat, false, None),
+        };
         let options = RunOptions {
             mode,
-            can_ask: true,
+            can_ask,
             rules,
             budget,
             chat: request.chat,
-            untrusted_input: !trusted,
-            client: Some(client),
+            untrusted_input,
+            client,
             ..served.clone()
         };
         Ok(session.with_options(options)?)
@@ -357,9 +413,8 @@ impl Served {
             return Err(unknown("it has no first record".into()));
         };
         let settings = past.settings(host.settings(&self.target).map_err(unknown)?)?;
-        let sessions = self.sessions();
-        let found = sessions.iter().find(|session| session.entry().id == *entry);
-        let session = found
+        let session = self
+            .find(Some(entry))?
             .ok_or_else(|| unknown(format!("the program `{}` no longer exports `{entry}`", self.name)))?;
         session.with_options(RunOptions { can_ask: true, ..settings.run })
     }

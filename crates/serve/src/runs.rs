@@ -116,7 +116,7 @@ impl Runs {
             live: Mutex::default(),
             stuck: Mutex::default(),
             keys: Mutex::default(),
-            slots: Arc::new(Semaphore::new(most)),
+            slots: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             counts: Arc::default(),
             most_of_token,
             most_queued,

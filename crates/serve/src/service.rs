@@ -6,16 +6,18 @@ mod editing;
 mod files;
 mod followed;
 mod inputs;
+mod owning;
 mod reading;
 mod starting;
 
 use crate::{
     error::{ApiError, Code},
-    listing::{Listing, client_of},
+    listing::Listing,
     live::LiveRun,
     log::LogEntry,
     metrics::Metrics,
     notices::{self, Notice, Notices},
+    owner::Owner,
     program::{BadPrograms, Host, Programs, Served},
     runs::Runs,
     streams::Streams,
@@ -39,6 +41,7 @@ use tokio::{
     task::{JoinSet, spawn_blocking},
 };
 
+pub(crate) use owning::Begun;
 pub(crate) use reading::{LARGEST_PAGE, Page};
 
 /// How much a service takes on.
@@ -80,6 +83,7 @@ struct Inner {
     titles: OnceLock<TitleModel>,
     metrics: Metrics,
     grace: Duration,
+    owner: Owner,
     /// The tasks of the runs.
     tasks: tokio::sync::Mutex<JoinSet<()>>,
 }
@@ -105,7 +109,16 @@ impl Service {
                 });
             }
         }
-        let service = Self(Arc::new(Inner {
+        let service = Self::of(programs, tokens, limits, host, Owner::Host);
+        let of = service.clone();
+        // What can't be removed now is removed later.
+        let _ = spawn_blocking(move || of.0.uploads.clean()).await;
+        service.continue_all().await;
+        Ok(service)
+    }
+
+    fn of(programs: Programs, tokens: Tokens, limits: Limits, host: Arc<dyn Host>, owner: Owner) -> Self {
+        Self(Arc::new(Inner {
             uploads: Uploads::of(&host.home()),
             chat_models: host.chat_models(),
             host,
@@ -118,13 +131,9 @@ impl Service {
             streams: Streams::new(limits.streams, limits.streams_of_token),
             metrics: Metrics::default(),
             grace: limits.grace,
+            owner,
             tasks: tokio::sync::Mutex::default(),
-        }));
-        let of = service.clone();
-        // What can't be removed now is removed later.
-        let _ = spawn_blocking(move || of.0.uploads.clean()).await;
-        service.continue_all().await;
-        Ok(service)
+        }))
     }
 
     pub(crate) fn token(&self, text: &str) -> Option<Arc<Token>> {
@@ -141,6 +150,13 @@ impl Service {
 
     pub(crate) fn log_entry(&self, entry: LogEntry) {
         self.0.host.log_entry(&entry);
+    }
+
+    /// Logs what becomes of a run. A client that owns the process hears it from the service.
+    fn log_run(&self, entry: LogEntry) {
+        if matches!(self.0.owner, Owner::Host) {
+            self.log_entry(entry);
+        }
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -176,15 +192,19 @@ impl Service {
     }
 
     /// Ends the service: no run starts any more, runs that wait for an answer are suspended, the others may end within the
-    /// grace period. The next process continues what is left.
+    /// grace period, or are cancelled if the owner of the process is their client. The next process of a server continues what
+    /// is left.
     pub(crate) async fn end(&self) {
         self.0.runs.end();
         let deadline = tokio::time::Instant::now() + self.0.grace;
         loop {
             let left = self.0.runs.all();
             for run in &left {
-                if run.state() == State::Waiting {
-                    run.questions().close();
+                match (run.state(), &self.0.owner) {
+                    (State::Waiting, _) => run.questions().close(),
+                    // There is no client any more that could want its output.
+                    (_, Owner::Client(_)) => run.cancel(),
+                    (_, Owner::Host) => {}
                 }
             }
             let at_work = left.iter().any(|run| run.state() != State::Queued);
@@ -193,10 +213,14 @@ impl Service {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        let text = match self.0.owner {
+            Owner::Host => "cut off; the next start of the server continues it",
+            Owner::Client(_) => "cut off; `llm-do runs resume` continues it",
+        };
         for run in self.0.runs.all() {
             self.log_entry(LogEntry {
                 state: Some(State::CutOff.name()),
-                text: "cut off; the next start of the server continues it".into(),
+                text: text.into(),
                 ..run.entry("run_cut_off")
             });
             // Readers would keep their connections open.
@@ -246,7 +270,7 @@ impl Service {
             let sees = |client: &Client| {
                 *client.program == *program.name().as_str() && token.sees(&client.program, &client.name)
             };
-            if client_of(&summary).is_some_and(|client| sees(&client)) {
+            if self.0.owner.started_by(&summary).is_some_and(|client| sees(&client)) {
                 return Ok((Arc::clone(program), summary));
             }
         }

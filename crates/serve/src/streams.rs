@@ -22,6 +22,7 @@ pub(crate) struct Place {
 
 impl Streams {
     pub(crate) fn new(all: usize, of_token: usize) -> Self {
+        let [all, of_token] = [all, of_token].map(|most| most.min(Semaphore::MAX_PERMITS));
         Self { all: Arc::new(Semaphore::new(all)), of_token, by_token: Mutex::default() }
     }
 

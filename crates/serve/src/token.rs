@@ -175,23 +175,17 @@ impl Tokens {
     /// With the token of the operator, who may do everything except change definitions.
     #[must_use]
     pub fn with_operator(self, token: &NewToken) -> Self {
-        self.with(token, [Scope::Start, Scope::Read, Scope::Answer].into())
+        self.with(Token::operator(token.sha256(), []))
     }
 
     /// With the token of an operator who may change definitions too.
     #[must_use]
     pub fn with_editing_operator(self, token: &NewToken) -> Self {
-        self.with(token, [Scope::Start, Scope::Read, Scope::Answer, Scope::Edit].into())
+        self.with(Token::operator(token.sha256(), [Scope::Edit]))
     }
 
-    fn with(mut self, token: &NewToken, scopes: BTreeSet<Scope>) -> Self {
-        self.0.push(Arc::new(Token {
-            name: OPERATOR.into(),
-            sha256: token.sha256(),
-            scopes,
-            read: Reads::All,
-            programs: None,
-        }));
+    fn with(mut self, token: Token) -> Self {
+        self.0.push(Arc::new(token));
         self
     }
 
@@ -213,6 +207,17 @@ impl Token {
     /// Its name, which records show.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// That of the operator who owns the process, which has no text.
+    pub(crate) fn of_owner() -> Self {
+        Self::operator(String::new(), [])
+    }
+
+    /// That of the operator, with these scopes beside those that every operator has.
+    fn operator(sha256: String, more: impl IntoIterator<Item = Scope>) -> Self {
+        let scopes = [Scope::Start, Scope::Read, Scope::Answer].into_iter().chain(more).collect();
+        Self { name: OPERATOR.into(), sha256, scopes, read: Reads::All, programs: None }
     }
 
     /// Its scopes, in the order of [`Scope`].

@@ -22,7 +22,8 @@ server describes them at /openapi.json.
 Examples:
   llm-do serve my-project
   llm-do serve notes=~/notes mail=~/mail --listen 127.0.0.1:8750 --budget 0.50usd
-  llm-do serve --new-token ci --scope start --scope read --of notes")]
+  llm-do serve --new-token ci --scope start --scope read --of notes
+  llm-do serve my-project --stdio                  for a client library: docs/reference/stdio.md")]
 pub(crate) struct ServiceArgs {
     /// Projects' directories or worker files; NAME=TARGET gives a program another name [default: the current directory]
     #[arg(value_name = "TARGET")]
@@ -30,6 +31,12 @@ pub(crate) struct ServiceArgs {
     /// Listen on this address of the loopback interface; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8750")]
     pub(crate) listen: SocketAddr,
+    /// Serve one program to the parent process over stdin and stdout, as JSON-RPC 2.0, instead of HTTP
+    #[arg(long, conflicts_with_all = [
+        "listen", "max_runs_per_token", "max_queue", "max_streams", "max_streams_per_token", "allow_origin", "title_model",
+        "token_file", "edit", "new_token",
+    ])]
+    pub(crate) stdio: bool,
     /// Most runs at once, those that wait for answers included
     #[arg(long, value_name = "N", default_value = "1000")]
     pub(crate) max_runs: NonZeroUsize,

@@ -1,5 +1,6 @@
 //! `llm-do serve`: programs over HTTP (docs/reference/http.md).
 
+mod stdio;
 mod traces;
 
 use crate::{
@@ -36,6 +37,9 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     }
     if args.approval.operator.is_some() {
         return Err(Complaint::wrong("--operator is not available for serve: clients answer questions"));
+    }
+    if args.stdio {
+        return stdio::run(args, output);
     }
     let failed = |error: io::Error| Complaint::failed(format!("cannot start: {error}"));
     let interrupts = Interrupts::listen(None).map_err(failed)?;

@@ -142,6 +142,7 @@ codes! {
     ASKS_ANYWAY = "W0811", "a pre-approval that asks anyway";
     MEETING = "W0812", "untrusted content, private files and a way out in one worker";
     UNLISTED = "W0813", "a server that no worker lists";
+    STALE_STUBS = "W0814", "types for another language that are out of date";
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ def tool(function: Any = None, /, **options: Any) -> Any:
             or not callable(function)
         ):
             raise TypeError(f"@tool marks functions, not {show(function)}")
-        function.__llm_do_tool__ = checked
+        setattr(function, "__llm_do_tool__", checked)
         return function
 
     if function is None:

@@ -1,5 +1,43 @@
 # The loop: running calls and answering questions.
 
+# What the package `llm_do` has beside the names of tools: the client, which starts programs from outside of a run.
+CLIENT_NAMES = (
+    "Answer",
+    "Disconnected",
+    "Event",
+    "Failed",
+    "InvalidInput",
+    "InvalidOutput",
+    "LimitReached",
+    "LlmDoError",
+    "NotLoaded",
+    "Program",
+    "Question",
+    "Refused",
+    "Result",
+    "StubsOutOfDate",
+    "Stream",
+    "Suspended",
+    "Usage",
+    "Worker",
+    "aload",
+    "load",
+)
+
+
+def outside_of_runs(name: str) -> type:
+    """The client in a run. A file with tools may import it, for a script that it also is, and can't use it."""
+    if name not in CLIENT_NAMES:
+        raise AttributeError(f"module 'llm_do' has no attribute {name!r}")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError(
+            f"llm_do.{name} is for programs outside of a run: a tool calls workers with ctx.call"
+        )
+
+    # An exception, so that it may stand behind `except`.
+    return type(name, (Exception,), {"__init__": refuse})
+
 
 class Host(Scheduler):
     """Serves the frames that the scheduler hands to a thread."""
@@ -454,6 +492,7 @@ class Host(Scheduler):
             setattr(public, name, value)
             value.__module__ = "llm_do"
         public.__all__ = __all__  # type: ignore[attr-defined]
+        public.__getattr__ = outside_of_runs  # type: ignore[method-assign]
         sys.modules["llm_do"] = public
         os.register_at_fork(after_in_child=self.forked)
 

@@ -2,6 +2,8 @@
 
 import ast
 import importlib.util
+import os
+import re
 import sys
 import unittest
 
@@ -28,6 +30,28 @@ class Same(HostTest):
         self.assertEqual(self.host.value(module, "f"), sorted(stubs.__all__))
         self.assertTrue(all(hasattr(stubs, name) for name in stubs.__all__))
         self.assertIs(stubs.AskAgain, stubs.ModelRetry)
+
+    def test_client_can_be_imported_and_not_used(self) -> None:
+        package = os.path.dirname(PACKAGE)
+        with open(os.path.join(package, "client", "__init__.py"), encoding="utf-8") as file:
+            names = ast.literal_eval(file.read().split("__all__ = ", 1)[1])
+        self.assertEqual(list(host.CLIENT_NAMES), names)
+        self.assertEqual(
+            sorted(re.findall(r"from \.client import (\w+) as \1\n", join("package"))), sorted(names)
+        )
+        module = self.module(
+            "from llm_do import load, Refused, tool\n"
+            "@tool\ndef f() -> str:\n"
+            "    try:\n        load('.')\n"
+            "    except Refused:\n        pass\n"
+            "    except RuntimeError as error:\n        return str(error)\n"
+            "    return 'loaded'\n"
+        )
+        self.assertIn("ctx.call", self.host.value(module, "f"))
+        wrong = self.module(
+            "def f() -> bool:\n    import llm_do\n    return hasattr(llm_do, 'laod')\n", "g.py"
+        )
+        self.assertIs(self.host.value(wrong, "f"), False)
 
     def test_run_contexts_override_nothing_public(self) -> None:
         for name in ("RunContext", "SyncRunContext", "AsyncRunContext"):

@@ -1,10 +1,8 @@
 //! Answers to questions, and words to chats.
 
-use super::{Service, continuing::continued};
+use super::Service;
 use crate::{
     error::{ApiError, Code},
-    listing::client_of,
-    live::VIA,
     log::LogEntry,
     token::{Scope, Token},
     views::{GiveAnswer, MessageSent, SendMessage},
@@ -24,7 +22,7 @@ impl Service {
         self.admits(&answer)?;
         let changed = format!("the question `{question}` is not the one that `digest` names: read it again");
         let changed = ApiError::new(Code::QuestionChanged, changed);
-        let given = Given { answer, by: Arc::clone(token.name()), via: VIA.into() };
+        let given = Given { answer, by: Arc::clone(token.name()), via: self.0.owner.via().into() };
         if let Some(live) = self.live(token, id) {
             let questions = live.questions();
             if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
@@ -38,8 +36,7 @@ impl Service {
             if let Some(why) = self.0.runs.stuck_because(id) {
                 return Err(ApiError::new(Code::Conflict, why));
             }
-            let (dir, host) = (program.run_dir(&summary.run), Arc::clone(&self.0.host));
-            let notices = Arc::clone(&self.0.notices);
+            let (dir, service) = (program.run_dir(&summary.run), self.clone());
             let continued = spawn_blocking(move || {
                 let past = program.past(&dir)?;
                 if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
@@ -47,10 +44,10 @@ impl Service {
                 }
                 let decisions = Decisions(HashMap::from([(question, given)]));
                 past.admits(&decisions).map_err(Problem::from)?;
-                Ok(continued(&program, past, decisions, &*host, &notices)?)
+                Ok(service.continued(&program, past, decisions)?)
             });
-            let started_by =
-                client_of(&summary).map_or_else(|| Arc::clone(token.name()), |client| client.name);
+            let started_by = self.0.owner.started_by(&summary);
+            let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
             let room = self.0.runs.admit(&started_by)?;
             let (live, run) = continued.await.map_err(ApiError::internal)??;
             self.set_off(live, run, room).await;
@@ -88,7 +85,7 @@ impl Service {
         if *live.client().name != **token.name() && !token.has(Scope::Answer) {
             return Err(ApiError::without_scope(Scope::Answer));
         }
-        self.log_entry(LogEntry {
+        self.log_run(LogEntry {
             by: Some(token.name().to_string()),
             text: format!("cancelled by {}", token.name()),
             ..live.entry("run_cancelled")

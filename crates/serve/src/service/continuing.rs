@@ -1,13 +1,12 @@
 //! Continuing the runs that an earlier process has left.
 
-use super::{Service, starting::about};
+use super::{Inner, Service, starting::about};
 use crate::{
-    listing::client_of,
     listing::title_of,
     live::{About, LiveRun, Ports},
     log::LogEntry,
-    notices::Notices,
-    program::{Host, Served},
+    owner::client_of,
+    program::Served,
     runs::{MOST_KEYS, Stuck},
     views::State,
 };
@@ -70,11 +69,10 @@ impl Service {
 
     pub(super) async fn continue_one(&self, program: &Arc<Served>, id: Arc<str>, client: &Arc<str>) {
         let Some(room) = self.0.runs.room(client).await else { return };
-        let (of, dir, host) = (Arc::clone(program), program.run_dir(&id), Arc::clone(&self.0.host));
-        let notices = Arc::clone(&self.0.notices);
+        let (of, dir, service) = (Arc::clone(program), program.run_dir(&id), self.clone());
         let continued = spawn_blocking(move || {
             let past = of.past(&dir)?;
-            continued(&of, past, Decisions::default(), &*host, &notices)
+            service.continued(&of, past, Decisions::default())
         });
         match continued.await {
             Ok(Ok((live, run))) => {
@@ -96,23 +94,23 @@ impl Service {
             Err(_) => {}
         }
     }
-}
 
-/// A run that an earlier process has left, about to be continued.
-pub(super) fn continued(
-    program: &Served,
-    past: PastRun,
-    decisions: Decisions,
-    host: &dyn Host,
-    notices: &Arc<Notices>,
-) -> Result<(Arc<LiveRun>, Run), Problem> {
-    let session = program.for_past(&past, host)?;
-    let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
-    let client = past.invocation().client.clone().ok_or_else(foreign)?;
-    let started_ms = past.records().first().map_or(0, |first| first.at_ms);
-    let input = serde_json::to_value(past.input()).unwrap_or_default();
-    let about = About { title: title_of(&input), started_ms, ..about(&session, client) };
-    let ports = Ports::new();
-    let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
-    Ok((LiveRun::new(&run, ports, about, notices), run))
+    /// A run that an earlier process has left, about to be continued.
+    pub(super) fn continued(
+        &self,
+        program: &Served,
+        past: PastRun,
+        decisions: Decisions,
+    ) -> Result<(Arc<LiveRun>, Run), Problem> {
+        let Inner { host, notices, owner, .. } = &*self.0;
+        let session = program.for_past(&past, &**host)?;
+        let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
+        let client = owner.client(past.invocation().client.clone()).ok_or_else(foreign)?;
+        let started_ms = past.records().first().map_or(0, |first| first.at_ms);
+        let input = serde_json::to_value(past.input()).unwrap_or_default();
+        let about = About { title: title_of(&input), started_ms, ..about(&session, client) };
+        let ports = Ports::new(owner.via());
+        let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
+        Ok((LiveRun::new(&run, ports, about, notices), run))
+    }
 }

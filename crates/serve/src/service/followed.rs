@@ -1,7 +1,14 @@
 //! What the other interfaces need of a service: runs that they follow, and what answers beside runs.
 
-use super::{Service, TitleModel};
-use crate::{error::ApiError, events::Reader, live::LiveRun, token::Token, views::StartRun};
+use super::{Service, TitleModel, starting::Ready};
+use crate::{
+    error::ApiError,
+    events::Reader,
+    live::LiveRun,
+    program::Starter,
+    token::{Scope, Token},
+    views::StartRun,
+};
 use llm_do::{
     Client, Session,
     core::{
@@ -36,7 +43,10 @@ impl Service {
         let name = program.name().as_str().into();
         let client = Client { name: Arc::clone(token.name()), program: name, key: None };
         let place = self.0.streams.place(token.name())?;
-        let (live, run, room) = self.prepare(&program, request, files, client, token).await?;
+        let room = self.0.runs.admit(&client.name)?;
+        let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
+        let Ready { live, run, room, .. } =
+            self.prepare(&program, request, files, starter, room, token).await?;
         let reader = Reader::new(&program.run_dir(&live.id), live.subscribe(), 0, place);
         self.set_off(Arc::clone(&live), run, room).await;
         Ok((live, reader))

@@ -72,7 +72,7 @@ impl Service {
         if let Some(live) = self.live(token, id) {
             return Some(live_view(&live));
         }
-        let listed = self.0.listing.get(folder, id)?;
+        let listed = self.0.listing.get(folder, id, &self.0.owner)?;
         token.sees(&listed.program, &listed.client).then(|| self.listed_view(&listed))
     }
 
@@ -167,8 +167,8 @@ impl Service {
 
     /// A run that is not under way here, with its result.
     async fn view(&self, program: &Arc<Served>, summary: RunSummary) -> Result<RunView, ApiError> {
-        let Some(listed) = listed(&summary) else { return Err(ApiError::no_run(&summary.run)) };
-        let mut view = self.listed_view(&listed);
+        let client = self.0.owner.started_by(&summary).ok_or_else(|| ApiError::no_run(&summary.run))?;
+        let mut view = self.listed_view(&listed(&summary, client));
         let state = view.state;
         let dir = program.run_dir(&summary.run);
         let read = spawn_blocking(move || result_of(&dir, state)).await;

@@ -6,7 +6,7 @@ use crate::{
     listing::title,
     live::{About, LiveRun, Ports, now_ms},
     log::LogEntry,
-    program::Served,
+    program::{Served, Starter},
     runs::{OfToken, Place, Room},
     token::{Scope, Token},
     views::{StartRun, State, status_state},
@@ -24,6 +24,16 @@ use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, task::spawn_blocking};
 /// Longest idempotency key, in bytes.
 const LONGEST_KEY: usize = 256;
 
+/// A run about to begin.
+pub(super) struct Ready {
+    began: Instant,
+    pub(super) live: Arc<LiveRun>,
+    pub(super) run: Run,
+    pub(super) room: Room,
+    /// Whether it refuses calls that need an approval, and may make some, because no questions are taken.
+    pub(super) denies_unattended: bool,
+}
+
 /// What a run holds until it ends.
 pub(super) struct Held {
     _of_token: OfToken,
@@ -39,9 +49,7 @@ impl Service {
         key: Option<String>,
     ) -> Result<(Arc<str>, bool), ApiError> {
         let program = self.program(token, request.program.as_deref())?;
-        if request.message.is_some() == request.input.is_some() {
-            return Err(ApiError::new(Code::BadRequest, "give either `message` or `input`"));
-        }
+        either(&request)?;
         if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > LONGEST_KEY) {
             return Err(ApiError::new(Code::BadRequest, "an Idempotency-Key has 1 to 256 characters"));
         }
@@ -51,12 +59,12 @@ impl Service {
             key: key.map(|key| IdempotencyKey { key: key.into(), request: fingerprint(&request) }),
         };
         let Some(keyed) = self.0.runs.keyed(&client)? else {
-            return Ok((self.begin(&program, request, client, token).await?, true));
+            return Ok((self.start_new(&program, request, client, token).await?, true));
         };
         let mut is_new = false;
         let run = keyed.run.get_or_try_init(|| {
             is_new = true;
-            self.begin(&program, request, client.clone(), token)
+            self.start_new(&program, request, client.clone(), token)
         });
         match run.await {
             Ok(run) => Ok((Arc::clone(run), is_new)),
@@ -67,57 +75,67 @@ impl Service {
         }
     }
 
-    async fn begin(
+    async fn start_new(
         &self,
         program: &Arc<Served>,
         request: StartRun,
         client: Client,
         token: &Token,
     ) -> Result<Arc<str>, ApiError> {
-        let began = Instant::now();
-        let (live, run, room) = self.prepare(program, request, Vec::new(), client, token).await?;
-        let id = Arc::clone(&live.id);
+        let room = self.0.runs.admit(&client.name)?;
+        let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
+        let ready = self.prepare(program, request, Vec::new(), starter, room, token).await?;
+        Ok(Arc::clone(&self.begin(ready).await.id))
+    }
+
+    /// Lets a run go, and waits until it can be continued whatever happens to the process.
+    pub(super) async fn begin(&self, ready: Ready) -> Arc<LiveRun> {
+        let Ready { began, live, run, room, .. } = ready;
         self.set_off(Arc::clone(&live), run, room).await;
         live.recorded().await;
         self.0.metrics.recorded(&live.client().program, began.elapsed());
-        Ok(id)
+        live
     }
 
-    /// A run of a client with these files, and room for it.
+    /// A run with these files, in that room.
     pub(super) async fn prepare(
         &self,
         program: &Arc<Served>,
         mut request: StartRun,
         files: Vec<Attachment>,
-        client: Client,
+        starter: Starter,
+        room: Room,
         token: &Token,
-    ) -> Result<(Arc<LiveRun>, Run, Room), ApiError> {
-        let room = self.0.runs.admit(&client.name)?;
+    ) -> Result<Ready, ApiError> {
+        let began = Instant::now();
         let (program, service, token) = (Arc::clone(program), self.clone(), token.clone());
         let runtime = Handle::current();
         let prepared = spawn_blocking(move || {
-            let session = program.for_request(&request, client.clone(), token.has(Scope::Answer))?;
+            let client = starter.client().clone();
+            let session = program.for_request(&request, starter)?;
             let about = About { title: title_of(&request, &session), ..about(&session, client) };
             let Prepared { mut input, uploads } =
                 runtime.block_on(service.input(&token, &session, &mut request))?;
             input.contents.extend(files);
-            let ports = Ports::new();
-            let run = session.start(&input, Some(ports.operator()), Some(ports.events()))?;
+            let ports = Ports::new(service.0.owner.via());
+            let operator = session.options().can_ask.then(|| ports.operator());
+            let run = session.start(&input, operator, Some(ports.events()))?;
             for upload in &uploads {
                 service.0.uploads.claim(upload, run.id(), session.runs_dir())?;
             }
             let live = LiveRun::new(&run, ports, about, &service.0.notices);
-            Ok::<_, ApiError>((live, run, room))
+            let denies_unattended = session.denies_unattended() && session.may_ask();
+            Ok::<_, ApiError>(Ready { began, live, run, room, denies_unattended })
         });
-        let (live, run, room) = prepared.await.map_err(ApiError::internal)??;
-        let client = live.client();
-        self.log_entry(LogEntry {
+        let ready = prepared.await.map_err(ApiError::internal)??;
+        let (live, client) = (&ready.live, ready.live.client());
+        self.log_run(LogEntry {
             by: Some(client.name.to_string()),
             text: format!("started by {}: {}", client.name, live.about.worker),
             ..live.entry("run_started")
         });
         self.0.metrics.started(&client.program, &live.about.worker);
-        Ok((live, run, room))
+        Ok(ready)
     }
 
     /// Lets a run go, as soon as it has its place.
@@ -154,7 +172,7 @@ impl Service {
     fn ended(&self, live: &LiveRun, report: &Report) {
         let status = status_state(report.status);
         let name = status.name();
-        self.log_entry(LogEntry { state: Some(name), text: name.into(), ..live.entry("run_ended") });
+        self.log_run(LogEntry { state: Some(name), text: name.into(), ..live.entry("run_ended") });
         self.0.metrics.ended(&live.client().program, status, report.usage, live.age());
         if report.status != RunStatus::Suspended {
             self.0.host.run_ended(&report.dir);
@@ -211,6 +229,15 @@ fn title_of(request: &StartRun, session: &Session) -> Option<String> {
         (None, None) => return None,
     };
     Some(title(&text)).filter(|_| !session.holds_secret(&text))
+}
+
+/// # Errors
+/// A request gives two inputs, or none.
+pub(super) fn either(request: &StartRun) -> Result<(), ApiError> {
+    match request.message.is_some() == request.input.is_some() {
+        true => Err(ApiError::new(Code::BadRequest, "give either `message` or `input`")),
+        false => Ok(()),
+    }
 }
 
 /// The hash of a request, whatever the order of its fields.

@@ -1,0 +1,23 @@
+/**
+ * Calls workers of llm-do from Node: `const p = await load("my-project")`.
+ *
+ * The guide is `docs/guides/typescript-client.md`. There are no runtime dependencies.
+ */
+
+export {
+  Disconnected,
+  Failed,
+  InvalidInput,
+  InvalidOutput,
+  LimitReached,
+  LlmDoError,
+  NotLoaded,
+  Refused,
+  StubsOutOfDate,
+  Suspended,
+} from "./errors.js";
+export { load, type LoadOptions, type Program, type Workers } from "./program.js";
+export { type Answer, type Operator, Question } from "./question.js";
+export type { Event, Json, Result, Run, Usage } from "./result.js";
+export { Stream } from "./stream.js";
+export { type Tool, type CallOptions, type MapOptions, Worker, type WorkerOptions } from "./worker.js";

@@ -1,0 +1,71 @@
+/** What calls and streams give. */
+
+/** A JSON value. */
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+
+/** The tokens of a run. `undefined` means unknown. */
+export interface Usage {
+  readonly inputTokens?: number | undefined;
+  readonly outputTokens?: number | undefined;
+  readonly cachedTokens?: number | undefined;
+  readonly costUsd?: number | undefined;
+}
+
+/** An output with its run. */
+export interface Result<O> {
+  readonly output: O;
+  /** The run's ID: `llm-do runs show RUN` shows it. */
+  readonly run: string;
+  readonly usage: Usage;
+  /** The cost in US dollars, if the model's price is known. */
+  readonly cost: number | undefined;
+  readonly tookMs: number | undefined;
+}
+
+/**
+ * Something that happens in a run: a piece of an answer that is being made (`text`, `reasoning`, `call`), the end of such pieces
+ * that don't count (`discard`), or a record of the journal.
+ */
+export type Event =
+  | { readonly kind: "text" | "reasoning" | "call"; readonly path: string; readonly turn: number; readonly text: string }
+  | { readonly kind: "discard"; readonly path: string; readonly turn: number }
+  | { readonly kind: "record"; readonly path: string; readonly record: Readonly<Record<string, unknown>> };
+
+/** A run as llm-do describes it (`docs/reference/http.md`). */
+export interface Run {
+  readonly run: string;
+  readonly worker: string;
+  readonly state: string;
+  readonly output?: unknown;
+  readonly failure?: { readonly kind: string; readonly message: string; readonly partial?: unknown };
+  readonly questions?: readonly Readonly<Record<string, unknown>>[];
+  readonly took_ms?: number;
+  readonly usage?: Readonly<Record<string, unknown>>;
+}
+
+/** Tokens out of their JSON. */
+export function usageOf(given: Readonly<Record<string, unknown>> | undefined): Usage {
+  const number = (name: string): number | undefined => {
+    const value = given?.[name];
+    return value === undefined || value === null ? undefined : Number(value);
+  };
+  return {
+    inputTokens: number("input_tokens"),
+    outputTokens: number("output_tokens"),
+    cachedTokens: number("cached_tokens"),
+    costUsd: number("cost_usd"),
+  };
+}
+
+/** An event out of its JSON. */
+export function eventOf(params: Readonly<Record<string, unknown>>): Event {
+  const { event, path, turn, delta, text, name, record } = params;
+  if (event === "record") {
+    const content = (record ?? {}) as Readonly<Record<string, unknown>>;
+    return { kind: "record", path: String(content["path"] ?? ""), record: content };
+  }
+  const at = { path: String(path), turn: Number(turn) };
+  if (event === "discard") return { kind: "discard", ...at };
+  const kind = delta === "reasoning" || delta === "call" ? delta : "text";
+  return { kind, ...at, text: String(text ?? name ?? "") };
+}

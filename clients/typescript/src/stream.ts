@@ -1,0 +1,88 @@
+/** A call whose events are followed. */
+
+import type { Params, Request } from "./connection.js";
+import { type Event, type Result, eventOf } from "./result.js";
+
+/** Deltas that wait for a slow reader. Further ones are lost; records never are. */
+const MOST_DELTAS = 10_000;
+
+/**
+ * The events of a run, for `for await`, and its result. A failure of the run is thrown after the last event. A loop that is
+ * left early cancels the run, as `close` does.
+ */
+export class Stream<O> implements AsyncIterable<Event>, AsyncDisposable {
+  readonly #events: Event[] = [];
+  readonly #request: Request;
+  readonly #result: Promise<Result<O>>;
+  #deltas = 0;
+  #over = false;
+  #wake: () => void = () => {};
+
+  constructor(start: (hear: (params: Params) => void) => Request, decode: (view: unknown) => Result<O>) {
+    this.#request = start((params) => this.#hear(params));
+    this.#result = this.#request.result.then(decode);
+    const end = (): void => {
+      this.#over = true;
+      this.#wake();
+    };
+    this.#result.then(end, end);
+  }
+
+  /** The end of the run. */
+  result(): Promise<Result<O>> {
+    return this.#result;
+  }
+
+  /** The pieces of the worker's own answer. Pieces of a request that failed and is repeated are among them. */
+  async *text(): AsyncGenerator<string, void, undefined> {
+    for await (const event of this) {
+      if (event.kind === "text" && event.path === "0") yield event.text;
+    }
+  }
+
+  /** Cancels the run if it is not over. */
+  close(): void {
+    if (!this.#over) this.#request.cancel();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Event, void, undefined> {
+    let whole = false;
+    try {
+      for (;;) {
+        const event = this.#events.shift();
+        if (event !== undefined) {
+          if (isDelta(event)) this.#deltas -= 1;
+          yield event;
+        } else if (this.#over) {
+          break;
+        } else {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+        }
+      }
+      whole = true;
+    } finally {
+      if (!whole) this.close();
+    }
+    await this.#result;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+
+  #hear(params: Params): void {
+    const event = eventOf(params);
+    if (isDelta(event)) {
+      if (this.#deltas >= MOST_DELTAS) return;
+      this.#deltas += 1;
+    }
+    this.#events.push(event);
+    this.#wake();
+  }
+}
+
+function isDelta(event: Event): boolean {
+  return event.kind === "text" || event.kind === "reasoning" || event.kind === "call";
+}

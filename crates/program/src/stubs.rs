@@ -1,0 +1,134 @@
+//! Types of a program's workers in other languages, with the hash of the signatures (`docs/reference/stdio.md#stubs`).
+//!
+//! A stub has types and no behaviour. Its header tells which signatures it was written for, so that `check` and the clients
+//! notice one that is out of date.
+
+mod model;
+mod names;
+mod python;
+mod rust;
+mod typescript;
+
+use crate::{
+    signatures::Signatures,
+    source::{Kind, LARGEST_DEFINITION, SourceTree, join},
+    span::{SourceFile, Span},
+};
+
+/// The folders in which stubs are looked for are the root and those in it, each with at most so many files.
+const MOST_FILES: usize = 200;
+
+/// A language that stubs are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// A Python module.
+    Python,
+    /// A TypeScript declaration file.
+    TypeScript,
+    /// A Rust module with types of serde.
+    Rust,
+}
+
+impl Language {
+    /// Its name in headers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::TypeScript => "typescript",
+            Self::Rust => "rust",
+        }
+    }
+
+    fn comment(self) -> &'static str {
+        match self {
+            Self::Python => "#",
+            Self::TypeScript | Self::Rust => "//",
+        }
+    }
+}
+
+/// The stub of a program: `name` is its name.
+pub fn write(language: Language, name: &str, signatures: &Signatures) -> String {
+    let header = format!(
+        "{comment} llm-do-stubs: {language} {hash}\n{comment} `llm-do stubs --{language}` has written this file. Do not edit it.\n",
+        comment = language.comment(),
+        language = language.name(),
+        hash = signatures.hash(),
+    );
+    let types = match language {
+        Language::Python => python::types(name, signatures),
+        Language::TypeScript => typescript::types(name, signatures),
+        Language::Rust => rust::types(signatures),
+    };
+    header + &types
+}
+
+/// A stub that was written for other signatures.
+#[derive(Clone, Debug)]
+pub struct Stale {
+    /// Its path.
+    pub path: String,
+    /// Its language.
+    pub language: Language,
+    /// The hash in its header.
+    pub span: Span,
+}
+
+/// The stubs in the program's folder, and in the folders in it, that were written for signatures with another hash.
+pub fn stale(tree: &dyn SourceTree, hash: &str) -> Vec<Stale> {
+    let mut found = Vec::new();
+    let top = tree.list("").unwrap_or_default();
+    let folders = top.iter().filter(|(name, kind)| *kind == Kind::Folder && is_looked_into(name));
+    let folders: Vec<&str> = [""].into_iter().chain(folders.map(|(name, _)| name.as_str())).collect();
+    for folder in folders {
+        // A folder that can't be read has no stubs that could be used.
+        let files = tree.list(folder).unwrap_or_default();
+        let sources = files.iter().filter(|(name, kind)| *kind == Kind::File && is_source(name));
+        for (name, _) in sources.take(MOST_FILES) {
+            let path = join(folder, name);
+            let Ok(bytes) = tree.read(&path, LARGEST_DEFINITION) else { continue };
+            let text = String::from_utf8_lossy(&bytes);
+            if let Some((language, range)) = header(&text)
+                && text[range.clone()] != *hash
+            {
+                let file = SourceFile::new(tree.shown(&path), text.as_ref());
+                found.push(Stale { path, language, span: Span::new(&file, range) });
+            }
+        }
+    }
+    found
+}
+
+fn is_looked_into(folder: &str) -> bool {
+    !folder.starts_with('.') && !["node_modules", "target", "venv", "dist"].contains(&folder)
+}
+
+fn is_source(name: &str) -> bool {
+    [".py", ".pyi", ".ts", ".rs"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// The language and the place of the hash in the first line of a stub.
+fn header(text: &str) -> Option<(Language, std::ops::Range<usize>)> {
+    let line = text.lines().next()?;
+    [Language::Python, Language::TypeScript, Language::Rust].into_iter().find_map(|language| {
+        let start = format!("{} llm-do-stubs: {} ", language.comment(), language.name());
+        let hash = line.strip_prefix(&start)?.trim_end();
+        Some((language, start.len()..start.len() + hash.len()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_is_found_again_in_what_is_written() {
+        let signatures = Signatures { workers: Vec::new(), broken: Vec::new() };
+        for language in [Language::Python, Language::TypeScript, Language::Rust] {
+            let text = write(language, "desk", &signatures);
+            let (found, range) = header(&text).expect("a header");
+            assert_eq!((found, &text[range]), (language, signatures.hash().as_str()));
+        }
+        assert!(header("").is_none() && header("# llm-do-stubs: cobol 1\n").is_none());
+    }
+}

@@ -1,0 +1,95 @@
+//! Names in the written languages, whatever the names in the program.
+
+use std::collections::BTreeSet;
+
+/// Names that are taken.
+#[derive(Default)]
+pub(super) struct Taken(BTreeSet<String>);
+
+impl Taken {
+    pub(super) fn with(names: &[&str]) -> Self {
+        Self(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    /// This name, or the first free one with a number behind it.
+    pub(super) fn free(&mut self, name: &str) -> String {
+        let mut free = name.to_owned();
+        let mut number = 2;
+        while !self.0.insert(free.clone()) {
+            free = format!("{name}{number}");
+            number += 1;
+        }
+        free
+    }
+}
+
+/// `a/short-one` as `AShortOne`: ASCII, and an identifier everywhere.
+pub(super) fn pascal(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let name: String = words
+        .map(|word| {
+            let (first, rest) = word.split_at(1);
+            first.to_ascii_uppercase() + rest
+        })
+        .collect();
+    match name.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() => name,
+        _ => format!("T{name}"),
+    }
+}
+
+/// `Some key` as `some_key`: ASCII, and an identifier unless it is a keyword.
+pub(super) fn snake(text: &str) -> String {
+    let mut name = String::new();
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii_uppercase() => {
+                if name.chars().last().is_some_and(|last| last.is_ascii_lowercase()) {
+                    name.push('_');
+                }
+                name.push(c.to_ascii_lowercase());
+            }
+            c if c.is_ascii_alphanumeric() => name.push(c),
+            _ if name.ends_with('_') => {}
+            _ => name.push('_'),
+        }
+    }
+    let name = name.trim_matches('_').to_owned();
+    match name.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() => name,
+        _ => format!("f_{name}").trim_end_matches('_').to_owned(),
+    }
+}
+
+/// A text for people on one line, without what could end a comment.
+pub(super) fn line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let safe = |c: char| if c.is_control() || c == '\\' || c == '"' { ' ' } else { c };
+    words.join(" ").replace("*/", "* /").chars().map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_identifiers() {
+        for (text, pascalised, snaked) in [
+            ("a/short-one", "AShortOne", "a_short_one"),
+            ("class", "Class", "class"),
+            ("1st", "T1st", "f_1st"),
+            ("ärger", "Rger", "rger"),
+            ("日本", "T", "f"),
+            ("", "T", "f"),
+            ("camelCase", "CamelCase", "camel_case"),
+        ] {
+            assert_eq!((pascal(text).as_str(), snake(text).as_str()), (pascalised, snaked), "{text}");
+        }
+        let mut taken = Taken::with(&["A"]);
+        assert_eq!(
+            (taken.free("A"), taken.free("A"), taken.free("B")),
+            ("A2".into(), "A3".into(), "B".into())
+        );
+        assert_eq!(line("a */ b\n\\\"c\u{7}"), "a * / b   c ");
+    }
+}

@@ -1,0 +1,40 @@
+//! Who owns the process of a service, and whose its runs are.
+
+use llm_do::{Client, runs::RunSummary};
+use serde::Deserialize;
+
+/// Who owns the process.
+pub(crate) enum Owner {
+    /// The operator of a server of many clients, who is not among them.
+    Host,
+    /// The one client, who is the operator: its runs are the operator's own.
+    Client(Client),
+}
+
+impl Owner {
+    /// Through what answers and messages come, as recorded.
+    pub(crate) fn via(&self) -> &'static str {
+        match self {
+            Self::Host => "http",
+            Self::Client(_) => "stdio",
+        }
+    }
+
+    /// The client of a run that was started by the one that its journal names. `None`: clients do not see it.
+    pub(crate) fn client(&self, recorded: Option<Client>) -> Option<Client> {
+        match self {
+            Self::Host => recorded,
+            Self::Client(own) => Some(own.clone()),
+        }
+    }
+
+    /// The client of a run on disk. `None`: clients do not see it.
+    pub(crate) fn started_by(&self, run: &RunSummary) -> Option<Client> {
+        self.client(client_of(run))
+    }
+}
+
+/// The client that a run was started by, as its journal says.
+pub(crate) fn client_of(run: &RunSummary) -> Option<Client> {
+    Client::deserialize(run.invocation.get("client")?).ok()
+}

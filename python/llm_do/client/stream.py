@@ -1,0 +1,171 @@
+"""A call whose events are followed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import (
+    Any,
+    AsyncIterator,
+    Callable,
+    Deque,
+    Dict,
+    Generic,
+    Iterator,
+    List,
+    Optional,
+    Tuple,
+    TypeVar,
+)
+
+from .connection import Request
+from .errors import LlmDoError
+from .result import Event, Result
+
+T = TypeVar("T")
+#: Deltas that wait for a slow reader. Further ones are lost; records never are.
+MOST_DELTAS = 10_000
+_Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+
+
+class Stream(Generic[T]):
+    """The events of a run, for `for` and `async for`, and its result.
+
+    A failure of the run is raised after the last event. `close` cancels a run that is not over; `with` does this too.
+    """
+
+    def __init__(self, start: Callable[[Stream[T]], Request], decode: Callable[[Any], Result[T]]) -> None:
+        self._events: Deque[Event] = deque()
+        self._deltas = 0
+        self._changed = threading.Condition()
+        self._waiters: List[_Waiter] = []
+        self._over = False
+        self._decode = decode
+        self._request = start(self)
+        self._request.future.add_done_callback(lambda _: self._end())
+
+    # -- the thread that reads
+
+    def hear(self, params: Dict[str, Any]) -> None:
+        """Takes an event."""
+        event = Event.of(params)
+        with self._changed:
+            if event.kind in ("text", "reasoning", "call"):
+                if self._deltas >= MOST_DELTAS:
+                    return
+                self._deltas += 1
+            self._events.append(event)
+            self._wake()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._over = True
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        waiters, self._waiters = self._waiters, []
+        for loop, future in waiters:
+            try:
+                loop.call_soon_threadsafe(_set, future)
+            except RuntimeError:
+                pass  # That loop is closed.
+
+    def _next(self) -> Optional[Event]:
+        if not self._events:
+            return None
+        event = self._events.popleft()
+        if event.kind in ("text", "reasoning", "call"):
+            self._deltas -= 1
+        return event
+
+    # -- readers
+
+    def __iter__(self) -> Iterator[Event]:
+        try:
+            while True:
+                with self._changed:
+                    while not self._events and not self._over:
+                        self._changed.wait()
+                    event = self._next()
+                if event is None:
+                    break
+                yield event
+        except BaseException:
+            self.close()
+            raise
+        self.result()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        try:
+            while True:
+                loop = asyncio.get_running_loop()
+                future: Optional[asyncio.Future[None]] = None
+                with self._changed:
+                    event = self._next()
+                    if event is None:
+                        if self._over:
+                            break
+                        future = loop.create_future()
+                        self._waiters.append((loop, future))
+                if event is not None:
+                    yield event
+                elif future is not None:
+                    await future
+        except BaseException:
+            self.close()
+            raise
+        await self.aresult()
+
+    def text(self) -> Iterator[str]:
+        """The pieces of the worker's own answer. Pieces of a request that failed and is repeated are among them."""
+        for event in self:
+            if event.kind == "text" and event.path == "0":
+                yield event.text
+
+    async def atext(self) -> AsyncIterator[str]:
+        """Like `text`, for `async for`."""
+        async for event in self:
+            if event.kind == "text" and event.path == "0":
+                yield event.text
+
+    def result(self) -> Result[T]:
+        """Waits for the end of the run."""
+        return self._decode(self._request.wait())
+
+    async def aresult(self) -> Result[T]:
+        """Like `result`, to be awaited."""
+        return self._decode(await settled(self._request))
+
+    def close(self) -> None:
+        """Cancels the run if it is not over."""
+        if not self._over:
+            self._request.cancel()
+
+    def __enter__(self) -> Stream[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Stream[T]:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def settled(request: Request) -> Any:
+    """The result of a request. A task that is cancelled cancels the request."""
+    try:
+        return await asyncio.wrap_future(request.future)
+    except BaseException as error:
+        if not isinstance(error, LlmDoError):
+            request.cancel()
+        raise
