@@ -17,6 +17,7 @@ use crate::{
     rules::read_set_file,
     show::Shown,
     signature::{InputError, show},
+    signatures::Signatures,
     source::{RealPlace, SourceTree, plain},
     span::Span,
     start::{Source, Start},
@@ -401,6 +402,19 @@ impl Program {
     /// The definitions of the manifest that a kind of toolset may name, by name.
     pub fn declared(&self, kind: &str) -> Option<Value> {
         self.package().declared.get(kind).map(Node::to_json)
+    }
+
+    /// The signatures of its entry and of its own workers, called or not.
+    pub fn signatures(&self) -> Signatures {
+        let mut workers = vec![Arc::clone(self.entry())];
+        let mut broken = Vec::new();
+        for file in self.workers() {
+            match self.named_by(&FunctionSource::Program, &file.id) {
+                Ok(worker) => workers.push(worker),
+                Err(error) => broken.push((file.id.clone(), error.message)),
+            }
+        }
+        Signatures { broken, ..Signatures::of_definitions(workers.iter().map(|worker| &**worker)) }
     }
 
     /// All workers of the program, sorted by ID: scans.

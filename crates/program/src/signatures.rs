@@ -1,12 +1,7 @@
 //! The signatures of a program's workers as programs in other languages see them, each with a hash that changes when the
 //! signature does. Stubs carry the hash (`docs/reference/stdio.md`).
 
-use crate::program::Program;
-use llm_do_core::{
-    schema::sha256,
-    source::FunctionSource,
-    worker::{Definitions, WorkerDefinition},
-};
+use llm_do_core::{schema::sha256, worker::WorkerDefinition};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -81,19 +76,6 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    /// Those of a program: of its entry, and of its own workers, called or not.
-    pub fn of(program: &Program) -> Self {
-        let mut workers = vec![Arc::clone(program.entry())];
-        let mut broken = Vec::new();
-        for file in program.workers() {
-            match program.named_by(&FunctionSource::Program, &file.id) {
-                Ok(worker) => workers.push(worker),
-                Err(error) => broken.push((file.id.clone(), error.message)),
-            }
-        }
-        Self { broken, ..Self::of_definitions(workers.iter().map(|worker| &**worker)) }
-    }
-
     /// Those of these workers.
     pub fn of_definitions<'a>(workers: impl IntoIterator<Item = &'a WorkerDefinition>) -> Self {
         let mut workers: Vec<_> = workers.into_iter().map(WorkerSignature::of).collect();

@@ -15,10 +15,7 @@ use crate::{
 };
 use follow::{Followed, Hears};
 use lines::{Line, Lines};
-use llm_do::{
-    Session,
-    program::{signatures::Signatures, stubs::stale},
-};
+use llm_do::{Session, program::stubs::stale};
 use rpc::{Request, RequestId, RpcError, response};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -307,7 +304,7 @@ impl Stdio {
         let program = Arc::clone(session.program());
         // Reads the files of all workers.
         let found = spawn_blocking(move || {
-            let signatures = Signatures::of(&program);
+            let signatures = program.signatures();
             let hash = signatures.hash();
             let stale = stale(program.tree().as_ref(), &hash);
             (signatures, hash, stale)

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &StubsArgs, output: &Output) -> Result<Exit, Complaint> 
         Ok(loaded) => loaded.program,
         Err(problem) => return Ok(show_problem(&problem, output)),
     };
-    let signatures = Signatures::of(&program);
+    let signatures = program.signatures();
     if let Some((worker, reason)) = signatures.broken.first() {
         return Err(Complaint::wrong(format!("the worker `{worker}` can't be loaded: {reason}"))
             .hint("`llm-do check` shows all findings"));

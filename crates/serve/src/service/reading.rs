@@ -14,11 +14,12 @@ use llm_do::{
     Client, Session, client_schema,
     core::{
         journal::{Ending, RecordKind},
-        worker::WorkerMode,
+        worker::{WorkerDefinition, WorkerMode},
     },
     records::History,
     runs::{ReadError, RunSummary, read_ends, read_journal},
 };
+use serde_json::Value;
 use std::{io, path::Path, sync::Arc};
 use tokio::task::spawn_blocking;
 
@@ -230,6 +231,17 @@ fn live_view(live: &LiveRun) -> RunView {
     }
 }
 
+/// The schema of a worker's input, in which files and folders have the format `path`: they can be uploaded.
+fn input_schema(worker: &WorkerDefinition) -> Value {
+    let mut schema = client_schema(worker);
+    for parameter in worker.signature.parameters.iter().filter(|parameter| parameter.path.is_some()) {
+        if let Some(property) = schema.get_mut("properties").and_then(|all| all.get_mut(&*parameter.name)) {
+            property["format"] = "path".into();
+        }
+    }
+    schema.into()
+}
+
 fn workers_of(program: &Arc<Served>) -> Vec<WorkerView> {
     let view = |(number, session): (usize, &Session)| {
         let worker = session.entry();
@@ -239,7 +251,7 @@ fn workers_of(program: &Arc<Served>) -> Vec<WorkerView> {
             worker: Arc::clone(&worker.id),
             default: number == 0,
             description: worker.description.as_ref().map(ToString::to_string),
-            input: client_schema(worker).into(),
+            input: input_schema(worker),
             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
             chat: worker.mode == WorkerMode::Chat,
             model: session.model_name(),
