@@ -11,7 +11,6 @@ use llm_do::{
     core::worker::Definitions,
     program::{
         Program,
-        signatures::Signatures,
         stubs::{Language, write},
         target,
     },
