@@ -192,6 +192,44 @@ fn call_gives_the_run_with_its_output_and_any_worker_can_be_called() {
 }
 
 #[test]
+fn paths_and_attachments_are_files_of_the_machine_as_on_the_command_line() {
+    let scenario = desk()
+        .file(
+            "workers/reader.worker",
+            "---\nparameters: {document: path}\nmodel: script:reads.yaml\nsandbox: {paths: {}}\ntoolsets: {filesystem: {tools: [read_file]}}\n---\nRead.\n",
+        )
+        .file("workers/looker.worker", "---\nmodel: script:looks.yaml\nsandbox: {paths: {}}\n---\nLook.\n")
+        .file("letters/letter.txt", "Dear Ada\n")
+        .file(
+            "reads.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: read_file, arguments: {path: /document}}]\n  - text: \"{{ last }}\"\n",
+        )
+        .file("looks.yaml", "answers:\n  - text: seen\n");
+    let mut pipe = Pipe::open(&scenario, &[]);
+    // The worker sees no folder, so that only the caller's word can hand it the file.
+    let read = pipe.ask("call", &json!({"worker": "reader", "input": {"document": "letters/letter.txt"}}));
+    assert!(read["result"]["output"].as_str().is_some_and(|text| text.contains("Dear Ada")), "{read}");
+    let looks =
+        |path: &str| json!({"worker": "looker", "message": "Look.", "attachments": [path], "events": true});
+    let seen = pipe.ask("call", &looks("letters/letter.txt"));
+    assert_eq!(seen["result"]["output"], "seen", "{seen}");
+    let first = pipe.notified("event");
+    assert!(first.to_string().contains("letter.txt"), "{first}");
+    let missing = pipe.ask("call", &looks("letters/none.txt"));
+    assert_eq!(missing["error"]["data"]["code"], "bad_input", "{missing}");
+}
+
+#[test]
+fn options_of_the_http_server_are_refused() {
+    let scenario = desk();
+    for options in [&["--edit"][..], &["--max-queue", "9"], &["--listen", "127.0.0.1:0"]] {
+        let said = scenario.run(&[&["serve", ".", "--stdio"], options].concat());
+        assert_eq!(said.code, Some(2), "{said}");
+        assert!(said.stderr.contains("cannot be used with"), "{said}");
+    }
+}
+
+#[test]
 fn nonsense_on_the_pipe_is_answered_and_harms_no_other_request() {
     let scenario = desk();
     let mut pipe = Pipe::open(&scenario, &[]);

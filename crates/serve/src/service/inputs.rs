@@ -1,6 +1,6 @@
 //! Files that clients give to runs: paths in the worker's view, and uploads.
 
-use super::Service;
+use super::{Owner, Service};
 use crate::{
     error::{ApiError, Code},
     token::{Scope, Token},
@@ -18,7 +18,7 @@ use llm_do::{
     },
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use tokio::task::spawn_blocking;
 
 /// Most files that one request attaches.
@@ -52,6 +52,13 @@ impl Service {
         session: &Session,
         request: &mut StartRun,
     ) -> Result<Prepared, ApiError> {
+        if let Owner::Client(_) = self.0.owner {
+            // The operator names files of the machine, as on the command line.
+            let attachments = request.attachments.drain(..).map(PathBuf::from).collect();
+            let (message, json) = (request.message.take(), request.input.take());
+            let input = Input { message, json, attachments, ..Input::default() };
+            return Ok(Prepared { input, uploads: Vec::new() });
+        }
         if request.attachments.len() > MOST_ATTACHMENTS {
             let detail = format!("attachments: at most {MOST_ATTACHMENTS} files");
             return Err(ApiError::new(Code::BadRequest, detail));
