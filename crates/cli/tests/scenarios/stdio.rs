@@ -374,6 +374,23 @@ fn two_hundred_calls_at_once_share_the_process() {
 }
 
 #[test]
+fn call_that_is_cancelled_while_it_waits_for_room_starts_no_run() {
+    let scenario = desk();
+    let mut pipe = Pipe::open(&scenario, &["--max-runs", "1"]);
+    let slow = pipe.send("call", &json!({"worker": "slow", "message": "x"}));
+    pipe.notified("started");
+    let waits = pipe.send("call", &json!({"worker": "greeter", "message": "Ada"}));
+    let next = pipe.send("call", &json!({"worker": "greeter", "message": "Bob"}));
+    pipe.ask("cancel", &json!({"request": waits}));
+    assert_eq!(pipe.response(waits)["error"]["code"], -32800);
+    assert_eq!(scenario.runs().len(), 1);
+    pipe.ask("cancel", &json!({"request": slow}));
+    assert_eq!(pipe.response(slow)["result"]["state"], "cancelled");
+    let called = pipe.response(next);
+    assert_eq!(called["result"]["output"], "Hello, Bob!", "{called}");
+}
+
+#[test]
 fn output_of_ten_megabytes_is_one_line() {
     let scenario = desk();
     let mut pipe = Pipe::open(&scenario, &[]);
