@@ -61,8 +61,8 @@ fn a_question_stands_above_the_draft_and_is_answered_with_the_focus() {
         [
             "│ main → notes wants to call write_file",
             "│ path \"a.md\"\\x1b[2J",
-            "[a] approve  [r] remember  [d] deny  (Ctrl-G: ans",
-            "wer)",
+            "[a] approve  [r] remember  [d] deny",
+            "(Ctrl-G: answer)",
             "> a draft ad",
         ]
     );

@@ -2213,6 +2213,7 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": unknown;
+                    "text/plain": unknown;
                 };
             };
             /** @description The file that the client has. */
@@ -3379,7 +3380,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/octet-stream": unknown;
             };
@@ -3534,6 +3535,7 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": unknown;
+                    "text/plain": unknown;
                 };
             };
             /** @description The request is wrong. */
