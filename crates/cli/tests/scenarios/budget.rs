@@ -1,6 +1,6 @@
 //! Limits on the resources of a run: of its workers, of the operator's budget, and across a resume.
 
-use crate::scenario::{Scenario, lines};
+use crate::scenario::{Scenario, lines, page_shows};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::fs;
@@ -68,7 +68,7 @@ fn cost_is_counted_where_prices_are_known() {
     let shown = scenario.run(&["runs", "show"]).stdout;
     assert!(shown.lines().next().unwrap().ends_with("  0.0057 USD"), "{shown}");
     assert_eq!(scenario.run(&["runs", "export", "--html", "-o", "page.html"]).code, Some(0));
-    assert!(scenario.read("page.html").unwrap().contains("0.0057 USD"));
+    assert!(page_shows(&scenario.read("page.html").unwrap(), "0.0057 USD"));
     let (code, limited) = report("0.004usd");
     assert_eq!((code, &limited["status"]), (Some(4), &"limit".into()), "{limited}");
     assert!(limited["usage"]["cost_usd"].as_f64().unwrap() <= 0.004, "{limited}");

@@ -1,6 +1,6 @@
 //! The command `runs`: one call, the timeline, a run that is still running, cleaning and export.
 
-use crate::scenario::{Scenario, lines};
+use crate::scenario::{Scenario, lines, page_shows};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::{
@@ -72,7 +72,7 @@ fn runs_show_follows_a_running_run() {
     let waits = shown.by_ref().find(|line| line.contains("waits for approval")).expect("the question");
     assert!(waits.contains("? write_file at 0/0.0"), "{waits}");
     let told = scenario.run(&["runs", "export", "--html"]);
-    assert!(told.stdout.contains("The run had not ended when this page was made."), "{told}");
+    assert!(page_shows(&told.stdout, "The run had not ended when this page was made."), "{told}");
 
     operator
         .get_mut()

@@ -253,3 +253,12 @@ impl std::fmt::Display for Finished {
         Ok(())
     }
 }
+
+/// Whether the page of a run shows these words. A page made with the web app holds the run's records, compressed; the app's
+/// own tests (`web/test/e2e/export.test.ts`) look at it in a browser.
+pub(crate) fn page_shows(page: &str, words: &str) -> bool {
+    match page.contains("id=\"llm-do-run\"") {
+        true => page.contains("gzip+base64"),
+        false => page.contains(words),
+    }
+}
