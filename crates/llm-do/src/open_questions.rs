@@ -5,7 +5,7 @@ use llm_do_core::{
     schema::sha256,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{oneshot, watch};
@@ -26,9 +26,17 @@ pub struct OpenQuestions {
 
 #[derive(Default)]
 struct State {
-    open: BTreeMap<QuestionId, Open>,
+    /// By call and step. Few runs ask more than one question at a time, and many may wait with one.
+    open: Vec<Open>,
     decided: HashMap<QuestionId, Arc<str>>,
     closed: bool,
+}
+
+impl State {
+    /// The place of a question among those that wait, or the place for it.
+    fn find(&self, id: &QuestionId) -> Result<usize, usize> {
+        self.open.binary_search_by(|open| open.waiting.id.cmp(id))
+    }
 }
 
 /// A question that waits.
@@ -74,7 +82,14 @@ impl OpenQuestions {
         if state.closed {
             return None;
         }
-        state.open.insert(waiting.id.clone(), Open { waiting: waiting.clone(), reply });
+        let open = Open { waiting: waiting.clone(), reply };
+        match state.find(&waiting.id) {
+            Ok(at) => state.open[at] = open,
+            Err(at) => {
+                state.open.reserve_exact(1);
+                state.open.insert(at, open);
+            }
+        }
         drop(state);
         self.changed.send_replace(());
         Some(Asked { questions: self, id: waiting.id.clone(), replied })
@@ -82,7 +97,7 @@ impl OpenQuestions {
 
     /// The questions that wait, by call and step.
     pub fn waiting(&self) -> Vec<Waiting> {
-        self.state().open.values().map(|open| open.waiting.clone()).collect()
+        self.state().open.iter().map(|open| open.waiting.clone()).collect()
     }
 
     /// How many questions wait.
@@ -96,14 +111,14 @@ impl OpenQuestions {
     /// The question is not open, or the answer does not fit it.
     pub fn take(&self, id: &QuestionId, answer: &Answer, by: &Arc<str>) -> Result<Taken, NotTaken> {
         let mut state = self.state();
-        match state.open.get(id) {
-            Some(open) if !answer.fits(&open.waiting.question) => Err(NotTaken::Misfit(id.clone())),
-            Some(_) => {
-                let open = state.open.remove(id);
+        match state.find(id) {
+            Ok(at) if !answer.fits(&state.open[at].waiting.question) => Err(NotTaken::Misfit(id.clone())),
+            Ok(at) => {
+                let Open { reply, .. } = state.open.remove(at);
                 state.decided.insert(id.clone(), Arc::clone(by));
-                open.map(|open| Taken(open.reply)).ok_or_else(|| NotTaken::Unknown(id.clone()))
+                Ok(Taken(reply))
             }
-            None => Err(match state.decided.get(id) {
+            Err(_) => Err(match state.decided.get(id) {
                 Some(by) => NotTaken::AlreadyDecided { id: id.clone(), by: Arc::clone(by) },
                 None => NotTaken::Unknown(id.clone()),
             }),
@@ -151,9 +166,11 @@ impl Asked<'_> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        if self.questions.state().open.remove(&self.id).is_some() {
-            self.questions.changed.send_replace(());
-        }
+        let mut state = self.questions.state();
+        let Ok(at) = state.find(&self.id) else { return };
+        state.open.remove(at);
+        drop(state);
+        self.questions.changed.send_replace(());
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     toolset::{OldApproval, ToolsetContext, ToolsetKind},
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The toolset kind `filesystem`. It has no configuration of its own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,7 +111,7 @@ impl ToolsetKind for Filesystem {
 
     fn input(&self, tool: &str) -> Option<Schema> {
         let tool = Tool::ALL.iter().find(|known| known.name() == tool)?;
-        Some(Schema::built_in(tool.input()))
+        Some(Schema::built_in(tool.schemas().input.value().as_ref().clone()))
     }
 
     fn has_main_argument(&self, _tool: &str) -> bool {
@@ -150,10 +150,8 @@ impl Filesystem {
                     tool_name: tool.name().into(),
                     aliases: &[],
                     description: tool.description().into(),
-                    input: Arc::new(Schema::built_in(tool.input())),
-                    output: tool
-                        .output()
-                        .map(|schema| OutputSchema::Declared(Arc::new(Schema::built_in(schema)))),
+                    input: Arc::clone(&tool.schemas().input),
+                    output: tool.schemas().output.clone().map(OutputSchema::Declared),
                     risk: tool.risk(),
                     concurrency: Concurrency::ByRisk,
                     timeout: None,
@@ -167,6 +165,12 @@ impl Filesystem {
             })
             .collect()
     }
+}
+
+/// The schemas of a tool, which are the same in every run.
+struct Schemas {
+    input: Arc<Schema>,
+    output: Option<Arc<Schema>>,
 }
 
 impl Tool {
@@ -183,6 +187,19 @@ impl Tool {
         Self::Info,
         Self::Exists,
     ];
+
+    /// Made and compiled once: a program may have many runs at a time.
+    fn schemas(self) -> &'static Schemas {
+        static ALL: LazyLock<Vec<Schemas>> = LazyLock::new(|| {
+            let built_in = |schema| Arc::new(Schema::built_in(schema));
+            let of = |tool: &Tool| Schemas {
+                input: built_in(tool.input()),
+                output: tool.output().map(built_in),
+            };
+            Tool::ALL.iter().map(of).collect()
+        });
+        &ALL[self as usize]
+    }
 
     const fn name(self) -> &'static str {
         match self {

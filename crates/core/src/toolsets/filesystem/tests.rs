@@ -229,3 +229,11 @@ fn a_large_file_is_left_to_the_operator() {
     host.files.put(&Place::new("/p/large"), vec![b'x'; 5 << 20]);
     assert_eq!(host.foresee("write_file", &json!({"path": "large", "content": "x"})), None);
 }
+
+#[test]
+fn every_tool_has_its_own_schemas() {
+    for (at, tool) in Tool::ALL.iter().enumerate() {
+        assert_eq!(*tool as usize, at, "the table of schemas is in this order");
+        assert_eq!(**tool.schemas().input.value(), tool.input());
+    }
+}
