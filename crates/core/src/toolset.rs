@@ -148,7 +148,7 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     }
     /// Names of its tools, where they are the same for every worker that has the toolset: what else a worker has must
     /// not get one of them.
-    fn tools(&self) -> &'static [&'static str] {
+    fn tools(&self) -> &[&'static str] {
         &[]
     }
     /// The risk of one of these tools.

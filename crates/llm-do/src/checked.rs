@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// # Errors
 /// The user's configuration is wrong.
 pub fn findings(settings: &Settings, unsaved: BTreeMap<String, String>) -> Result<Vec<Diagnostic>, Problem> {
-    let Settings { request, around, environment, home, .. } = settings;
+    let Settings { request, around, environment, home, toolsets, .. } = settings;
     let Target { mut source, warnings, .. } = match target::find(request, around) {
         Ok(target) => target,
         Err(found) => return Ok(found.0),
@@ -38,7 +38,7 @@ pub fn findings(settings: &Settings, unsaved: BTreeMap<String, String>) -> Resul
         confiner: Arc::default(),
         only_looks: true,
     };
-    let mut host = request.host(around, kinds::toolset_kinds(home), providers);
+    let mut host = request.host(around, kinds::reading(toolsets.clone(), home), providers);
     host.code = Some(code_reader(python.python()));
     host.limits = user.limits;
     source.tree = Arc::new(OverlayTree::new(source.tree, unsaved));

@@ -46,7 +46,11 @@ pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) 
 /// The kinds of toolsets that llm-do has, for reading programs: none of their tools can be called. A [`crate::Session`]
 /// brings what runs them. `home` is the user's folder of llm-do (`~/.llm-do`).
 pub fn toolset_kinds(home: &Path) -> ToolsetRegistry {
-    let mut kinds = ToolsetRegistry::built_in();
+    reading(ToolsetRegistry::built_in(), home)
+}
+
+/// These kinds, and those that llm-do adds to them for reading programs.
+pub(crate) fn reading(mut kinds: ToolsetRegistry, home: &Path) -> ToolsetRegistry {
     register(&mut kinds, None);
     kinds.register(Arc::new(Mcp::reading(Known::of(home))));
     kinds

@@ -1,16 +1,22 @@
 //! Why a run can't start.
 
 use crate::{
+    embedding::Misfit,
     grant::{BadGrantsFile, MissingGrant},
     resume::ResumeError,
 };
 use llm_do_core::model::ModelName;
-use llm_do_program::{Diagnostics, signature::InputError};
+use llm_do_program::{
+    Diagnostics,
+    diagnostics::render::{Colour, render},
+    signature::InputError,
+};
 use llm_do_runs::{CreateError, UntrustedListError};
 use std::{path::PathBuf, sync::Arc};
 
 /// Why a run can't start. Nothing has been sent to a model.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Problem {
     /// The program is wrong.
     #[error("{}", .0.0.first().map(|d| d.message.as_str()).unwrap_or_default())]
@@ -86,10 +92,60 @@ pub enum Problem {
     /// The run can't be resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// An option of the embedding program can't be read.
+    #[error("`{option}`: {reason}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A tool or toolset of the embedding program can't be registered.
+    #[error("the tool or toolset `{name}` can't be registered: {reason}")]
+    Toolset {
+        /// Its name.
+        name: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The outputs of a worker don't fit the type that the embedding program takes.
+    #[error(transparent)]
+    Returns(Box<Misfit>),
+    /// The workers' signatures are not those that the embedding program has types for.
+    #[error(
+        "the types were generated for other signatures of the workers ({expected}, now {found}): generate them again with \
+         `llm-do stubs --rust`"
+    )]
+    Stubs {
+        /// The hash of the signatures that the types are for.
+        expected: String,
+        /// The hash of the program's signatures.
+        found: String,
+    },
+    /// There is no temporary folder for journals.
+    #[error("cannot make a temporary folder for journals: {0}")]
+    TemporaryFolder(std::io::Error),
     /// The list of the places that untrusted words were written to can't be used.
     #[error(transparent)]
     Untrusted(#[from] UntrustedListError),
     /// The journal can't be made.
     #[error(transparent)]
     Journal(#[from] CreateError),
+}
+
+impl Problem {
+    /// The whole of it as text: every finding with its place in the file, every grant that is missing.
+    pub fn explained(&self) -> String {
+        match self {
+            Self::Program(found) => render(&found.0, Colour::Never).trim_end().to_owned(),
+            Self::Grants(missing) => {
+                let lines: Vec<String> = missing
+                    .iter()
+                    .map(|one| format!("\n  {one} (asked for at {}): grant `{}`", one.asked_at, one.grant))
+                    .collect();
+                format!("{self}:{}", lines.concat())
+            }
+            _ => self.to_string(),
+        }
+    }
 }

@@ -11,7 +11,11 @@ use llm_do_core::{
 };
 use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Stopper};
 use serde_json::Value;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// A run that is about to start. Its journal exists.
 pub struct Run {
@@ -69,6 +73,11 @@ impl Run {
     /// ID of the run.
     pub fn id(&self) -> &Arc<str> {
         &self.id
+    }
+
+    /// Folder of its journal.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// What ends the run from outside.

@@ -29,3 +29,4 @@ mod server_tools;
 pub use custom::{Api, CustomProvider};
 pub use default_model::DefaultModel;
 pub use providers::Providers;
+pub use script::scripted;

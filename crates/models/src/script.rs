@@ -46,8 +46,23 @@ struct ScriptModel {
 
 /// Opens the script at this path, relative to the current directory.
 pub(crate) fn open(path: &str) -> Result<Arc<dyn Model>, ModelError> {
+    model(|check| Script::read(path, check))
+}
+
+/// A model that answers from this script, which is in no file. `name` stands in errors in the place of a path.
+///
+/// # Errors
+/// What is wrong with the script, with its line.
+pub fn scripted(name: &str, text: &str) -> Result<Arc<dyn Model>, ModelError> {
+    model(|check| Script::from_text(name, text, check))
+}
+
+/// The model of a script whose templates can be read.
+fn model(
+    read: impl FnOnce(&dyn Fn(&str) -> Result<(), String>) -> Result<Script, ModelError>,
+) -> Result<Arc<dyn Model>, ModelError> {
     let templates = templates();
-    let script = Script::read(path, &|template| {
+    let script = read(&|template| {
         templates.template_from_str(template).map(drop).map_err(|error| error.to_string())
     })?;
     Ok(Arc::new(ScriptModel { script, templates, used: Mutex::default() }))

@@ -186,7 +186,16 @@ impl Script {
         if text.len() as u64 > LONGEST {
             return Err(missing(&"it is longer than 16 MiB"));
         }
-        Self::parse(path, &text, check)
+        Self::from_text(path, &text, check)
+    }
+
+    /// Reads the text of a script.
+    pub(super) fn from_text(
+        path: &str,
+        text: &str,
+        check: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Result<Self, ModelError> {
+        Self::parse(path, text, check)
             .map_err(|what| ModelError::new(ModelErrorKind::BadRequest, format!("script:{path}: {what}")))
     }
 

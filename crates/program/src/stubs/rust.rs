@@ -1,4 +1,4 @@
-//! A Rust module: structs and enums with serde. It needs the crates `serde` and `serde_json`.
+//! A Rust module: structs and enums with serde and a JSON Schema. It needs the crate `llm-do`.
 
 use super::{
     model::{Model, Object, Type},
@@ -7,7 +7,7 @@ use super::{
 use crate::signatures::Signatures;
 use std::fmt::Write as _;
 
-const DERIVE: &str = "#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]\n";
+const DERIVE: &str = "#[derive(Clone, Debug, PartialEq, llm_do::serde::Serialize, llm_do::serde::Deserialize, llm_do::schemars::JsonSchema)]\n#[serde(crate = \"llm_do::serde\")]\n#[schemars(crate = \"llm_do::schemars\")]\n";
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
@@ -45,15 +45,22 @@ pub(super) fn types(signatures: &Signatures) -> String {
             let wanted = format!("{name}{what}");
             let of = schema.map_or(Type::Text, |schema| written.model.read(schema, &wanted));
             let about = format!("/// {what} of the worker `{}`.\n", line(&worker.worker));
-            if !matches!(&of, Type::Object(name) if *name == wanted) {
-                let alias = written.model.free(&wanted);
-                let of = written.shown(&of, &wanted);
-                let _ = writeln!(aliases, "{about}pub type {alias} = {of};");
+            match of {
+                Type::Object(name) if name == wanted => {}
+                Type::Choice(texts) => {
+                    written.enums.push_str(&about);
+                    written.choice(&texts, &wanted);
+                }
+                of => {
+                    let alias = written.model.free(&wanted);
+                    let of = written.shown(&of, &wanted);
+                    let _ = writeln!(aliases, "{about}pub type {alias} = {of};");
+                }
             }
         }
     }
     let mut text = format!(
-        "\n/// The hash of the signatures.\npub const SIGNATURES: &str = \"{}\";\n\n",
+        "\n/// The hash of the signatures, for `llm_do::ProgramBuilder::signatures`.\npub const SIGNATURES: &str = \"{}\";\n\n",
         signatures.hash()
     );
     for object in written.model.objects.clone() {
@@ -95,7 +102,7 @@ impl Written {
     /// The type; `name` is that of an enum that it may need.
     fn shown(&mut self, of: &Type, name: &str) -> String {
         match of {
-            Type::Any | Type::Null => "serde_json::Value".into(),
+            Type::Any | Type::Null => "llm_do::serde_json::Value".into(),
             Type::Bool => "bool".into(),
             Type::Int => "i64".into(),
             Type::Float => "f64".into(),
@@ -111,7 +118,7 @@ impl Written {
             Type::Around(name) => format!("Box<{name}>"),
             Type::Union(parts) => match &parts[..] {
                 [Type::Null, one] | [one, Type::Null] => format!("Option<{}>", self.shown(one, name)),
-                _ => "serde_json::Value".into(),
+                _ => "llm_do::serde_json::Value".into(),
             },
         }
     }
