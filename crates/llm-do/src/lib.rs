@@ -24,6 +24,7 @@ mod counting;
 mod grant;
 mod granted;
 mod harden;
+mod hosted;
 mod invocation;
 mod kinds;
 mod limited;
@@ -54,6 +55,7 @@ pub use grant::{
 };
 pub use granted::{Granted, ModelSource};
 pub use harden::harden;
+pub use hosted::RunLog;
 pub use invocation::{BadInvocation, Invocation, RuleGiven};
 pub use kinds::toolset_kinds;
 pub use llm_do_core as core;
