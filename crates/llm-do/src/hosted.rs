@@ -7,7 +7,7 @@ use crate::{
     settings::Input,
 };
 use llm_do_core::{
-    journal::{Record, RecordKind},
+    journal::{Record, RecordKind, UsedDefinition},
     launch::{Launch, RunRecords, RunStart},
     model::{ModelName, Models, Terms},
     operator::Operator,
@@ -93,6 +93,11 @@ impl Session {
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
         names
+    }
+
+    /// The definitions of the workers that the entry can call, and the files of sets in their rules.
+    pub fn definitions(&self) -> &[UsedDefinition] {
+        &self.loaded.used
     }
 
     /// A hash of all that decides about a run beside its input: the definitions of the workers that the entry can call, with

@@ -81,7 +81,7 @@ pub use replay::{Recorded, replay};
 pub use resume::{Decisions, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
 pub use servers::{Inspection, Server};
-pub use session::Session;
+pub use session::{Session, today};
 pub use settings::{AddProviders, Client, Environment, IdempotencyKey, Input, RunOptions, Settings};
 pub use transcript::{Called, Compacted, Joined, Said, Transcript, attached_name};
 pub use typed_input::typed_input;

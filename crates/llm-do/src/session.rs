@@ -666,6 +666,6 @@ fn named_and_real(file: &Path) -> Option<[Place; 2]> {
 }
 
 /// The date in UTC, as templates see it.
-fn today() -> Arc<str> {
+pub fn today() -> Arc<str> {
     jiff::tz::Offset::UTC.to_datetime(jiff::Timestamp::now()).date().to_string().into()
 }
