@@ -1,8 +1,9 @@
 //! How many requests a provider gets, and how fast: found out by its refusals.
 //!
 //! Two things are adapted. The *window* is the number of requests at the same time: it grows with each answer, and shrinks
-//! with a refusal. The *rate* is the number of requests a second: unlimited until the first refusal, then 95 % of what the
-//! provider took, growing slowly. A window alone can't keep to a limit of requests a second where answers are fast.
+//! with a refusal. The *rate* is the number of requests a second: unlimited until the first refusal. Then it falls below the
+//! rate that was refused, the peak, comes back to it, stays near it for a while, and grows beyond it ever faster, as the
+//! window of CUBIC does (RFC 9438). A window alone can't keep to a limit of requests a second where answers are fast.
 
 use std::{
     collections::VecDeque,
@@ -18,14 +19,16 @@ use tokio::{
 const FIRST_WINDOW: f64 = 8.0;
 /// What is left of the window after a refusal.
 const SHRINK: f64 = 0.7;
-/// What is left of the rate after a refusal that follows another within [`SOON`], and after one that doesn't.
-const FALL: f64 = 0.75;
-const EASE: f64 = 0.95;
-const SOON: Duration = Duration::from_secs(5);
-/// Refusals within this time of another are the same event.
-const ROUND: Duration = Duration::from_secs(1);
-/// The part of the rate by which it grows each second, at first. It grows faster the longer no request is refused.
-const GROWTH: f64 = 0.002;
+/// What is left of the peak after a refusal, and the time in which the rate comes back to it: while the limit is searched,
+/// and when it is known.
+const SEARCHES: (f64, Duration) = (0.8, Duration::from_secs(6));
+const KNOWS: (f64, Duration) = (0.9, Duration::from_secs(20));
+/// The peak of a rate that was refused at once is so much lower.
+const FALL: f64 = 0.85;
+/// A refusal within this time of the last one says that the rate is far too high.
+const SOON: Duration = Duration::from_secs(3);
+/// A request that is sent so late does not delay those behind it.
+const LATE: Duration = Duration::from_millis(50);
 /// Least rate: a request every two minutes.
 const SLOWEST: f64 = 1.0 / 120.0;
 /// First and longest pause after a refusal that names no time.
@@ -49,7 +52,7 @@ struct State {
     window: f64,
     /// The window doubles with each round, as long as nothing is refused.
     doubles: bool,
-    rate: Option<f64>,
+    rate: Option<Rate>,
     in_flight: usize,
     /// When the next request may be sent at this rate.
     next: Instant,
@@ -58,12 +61,30 @@ struct State {
     in_row: u32,
     /// When the pace was lowered last.
     lowered: Option<Instant>,
-    /// When the rate grew last.
-    grown: Instant,
+    began: Instant,
     /// When the requests of the last seconds were taken.
     taken: VecDeque<Instant>,
     refused: u64,
     waiting: usize,
+}
+
+/// Requests a second, as a curve over the time since the last refusal.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    /// The rate that was refused.
+    peak: f64,
+    /// When the curve begins: with the end of the pause.
+    since: Instant,
+    /// The least of the peak, and the time until it is reached again.
+    shape: (f64, Duration),
+}
+
+impl Rate {
+    fn at(&self, now: Instant) -> f64 {
+        let (least, back) = self.shape;
+        let way = now.saturating_duration_since(self.since).as_secs_f64() / back.as_secs_f64() - 1.0;
+        (self.peak * (1.0 + (1.0 - least) * way.powi(3))).max(SLOWEST)
+    }
 }
 
 /// What a request has to wait for.
@@ -73,12 +94,15 @@ enum Wait {
 }
 
 /// A request that may be sent. Its end, known or not, makes room for another.
-pub(crate) struct Permit<'a>(&'a Pace);
+pub(crate) struct Permit<'a> {
+    pace: &'a Pace,
+    sent: Instant,
+}
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.0.lock().in_flight -= 1;
-        self.0.freed.notify_one();
+        self.pace.lock().in_flight -= 1;
+        self.pace.freed.notify_one();
     }
 }
 
@@ -104,7 +128,7 @@ impl Pace {
             paused: None,
             in_row: 0,
             lowered: None,
-            grown: now,
+            began: now,
             taken: VecDeque::new(),
             refused: 0,
             waiting: 0,
@@ -136,7 +160,7 @@ impl Pace {
             }
         }
         drop(in_line);
-        Permit(self)
+        Permit { pace: self, sent: Instant::now() }
     }
 
     /// A request was answered.
@@ -145,9 +169,9 @@ impl Pace {
         self.freed.notify_one();
     }
 
-    /// A request was refused because there are too many. `after` is the time that the provider names.
-    pub(crate) fn refused(&self, after: Option<Duration>) {
-        self.lock().refuse(Instant::now(), after);
+    /// That request was refused because there are too many. `after` is the time that the provider names.
+    pub(crate) fn refused(&self, permit: &Permit<'_>, after: Option<Duration>) {
+        self.lock().refuse(Instant::now(), permit.sent, after);
     }
 
     /// Requests that may be under way now, and those that wait for their turn.
@@ -183,25 +207,17 @@ impl State {
         if self.in_flight >= window.max(1) {
             return Some(Wait::ForAnother);
         }
-        self.grow(now);
-        if let Some(rate) = self.rate {
+        if let Some(rate) = &self.rate {
             if self.next > now {
                 return Some(Wait::Until(self.next));
             }
-            // Time in which nothing was sent is not made up for.
-            self.next = now + Duration::from_secs_f64(1.0 / rate);
+            // Time in which nothing was sent is not made up for, but that of a timer that rang late is.
+            let late = now - self.next;
+            let base = if late < LATE { self.next } else { now };
+            self.next = base + Duration::from_secs_f64(1.0 / rate.at(now));
         }
         self.in_flight += 1;
         None
-    }
-
-    /// Lets the rate grow with the time.
-    fn grow(&mut self, now: Instant) {
-        let Some(rate) = &mut self.rate else { return };
-        let seconds = (now - self.grown).as_secs_f64().min(10.0);
-        let quiet = self.lowered.map_or(0.0, |lowered| (now - lowered).as_secs_f64());
-        *rate += *rate * GROWTH * (1.0 + (quiet / 20.0).powi(2)) * seconds;
-        self.grown = now;
     }
 
     fn answered(&mut self, now: Instant, ceiling: usize) {
@@ -212,26 +228,30 @@ impl State {
         self.window = self.window.min(ceiling as f64);
     }
 
-    fn refuse(&mut self, now: Instant, after: Option<Duration>) {
+    fn refuse(&mut self, now: Instant, sent: Instant, after: Option<Duration>) {
         self.refused += 1;
         let pause = after.unwrap_or_else(|| PAUSE.saturating_mul(1 << self.in_row.min(10)).min(LONGEST_PAUSE));
         self.in_row += 1;
         let until = now + pause;
-        self.paused = Some(self.paused.map_or(until, |paused| paused.max(until)));
-        if self.lowered.is_some_and(|lowered| now - lowered < ROUND) {
+        let until = self.paused.map_or(until, |paused| paused.max(until));
+        self.paused = Some(until);
+        // A request that was on its way already says nothing about the lower pace.
+        if self.lowered.is_some_and(|lowered| sent <= lowered) {
             return;
         }
         self.forget_old(now);
-        let took = self.taken.len() as f64 / MEASURED.as_secs_f64();
-        self.rate = Some(match self.rate {
-            None => took * EASE,
-            Some(rate) if self.lowered.is_some_and(|lowered| now - lowered < SOON + pause) => rate * FALL,
-            Some(rate) => rate * EASE,
-        });
-        self.rate = self.rate.map(|rate| rate.max(SLOWEST));
+        let (peak, shape) = match &self.rate {
+            None => {
+                let seconds = (now - self.began).clamp(Duration::from_millis(100), MEASURED).as_secs_f64();
+                (self.taken.len() as f64 / seconds, SEARCHES)
+            }
+            Some(rate) if now.saturating_duration_since(rate.since) < SOON => (rate.at(now) * FALL, SEARCHES),
+            Some(rate) => (rate.at(now), KNOWS),
+        };
+        self.rate = Some(Rate { peak: peak.max(SLOWEST), since: until, shape });
         self.window = (self.window * SHRINK).max(1.0);
         self.doubles = false;
-        (self.lowered, self.grown) = (Some(now), now);
+        self.lowered = Some(now);
     }
 
     fn forget_old(&mut self, now: Instant) {

@@ -160,7 +160,7 @@ impl Model for PacedModel {
                 let answer = self.inner.respond(request, deltas).await;
                 match &answer {
                     Err(error) if error.kind == ModelErrorKind::RateLimited => {
-                        self.pace.refused(error.retry_after());
+                        self.pace.refused(&permit, error.retry_after());
                         self.paces.changed.notify_one();
                         drop(permit);
                         continue;

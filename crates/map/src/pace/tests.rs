@@ -50,7 +50,7 @@ async fn measured(server: Server, latency: Duration) -> (f64, f64) {
                 counted.0 += f64::from(late);
                 return;
             }
-            pace.refused(server.retry_after);
+            pace.refused(&permit, server.retry_after);
             counted.1 += f64::from(late);
             drop(permit);
         }
@@ -68,6 +68,7 @@ async fn measured(server: Server, latency: Duration) -> (f64, f64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_requests_a_second_is_nearly_reached_and_seldom_exceeded() {
+    let mut missed = Vec::new();
     for (latency, burst, retry_after, windowed) in [
         (5, 50.0, Some(1000), false),
         (20, 1.0, None, false),
@@ -85,10 +86,11 @@ async fn a_limit_of_requests_a_second_is_nearly_reached_and_seldom_exceeded() {
         };
         let (rate, refused) = measured(server, Duration::from_millis(latency)).await;
         let which = format!("latency {latency} ms, burst {burst}, {retry_after:?}, {windowed}: {rate:.1}/s, {refused:.4}");
-        println!("{which}");
-        assert!(rate >= 45.0, "{which}");
-        assert!(refused < 0.02, "{which}");
+        if rate < 45.0 || refused >= 0.02 {
+            missed.push(which);
+        }
     }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,24 +105,26 @@ async fn a_provider_that_refuses_for_an_hour_is_asked_seldom_and_then_as_before(
             break;
         }
         asked += 1;
-        pace.refused(None);
+        pace.refused(&permit, None);
         assert!(pace.paused().is_some());
         drop(permit);
     }
     assert!(asked < 80, "{asked}");
-    for _ in 0..20 {
+    let again = Instant::now();
+    for _ in 0..200 {
         let _permit = pace.permit().await;
         pace.answered();
     }
-    assert!(start.elapsed() < Duration::from_secs(2 * 3600), "{:?}", start.elapsed());
+    assert!(again.elapsed() < Duration::from_secs(300), "{:?}", again.elapsed());
     assert_eq!(pace.refusals(), asked);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_time_that_a_provider_names_is_kept() {
     let pace = Pace::new("p".into(), 64);
-    drop(pace.permit().await);
-    pace.refused(Some(Duration::from_secs(30)));
+    let permit = pace.permit().await;
+    pace.refused(&permit, Some(Duration::from_secs(30)));
+    drop(permit);
     let start = Instant::now();
     drop(pace.permit().await);
     assert!(start.elapsed() >= Duration::from_secs(30));
