@@ -414,6 +414,14 @@ impl Map {
         });
     }
 
+    /// Brings what is seen of the output before its end up to date: `output.part` in the folder of the state.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn flush(&mut self) -> Result<(), Problem> {
+        self.publisher.flush().map_err(|error| self.state.failed(error))
+    }
+
     /// Writes the output and the failures.
     ///
     /// # Errors

@@ -99,6 +99,12 @@ impl Publisher {
         Ok(())
     }
 
+    /// Hands what is written to the kernel.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()?;
+        self.failures.flush()
+    }
+
     /// Writes what is left, without the rows that have no end, and puts both files in their places.
     pub(crate) fn finish(mut self, order: &Order, results: &Results) -> io::Result<u64> {
         while !self.unordered && self.cursor < order.rows() {

@@ -6,7 +6,13 @@ use crate::{
     row::{Broken, Content, Place, Raw, Row},
 };
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
-use std::{cell::Cell, fs::File, io, rc::Rc, sync::Arc};
+use std::{
+    cell::Cell,
+    fs::File,
+    io::{self, Read as _, Seek as _, SeekFrom},
+    rc::Rc,
+    sync::Arc,
+};
 
 /// The rows below a header.
 pub(crate) struct Table {
@@ -16,10 +22,13 @@ pub(crate) struct Table {
     columns: Vec<String>,
     record: ByteRecord,
     row: u64,
+    /// Lines end in CR LF. The reader stops at the CR, so that it counts the line with the next row.
+    crlf: bool,
 }
 
 impl Table {
-    pub(super) fn new(file: File, delimiter: u8, name: Arc<str>) -> Result<Self, Problem> {
+    pub(super) fn new(mut file: File, delimiter: u8, name: Arc<str>) -> Result<Self, Problem> {
+        let crlf = ends_in_crlf(&mut file).map_err(|source| Problem::Input { path: (*name).into(), source })?;
         let (bounded, read) = Bounded::new(file);
         // Lines with another number of fields are broken rows, of which there may be some. TSV as spreadsheets write it has
         // quotes, too.
@@ -43,7 +52,7 @@ impl Table {
                 return Err(wrong(format!("two columns are named `{column}`")));
             }
         }
-        Ok(Self { reader, read, file: name, columns, record: ByteRecord::new(), row: 0 })
+        Ok(Self { reader, read, file: name, columns, record: ByteRecord::new(), row: 0, crlf })
     }
 
     pub(super) fn columns(&self) -> &[String] {
@@ -57,7 +66,7 @@ impl Table {
             return Ok(None);
         }
         self.row += 1;
-        let line = self.record.position().map(csv::Position::line);
+        let line = self.record.position().map(|at| at.line() + u64::from(self.crlf));
         let place = Place { file: Arc::clone(&self.file), row: self.row, line };
         let lossy = || self.record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
         let (wanted, found) = (self.columns.len(), self.record.len());
@@ -77,6 +86,16 @@ impl Table {
         };
         Ok(Some(Row { place, content }))
     }
+}
+
+/// Whether the first line does. The place in the file stays.
+fn ends_in_crlf(file: &mut File) -> io::Result<bool> {
+    let start = file.stream_position()?;
+    let mut first = Vec::new();
+    file.by_ref().take(1 << 16).read_to_end(&mut first)?;
+    file.seek(SeekFrom::Start(start))?;
+    let end = first.iter().position(|byte| *byte == b'\n');
+    Ok(end.and_then(|end| end.checked_sub(1)).is_some_and(|before| first[before] == b'\r'))
 }
 
 fn unreadable(file: &str, error: csv::Error) -> Problem {
