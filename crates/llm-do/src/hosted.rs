@@ -9,13 +9,14 @@ use crate::{
 use llm_do_core::{
     journal::{Record, RecordKind, UsedDefinition},
     launch::{Launch, RunRecords, RunStart},
-    model::{ModelName, Models, Terms},
+    model::{ModelError, ModelName, Models, Terms},
     operator::Operator,
     origin::UntrustedPlaces,
     schema::{canonical, sha256},
     template::{Origin, TemplateSource, confine, inspect},
     worker::WorkerDefinition,
 };
+use llm_do_models::BatchModel;
 use llm_do_records::History;
 use llm_do_runs::{JournalLog, JournalWriter, LocalDriver};
 use serde_json::{Value, json};
@@ -82,6 +83,15 @@ impl Session {
     /// The prices of a model and the sizes of its requests and answers, as far as they are known.
     pub fn terms(&self, name: &ModelName) -> Terms {
         self.opened.models.terms(name)
+    }
+
+    /// A model behind its provider's batch interface. Nothing is sent.
+    ///
+    /// # Errors
+    /// The provider has none, is not granted, or can't be used.
+    pub fn batches(&self, name: &ModelName) -> Result<BatchModel, ModelError> {
+        self.model(name)?;
+        self.loaded.machinery.providers.batches(name)
     }
 
     /// The models of the loaded workers, without duplicates. A worker that is code has none.

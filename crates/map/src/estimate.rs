@@ -15,6 +15,15 @@ pub struct Estimate {
     pub dollars: Option<Range>,
 }
 
+impl Estimate {
+    /// The same at half the price.
+    #[must_use]
+    pub(crate) fn at_half_price(self) -> Self {
+        let half = |Range { low, mean, high }| Range { low: low / 2.0, mean: mean / 2.0, high: high / 2.0 };
+        Self { dollars: self.dollars.map(half), ..self }
+    }
+}
+
 /// From the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {

@@ -5,6 +5,7 @@
 //! for each row that has ended, and the records of all runs. Memory does not grow with the rows: what is known of a row is
 //! found through tables on disk ([`slots`]).
 
+mod batch;
 mod board;
 mod columns;
 mod estimate;

@@ -1,6 +1,7 @@
 //! The map itself: which rows run, and when it ends.
 
 use crate::{
+    batch::{self, Batched, Batcher},
     board::{Board, Waiting},
     columns::{Columns, Matched, Unmatched, broken_canonical},
     estimate::{Estimate, Measured},
@@ -21,13 +22,16 @@ use crate::{
 use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
 use llm_do::{
     Report, RunLog, Session,
+    models::BatchModel,
     runs::Canceller,
 };
 use llm_do_core::{
     engine::{End, FailureKind, Halt},
-    model::Usage,
+    journal::RecordKind,
+    model::{ModelName, Usage},
     origin::UntrustedPlaces,
     question::Question,
+    worker::WorkerMode,
 };
 use serde_json::Value;
 use std::{
@@ -55,6 +59,7 @@ pub struct Map {
     next: u64,
     publisher: Publisher,
     paces: Arc<Paces>,
+    batcher: Option<Arc<Batcher>>,
     untrusted: Arc<dyn UntrustedPlaces>,
     board: Board,
     stop: Stop,
@@ -100,7 +105,23 @@ impl Map {
         let names = session.model_names();
         let paces = Arc::new(Paces::new(options.concurrency, &names));
         let over = Arc::clone(&paces);
-        let session = session.over_models(|inner| Arc::new(Paced { inner, paces: over }));
+        let batches = if options.batch { Some(batch_model(&session, &names)?) } else { None };
+        let mut session = session.over_models(|inner| Arc::new(Paced { inner, paces: over }));
+        let batcher = match batches {
+            None => None,
+            Some(model) => {
+                let path = state.places.file("batches.jsonl");
+                let ended = |row: &str| match RowId::parse(row.as_bytes()) {
+                    Some(id) => Ok(state.results.find(id)?.is_some()),
+                    None => Ok(true),
+                };
+                let batcher = Batcher::open(model, &path, ended, Arc::clone(&paces), board.clone());
+                let batcher = Arc::new(batcher.map_err(Problem::state(&path))?);
+                let over = Arc::clone(&batcher);
+                session = session.over_models(|inner| Arc::new(Batched { inner, batcher: over }));
+                Some(batcher)
+            }
+        };
         let priced = names.iter().all(|name| session.terms(name).price.is_some());
         board.change(|counts| {
             (counts.rows, counts.done, counts.failed) = (survey.rows, survey.done, survey.failed);
@@ -118,6 +139,7 @@ impl Map {
             next: 0,
             publisher,
             paces,
+            batcher,
             untrusted,
             board,
             stop,
@@ -139,13 +161,15 @@ impl Map {
     /// What the rows that are left will use, judged by those that this command has run.
     pub fn estimate(&self) -> Option<Estimate> {
         let counts = self.board.counts();
-        self.measured.of_rows(counts.rows.saturating_sub(counts.ended()))
+        let estimate = self.measured.of_rows(counts.rows.saturating_sub(counts.ended()));
+        // The rows that were measured were asked directly.
+        if self.options.batch { estimate.map(Estimate::at_half_price) } else { estimate }
     }
 
     /// Renders the first request of the first row that is missing. Nothing is sent.
     ///
     /// # Errors
-    /// It can't be rendered: then no row could.
+    /// It can't be rendered: then no row could. Or rows may need more than one request, and are to be sent in batches.
     pub async fn render(&self) -> Result<(), Problem> {
         if self.session.entry().code.is_some() {
             return Ok(());
@@ -160,7 +184,8 @@ impl Map {
             }
             let Ok(content) = row.content else { continue };
             let Ok(matched) = self.columns.input(content) else { continue };
-            return self.session.preview(&matched.input).await.map(drop).map_err(Problem::Prompt);
+            let first = self.session.preview(&matched.input).await.map_err(Problem::Prompt)?;
+            return if self.options.batch { asks_once(&first) } else { Ok(()) };
         }
         Ok(())
     }
@@ -171,7 +196,17 @@ impl Map {
     /// The input or the state can't be read or written. Rows that were running are missing then.
     pub async fn work(&mut self, most: Option<u64>) -> Result<Stopped, Problem> {
         self.board.change(|counts| counts.since = Some(Instant::now()));
-        let worked = self.work_on(most).await;
+        let worked = match self.batcher.clone() {
+            // Rows that are to say what all will cost are not waited for until tomorrow.
+            Some(batcher) if most.is_none() => {
+                batcher.turn(true);
+                tokio::select! {
+                    worked = self.work_on(most) => worked,
+                    failed = batcher.work() => Err(self.state.failed(failed.err().unwrap_or_else(|| io::Error::other("no batches")))),
+                }
+            }
+            _ => self.work_on(most).await,
+        };
         self.board.change(|counts| {
             counts.worked = counts.worked();
             (counts.since, counts.running, counts.waiting) = (None, 0, None);
@@ -230,7 +265,10 @@ impl Map {
             if last.is_some_and(|last| self.begun >= last) {
                 return Ok(Filled::Stop(Stopped::Pilot));
             }
-            let (room, next) = self.paces.room();
+            let (room, next) = match (&self.batcher, last) {
+                (Some(_), None) => (batch::ROWS, true),
+                _ => self.paces.room(),
+            };
             if running.len() >= room || (!next && !running.is_empty()) {
                 return Ok(Filled::Enough);
             }
@@ -386,6 +424,9 @@ impl Map {
                 RowEnd::Failed(_) => {}
             }
             results.set_journal_from(journal.oldest())?;
+            if let Some(batcher) = &self.batcher {
+                batcher.ended(&id.to_string())?;
+            }
             self.publisher.ended(row, id, end, &self.order, results)
         })();
         written.map_err(|error| self.state.failed(error))?;
@@ -458,6 +499,37 @@ enum Afford {
 struct Identified {
     key: RowKey,
     matched: Result<Matched, (String, Value)>,
+}
+
+/// The model of a worker that may be asked in batches.
+fn batch_model(session: &Session, names: &[ModelName]) -> Result<BatchModel, Problem> {
+    let no = |what: &str| Err(Problem::NoBatch(what.to_owned()));
+    let entry = session.entry();
+    if entry.code.is_some() {
+        return no("the worker is code, which may make any number of requests");
+    }
+    if entry.mode == WorkerMode::Chat || entry.interactive {
+        return no("the worker holds conversations, and a row of a batch is one request");
+    }
+    if !entry.ensures.is_empty() {
+        return no("the worker has `ensures`, which may ask for another answer");
+    }
+    if entry.limits.timeout_ms.is_some() {
+        return no("the worker has a `timeout`, and a batch may take a day");
+    }
+    match names {
+        [name] => session.batches(name).map_err(|error| Problem::NoBatch(error.message)),
+        _ => no("the worker can call workers with other models"),
+    }
+}
+
+/// Whether a row makes one request: it has no tools but the one that takes its result.
+fn asks_once(first: &RecordKind) -> Result<(), Problem> {
+    let RecordKind::ConversationStarted { tools, server_tools, final_tool, .. } = first else { return Ok(()) };
+    match (tools.len() - usize::from(*final_tool), server_tools.len()) {
+        (0, 0) => Ok(()),
+        _ => Err(Problem::NoBatch("the worker has tools or workers to call, and a row of a batch is one request".into())),
+    }
 }
 
 /// The key of a row, and its input if it has one.

@@ -24,6 +24,8 @@ pub struct MapOptions {
     pub max_failures: Option<MaxFailures>,
     /// The most that this command may cost, in dollars.
     pub max_cost: Option<f64>,
+    /// Whether requests are sent in batches.
+    pub batch: bool,
     /// Whether rows that failed in an earlier command run again.
     pub retry_failed: bool,
 }

@@ -74,6 +74,13 @@ impl Paces {
         lock(&self.paces).values().map(|pace| pace.refusals()).sum()
     }
 
+    /// Notes why no request can succeed.
+    pub(crate) fn refuse(&self, why: String) {
+        // Only the first says it.
+        let _ = self.refusal.set(why);
+        self.changed.notify_one();
+    }
+
     /// Why no request can succeed.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.refusal.get().map(String::as_str)
@@ -113,10 +120,10 @@ struct PacedModel {
 }
 
 /// A run among those that wait.
-struct Waits<'a>(&'a Paces, &'a str);
+pub(crate) struct Waits<'a>(&'a Paces, &'a str);
 
 impl<'a> Waits<'a> {
-    fn new(paces: &'a Paces, run: &'a str) -> Self {
+    pub(crate) fn new(paces: &'a Paces, run: &'a str) -> Self {
         lock(&paces.waiting).insert(run.to_owned());
         Self(paces, run)
     }
@@ -166,8 +173,7 @@ impl Model for PacedModel {
                         continue;
                     }
                     Err(error) if matches!(error.kind, ModelErrorKind::Auth | ModelErrorKind::NotFound) => {
-                        // Only the first says why.
-                        let _ = self.paces.refusal.set(error.message.clone());
+                        self.paces.refuse(error.message.clone());
                     }
                     Err(_) => {}
                     Ok(_) => self.pace.answered(),

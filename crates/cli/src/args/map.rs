@@ -51,6 +51,9 @@ pub(crate) struct MapArgs {
     /// Run at most so many rows, and send each provider at most so many requests, at the same time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Rows")]
     pub(crate) concurrency: u16,
+    /// Send the requests in batches of the provider: half the price, answers within a day
+    #[arg(long, help_heading = "Rows")]
+    pub(crate) batch: bool,
     /// Write the lines as rows end, not in the order of the input
     #[arg(long, help_heading = "Rows")]
     pub(crate) unordered: bool,

@@ -113,6 +113,7 @@ fn options(args: &MapArgs, max_cost: Option<MaxCost>) -> Result<MapOptions, Comp
             Some(MaxCost::Dollars(dollars)) => Some(dollars),
             Some(MaxCost::Unlimited) | None => None,
         },
+        batch: args.batch,
         retry_failed: args.retry_failed,
     })
 }

@@ -70,6 +70,9 @@ fn line(counts: &Counts) -> String {
         let left = waiting.until.saturating_duration_since(Instant::now());
         _ = write!(text, "; {} takes no requests for {}", waiting.provider, duration(left));
     }
+    if let Some(batches) = &counts.batches {
+        let _ = write!(text, "; {batches}");
+    }
     if counts.refused > 0 {
         _ = write!(text, "; {} requests refused and sent again", counts.refused);
     }
