@@ -5,6 +5,7 @@ mod chat;
 mod deferred;
 mod libraries;
 mod looking;
+mod map;
 mod mcp;
 mod program;
 mod run;
@@ -21,6 +22,7 @@ pub(crate) use chat::ChatArgs;
 pub(crate) use deferred::Deferred;
 pub(crate) use libraries::{LibArgs, LibCommand};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
+pub(crate) use map::MapArgs;
 pub(crate) use mcp::{AddArgs, InspectArgs, InstallArgs, LoginArgs, LogoutArgs, McpCommand, ServeArgs};
 pub(crate) use program::{CheckArgs, InitArgs, MigrateArgs, ProgramArgs, ProgramFlags, ShowArgs};
 pub(crate) use run::{
@@ -119,6 +121,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Run a worker or a project
     Run(Deferred<RunArgs>),
+    /// Run a worker for each row of a table, or for each file of a folder
+    Map(Deferred<MapArgs>),
     /// Talk with a worker
     Chat(Deferred<ChatArgs>),
     /// Be the agent of an editor, over the Agent Client Protocol on stdin and stdout
@@ -268,7 +272,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["lsp", "map", "test"];
+const PLANNED: &[&str] = &["lsp", "test"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

@@ -11,6 +11,7 @@ pub(crate) mod init;
 pub(crate) mod lib;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod map;
 pub(crate) mod mcp;
 pub(crate) mod migrate;
 #[cfg(feature = "local")]

@@ -74,6 +74,7 @@ fn carry_out(cli: Cli) -> Exit {
             commands::check::run(&(&chat.run).into(), Wanted::default(), &output)
         }
         Command::Chat(chat) => Ok(chat::run(chat, &output)),
+        Command::Map(map) => Ok(commands::map::run(map, &output)),
         Command::Acp(acp) => commands::acp::run(acp, &output),
         Command::Serve(serve) => commands::serve::run(serve, &output),
         Command::Stubs(stubs) => commands::stubs::run(stubs, &output),

@@ -39,6 +39,12 @@ impl Usd {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// Half of it, rounded up.
+    #[must_use]
+    pub fn half(self) -> Self {
+        Self(self.0.div_ceil(2))
+    }
+
     /// That many times the amount.
     fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))

@@ -179,6 +179,7 @@ mod embedding;
 mod grant;
 mod granted;
 mod harden;
+mod hosted;
 mod invocation;
 mod kinds;
 mod limited;
@@ -295,6 +296,7 @@ pub mod host {
     };
     pub use crate::granted::{Granted, ModelSource};
     pub use crate::harden::harden;
+    pub use crate::hosted::RunLog;
     pub use crate::invocation::{BadInvocation, Invocation, RuleGiven};
     pub use crate::kinds::toolset_kinds;
     pub use crate::loaded::{Effects, Loaded, read_set, user_config};
@@ -308,7 +310,7 @@ pub mod host {
     pub use crate::resume::{Decisions, PastRun, ResumeError};
     pub use crate::run::{Report, Run, output_text};
     pub use crate::servers::{Inspection, Server};
-    pub use crate::session::Session;
+    pub use crate::session::{Session, today};
     pub use crate::settings::{
         AddProviders, Client, Environment, IdempotencyKey, Input, RunOptions, Settings,
     };

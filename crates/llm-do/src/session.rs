@@ -44,7 +44,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// An opened program with an entry and options, ready for any number of runs, one after another or side by side.
 ///
@@ -52,17 +52,18 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// another entry or other options; they share everything that was read and started.
 #[derive(Clone)]
 pub struct Session {
-    loaded: Loaded,
-    opened: Arc<Opened>,
+    pub(crate) loaded: Loaded,
+    pub(crate) opened: Arc<Opened>,
 }
 
 /// What the options of a session come to.
-struct Opened {
+#[derive(Clone)]
+pub(crate) struct Opened {
     options: RunOptions,
     grants: Vec<Grant>,
     source: ModelSource,
-    models: Arc<dyn Models>,
-    choice: ModelChoice,
+    pub(crate) models: Arc<dyn Models>,
+    pub(crate) choice: ModelChoice,
     detected: Option<DetectedModel>,
     gate: Arc<Gate>,
     denies_unattended: bool,
@@ -582,7 +583,7 @@ impl Session {
     }
 
     /// Who answers questions: the run waits where its mode defers them.
-    fn answering(&self, operator: Option<Arc<dyn Operator>>) -> Arc<dyn Operator> {
+    pub(crate) fn answering(&self, operator: Option<Arc<dyn Operator>>) -> Arc<dyn Operator> {
         let is_chat = self.opened.options.chat && operator.is_some();
         let operator = operator.unwrap_or_else(|| Arc::new(Unattended));
         match self.opened.gate.mode {
@@ -665,6 +666,6 @@ fn named_and_real(file: &Path) -> Option<[Place; 2]> {
 }
 
 /// The date in UTC, as templates see it.
-fn today() -> Arc<str> {
+pub fn today() -> Arc<str> {
     jiff::tz::Offset::UTC.to_datetime(jiff::Timestamp::now()).date().to_string().into()
 }

@@ -21,6 +21,7 @@ const CONNECT: Duration = Duration::from_secs(15);
 #[derive(Default)]
 pub(crate) struct Clients {
     made: [OnceLock<genai::Client>; 4],
+    below: [OnceLock<reqwest::Client>; 4],
     /// The base addresses of endpoints whose streams have lost their first event.
     unstreamed: Mutex<HashSet<String>>,
 }
@@ -66,6 +67,20 @@ impl Clients {
         Ok(slot.get_or_init(|| client))
     }
 
+    /// The same below `genai`, for requests that `genai` does not know.
+    ///
+    /// # Errors
+    ///
+    /// The machine's certificates can't be read.
+    pub(crate) fn http(&self, needs: Needs) -> Result<reqwest::Client, ModelError> {
+        let slot = &self.below[usize::from(needs.tls) * 2 + usize::from(needs.proxy)];
+        if let Some(client) = slot.get() {
+            return Ok(client.clone());
+        }
+        let client = build_http(needs)?;
+        Ok(slot.get_or_init(|| client).clone())
+    }
+
     /// Whether the endpoint at this base address may stream its answers.
     pub(crate) fn may_stream(&self, endpoint: &str) -> bool {
         !self.unstreamed().contains(endpoint)
@@ -81,10 +96,16 @@ impl Clients {
     }
 }
 
+fn failed(error: &dyn std::fmt::Display) -> ModelError {
+    ModelError::new(ModelErrorKind::Network, format!("cannot prepare an HTTP client: {error}"))
+}
+
 fn build(needs: Needs) -> Result<genai::Client, ModelError> {
-    let failed = |error: &dyn std::fmt::Display| {
-        ModelError::new(ModelErrorKind::Network, format!("cannot prepare an HTTP client: {error}"))
-    };
+    let client = build_http(needs)?;
+    genai::Client::builder().with_reqwest(client).build().map_err(|error| failed(&error))
+}
+
+fn build_http(needs: Needs) -> Result<reqwest::Client, ModelError> {
     let tls = tls(needs.tls).map_err(|error| failed(&error))?;
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
@@ -100,8 +121,7 @@ fn build(needs: Needs) -> Result<genai::Client, ModelError> {
     if !needs.proxy {
         builder = builder.no_proxy();
     }
-    let client = builder.build().map_err(|error| failed(&error))?;
-    genai::Client::builder().with_reqwest(client).build().map_err(|error| failed(&error))
+    builder.build().map_err(|error| failed(&error))
 }
 
 /// With `trusted`, connections are verified with the machine's certificates. Without it, no certificate is read or

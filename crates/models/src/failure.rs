@@ -157,9 +157,14 @@ impl Whom {
         if error.is::<webc::StreamTimeout>() {
             return self.timeout();
         }
-        let Some(http) = error.downcast_ref::<reqwest::Error>() else {
-            return self.garbled(&error);
-        };
+        match error.downcast_ref::<reqwest::Error>() {
+            Some(http) => self.http(http),
+            None => self.garbled(&error),
+        }
+    }
+
+    /// A failure of the client below.
+    pub(crate) fn http(&self, http: &reqwest::Error) -> ModelError {
         if http.is_timeout() {
             return self.timeout();
         }
@@ -174,7 +179,7 @@ impl Whom {
         self.error(ModelErrorKind::Network, &format!("the connection to {} broke: {cause}", self.host))
     }
 
-    fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ModelError {
+    pub(crate) fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ModelError {
         let said = self.said(body);
         let kind = kind_of(status, body);
         let code = status.as_u16();

@@ -9,6 +9,7 @@
 //! is read (except for proxies, which the HTTP client handles); no request is retried here; and no TLS stack is set
 //! up before an `https://` endpoint is used.
 
+mod batch;
 mod client;
 mod custom;
 mod default_model;
@@ -26,6 +27,7 @@ mod response;
 mod script;
 mod server_tools;
 
+pub use batch::{BatchModel, BatchOutcome, BatchState};
 pub use custom::{Api, CustomProvider};
 pub use default_model::DefaultModel;
 pub use providers::Providers;

@@ -184,10 +184,15 @@ impl Providers {
     }
 
     fn make(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
-        let provider = name.provider();
-        if let Some(factory) = self.factories.get(provider) {
+        if let Some(factory) = self.factories.get(name.provider()) {
             return factory(name);
         }
+        Ok(Arc::new(self.remote_named(name)?))
+    }
+
+    /// A model behind an endpoint.
+    pub(crate) fn remote_named(&self, name: &ModelName) -> Result<Remote, ModelError> {
+        let provider = name.provider();
         let access = if let Some(custom) = self.custom.get(provider) {
             self.declared(provider, custom)?
         } else if let Some(known) = Known::named(provider) {
@@ -195,7 +200,7 @@ impl Providers {
         } else {
             return Err(self.unknown(provider));
         };
-        Ok(Arc::new(self.remote(name, access)?))
+        self.remote(name, access)
     }
 
     fn unknown(&self, provider: &str) -> ModelError {

@@ -290,7 +290,7 @@ impl Remote {
         ((!body.is_empty()).then_some(Value::Object(body)), wrapped)
     }
 
-    fn reader(&self) -> Option<Reader> {
+    pub(crate) fn reader(&self) -> Option<Reader> {
         Reader::new(self.form.wire, self.form.iden.adapter_kind)
     }
 
@@ -448,7 +448,7 @@ impl Remote {
         }
     }
 
-    fn failed(&self, failure: Failure) -> ModelError {
+    pub(crate) fn failed(&self, failure: Failure) -> ModelError {
         match failure {
             Failure::Reported(body) => self.whom.event(&body),
             Failure::Garbled(cause) => self.whom.garbled(&cause),

@@ -6,12 +6,18 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
+
+/// Numbers the writers that share folders with others.
+static WRITERS: AtomicU64 = AtomicU64::new(0);
 
 /// The folder of a run's long values.
 #[derive(Debug)]
 pub(crate) struct BlobDir {
     path: PathBuf,
+    /// Ends the name of a file that is being written.
+    part: String,
     /// Bytes of all values that this writer knows of.
     bytes: u64,
 }
@@ -24,7 +30,13 @@ impl BlobDir {
 
     /// Another folder of contents named by their hashes.
     pub(crate) fn at(path: PathBuf) -> Self {
-        Self { path, bytes: 0 }
+        Self { path, part: "part".into(), bytes: 0 }
+    }
+
+    /// The folder `blobs` of several runs of this process, which write to it at the same time.
+    pub(crate) fn of_runs(dir: &Path) -> Self {
+        let number = WRITERS.fetch_add(1, Ordering::Relaxed);
+        Self { path: dir.join("blobs"), part: format!("{number}.part"), bytes: 0 }
     }
 
     /// Bytes of the stored values.
@@ -50,8 +62,8 @@ impl BlobDir {
             let message = format!("{} is a link", self.path.display());
             return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
         }
-        // A run has one writer, which holds its lock: this name is unique.
-        let unfinished = self.path.join(format!("{hash}.part"));
+        // A run has one writer, which holds its lock, and writers that share a folder have numbers: this name is unique.
+        let unfinished = self.path.join(format!("{hash}.{}", self.part));
         let written = new_file(&unfinished)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&unfinished, &path));

@@ -95,6 +95,28 @@ impl Lines for File {
     }
 }
 
+/// Where the lines of a journal go that has no file of its own: a log that many runs share.
+pub trait JournalLog: Send {
+    /// Writes these whole lines, completely or not at all.
+    ///
+    /// # Errors
+    /// They can't be written. Nothing of them is left.
+    fn write(&mut self, lines: &[u8]) -> io::Result<()>;
+}
+
+/// A shared log, as the target of one journal.
+struct Shared(Box<dyn JournalLog>);
+
+impl Lines for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map(|()| bytes.len())
+    }
+    fn truncate(&mut self, _: u64) -> io::Result<()> {
+        // The log has removed what it could not write whole.
+        Ok(())
+    }
+}
+
 /// Wall time that advances with the monotonic clock: if the system's clock is set during a run, no deadline fires early
 /// and the times of records never decrease.
 struct Clock {
@@ -248,6 +270,28 @@ impl JournalWriter {
             tail.blobs.measure();
         }
         Ok((journal, records))
+    }
+
+    /// A journal whose lines go to a log that other runs share. `before` are the records that the log already has of this
+    /// run. Long values are stored in `dir`, which the runs may share, too. Such a journal has no seals: who keeps the log
+    /// decides whether to believe it.
+    pub fn within(
+        log: Box<dyn JournalLog>,
+        id: Arc<str>,
+        dir: PathBuf,
+        redactor: Arc<Redactor>,
+        before: &[Record],
+    ) -> Self {
+        let journal = Self::over(Box::new(Shared(log)), id, dir, redactor, None, Clock::new(Timestamp::now()));
+        {
+            let mut tail = journal.tail();
+            tail.blobs = BlobDir::of_runs(&journal.dir);
+            if let Some(last) = before.last() {
+                journal.last_ms.store(last.at_ms, Ordering::Release);
+                (tail.next, tail.unwritten) = (last.seq + 1, last.seq + 1);
+            }
+        }
+        journal
     }
 
     fn over(

@@ -22,6 +22,7 @@
 //! ```
 
 mod anthropic;
+mod batches;
 mod faults;
 mod fixed;
 mod fixed_server;
@@ -32,6 +33,7 @@ mod script;
 mod seen;
 mod server;
 
+pub use batches::{BatchServer, Fate};
 pub use faults::{Fault, Faults};
 pub use fixed::Fixed;
 pub use fixed_server::FixedServer;

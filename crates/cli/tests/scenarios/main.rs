@@ -34,6 +34,9 @@ mod libraries;
 mod list_and_show;
 #[cfg(feature = "local")]
 mod local_models;
+mod map;
+mod map_batch;
+mod map_pace;
 mod mcp;
 mod mcp_http;
 mod mcp_packages;

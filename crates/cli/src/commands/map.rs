@@ -1,0 +1,366 @@
+//! `llm-do map`: one worker over the rows of a table, or the files of a folder.
+
+mod progress;
+
+use crate::{
+    args::{Format, MapArgs, RunArgs},
+    exit::{Complaint, Exit},
+    interrupt::Interrupts,
+    meant,
+    opening::{NotReady, said, settings},
+    render::Output,
+    terminal::Terminal,
+};
+use llm_do::{
+    RunOptions, Session,
+    core::{gate::Mode, price::Usd},
+};
+use llm_do_map::{Board, Counts, Estimate, Map, MapOptions, Problem, Range, Renamed, Stop, Stopped, Summary, Survey};
+use progress::Progress;
+use serde_json::{Value, json};
+use std::{fmt::Write as _, sync::Arc};
+
+/// Providers whose models cost nothing.
+const FREE: [&str; 3] = ["local", "replay", "script"];
+
+/// `--max-cost`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum MaxCost {
+    Dollars(f64),
+    Unlimited,
+}
+
+/// Carries out the command.
+pub(crate) fn run(args: &MapArgs, output: &Output) -> Exit {
+    mapped(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
+}
+
+fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
+    let max_cost = args.max_cost.as_deref().map(cost).transpose()?;
+    let terminal = Terminal::open();
+    if args.approval.operator.is_some() {
+        return Err(Complaint::wrong("--operator: a map asks nothing, so no program can answer")
+            .hint("a call that needs an approval fails its row; --allow RULE lets calls run")
+            .into());
+    }
+    let session = session(args)?;
+    super::run::say(&session, output);
+    check_prices(&session, max_cost)?;
+    if terminal.is_none() && max_cost.is_none() {
+        let complaint = Complaint::wrong("nobody can be asked whether the rows may cost what they will cost");
+        return Err(Complaint { exit: Exit::Refused, ..complaint }
+            .hint("say how much they may cost with --max-cost, such as --max-cost 5usd or --max-cost unlimited")
+            .into());
+    }
+    let interrupts = Interrupts::listen(terminal.clone())
+        .map_err(|error| Complaint::failed(format!("cannot listen to signals: {error}")))?;
+    // One thread: rows wait for models far more than they compute.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    let context = runtime.enter();
+    let (board, stop) = (Board::default(), Stop::default());
+    let map = Map::open(session, options(args, max_cost)?, board.clone(), stop.clone()).map_err(not_ready)?;
+    say(map.survey(), output);
+    drop(context);
+    let stopping = stop.clone();
+    let on_signal = output.clone();
+    interrupts.on_first(move || {
+        on_signal.note("stopping: no more rows begin, and those that run come to their end. Ctrl-C again ends at once; the state is kept either way");
+        stopping.stop();
+    });
+    runtime.block_on(map.render()).map_err(not_ready)?;
+    let mut work = Work { map, board, output, terminal, max_cost };
+    let stopped = runtime.block_on(work.all(args.pilot));
+    let exit = work.publish(stopped);
+    // What was cut off is not waited for.
+    runtime.shutdown_background();
+    exit
+}
+
+/// The program, whose calls that need an approval fail their rows.
+fn session(args: &MapArgs) -> Result<Session, NotReady> {
+    let run = RunArgs {
+        first: Some(args.target.clone()),
+        // Beside a message, if an empty one, a word is never the message.
+        second: Some(String::new()),
+        program: args.program.clone(),
+        model: args.model.clone(),
+        approval: args.approval.clone(),
+        ..RunArgs::default()
+    };
+    let mut settings = settings(&run)?;
+    let RunOptions { mode, .. } = &mut settings.run;
+    if mode.is_none_or(|mode| mode == Mode::Interactive) {
+        *mode = Some(Mode::Defer);
+    }
+    Ok(Session::open(settings)?)
+}
+
+fn options(args: &MapArgs, max_cost: Option<MaxCost>) -> Result<MapOptions, Complaint> {
+    let renamed = meant::pairs("--set-column", &args.set_column)?;
+    Ok(MapOptions {
+        inputs: args.inputs.clone(),
+        outputs: args.outputs.clone(),
+        renamed: renamed.into_iter().map(|(parameter, column)| Renamed { parameter, column }).collect(),
+        ignored: args.ignore_column.clone(),
+        constants: meant::pairs("--param", &args.params)?,
+        unordered: args.unordered,
+        concurrency: args.concurrency.into(),
+        max_failures: args.max_failures,
+        max_cost: match max_cost {
+            Some(MaxCost::Dollars(dollars)) => Some(dollars),
+            Some(MaxCost::Unlimited) | None => None,
+        },
+        batch: args.batch,
+        retry_failed: args.retry_failed,
+    })
+}
+
+/// `--max-cost AMOUNT`.
+fn cost(text: &str) -> Result<MaxCost, Complaint> {
+    if text == "unlimited" {
+        return Ok(MaxCost::Unlimited);
+    }
+    let number = text.strip_suffix("usd").unwrap_or(text).trim();
+    let dollars = number.parse::<f64>().ok().filter(|dollars| Usd::dollars(*dollars).is_some());
+    dollars.map(MaxCost::Dollars).ok_or_else(|| {
+        Complaint::wrong(format!("--max-cost: `{text}` is no amount")).hint("write 5usd, 0.50usd or unlimited")
+    })
+}
+
+/// A limit of the cost needs prices.
+fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Complaint> {
+    let Some(MaxCost::Dollars(_)) = max_cost else { return Ok(()) };
+    let unknown = session.model_names().into_iter().find(|name| {
+        !FREE.contains(&name.provider()) && session.terms(name).price.is_none()
+    });
+    match unknown {
+        None => Ok(()),
+        Some(name) => Err(Complaint::wrong(format!("--max-cost: the price of {name} is not known"))
+            .hint("set it under `prices` in ~/.llm-do/config.yaml")
+            .hint("or accept any cost: --max-cost unlimited")),
+    }
+}
+
+fn not_ready(problem: Problem) -> NotReady {
+    match problem {
+        Problem::Prompt(problem) => problem.into(),
+        Problem::State { .. } | Problem::Refused(_) => {
+            Complaint { hints: problem.hints(), ..Complaint::failed(problem.to_string()) }.into()
+        }
+        problem => Complaint { hints: problem.hints(), ..Complaint::wrong(problem.to_string()) }.into(),
+    }
+}
+
+/// What is there to be done.
+fn say(survey: &Survey, output: &Output) {
+    if survey.changed {
+        output.note("the definitions, the model or the settings have changed: rows that were done with others run again");
+    }
+    let mut text = format!("{}: ", rows(survey.rows));
+    match (survey.done, survey.failed) {
+        (0, 0) => text.push_str("none are done yet"),
+        (done, 0) => _ = write!(text, "{done} are done, {} are missing", survey.missing()),
+        (done, failed) => {
+            _ = write!(text, "{done} are done, {failed} failed before, {} are missing", survey.missing());
+        }
+    }
+    if survey.unfinished > 0 {
+        _ = write!(text, "; {} were cut off and continue", survey.unfinished);
+    }
+    output.note(&text);
+    if survey.unreadable > 0 {
+        let mut text = format!("{} can't be used and fail:", rows(survey.unreadable));
+        survey.examples.iter().for_each(|example| _ = write!(text, "\n  {example}"));
+        if survey.unreadable > survey.examples.len() as u64 {
+            text.push_str("\n  …");
+        }
+        output.warn(&text);
+    }
+}
+
+/// A map at work.
+struct Work<'a> {
+    map: Map,
+    board: Board,
+    output: &'a Output,
+    terminal: Option<Arc<Terminal>>,
+    max_cost: Option<MaxCost>,
+}
+
+/// How the work ended.
+enum Ended {
+    Stopped(Stopped),
+    Declined,
+}
+
+impl Work<'_> {
+    /// The pilot, the question, and the rest.
+    async fn all(&mut self, pilot: u64) -> Result<Ended, Problem> {
+        let missing = self.map.survey().missing();
+        if pilot > 0 && pilot < missing {
+            self.output.note(&format!("running {} first, to estimate the cost of all", rows(pilot)));
+            let stopped = self.work(Some(pilot)).await?;
+            if stopped != Stopped::Pilot {
+                return Ok(Ended::Stopped(stopped));
+            }
+            self.map.flush()?;
+            let estimate = self.map.estimate();
+            if let Some(estimate) = &estimate {
+                self.output.note(&estimated(estimate));
+            }
+            if self.max_cost.is_none() && !self.wants(estimate.as_ref()) {
+                return Ok(Ended::Declined);
+            }
+        } else if missing > 0 && self.max_cost.is_none() && !self.wants(None) {
+            return Ok(Ended::Declined);
+        }
+        Ok(Ended::Stopped(self.work(None).await?))
+    }
+
+    async fn work(&mut self, most: Option<u64>) -> Result<Stopped, Problem> {
+        let progress = Progress::show(self.board.clone(), self.output);
+        let stopped = self.map.work(most).await;
+        progress.end();
+        stopped
+    }
+
+    /// Asks whether the rest is to run.
+    fn wants(&self, estimate: Option<&Estimate>) -> bool {
+        let Some(terminal) = &self.terminal else { return false };
+        let counts = self.board.counts();
+        let rest = counts.rows.saturating_sub(counts.ended());
+        let cost = match estimate.map(|estimate| estimate.dollars) {
+            Some(Some(dollars)) => format!(" for {}", range(dollars)),
+            _ => String::new(),
+        };
+        let question = |_: usize| format!("Run the other {}{cost}?  [y]es  [n]o ", rows(rest));
+        let _paused = self.output.screen.pause();
+        terminal.choose(question, &[('y', "yes"), ('n', "no")]) == Some('y')
+    }
+
+    /// Writes the output, and says what came of it.
+    fn publish(self, ended: Result<Ended, Problem>) -> Result<Exit, NotReady> {
+        let Self { map, output, .. } = self;
+        let ended = match ended {
+            Ok(ended) => ended,
+            // What is done is seen, too.
+            Err(problem @ Problem::Refused(_)) => {
+                map.publish().map_err(not_ready)?;
+                return Err(not_ready(problem));
+            }
+            Err(problem) => return Err(not_ready(problem)),
+        };
+        let summary = map.publish().map_err(not_ready)?;
+        let (exit, status) = match ended {
+            Ended::Declined => (Exit::Refused, "declined"),
+            Ended::Stopped(Stopped::Interrupted) => (Exit::Interrupted, "interrupted"),
+            Ended::Stopped(Stopped::MaxCost) => (Exit::Limit, "max_cost"),
+            Ended::Stopped(Stopped::MaxFailures) => (Exit::Limit, "max_failures"),
+            Ended::Stopped(Stopped::Done | Stopped::Pilot) if summary.counts.failed > 0 => (Exit::Failed, "failed"),
+            Ended::Stopped(Stopped::Done | Stopped::Pilot) => (Exit::Done, "done"),
+        };
+        if output.format == Format::Text {
+            match status {
+                "max_cost" => output.line("stopped: one more row could cost more than --max-cost allows"),
+                "max_failures" => output.line("stopped: more rows failed than --max-failures allows"),
+                _ => {}
+            }
+            output.print(&told(&summary));
+        } else {
+            output.print_json(&as_json(&summary, status));
+        }
+        Ok(exit)
+    }
+}
+
+fn told(summary: &Summary) -> String {
+    let Summary { counts, outputs, failures } = summary;
+    let mut text = format!("{}: {} done", rows(counts.rows), counts.done);
+    if counts.before > 0 {
+        _ = write!(text, " ({} before)", counts.before);
+    }
+    if counts.failed > 0 {
+        _ = write!(text, ", {} failed", counts.failed);
+    }
+    let missing = counts.rows - counts.ended();
+    if missing > 0 {
+        _ = write!(text, ", {missing} missing");
+    }
+    if let Some(used) = used(counts) {
+        _ = write!(text, "; {used}");
+    }
+    _ = writeln!(text, "\noutput:   {}", outputs.display());
+    if let Some(failures) = failures {
+        _ = writeln!(text, "failures: {}", failures.display());
+    }
+    if missing > 0 {
+        text.push_str("the same command again runs the rows that are missing\n");
+    }
+    text
+}
+
+/// What this command has used, if anything is known.
+fn used(counts: &Counts) -> Option<String> {
+    match counts.usage.cost_usd {
+        Some(cost) => Some(cost.to_string()),
+        None => Some(counts.usage.total()).filter(|tokens| *tokens > 0).map(|tokens| format!("{tokens} tokens")),
+    }
+}
+
+fn as_json(summary: &Summary, status: &str) -> Value {
+    let Summary { counts, outputs, failures } = summary;
+    json!({
+        "status": status,
+        "rows": {
+            "all": counts.rows,
+            "done": counts.done,
+            "failed": counts.failed,
+            "missing": counts.rows - counts.ended(),
+            "before": counts.before,
+        },
+        "usage": counts.usage,
+        "seconds": counts.worked().as_secs_f64(),
+        "refused_requests": counts.refused,
+        "outputs": outputs,
+        "failures": failures,
+    })
+}
+
+fn estimated(estimate: &Estimate) -> String {
+    let Estimate { measured, rows: left, tokens, dollars } = estimate;
+    let cost = match dollars {
+        Some(dollars) => range(*dollars),
+        None => format!("{:.0} to {:.0} tokens, at a price that is not known", tokens.low, tokens.high),
+    };
+    format!("judged by {}, the other {left} will use {cost}", rows(*measured))
+}
+
+fn range(Range { low, mean, high }: Range) -> String {
+    let dollars = |amount: f64| Usd::dollars(amount).unwrap_or(Usd::ZERO);
+    match high > 0.0 {
+        true => format!("{} to {}, about {}", dollars(low), dollars(high), dollars(mean)),
+        false => "nothing".into(),
+    }
+}
+
+fn rows(count: u64) -> String {
+    if count == 1 { "1 row".into() } else { format!("{count} rows") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_an_amount_or_unlimited() {
+        assert_eq!(cost("5usd").unwrap(), MaxCost::Dollars(5.0));
+        assert_eq!(cost("0.25").unwrap(), MaxCost::Dollars(0.25));
+        assert_eq!(cost("unlimited").unwrap(), MaxCost::Unlimited);
+        for wrong in ["", "usd", "-1", "5eur", "NaN", "inf", "1e400"] {
+            assert!(cost(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Runs whose records a host keeps itself, many runs in one log (`docs/reference/map.md`).
+
+use crate::{
+    problem::Problem,
+    run::{Run, counted},
+    session::{Session, VERSION},
+    settings::Input,
+};
+use llm_do_core::{
+    journal::{Record, RecordKind, UsedDefinition},
+    launch::{Launch, RunRecords, RunStart},
+    model::{ModelError, ModelName, Models, Terms},
+    operator::Operator,
+    origin::UntrustedPlaces,
+    schema::{canonical, sha256},
+    template::{Origin, TemplateSource, confine, inspect},
+    worker::WorkerDefinition,
+};
+use llm_do_models::BatchModel;
+use llm_do_records::History;
+use llm_do_runs::{JournalLog, JournalWriter, LocalDriver};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+/// Where the records of one run are kept, and what they say already.
+pub struct RunLog {
+    /// ID of the run.
+    pub id: Arc<str>,
+    /// The folder of the log. Long values are stored below it.
+    pub dir: PathBuf,
+    /// Takes the lines.
+    pub log: Box<dyn JournalLog>,
+    /// The records of the run so far. With any, the run continues.
+    pub before: Vec<Record>,
+    /// The date, as templates see it.
+    pub date: Arc<str>,
+    /// The places that earlier runs of the program wrote untrusted words to ([`Session::untrusted_places`]).
+    pub untrusted: Arc<dyn UntrustedPlaces>,
+}
+
+impl Session {
+    /// Prepares a run as [`Session::start`] does, or continues it, with its records in that log instead of a folder of its
+    /// own. The records hold neither the definitions nor the command: the host keeps both once for all its runs.
+    ///
+    /// # Errors
+    /// As [`Session::start`] and [`Session::resume`].
+    pub fn start_in(
+        &self,
+        log: RunLog,
+        input: &Input,
+        operator: Option<Arc<dyn Operator>>,
+    ) -> Result<Run, Problem> {
+        let RunLog { id, dir, log, before, date, untrusted } = log;
+        let has_begun = before.iter().any(|record| matches!(record.body, RecordKind::RunStarted { .. }));
+        let has_talked =
+            before.iter().any(|record| matches!(record.body, RecordKind::ConversationStarted { .. }));
+        let start = self.prepare(input, !has_talked)?;
+        let redactor = Arc::clone(&self.loaded.machinery.redactor);
+        let journal = JournalWriter::within(log, Arc::clone(&id), dir, redactor, &before);
+        let operator = self.answering(operator);
+        let driver = match has_begun {
+            true => LocalDriver::resume(journal, operator, History::of(before), VERSION)
+                .map_err(|halt| Problem::Resume(halt.into()))?,
+            false => LocalDriver::new(journal, operator),
+        };
+        let (driver, tally) = counted(driver.with_untrusted_places(untrusted), None);
+        let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
+        let records = match has_begun {
+            true => RunRecords::Resumed,
+            false => RunRecords::New(RunStart { version: VERSION.into(), ..RunStart::default() }),
+        };
+        Ok(Run::new(driver, Launch { records, tally, ..self.launch(context, start) }))
+    }
+
+    /// The same session with its models behind others: for a host that decides when requests are sent.
+    #[must_use]
+    pub fn over_models(&self, over: impl FnOnce(Arc<dyn Models>) -> Arc<dyn Models>) -> Self {
+        let mut opened = (*self.opened).clone();
+        opened.models = over(opened.models);
+        Self { loaded: self.loaded.clone(), opened: Arc::new(opened) }
+    }
+
+    /// The prices of a model and the sizes of its requests and answers, as far as they are known.
+    pub fn terms(&self, name: &ModelName) -> Terms {
+        self.opened.models.terms(name)
+    }
+
+    /// A model behind its provider's batch interface. Nothing is sent.
+    ///
+    /// # Errors
+    /// The provider has none, is not granted, or can't be used.
+    pub fn batches(&self, name: &ModelName) -> Result<BatchModel, ModelError> {
+        self.model(name)?;
+        self.loaded.machinery.providers.batches(name)
+    }
+
+    /// The models of the loaded workers, without duplicates. A worker that is code has none.
+    pub fn model_names(&self) -> Vec<ModelName> {
+        let workers = self.program().loaded();
+        let prompts = workers.iter().filter(|worker| worker.code.is_none());
+        let mut names: Vec<ModelName> =
+            prompts.filter_map(|worker| self.opened.choice.of(worker).ok()).collect();
+        names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        names.dedup();
+        names
+    }
+
+    /// The definitions of the workers that the entry can call, and the files of sets in their rules.
+    pub fn definitions(&self) -> &[UsedDefinition] {
+        &self.loaded.used
+    }
+
+    /// A hash of all that decides about a run beside its input: the definitions of the workers that the entry can call, with
+    /// their templates and the hashes of their code, their models and settings, and the options of this session.
+    pub fn closure_sha256(&self) -> String {
+        let options = self.options();
+        let mut workers: Vec<Value> =
+            self.program().loaded().iter().map(|worker| self.closure_of(worker)).collect();
+        workers.sort_by_cached_key(Value::to_string);
+        let rules: Vec<String> = options.rules.iter().map(|rule| format!("{rule:?}")).collect();
+        let whole = json!({
+            "entry": self.entry().id,
+            "workers": workers,
+            "sets": self.program().set_files(),
+            "model": options.model.as_ref().map(ModelName::as_str),
+            "set": options.set,
+            "limits": options.limits,
+            "mode": self.gate().mode,
+            "rules": rules,
+        });
+        sha256(canonical(&whole).as_bytes())
+    }
+
+    fn closure_of(&self, worker: &WorkerDefinition) -> Value {
+        let mut templates = BTreeMap::new();
+        let instructions = &worker.instructions;
+        texts(&instructions.text, &*instructions.templates, &mut templates);
+        let model = self.opened.choice.of(worker).ok();
+        json!({
+            "id": worker.id,
+            "text": worker.text,
+            "code": worker.code_sha256,
+            "templates": templates,
+            "model": model.as_ref().map(ModelName::as_str),
+            "settings": worker.settings,
+            "limits": format!("{:?}", worker.limits),
+            "toolsets": worker.toolsets,
+            "returns": worker.returns.as_ref().map(|schema| schema.value()),
+        })
+    }
+}
+
+/// Adds the texts that a template includes, and those that these include. A name that is computed during the rendering is
+/// unknown before it.
+fn texts(template: &str, source: &dyn TemplateSource, found: &mut BTreeMap<String, String>) {
+    let Ok(facts) = inspect(template, &Origin::file("template")) else { return };
+    for (references, is_template) in [(facts.templates, true), (facts.files, false)] {
+        for name in references.into_iter().filter_map(|reference| reference.name) {
+            if found.contains_key(&name) {
+                continue;
+            }
+            let Ok(known) = confine(&name) else { continue };
+            let text = if is_template { source.template(&known) } else { source.file(&known) };
+            let Ok(Some(text)) = text else { continue };
+            found.insert(name, sha256(text.text.as_bytes()));
+            if is_template {
+                texts(&text.text, source, found);
+            }
+        }
+    }
+}

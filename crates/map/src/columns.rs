@@ -1,0 +1,341 @@
+//! Matching the columns of the input with the parameters of the worker.
+
+use crate::{
+    input::Form,
+    problem::Problem,
+    row::{Content, FileRow, without_failure},
+};
+use llm_do::{
+    Input,
+    core::{
+        authority::Access,
+        schema::{canonical, sha256},
+        worker::{Parameter, WorkerDefinition},
+    },
+    program::{
+        diagnostics::nearest,
+        signature::{self, Given},
+    },
+};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// `--set-column PARAMETER=COLUMN`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// The parameter.
+    pub parameter: String,
+    /// The column whose values it gets.
+    pub column: String,
+}
+
+/// How the columns become parameters.
+pub(crate) struct Columns {
+    worker: Arc<WorkerDefinition>,
+    /// Parameters by the columns that are named otherwise.
+    renamed: BTreeMap<String, String>,
+    ignored: Vec<String>,
+    /// Parameters that are the same in all rows.
+    constants: Vec<(String, String)>,
+    /// Parameters that the program's manifest may give.
+    bound: Vec<String>,
+    /// The parameter of each field of a table.
+    fields: Vec<Option<String>>,
+    /// What a folder's files become.
+    file: Vec<(String, FilePart)>,
+}
+
+/// What a parameter gets of a file in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FilePart {
+    Path,
+    Name,
+    Text,
+}
+
+/// A row as the worker gets it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Matched {
+    /// The input.
+    pub(crate) input: Input,
+    /// The parameters with their values, which are also a row of JSON Lines.
+    pub(crate) value: Value,
+    /// What tells this input from others.
+    pub(crate) canonical: String,
+}
+
+/// Why a row has no input.
+#[derive(Debug)]
+pub(crate) enum Unmatched {
+    /// The row fails.
+    Row {
+        /// Why.
+        reason: String,
+        /// What stands there.
+        found: Value,
+    },
+    /// Nothing can be run.
+    All(Problem),
+}
+
+impl Columns {
+    /// Matches the names. `header` are the columns of a table.
+    pub(crate) fn new(
+        worker: Arc<WorkerDefinition>,
+        given: (&[Renamed], &[String], &[(String, String)]),
+        bound: Vec<String>,
+        form: Form,
+        header: Option<&[String]>,
+    ) -> Result<Self, Problem> {
+        let (renamed, ignored, constants) = given;
+        let mut this = Self {
+            renamed: BTreeMap::new(),
+            ignored: ignored.to_vec(),
+            constants: constants.to_vec(),
+            bound,
+            fields: Vec::new(),
+            file: Vec::new(),
+            worker,
+        };
+        for Renamed { parameter, column } in renamed {
+            this.known(parameter, "--set-column")?;
+            let double = this.renamed.insert(column.clone(), parameter.clone()).is_some()
+                || renamed.iter().filter(|other| other.parameter == *parameter).count() > 1;
+            if double {
+                let what = format!("--set-column names `{parameter}` or `{column}` twice");
+                return Err(this.wrong(what, Vec::new()));
+            }
+        }
+        for (name, _) in constants {
+            this.known(name, "--param")?;
+        }
+        match (form, header) {
+            (Form::Folder, _) => this.match_files(renamed)?,
+            (_, Some(header)) => this.match_header(header)?,
+            (_, None) => {}
+        }
+        Ok(this)
+    }
+
+    /// Whether the texts of a folder's files are needed.
+    pub(crate) fn wants_text(&self) -> bool {
+        self.file.iter().any(|(_, part)| *part == FilePart::Text)
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &self.worker.signature.parameters
+    }
+
+    fn parameter(&self, name: &str) -> Option<&Parameter> {
+        self.parameters().iter().find(|parameter| *parameter.name == *name)
+    }
+
+    fn known(&self, name: &str, flag: &str) -> Result<(), Problem> {
+        if !self.worker.signature.declared || self.parameter(name).is_some() {
+            return Ok(());
+        }
+        let near = nearest(name, self.parameters().iter().map(|parameter| &*parameter.name));
+        let hints = near.first().map(|near| format!("did you mean `{near}`?")).into_iter().collect();
+        Err(self.wrong(format!("{flag}: the worker has no parameter `{name}`"), hints))
+    }
+
+    fn wrong(&self, what: String, hints: Vec<String>) -> Problem {
+        let signature = signature::show(&self.worker.id, &self.worker.signature);
+        Problem::Columns { what: format!("{what}\n  signature: {signature}"), hints }
+    }
+
+    fn is_given(&self, name: &str) -> bool {
+        self.constants.iter().any(|(given, _)| given == name) || self.bound.iter().any(|bound| bound == name)
+    }
+
+    /// The parameter that a column is for, or `None` if it is ignored.
+    fn of_column(&self, column: &str) -> Result<Option<String>, Problem> {
+        if self.ignored.iter().any(|ignored| ignored == column) {
+            return Ok(None);
+        }
+        let name = self.renamed.get(column).map_or(column, String::as_str);
+        if self.renamed.iter().any(|(from, to)| to == column && from != column) {
+            let what = format!("the parameter `{column}` gets another column, and there is a column of its name");
+            let hints = vec![format!("leave the column out with --ignore-column {}", quoted(column))];
+            return Err(self.wrong(what, hints));
+        }
+        if !self.worker.signature.declared || self.parameter(name).is_some() {
+            return Ok(Some(name.to_owned()));
+        }
+        let near = nearest(column, self.parameters().iter().map(|parameter| &*parameter.name));
+        let (parameter, quoted) = (near.first().map_or("PARAMETER", String::as_str), quoted(column));
+        let hints = vec![
+            format!("name its parameter with --set-column {parameter}={quoted}"),
+            format!("or leave it out with --ignore-column {quoted}"),
+        ];
+        Err(self.wrong(format!("the column `{column}` fits no parameter"), hints))
+    }
+
+    fn match_header(&mut self, header: &[String]) -> Result<(), Problem> {
+        for column in self.renamed.keys().chain(&self.ignored) {
+            if !header.contains(column) {
+                let near = nearest(column, header.iter().map(String::as_str));
+                let columns: Vec<String> = header.iter().map(|column| format!("`{column}`")).collect();
+                let mut hints = vec![format!("the columns are {}", columns.join(", "))];
+                hints.splice(0..0, near.first().map(|near| format!("did you mean `{near}`?")));
+                return Err(self.wrong(format!("there is no column `{column}`"), hints));
+            }
+        }
+        let mut fields = Vec::new();
+        for column in header {
+            fields.push(self.of_column(column)?);
+        }
+        let missing: Vec<&str> = self
+            .parameters()
+            .iter()
+            .filter(|parameter| parameter.required && !self.is_given(&parameter.name))
+            .map(|parameter| &*parameter.name)
+            .filter(|name| !fields.iter().flatten().any(|field| field == name))
+            .collect();
+        if let Some(first) = missing.first() {
+            let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+            let hints = vec![
+                format!("name a column with --set-column {first}=COLUMN"),
+                format!("or give all rows the same value with --param {first}=VALUE"),
+            ];
+            return Err(self.wrong(format!("no column is for {}", names.join(", ")), hints));
+        }
+        self.fields = fields;
+        Ok(())
+    }
+
+    fn match_files(&mut self, renamed: &[Renamed]) -> Result<(), Problem> {
+        let mut file = Vec::new();
+        for Renamed { parameter, column } in renamed {
+            let part = match column.as_str() {
+                "path" => FilePart::Path,
+                "name" => FilePart::Name,
+                "text" => FilePart::Text,
+                _ => {
+                    let what = format!("a file of a folder has no column `{column}`");
+                    return Err(self.wrong(what, vec!["its columns are `path`, `name` and `text`".into()]));
+                }
+            };
+            file.push((parameter.clone(), part));
+        }
+        let open: Vec<&Parameter> = self
+            .parameters()
+            .iter()
+            .filter(|parameter| parameter.required && !self.is_given(&parameter.name))
+            .filter(|parameter| !file.iter().any(|(name, _)| *name == *parameter.name))
+            .collect();
+        match open[..] {
+            [] if !file.is_empty() => {}
+            [] => {
+                let Some(message) = self.worker.signature.message.as_deref() else {
+                    let what = "no parameter is for the files of the folder".to_owned();
+                    let hints = vec!["name one with --set-column PARAMETER=path, =name or =text".into()];
+                    return Err(self.wrong(what, hints));
+                };
+                file.push((message.to_owned(), FilePart::Text));
+            }
+            [one] => {
+                let part = if one.path == Some(Access::Read) { FilePart::Path } else { FilePart::Text };
+                file.push((one.name.to_string(), part));
+            }
+            [first, ..] => {
+                let names: Vec<String> = open.iter().map(|open| format!("`{}`", open.name)).collect();
+                let what = format!("a file is one value, and the worker needs {}", names.join(", "));
+                let hints = vec![
+                    format!("name what each gets, such as --set-column {}=path", first.name),
+                    format!("or give all files the same value with --param {}=VALUE", first.name),
+                ];
+                return Err(self.wrong(what, hints));
+            }
+        }
+        self.file = file;
+        Ok(())
+    }
+
+    /// The input of a row.
+    pub(crate) fn input(&self, content: Content) -> Result<Matched, Unmatched> {
+        let mut input = Input::default();
+        let mut apart = String::new();
+        let found = match content {
+            Content::Fields(fields) => {
+                let mut found = Map::new();
+                for (parameter, text) in self.fields.iter().zip(fields) {
+                    let Some(parameter) = parameter else { continue };
+                    found.insert(parameter.clone(), text.as_str().into());
+                    if !(text.is_empty() && self.may_be_absent(parameter)) {
+                        input.parameters.push((parameter.clone(), text));
+                    }
+                }
+                Value::Object(found)
+            }
+            Content::Json(Value::Object(object)) => {
+                let mut found = Map::new();
+                for (column, value) in without_failure(object) {
+                    let Some(name) = self.of_column(&column).map_err(Unmatched::All)? else { continue };
+                    found.insert(name, value);
+                }
+                input.json = Some(Value::Object(found.clone()));
+                Value::Object(found)
+            }
+            Content::Json(value) => {
+                input.json = Some(value.clone());
+                value
+            }
+            Content::File(FileRow { path, name, text, sha256 }) => {
+                let mut found = Map::new();
+                for (parameter, part) in &self.file {
+                    let value = match part {
+                        FilePart::Path => path.clone(),
+                        FilePart::Name => name.clone(),
+                        FilePart::Text => text.clone().unwrap_or_default(),
+                    };
+                    found.insert(parameter.clone(), value.into());
+                }
+                apart = sha256;
+                input.json = Some(Value::Object(found.clone()));
+                Value::Object(found)
+            }
+        };
+        input.parameters.extend(self.constants.iter().cloned());
+        self.checked(input, apart, found)
+    }
+
+    /// An empty field is no value for a parameter that may be left out.
+    fn may_be_absent(&self, name: &str) -> bool {
+        self.parameter(name).is_some_and(|parameter| !parameter.required)
+    }
+
+    fn checked(&self, input: Input, apart: String, found: Value) -> Result<Matched, Unmatched> {
+        let (id, signature) = (&self.worker.id, &self.worker.signature);
+        let given = Given { message: None, json: input.json.as_ref(), parameters: &input.parameters };
+        let value = signature::input_value(id, signature, given).and_then(|value| {
+            // What the manifest binds is added when the row starts.
+            if self.bound.is_empty() {
+                signature::validate_input(id, signature, &value)?;
+            }
+            Ok(value)
+        });
+        match value {
+            Ok(value) => {
+                let text = canonical(&value);
+                let canonical = if apart.is_empty() { text } else { format!("{text}{apart}") };
+                Ok(Matched { input, value, canonical })
+            }
+            Err(error) => Err(Unmatched::Row { reason: error.message, found }),
+        }
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// What stands in the place of a key for a row that has no input.
+pub(crate) fn broken_canonical(found: &Value) -> String {
+    format!("broken {}", sha256(canonical(found).as_bytes()))
+}

@@ -1,0 +1,115 @@
+//! Reading the input, row by row.
+
+mod bounded;
+mod folder;
+mod json_lines;
+mod table;
+
+use crate::{problem::Problem, row::Row};
+use std::{
+    fs::File,
+    io::{self, Read, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Longest row, in bytes. A quote that is never closed must not fill the memory.
+const LONGEST_ROW: u64 = 64 << 20;
+
+/// The form of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One JSON value a line.
+    JsonLines,
+    /// Fields separated by that character, below a line with the names of the columns.
+    Table(u8),
+    /// One row a file.
+    Folder,
+}
+
+/// The input as it was named.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) form: Form,
+}
+
+/// The rows, in order.
+pub(crate) enum Rows {
+    JsonLines(json_lines::JsonLines),
+    Table(table::Table),
+    Folder(folder::Folder),
+}
+
+impl Source {
+    /// The input at that path: a folder, or a file whose name ends in `.jsonl`, `.ndjson`, `.csv` or `.tsv`.
+    pub(crate) fn at(path: &Path) -> Result<Self, Problem> {
+        let kind = std::fs::metadata(path).map_err(|source| Problem::input(path, source))?;
+        if kind.is_dir() {
+            return Ok(Self { path: path.to_owned(), form: Form::Folder });
+        }
+        if !kind.is_file() {
+            let what = "it is no regular file. The input is read twice, so it can't be a pipe: write it to a file first";
+            return Err(Problem::input(path, io::Error::other(what)));
+        }
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_lowercase();
+        let form = match ending.as_str() {
+            "jsonl" | "ndjson" => Form::JsonLines,
+            "csv" => Form::Table(b','),
+            "tsv" | "tab" => Form::Table(b'\t'),
+            _ => return Err(Problem::UnknownForm(path.to_owned())),
+        };
+        Ok(Self { path: path.to_owned(), form })
+    }
+
+    /// Reads from the beginning. `texts` says whether the texts of a folder's files are wanted.
+    pub(crate) fn rows(&self, texts: bool) -> Result<Rows, Problem> {
+        let failed = |source| Problem::input(&self.path, source);
+        let name: Arc<str> = self.path.display().to_string().into();
+        Ok(match self.form {
+            Form::JsonLines => Rows::JsonLines(json_lines::JsonLines::new(open(&self.path)?, name)),
+            Form::Table(delimiter) => Rows::Table(table::Table::new(open(&self.path)?, delimiter, name)?),
+            Form::Folder => Rows::Folder(folder::Folder::new(&self.path, texts).map_err(failed)?),
+        })
+    }
+}
+
+impl Rows {
+    /// The names of the columns, where all rows have the same.
+    pub(crate) fn columns(&self) -> Option<&[String]> {
+        match self {
+            Self::Table(table) => Some(table.columns()),
+            Self::JsonLines(_) | Self::Folder(_) => None,
+        }
+    }
+
+    /// The next row; `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Row>, Problem> {
+        match self {
+            Self::JsonLines(rows) => rows.next(),
+            Self::Table(rows) => rows.next(),
+            Self::Folder(rows) => rows.next(),
+        }
+    }
+}
+
+/// The file without its byte order mark.
+fn open(path: &Path) -> Result<File, Problem> {
+    let failed = |source| Problem::input(path, source);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut start = [0; 3];
+    let mut read = 0;
+    while read < start.len() {
+        match file.read(&mut start[read..]).map_err(failed)? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    if matches!(&start[..read], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
+        let what = "it is UTF-16 text. Convert it to UTF-8, for example: iconv -f UTF-16 -t UTF-8 FILE";
+        return Err(failed(io::Error::other(what)));
+    }
+    let skipped = if start[..read] == [0xef, 0xbb, 0xbf] { 3 } else { 0 };
+    file.seek(SeekFrom::Start(skipped)).map_err(failed)?;
+    Ok(file)
+}

@@ -1,0 +1,34 @@
+//! One worker over many inputs: each row of a table, or each file of a folder (`docs/reference/map.md`).
+//!
+//! [`Map::open`] reads the input once and compares it with the state of an earlier command, [`Map::work`] runs the rows that
+//! are missing, and [`Map::publish`] writes the output. The state lies beside the output: [`State`](state::State) holds an end
+//! for each row that has ended, and the records of all runs. Memory does not grow with the rows: what is known of a row is
+//! found through tables on disk ([`slots`]).
+
+mod batch;
+mod board;
+mod columns;
+mod estimate;
+mod input;
+mod journal;
+mod key;
+mod map;
+mod options;
+mod order;
+mod pace;
+mod paced;
+mod problem;
+mod publish;
+mod results;
+mod row;
+mod slots;
+mod state;
+mod stop;
+
+pub use board::{Board, Counts, Waiting};
+pub use columns::Renamed;
+pub use estimate::{Estimate, Range};
+pub use map::Map;
+pub use options::{MapOptions, MaxFailures, Stopped, Summary, Survey};
+pub use problem::Problem;
+pub use stop::Stop;

@@ -1,0 +1,592 @@
+//! The map itself: which rows run, and when it ends.
+
+use crate::{
+    batch::{self, Batched, Batcher},
+    board::{Board, Waiting},
+    columns::{Columns, Matched, Unmatched, broken_canonical},
+    estimate::{Estimate, Measured},
+    input::{Rows, Source},
+    journal,
+    key::{RowId, RowKey},
+    options::{MapOptions, Stopped, Summary, Survey},
+    order::{Order, OrderWriter, Ordered},
+    paced::{Paced, Paces},
+    problem::Problem,
+    publish::Publisher,
+    results::{ASKS, Done, Failed, INTERRUPTED, INVALID_INPUT, RowEnd},
+    row::{Broken, Row},
+    slots::Slots,
+    state::{Places, State},
+    stop::Stop,
+};
+use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
+use llm_do::{
+    Report, RunLog, Session,
+    models::BatchModel,
+    runs::Canceller,
+};
+use llm_do_core::{
+    engine::{End, FailureKind, Halt},
+    journal::RecordKind,
+    model::{ModelName, Usage},
+    origin::UntrustedPlaces,
+    question::Question,
+    worker::WorkerMode,
+};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Rows that are read before other things get their turn.
+const PIECE: usize = 256;
+/// How often the board is brought up to date while nothing happens.
+const TICK: Duration = Duration::from_millis(250);
+
+/// One worker over many inputs.
+pub struct Map {
+    session: Session,
+    options: MapOptions,
+    source: Source,
+    columns: Columns,
+    state: State,
+    order: Order,
+    rows: Option<Rows>,
+    /// The number of the next row, from 0.
+    next: u64,
+    publisher: Publisher,
+    paces: Arc<Paces>,
+    batcher: Option<Arc<Batcher>>,
+    untrusted: Arc<dyn UntrustedPlaces>,
+    board: Board,
+    stop: Stop,
+    measured: Measured,
+    survey: Survey,
+    /// Rows that this command has begun.
+    begun: u64,
+    cancellers: HashMap<RowId, Canceller>,
+}
+
+/// A run that has ended.
+struct Ended {
+    row: u64,
+    id: RowId,
+    input: Value,
+    report: Report,
+}
+
+type Running = FuturesUnordered<LocalBoxFuture<'static, Ended>>;
+
+impl Map {
+    /// Reads the input once, compares it with the state of earlier commands, and begins the output.
+    ///
+    /// # Errors
+    /// The input can't be read or doesn't fit the worker, or something else stands where the output belongs.
+    pub fn open(session: Session, options: MapOptions, board: Board, stop: Stop) -> Result<Self, Problem> {
+        let source = Source::at(&options.inputs)?;
+        let bindings = &session.program().manifest().bindings;
+        let bound = bindings.iter().map(|(name, _)| name.to_owned()).collect();
+        let first = source.rows(false)?;
+        let columns = Columns::new(
+            Arc::clone(session.entry()),
+            (&options.renamed, &options.ignored, &options.constants),
+            bound,
+            source.form,
+            first.columns(),
+        )?;
+        let places = Places::of(&options.outputs);
+        let state = State::open(&session, places, &options.inputs, options.retry_failed)?;
+        let untrusted = session.untrusted_places().map_err(Problem::Prompt)?;
+        let (order, survey) = survey(&source, &columns, &state)?;
+        let publisher = Publisher::new(&state.places, options.unordered).map_err(|error| state.failed(error))?;
+        let names = session.model_names();
+        let paces = Arc::new(Paces::new(options.concurrency, &names));
+        let over = Arc::clone(&paces);
+        let batches = if options.batch { Some(batch_model(&session, &names)?) } else { None };
+        let mut session = session.over_models(|inner| Arc::new(Paced { inner, paces: over }));
+        let batcher = match batches {
+            None => None,
+            Some(model) => {
+                let path = state.places.file("batches.jsonl");
+                let ended = |row: &str| match RowId::parse(row.as_bytes()) {
+                    Some(id) => Ok(state.results.find(id)?.is_some()),
+                    None => Ok(true),
+                };
+                let batcher = Batcher::open(model, &path, ended, Arc::clone(&paces), board.clone());
+                let batcher = Arc::new(batcher.map_err(Problem::state(&path))?);
+                let over = Arc::clone(&batcher);
+                session = session.over_models(|inner| Arc::new(Batched { inner, batcher: over }));
+                Some(batcher)
+            }
+        };
+        let priced = names.iter().all(|name| session.terms(name).price.is_some());
+        board.change(|counts| {
+            (counts.rows, counts.done, counts.failed) = (survey.rows, survey.done, survey.failed);
+            counts.before = survey.done + survey.failed;
+            counts.priced = priced;
+        });
+        let mut this = Self {
+            session,
+            options,
+            source,
+            columns,
+            state,
+            order,
+            rows: None,
+            next: 0,
+            publisher,
+            paces,
+            batcher,
+            untrusted,
+            board,
+            stop,
+            measured: Measured::default(),
+            survey,
+            begun: 0,
+            cancellers: HashMap::new(),
+        };
+        let begun = this.publisher.begin(&this.order, &this.state.results);
+        begun.and_then(|()| this.publisher.advance(&this.order, &this.state.results)).map_err(|e| this.state.failed(e))?;
+        Ok(this)
+    }
+
+    /// What the input holds, and what is done of it.
+    pub fn survey(&self) -> &Survey {
+        &self.survey
+    }
+
+    /// What the rows that are left will use, judged by those that this command has run.
+    pub fn estimate(&self) -> Option<Estimate> {
+        let counts = self.board.counts();
+        let estimate = self.measured.of_rows(counts.rows.saturating_sub(counts.ended()));
+        // The rows that were measured were asked directly.
+        if self.options.batch { estimate.map(Estimate::at_half_price) } else { estimate }
+    }
+
+    /// Renders the first request of the first row that is missing. Nothing is sent.
+    ///
+    /// # Errors
+    /// It can't be rendered: then no row could. Or rows may need more than one request, and are to be sent in batches.
+    pub async fn render(&self) -> Result<(), Problem> {
+        if self.session.entry().code.is_some() {
+            return Ok(());
+        }
+        let mut rows = self.source.rows(self.columns.wants_text())?;
+        let mut number = 0;
+        while let Some(row) = rows.next()? {
+            let id = self.order.get(number).map_err(|error| self.state.failed(error))?.id;
+            number += 1;
+            if self.state.results.find(id).map_err(|error| self.state.failed(error))?.is_some() {
+                continue;
+            }
+            let Ok(content) = row.content else { continue };
+            let Ok(matched) = self.columns.input(content) else { continue };
+            let first = self.session.preview(&matched.input).await.map_err(Problem::Prompt)?;
+            return if self.options.batch { asks_once(&first) } else { Ok(()) };
+        }
+        Ok(())
+    }
+
+    /// Runs rows that are missing: all, or so many.
+    ///
+    /// # Errors
+    /// The input or the state can't be read or written. Rows that were running are missing then.
+    pub async fn work(&mut self, most: Option<u64>) -> Result<Stopped, Problem> {
+        self.board.change(|counts| counts.since = Some(Instant::now()));
+        let worked = match self.batcher.clone() {
+            // Rows that are to say what all will cost are not waited for until tomorrow.
+            Some(batcher) if most.is_none() => {
+                batcher.turn(true);
+                tokio::select! {
+                    worked = self.work_on(most) => worked,
+                    failed = batcher.work() => Err(self.state.failed(failed.err().unwrap_or_else(|| io::Error::other("no batches")))),
+                }
+            }
+            _ => self.work_on(most).await,
+        };
+        self.board.change(|counts| {
+            counts.worked = counts.worked();
+            (counts.since, counts.running, counts.waiting) = (None, 0, None);
+        });
+        worked
+    }
+
+    async fn work_on(&mut self, most: Option<u64>) -> Result<Stopped, Problem> {
+        let last = most.map(|most| self.begun + most);
+        let mut running = Running::new();
+        let mut stopped = None;
+        loop {
+            if self.stop.is_on() {
+                stopped = Some(Stopped::Interrupted);
+                self.cancel_waiting();
+            }
+            let mut again = false;
+            if stopped.is_none() {
+                match self.fill(&mut running, last)? {
+                    Filled::Enough => {}
+                    Filled::Again => again = true,
+                    Filled::Stop(why) => stopped = Some(why),
+                }
+            }
+            self.show(running.len());
+            if running.is_empty() && !again {
+                return Ok(stopped.unwrap_or(Stopped::Done));
+            }
+            tokio::select! {
+                biased;
+                Some(ended) = running.next() => self.take(ended)?,
+                () = tokio::task::yield_now(), if again => {}
+                () = self.paces.changed.notified() => {}
+                () = self.stop.changed() => {}
+                () = tokio::time::sleep(TICK) => {}
+            }
+            if let Some(why) = self.paces.refusal() {
+                let why = why.to_owned();
+                // What is on its way comes to its end first.
+                while let Some(ended) = running.next().await {
+                    self.take(ended)?;
+                }
+                return Err(Problem::Refused(why));
+            }
+        }
+    }
+
+    /// Begins rows while there is room for them.
+    fn fill(&mut self, running: &mut Running, last: Option<u64>) -> Result<Filled, Problem> {
+        for _ in 0..PIECE {
+            if let Some(limit) = self.options.max_failures.map(|most| most.of(self.survey.rows))
+                && self.board.counts().failed > limit
+            {
+                return Ok(Filled::Stop(Stopped::MaxFailures));
+            }
+            if last.is_some_and(|last| self.begun >= last) {
+                return Ok(Filled::Stop(Stopped::Pilot));
+            }
+            let (room, next) = match (&self.batcher, last) {
+                (Some(_), None) => (batch::ROWS, true),
+                _ => self.paces.room(),
+            };
+            if running.len() >= room || (!next && !running.is_empty()) {
+                return Ok(Filled::Enough);
+            }
+            if self.next >= self.order.rows() {
+                return Ok(Filled::Stop(Stopped::Done));
+            }
+            match self.affordable(running.len()) {
+                Afford::Yes => {}
+                Afford::Later => return Ok(Filled::Enough),
+                Afford::No => return Ok(Filled::Stop(Stopped::MaxCost)),
+            }
+            self.begin_next(running)?;
+        }
+        Ok(Filled::Again)
+    }
+
+    /// Whether one more row keeps to the maximum cost.
+    fn affordable(&self, running: usize) -> Afford {
+        let Some(most) = self.options.max_cost else { return Afford::Yes };
+        let spent = self.board.counts().usage.cost_usd.map_or(0.0, |cost| cost.as_dollars());
+        let dearest = self.measured.dearest();
+        if self.begun == 0 || spent + (running as f64 + 1.0) * dearest <= most && dearest > 0.0 {
+            return Afford::Yes;
+        }
+        // Nothing is known before the first row has ended, unless rows are free.
+        match (running, self.measured.is_empty()) {
+            (0, true) => Afford::Yes,
+            (_, true) => Afford::Later,
+            (0, false) if dearest > 0.0 => Afford::No,
+            (_, false) if dearest > 0.0 => Afford::Later,
+            _ => Afford::Yes,
+        }
+    }
+
+    /// Reads the next row, and begins it if it is missing.
+    fn begin_next(&mut self, running: &mut Running) -> Result<(), Problem> {
+        let number = self.next;
+        let ordered = self.order.get(number).map_err(|error| self.state.failed(error))?;
+        let changed = || Problem::Changed(self.source.path.display().to_string());
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            None => self.rows.insert(self.source.rows(self.columns.wants_text())?),
+        };
+        let row = rows.next()?.ok_or_else(changed)?;
+        self.next += 1;
+        if self.state.results.find(ordered.id).map_err(|error| self.state.failed(error))?.is_some() {
+            return Ok(());
+        }
+        let identified = identify(&self.columns, &self.state.closure, row)?;
+        if identified.key != ordered.key {
+            return Err(changed());
+        }
+        match identified.matched {
+            Ok(matched) => self.start(number, ordered.id, matched, running),
+            Err((message, input)) => {
+                self.begun += 1;
+                let failed = Failed { kind: INVALID_INPUT.into(), message, usage: Usage::default(), input };
+                self.end(number, ordered.id, &RowEnd::Failed(failed))
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        row: u64,
+        id: RowId,
+        matched: Matched,
+        running: &mut Running,
+    ) -> Result<(), Problem> {
+        self.begun += 1;
+        let lines = self.state.unfinished.remove(&id).unwrap_or_default();
+        let dir = self.state.places.dir.clone();
+        let before = journal::records(&lines, &dir).map_err(|error| self.state.failed(error))?;
+        let log = RunLog {
+            id: id.to_string().into(),
+            dir,
+            log: self.state.journal.of_row(id),
+            before,
+            date: Arc::clone(&self.state.date),
+            untrusted: Arc::clone(&self.untrusted),
+        };
+        let Matched { input, value, .. } = matched;
+        match self.session.start_in(log, &input, None) {
+            Ok(run) => {
+                self.cancellers.insert(id, run.canceller());
+                let finish = run.finish();
+                running.push(Box::pin(async move { Ended { row, id, input: value, report: finish.await } }));
+                Ok(())
+            }
+            Err(llm_do::Problem::Resume(error)) => Err(self.state.failed(io::Error::other(error.to_string()))),
+            Err(problem) => {
+                let (kind, message) = (INVALID_INPUT.into(), problem.to_string());
+                let failed = Failed { kind, message, usage: Usage::default(), input: value };
+                self.end(row, id, &RowEnd::Failed(failed))
+            }
+        }
+    }
+
+    /// Takes a run that has ended.
+    fn take(&mut self, ended: Ended) -> Result<(), Problem> {
+        let Ended { row, id, input, report } = ended;
+        self.cancellers.remove(&id);
+        let Report { end, usage, halt, .. } = report;
+        match halt {
+            // It is missing still, and continues with the next command.
+            Some(Halt::Cancelled) => return Ok(()),
+            Some(halt) => return Err(self.state.failed(io::Error::other(halt.to_string()))),
+            None => {}
+        }
+        let failed = |kind: &str, message: String, input| {
+            RowEnd::Failed(Failed { kind: kind.into(), message, usage, input })
+        };
+        let end = match end {
+            End::Done(output) => RowEnd::Done(Done { output, usage }),
+            End::Failed(failure) => {
+                if failure.kind == FailureKind::Model && self.paces.refusal().is_some() {
+                    // Not this row's fault: it runs from its beginning with the next command.
+                    return self.state.journal.forget(id).map_err(|error| self.state.failed(error));
+                }
+                failed(&kind_of(failure.kind), failure.message, input)
+            }
+            End::Suspended(waiting) => match waiting.first().map(|waiting| &waiting.question) {
+                Some(Question::Settlement(settlement)) => {
+                    let message = format!(
+                        "it was cut off while `{}` was running, and whether that had its effect is not known",
+                        settlement.function
+                    );
+                    failed(INTERRUPTED, message, input)
+                }
+                Some(Question::Approval(approval)) => {
+                    let message = format!("its call of `{}` needs an approval", approval.function);
+                    failed(ASKS, message, input)
+                }
+                Some(Question::Input(_)) | None => {
+                    failed(ASKS, "it waits for input of a user, and there is none to ask".into(), input)
+                }
+            },
+        };
+        self.measured.add(&usage);
+        self.board.change(|counts| counts.usage = counts.usage.plus(usage));
+        self.end(row, id, &end)
+    }
+
+    /// Records the end of a row.
+    fn end(&mut self, row: u64, id: RowId, end: &RowEnd) -> Result<(), Problem> {
+        let State { results, journal, .. } = &mut self.state;
+        let written = (|| {
+            results.add(id, end)?;
+            match end {
+                RowEnd::Done(_) => journal.ended(id),
+                // Its records are not to be continued, should it be tried again.
+                RowEnd::Failed(failed) if &*failed.kind != INVALID_INPUT => journal.forget(id)?,
+                RowEnd::Failed(_) => {}
+            }
+            results.set_journal_from(journal.oldest())?;
+            if let Some(batcher) = &self.batcher {
+                batcher.ended(&id.to_string())?;
+            }
+            self.publisher.ended(row, id, end, &self.order, results)
+        })();
+        written.map_err(|error| self.state.failed(error))?;
+        self.board.change(|counts| match end {
+            RowEnd::Done(_) => counts.done += 1,
+            RowEnd::Failed(_) => counts.failed += 1,
+        });
+        Ok(())
+    }
+
+    /// Runs whose requests only wait for their turn need not be waited for.
+    fn cancel_waiting(&self) {
+        for run in self.paces.waiting() {
+            let id = RowId::parse(run.as_bytes());
+            if let Some(canceller) = id.and_then(|id| self.cancellers.get(&id)) {
+                canceller.cancel();
+            }
+        }
+    }
+
+    fn show(&self, running: usize) {
+        let waiting = self.paces.paused().map(|(provider, until)| Waiting { provider, until: until.into_std() });
+        let refused = self.paces.refusals();
+        self.board.change(|counts| {
+            (counts.running, counts.waiting, counts.refused) = (running as u64, waiting, refused);
+        });
+    }
+
+    /// Brings what is seen of the output before its end up to date: `output.part` in the folder of the state.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn flush(&mut self) -> Result<(), Problem> {
+        self.publisher.flush().map_err(|error| self.state.failed(error))
+    }
+
+    /// Writes the output and the failures.
+    ///
+    /// # Errors
+    /// They can't be written. The state has everything still.
+    pub fn publish(self) -> Result<Summary, Problem> {
+        let places = self.state.places.clone();
+        let failed = Problem::state(&places.outputs);
+        self.publisher.finish(&self.order, &self.state.results).map_err(failed)?;
+        let counts = self.board.counts();
+        let failures = (counts.failed > 0).then_some(places.failures);
+        Ok(Summary { counts, outputs: places.outputs, failures })
+    }
+}
+
+/// What came of beginning rows.
+enum Filled {
+    /// There is no room for more.
+    Enough,
+    /// There may be room.
+    Again,
+    /// No more is to begin.
+    Stop(Stopped),
+}
+
+/// Whether a row keeps to the maximum cost.
+enum Afford {
+    Yes,
+    /// If those that run cost less than they may.
+    Later,
+    No,
+}
+
+/// A row with its key.
+struct Identified {
+    key: RowKey,
+    matched: Result<Matched, (String, Value)>,
+}
+
+/// The model of a worker that may be asked in batches.
+fn batch_model(session: &Session, names: &[ModelName]) -> Result<BatchModel, Problem> {
+    let no = |what: &str| Err(Problem::NoBatch(what.to_owned()));
+    let entry = session.entry();
+    if entry.code.is_some() {
+        return no("the worker is code, which may make any number of requests");
+    }
+    if entry.mode == WorkerMode::Chat || entry.interactive {
+        return no("the worker holds conversations, and a row of a batch is one request");
+    }
+    if !entry.ensures.is_empty() {
+        return no("the worker has `ensures`, which may ask for another answer");
+    }
+    if entry.limits.timeout_ms.is_some() {
+        return no("the worker has a `timeout`, and a batch may take a day");
+    }
+    match names {
+        [name] => session.batches(name).map_err(|error| Problem::NoBatch(error.message)),
+        _ => no("the worker can call workers with other models"),
+    }
+}
+
+/// Whether a row makes one request: it has no tools but the one that takes its result.
+fn asks_once(first: &RecordKind) -> Result<(), Problem> {
+    let RecordKind::ConversationStarted { tools, server_tools, final_tool, .. } = first else { return Ok(()) };
+    match (tools.len() - usize::from(*final_tool), server_tools.len()) {
+        (0, 0) => Ok(()),
+        _ => Err(Problem::NoBatch("the worker has tools or workers to call, and a row of a batch is one request".into())),
+    }
+}
+
+/// The key of a row, and its input if it has one.
+fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Identified, Problem> {
+    let Row { place, content } = row;
+    let broken = |reason: String, found: Value| {
+        let key = RowKey::of(closure, &broken_canonical(&found));
+        Identified { key, matched: Err((format!("{place}: {reason}"), found)) }
+    };
+    Ok(match content {
+        Err(Broken { reason, raw }) => broken(reason, raw.to_json()),
+        Ok(content) => match columns.input(content) {
+            Ok(matched) => Identified { key: RowKey::of(closure, &matched.canonical), matched: Ok(matched) },
+            Err(Unmatched::Row { reason, found }) => broken(reason, found),
+            Err(Unmatched::All(Problem::Columns { what, hints })) => {
+                return Err(Problem::Columns { what: format!("{place}: {what}"), hints });
+            }
+            Err(Unmatched::All(problem)) => return Err(problem),
+        },
+    })
+}
+
+/// Reads the input once: which rows there are, and what is known of them.
+fn survey(source: &Source, columns: &Columns, state: &State) -> Result<(Order, Survey), Problem> {
+    let failed = |error| state.failed(error);
+    let mut seen = Slots::create(&state.places.file("seen")).map_err(failed)?;
+    let mut order = OrderWriter::create(&state.places.file("order")).map_err(failed)?;
+    let mut survey = Survey { changed: state.changed, ..Survey::default() };
+    let mut rows = source.rows(columns.wants_text())?;
+    while let Some(row) = rows.next()? {
+        let Identified { key, matched } = identify(columns, &state.closure, row)?;
+        let before = seen.get(&key.0).map_err(failed)?.map_or(0, |count| u128::from_le_bytes(count) as u64);
+        seen.put(&key.0, &u128::from(before + 1).to_le_bytes()).map_err(failed)?;
+        let id = key.occurrence(before);
+        order.push(Ordered { key, id }).map_err(failed)?;
+        survey.rows += 1;
+        match state.results.find(id).map_err(failed)? {
+            Some(found) if found.done => survey.done += 1,
+            Some(_) => survey.failed += 1,
+            None if state.unfinished.contains_key(&id) => survey.unfinished += 1,
+            None => {}
+        }
+        if let Err((reason, _)) = matched {
+            survey.unreadable += 1;
+            if survey.examples.len() < Survey::EXAMPLES {
+                survey.examples.push(reason);
+            }
+        }
+    }
+    let order = order.finish().map_err(failed)?;
+    Ok((order, survey))
+}
+
+/// The kind of a failure in one word.
+fn kind_of(kind: FailureKind) -> String {
+    match serde_json::to_value(kind) {
+        Ok(Value::String(word)) => word,
+        _ => "failed".into(),
+    }
+}

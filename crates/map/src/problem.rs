@@ -1,0 +1,94 @@
+//! What keeps a map from its work.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// What keeps a map from its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The input can't be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Input {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The name of the input says nothing about its form.
+    #[error("{}: only .jsonl, .ndjson, .csv and .tsv files, and folders, are input", .0.display())]
+    UnknownForm(PathBuf),
+    /// The header of a table is wrong.
+    #[error("{file}:1: {reason}")]
+    Header {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The columns don't fit the parameters.
+    #[error("{what}")]
+    Columns {
+        /// What doesn't fit.
+        what: String,
+        /// What to do.
+        hints: Vec<String>,
+    },
+    /// The input is no longer what was read first.
+    #[error("{0} changed while it was read")]
+    Changed(String),
+    /// The state can't be read or written.
+    #[error("cannot use {}: {source}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something else stands where the output or the state belongs.
+    #[error("{what}")]
+    Occupied {
+        /// What stands there.
+        what: String,
+        /// What to do.
+        hints: Vec<String>,
+    },
+    /// Another process works on the same output.
+    #[error("another llm-do map is writing {}", .0.display())]
+    Running(PathBuf),
+    /// A first request can't be made.
+    #[error("{0}")]
+    Prompt(llm_do::Problem),
+    /// A worker can't be used in batches.
+    #[error("--batch: {0}")]
+    NoBatch(String),
+    /// The model's provider refuses all requests.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Problem {
+    pub(crate) fn input(path: &Path, source: io::Error) -> Self {
+        Self::Input { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn state(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::State { path, source }
+    }
+
+    /// What to do.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Columns { hints, .. } | Self::Occupied { hints, .. } => hints.clone(),
+            Self::Changed(_) => vec!["run the command again: what is done stays done".into()],
+            Self::State { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                vec!["make room on the disk and run the command again: what is done stays done".into()]
+            }
+            Self::Running(_) => vec!["wait for its end, or stop that process".into()],
+            Self::Refused(_) => vec!["run the command again when this is mended: what is done stays done".into()],
+            _ => Vec::new(),
+        }
+    }
+}

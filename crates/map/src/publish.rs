@@ -1,0 +1,164 @@
+//! Writing the output and the failures.
+
+use crate::{
+    key::RowId,
+    order::Order,
+    results::{Done, Failed, Results, RowEnd},
+    row::{FAILURE, ROW},
+    state::Places,
+};
+use llm_do_core::model::Usage;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt as _,
+};
+
+/// The two files. They take the place of those of the last command when they are whole.
+pub(crate) struct Publisher {
+    places: Places,
+    output: BufWriter<File>,
+    failures: BufWriter<File>,
+    failed: u64,
+    /// The rows up to here are written, where they are written in order.
+    cursor: u64,
+    unordered: bool,
+}
+
+const OUTPUT: &str = "output.part";
+const FAILURES: &str = "failures.part";
+
+/// A line of the output.
+#[derive(Serialize)]
+struct Line<'a> {
+    row: u64,
+    output: &'a Value,
+    usage: &'a Usage,
+    run: String,
+}
+
+impl Publisher {
+    /// Begins both files.
+    pub(crate) fn new(places: &Places, unordered: bool) -> io::Result<Self> {
+        let create = |name: &str| {
+            let mut options = OpenOptions::new();
+            // As the user's other files: what is in it is the result, and no record.
+            let file = options.write(true).create(true).truncate(true).mode(0o666).open(places.file(name))?;
+            io::Result::Ok(BufWriter::with_capacity(1 << 16, file))
+        };
+        let (output, failures) = (create(OUTPUT)?, create(FAILURES)?);
+        Ok(Self { places: places.clone(), output, failures, failed: 0, cursor: 0, unordered })
+    }
+
+    /// Writes the rows that had ended before this command, where order does not matter.
+    pub(crate) fn begin(&mut self, order: &Order, results: &Results) -> io::Result<()> {
+        if !self.unordered {
+            return Ok(());
+        }
+        for row in 0..order.rows() {
+            let id = order.get(row)?.id;
+            if let Some(found) = results.find(id)? {
+                let end = results.read(found)?;
+                self.write(row, id, &end)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row has ended: writes it, or all rows whose turn it is.
+    pub(crate) fn ended(
+        &mut self,
+        row: u64,
+        id: RowId,
+        end: &RowEnd,
+        order: &Order,
+        results: &Results,
+    ) -> io::Result<()> {
+        if self.unordered {
+            return self.write(row, id, end);
+        }
+        if row != self.cursor {
+            return Ok(());
+        }
+        self.write(row, id, end)?;
+        self.cursor += 1;
+        self.advance(order, results)
+    }
+
+    /// Writes the rows that have ended, up to the first that has not.
+    pub(crate) fn advance(&mut self, order: &Order, results: &Results) -> io::Result<()> {
+        while !self.unordered && self.cursor < order.rows() {
+            let id = order.get(self.cursor)?.id;
+            let Some(found) = results.find(id)? else { break };
+            let end = results.read(found)?;
+            self.write(self.cursor, id, &end)?;
+            self.cursor += 1;
+        }
+        Ok(())
+    }
+
+    /// Hands what is written to the kernel.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()?;
+        self.failures.flush()
+    }
+
+    /// Writes what is left, without the rows that have no end, and puts both files in their places.
+    pub(crate) fn finish(mut self, order: &Order, results: &Results) -> io::Result<u64> {
+        while !self.unordered && self.cursor < order.rows() {
+            self.advance(order, results)?;
+            self.cursor += 1;
+        }
+        let put = |file: BufWriter<File>, from, to| {
+            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.sync_all()?;
+            fs::rename(self.places.file(from), to)
+        };
+        put(self.output, OUTPUT, &self.places.outputs)?;
+        if self.failed > 0 {
+            put(self.failures, FAILURES, &self.places.failures)?;
+        } else {
+            for gone in [self.places.file(FAILURES), self.places.failures.clone()] {
+                match fs::remove_file(gone) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(self.failed)
+    }
+
+    fn write(&mut self, row: u64, id: RowId, end: &RowEnd) -> io::Result<()> {
+        let (row, run) = (row + 1, id.to_string());
+        match end {
+            RowEnd::Done(Done { output, usage }) => {
+                serde_json::to_writer(&mut self.output, &Line { row, output, usage, run })?;
+                self.output.write_all(b"\n")
+            }
+            RowEnd::Failed(failed) => {
+                self.failed += 1;
+                serde_json::to_writer(&mut self.failures, &failure(row, &run, failed))?;
+                self.failures.write_all(b"\n")
+            }
+        }
+    }
+}
+
+/// A failed row as input for another map: its parameters, and beside them what happened.
+fn failure(row: u64, run: &str, failed: &Failed) -> Value {
+    let mut line = match &failed.input {
+        Value::Object(object) => object.clone(),
+        other => Map::from_iter([(ROW.to_owned(), other.clone())]),
+    };
+    let what = json!({
+        "kind": failed.kind,
+        "message": failed.message,
+        "row": row,
+        "run": run,
+        "usage": failed.usage,
+    });
+    line.insert(FAILURE.to_owned(), what);
+    Value::Object(line)
+}

@@ -1,0 +1,274 @@
+//! The ends of rows: one line each, found by a table.
+
+use crate::{key::RowId, slots::Slots};
+use llm_do_core::model::Usage;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufRead as _, BufReader, Write as _},
+    os::unix::fs::FileExt as _,
+    path::Path,
+    sync::Arc,
+};
+
+/// How a row ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RowEnd {
+    /// With an output.
+    Done(Done),
+    /// Without one.
+    Failed(Failed),
+}
+
+/// The output of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Done {
+    /// The output.
+    pub(crate) output: Arc<Value>,
+    /// What it used.
+    pub(crate) usage: Usage,
+}
+
+/// The failure of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Failed {
+    /// In one word.
+    pub(crate) kind: Arc<str>,
+    /// What happened.
+    pub(crate) message: String,
+    /// What it used.
+    pub(crate) usage: Usage,
+    /// The row, as input for another map.
+    pub(crate) input: Value,
+}
+
+/// [`Failed::kind`] of a row that was cut off in the middle of an effect. It is never run again by itself.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+/// [`Failed::kind`] of a row with a call that needs an approval.
+pub(crate) const ASKS: &str = "asks";
+/// [`Failed::kind`] of a row that is no input.
+pub(crate) const INVALID_INPUT: &str = "invalid_input";
+
+/// Where a row's end stands, and of which kind it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    offset: u64,
+    length: u32,
+    /// It has an output.
+    pub(crate) done: bool,
+}
+
+impl Found {
+    fn to_slot(self) -> [u8; 16] {
+        let mut slot = [0; 16];
+        slot[..8].copy_from_slice(&self.offset.to_le_bytes());
+        slot[8..12].copy_from_slice(&self.length.to_le_bytes());
+        slot[12] = u8::from(self.done);
+        slot
+    }
+
+    fn of_slot(slot: [u8; 16]) -> Self {
+        let (mut offset, mut length) = ([0; 8], [0; 4]);
+        offset.copy_from_slice(&slot[..8]);
+        length.copy_from_slice(&slot[8..12]);
+        Self {
+            offset: u64::from_le_bytes(offset),
+            length: u32::from_le_bytes(length),
+            done: slot[12] == 1,
+        }
+    }
+}
+
+/// A line before the end itself: `{"row":"`, 32 digits, `",`.
+const BEFORE: &[u8] = b"{\"row\":\"";
+const ID: usize = 32;
+
+/// The file of ends, and the table that finds them.
+pub(crate) struct Results {
+    file: File,
+    index: Slots,
+    bytes: u64,
+    /// The first segment of the journal that may have records of rows without an end.
+    journal_from: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    row: String,
+    #[serde(flatten)]
+    end: &'a RowEnd,
+}
+
+#[derive(Deserialize)]
+struct ReadLine {
+    #[serde(flatten)]
+    end: RowEnd,
+}
+
+impl Results {
+    /// Reads the file, or begins it, and makes the table. Half a line at the end, of a process that was killed, is removed.
+    /// `again` chooses failures that count as missing.
+    pub(crate) fn open(path: &Path, index: &Path, again: impl Fn(&Failed) -> bool) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).create(true).open(path)?;
+        let mut this = Self { file, index: Slots::create(index)?, bytes: 0, journal_from: 0 };
+        let mut reader = BufReader::with_capacity(1 << 18, this.file.try_clone()?);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = reader.read_until(b'\n', &mut line)?;
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            this.learn(&line, &again)?;
+            this.bytes += read as u64;
+        }
+        this.file.set_len(this.bytes)?;
+        Ok(this)
+    }
+
+    /// Takes a line at the end of what is known.
+    fn learn(&mut self, line: &[u8], again: &impl Fn(&Failed) -> bool) -> io::Result<()> {
+        let bad = |what: &str| {
+            let what = format!("{what} (byte {})", self.bytes);
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        };
+        let Some(rest) = line.strip_prefix(BEFORE) else {
+            #[derive(Deserialize)]
+            struct From {
+                journal_from: u64,
+            }
+            let from: From = serde_json::from_slice(line).map_err(|_| bad("a line that no map has written"))?;
+            self.journal_from = from.journal_from;
+            return Ok(());
+        };
+        let id = rest.get(..ID).and_then(RowId::parse).ok_or_else(|| bad("a line without a row"))?;
+        let rest = &rest[ID..];
+        let done = rest.starts_with(b"\",\"done\":");
+        if !done && !rest.starts_with(b"\",\"failed\":") {
+            return Err(bad("a row without an end"));
+        }
+        if !done {
+            let read: ReadLine = serde_json::from_slice(line).map_err(|_| bad("a failure that can't be read"))?;
+            if matches!(&read.end, RowEnd::Failed(failed) if again(failed)) {
+                return Ok(());
+            }
+        }
+        let length = u32::try_from(line.len()).map_err(|_| bad("a line that is too long"))?;
+        self.index.put(&id.0, &Found { offset: self.bytes, length, done }.to_slot())
+    }
+
+    /// The end of a row, if it has ended.
+    pub(crate) fn find(&self, id: RowId) -> io::Result<Option<Found>> {
+        Ok(self.index.get(&id.0)?.map(Found::of_slot))
+    }
+
+    /// Reads an end.
+    pub(crate) fn read(&self, found: Found) -> io::Result<RowEnd> {
+        let mut line = vec![0; found.length as usize];
+        self.file.read_exact_at(&mut line, found.offset)?;
+        let read: ReadLine = serde_json::from_slice(&line)?;
+        Ok(read.end)
+    }
+
+    /// Adds an end.
+    pub(crate) fn add(&mut self, id: RowId, end: &RowEnd) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&Line { row: id.to_string(), end })?;
+        line.push(b'\n');
+        let length = u32::try_from(line.len()).map_err(|_| io::Error::other("an output of 4 GiB"))?;
+        let offset = self.append(&line)?;
+        let done = matches!(end, RowEnd::Done(_));
+        self.index.put(&id.0, &Found { offset, length, done }.to_slot())
+    }
+
+    /// The first segment of the journal with records of rows without an end.
+    pub(crate) fn journal_from(&self) -> u64 {
+        self.journal_from
+    }
+
+    /// Notes that all rows with records in earlier segments have ended.
+    pub(crate) fn set_journal_from(&mut self, segment: u64) -> io::Result<()> {
+        if segment > self.journal_from {
+            self.append(format!("{{\"journal_from\":{segment}}}\n").as_bytes())?;
+            self.journal_from = segment;
+        }
+        Ok(())
+    }
+
+    /// Writes a whole line or nothing; its place.
+    fn append(&mut self, line: &[u8]) -> io::Result<u64> {
+        let offset = self.bytes;
+        if let Err(error) = self.file.write_all(line) {
+            self.file.set_len(offset)?;
+            return Err(error);
+        }
+        self.bytes += line.len() as u64;
+        Ok(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::RowKey;
+    use serde_json::json;
+    use std::fs;
+
+    fn id(n: u64) -> RowId {
+        RowKey::of("c", "{}").occurrence(n)
+    }
+
+    fn done(n: u64) -> RowEnd {
+        RowEnd::Done(Done { output: Arc::new(json!({ "n": n })), usage: Usage::default() })
+    }
+
+    fn failed(kind: &str) -> RowEnd {
+        let (message, input) = ("no".into(), json!({"text": "t"}));
+        RowEnd::Failed(Failed { kind: kind.into(), message, usage: Usage::default(), input })
+    }
+
+    #[test]
+    fn ends_survive_a_kill_at_any_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, index) = (dir.path().join("results.jsonl"), dir.path().join("index"));
+        let open = || Results::open(&path, &index, |failed| &*failed.kind == "model").unwrap();
+        let mut results = open();
+        for n in 0..3 {
+            results.add(id(n), &done(n)).unwrap();
+        }
+        results.add(id(3), &failed("model")).unwrap();
+        results.add(id(4), &failed(INTERRUPTED)).unwrap();
+        results.set_journal_from(7).unwrap();
+        drop(results);
+        let whole = fs::read(&path).unwrap();
+        for cut in 0..=whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let mut results = open();
+            let lines = whole[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
+            for n in 0..3 {
+                let found = results.find(id(n)).unwrap();
+                assert_eq!(found.map(|found| results.read(found).unwrap()), (n < lines).then(|| done(n)));
+            }
+            assert_eq!(results.find(id(3)).unwrap(), None, "it is to be tried again");
+            assert_eq!(results.find(id(4)).unwrap().is_some(), lines >= 5);
+            assert_eq!(results.journal_from(), if lines >= 6 { 7 } else { 0 });
+            results.add(id(9), &done(9)).unwrap();
+            drop(results);
+            let again = open();
+            assert_eq!(again.read(again.find(id(9)).unwrap().unwrap()).unwrap(), done(9));
+        }
+    }
+
+    #[test]
+    fn a_file_that_no_map_has_written_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, index) = (dir.path().join("results.jsonl"), dir.path().join("index"));
+        for wrong in ["hello\n", "{\"row\":\"zz\",\"done\":{}}\n", "{\"row\":\"", "{}\n"] {
+            fs::write(&path, wrong).unwrap();
+            let opened = Results::open(&path, &index, |_| false);
+            assert_eq!(opened.is_ok(), !wrong.ends_with('\n'), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! The batch interfaces of providers: many requests handed over at once and answered within a day, at half the price.
+//!
+//! OpenAI's takes a file of requests and answers with a file of results, Anthropic's takes them in one request. Both answer in
+//! any order, and may leave requests unanswered when their time is over. `genai` has neither, so requests are written here.
+
+use crate::{
+    failure::Whom,
+    known::Wire,
+    output::Output,
+    providers::Providers,
+    remote::Remote,
+    response::Answer,
+};
+use genai::{adapter::AdapterKind, resolver::AuthData};
+use llm_do_core::model::{
+    Message, Model as _, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, Part, Role, ToolSpec,
+};
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Most bytes of results that are read of one batch.
+const MOST_BYTES: usize = 512 << 20;
+/// Most tokens of an answer of Anthropic's models where the worker names none: a request must.
+const MAX_TOKENS: u32 = 8192;
+/// Between the parts of a file that is handed over.
+const BOUNDARY: &str = "llm-do-batch-5b0c2f7e9d1a4c68";
+
+/// A model behind its provider's batch interface.
+pub struct BatchModel {
+    remote: Remote,
+}
+
+/// How far a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchState {
+    /// It is worked on.
+    Running {
+        /// Requests that have ended.
+        ended: u64,
+    },
+    /// Its results can be read.
+    Ended,
+}
+
+/// What came of one request of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BatchOutcome {
+    /// The provider's answer, for [`BatchModel::answer`].
+    Answered(Value),
+    /// The provider has refused or failed it.
+    Failed(ModelError),
+    /// It was not worked on before the time of the batch was over.
+    Expired,
+}
+
+impl Providers {
+    /// A model behind its provider's batch interface. Nothing is sent.
+    ///
+    /// # Errors
+    /// The provider has no such interface, or can't be used.
+    pub fn batches(&self, name: &ModelName) -> Result<BatchModel, ModelError> {
+        let remote = self.remote_named(name)?;
+        let known = match remote.form.wire {
+            Wire::OpenAi => remote.form.iden.adapter_kind == AdapterKind::OpenAI,
+            Wire::Anthropic => remote.form.iden.adapter_kind == AdapterKind::Anthropic,
+            _ => false,
+        };
+        if !known {
+            let what = format!(
+                "{name} has no batch interface that llm-do speaks; the chat models of `openai:` and `anthropic:` have"
+            );
+            return Err(ModelError::new(ModelErrorKind::Unsupported, what));
+        }
+        Ok(BatchModel { remote })
+    }
+}
+
+impl BatchModel {
+    fn whom(&self) -> &Whom {
+        &self.remote.whom
+    }
+
+    fn is_anthropic(&self) -> bool {
+        self.remote.form.wire == Wire::Anthropic
+    }
+
+    /// Whether answers follow a schema that is sent along.
+    pub fn native_schema(&self) -> bool {
+        self.remote.capabilities().native_schema
+    }
+
+    /// The body of a request.
+    ///
+    /// # Errors
+    /// It has something that no batch can have: a second turn, a file, a tool of the provider.
+    pub fn body(&self, request: &ModelRequest<'_>) -> Result<Value, ModelError> {
+        let unsupported = |what: &str| {
+            let what = format!("a batch can't send {what}: run it without --batch");
+            self.whom().error(ModelErrorKind::Unsupported, &what)
+        };
+        let [message] = request.messages else { return Err(unsupported("more than one message")) };
+        let text = only_text(message).ok_or_else(|| unsupported("files"))?;
+        if !request.server_tools.is_empty() {
+            return Err(unsupported("tools of the provider"));
+        }
+        let settings = request.settings;
+        let mut body = Map::new();
+        let mut put = |key: &str, value: Value| _ = body.insert(key.to_owned(), value);
+        put("model", self.remote.target.model.model_name.to_string().into());
+        let system = request.system.trim();
+        let user = json!({"role": "user", "content": text});
+        if self.is_anthropic() {
+            if settings.reasoning_effort.is_some() {
+                return Err(unsupported("reasoning_effort to Anthropic"));
+            }
+            put("max_tokens", settings.max_tokens.unwrap_or(MAX_TOKENS).into());
+            if !system.is_empty() {
+                put("system", (**request.system).into());
+            }
+            put("messages", json!([user]));
+            put_some(&mut put, "stop_sequences", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
+            let tools: Vec<Value> = request.tools.iter().map(anthropic_tool).collect();
+            put_some(&mut put, "tools", (!tools.is_empty()).then(|| tools.into()));
+        } else {
+            let said = (!system.is_empty()).then(|| json!({"role": "system", "content": &**request.system}));
+            put("messages", said.into_iter().chain([user]).collect());
+            let newer = ["gpt-5", "gpt-6", "o1", "o3", "o4"];
+            let is_newer = newer.iter().any(|start| self.remote.target.model.model_name.starts_with(start));
+            let key = if is_newer { "max_completion_tokens" } else { "max_tokens" };
+            put_some(&mut put, key, settings.max_tokens.map(Value::from));
+            put_some(&mut put, "seed", settings.seed.map(Value::from));
+            put_some(&mut put, "stop", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
+            put_some(&mut put, "reasoning_effort", settings.reasoning_effort.as_deref().map(Value::from));
+            put_some(&mut put, "response_format", request.output.map(|schema| Output::of(schema).response_format()));
+            let tools: Vec<Value> = request.tools.iter().map(openai_tool).collect();
+            put_some(&mut put, "tools", (!tools.is_empty()).then(|| tools.into()));
+        }
+        put_some(&mut put, "temperature", settings.temperature.map(Value::from));
+        put_some(&mut put, "top_p", settings.top_p.map(Value::from));
+        Ok(Value::Object(body))
+    }
+
+    /// The answer to that request.
+    ///
+    /// # Errors
+    /// It can't be read, or reports an error.
+    pub fn answer(&self, request: &ModelRequest<'_>, body: Value) -> Result<ModelResponse, ModelError> {
+        let Some(mut reader) = self.remote.reader() else {
+            return Err(self.whom().garbled(&"it has an unknown form"));
+        };
+        let wrapped = !self.is_anthropic() && request.output.is_some_and(|schema| Output::of(schema).is_wrapped());
+        reader.body(body);
+        if let Some(failure) = reader.failure() {
+            return Err(self.remote.failed(failure));
+        }
+        let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
+        Ok(reader.answer(blank).response(&self.remote.form))
+    }
+
+    /// Hands requests over, each with a name that is its own; the name of the batch. `token` marks the batch where the
+    /// interface has room for marks, so that [`BatchModel::find`] finds it.
+    ///
+    /// # Errors
+    /// The provider does not take them.
+    pub async fn submit(&self, token: &str, requests: &[(String, Value)]) -> Result<String, ModelError> {
+        let made = if self.is_anthropic() {
+            let requests: Vec<Value> =
+                requests.iter().map(|(id, body)| json!({"custom_id": id, "params": body})).collect();
+            self.json(self.request(Method::POST, "messages/batches")?, Some(json!({ "requests": requests }))).await?
+        } else {
+            let mut lines = Vec::new();
+            for (id, body) in requests {
+                let line =
+                    json!({"custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body});
+                lines.extend_from_slice(line.to_string().as_bytes());
+                lines.push(b'\n');
+            }
+            let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+            let upload = self.request(Method::POST, "files")?.header("content-type", kind).body(form_of(&lines));
+            let file = self.json(upload, None).await?;
+            let batch = json!({
+                "input_file_id": self.name(&file)?,
+                "endpoint": "/v1/chat/completions",
+                "completion_window": "24h",
+                "metadata": {"llm_do": token},
+            });
+            self.json(self.request(Method::POST, "batches")?, Some(batch)).await?
+        };
+        self.name(&made)
+    }
+
+    /// The batch with that mark among the last ones. `None` also where the interface has no marks.
+    ///
+    /// # Errors
+    /// The provider does not say.
+    pub async fn find(&self, token: &str) -> Result<Option<String>, ModelError> {
+        if self.is_anthropic() {
+            return Ok(None);
+        }
+        let list = self.json(self.request(Method::GET, "batches?limit=100")?, None).await?;
+        let batches = list.get("data").and_then(Value::as_array).into_iter().flatten();
+        let marked = |batch: &&Value| batch.pointer("/metadata/llm_do").and_then(Value::as_str) == Some(token);
+        batches.clone().find(marked).map(|batch| self.name(batch)).transpose()
+    }
+
+    /// How far a batch is.
+    ///
+    /// # Errors
+    /// The provider does not say, or the whole batch has failed.
+    pub async fn state(&self, batch: &str) -> Result<BatchState, ModelError> {
+        let found = self.json(self.request(Method::GET, &self.path_of(batch)?)?, None).await?;
+        let count = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        if self.is_anthropic() {
+            let ended = ["succeeded", "errored", "canceled", "expired"]
+                .iter()
+                .map(|word| count(&format!("/request_counts/{word}")))
+                .sum();
+            return Ok(match found["processing_status"].as_str() {
+                Some("ended") => BatchState::Ended,
+                _ => BatchState::Running { ended },
+            });
+        }
+        match found["status"].as_str() {
+            Some("completed" | "expired" | "cancelled") => Ok(BatchState::Ended),
+            Some("failed") => {
+                let why = found.pointer("/errors/data/0/message").and_then(Value::as_str).unwrap_or("no reason given");
+                Err(self.whom().error(ModelErrorKind::BadRequest, &format!("the batch failed: {why}")))
+            }
+            _ => {
+                let ended = count("/request_counts/completed") + count("/request_counts/failed");
+                Ok(BatchState::Running { ended })
+            }
+        }
+    }
+
+    /// The results of a batch that has ended, by the names of its requests. A request that is not among them was not
+    /// worked on.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub async fn results(&self, batch: &str) -> Result<BTreeMap<String, BatchOutcome>, ModelError> {
+        let mut outcomes = BTreeMap::new();
+        let path = self.path_of(batch)?;
+        if self.is_anthropic() {
+            let lines = self.text(self.request(Method::GET, &format!("{path}/results"))?).await?;
+            self.read_lines(&lines, &mut outcomes);
+            return Ok(outcomes);
+        }
+        let found = self.json(self.request(Method::GET, &path)?, None).await?;
+        for key in ["output_file_id", "error_file_id"] {
+            let Some(file) = found[key].as_str() else { continue };
+            let lines = self.text(self.request(Method::GET, &format!("files/{}/content", plain(file)?))?).await?;
+            self.read_lines(&lines, &mut outcomes);
+        }
+        Ok(outcomes)
+    }
+
+    fn read_lines(&self, lines: &str, outcomes: &mut BTreeMap<String, BatchOutcome>) {
+        for line in lines.lines() {
+            let Ok(mut line) = serde_json::from_str::<Value>(line) else { continue };
+            let Some(id) = line["custom_id"].as_str().map(str::to_owned) else { continue };
+            let outcome = if self.is_anthropic() {
+                match line.pointer("/result/type").and_then(Value::as_str) {
+                    Some("succeeded") => BatchOutcome::Answered(line["result"]["message"].take()),
+                    Some("expired" | "canceled") => BatchOutcome::Expired,
+                    _ => BatchOutcome::Failed(self.whom().event(&line["result"]["error"])),
+                }
+            } else {
+                let status = line.pointer("/response/status_code").and_then(Value::as_u64);
+                match (status, line.pointer("/error/code").and_then(Value::as_str)) {
+                    (Some(200), _) => BatchOutcome::Answered(line["response"]["body"].take()),
+                    (_, Some("batch_expired" | "batch_cancelled")) => BatchOutcome::Expired,
+                    (Some(_), _) => BatchOutcome::Failed(self.whom().event(&line["response"]["body"])),
+                    (None, _) => BatchOutcome::Failed(self.whom().event(&line["error"])),
+                }
+            };
+            outcomes.insert(id, outcome);
+        }
+    }
+
+    fn path_of(&self, batch: &str) -> Result<String, ModelError> {
+        let batch = plain(batch)?;
+        Ok(if self.is_anthropic() { format!("messages/batches/{batch}") } else { format!("batches/{batch}") })
+    }
+
+    fn name(&self, made: &Value) -> Result<String, ModelError> {
+        let named = made["id"].as_str().map(str::to_owned);
+        named.ok_or_else(|| self.whom().garbled(&"it names nothing"))
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, ModelError> {
+        let remote = &self.remote;
+        let client = remote.clients.http(remote.needs)?;
+        let mut request = client.request(method, format!("{}{path}", remote.target.endpoint.base_url()));
+        if self.is_anthropic() {
+            request = request.header("anthropic-version", "2023-06-01");
+        }
+        match (&remote.target.auth, self.is_anthropic()) {
+            (AuthData::Key(key), true) => request = request.header("x-api-key", key),
+            (AuthData::Key(key), false) => request = request.bearer_auth(key),
+            _ => {}
+        }
+        for (name, value) in remote.headers.iter().flat_map(genai::Headers::iter) {
+            request = request.header(name, value);
+        }
+        Ok(request)
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ModelError> {
+        // Uploads and downloads of many requests take their time.
+        let sent = request.timeout(self.whom().idle * 5).send().await;
+        let response = sent.map_err(|error| self.whom().http(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let headers = response.headers().clone();
+        let body = response.text().await.unwrap_or_default();
+        Err(self.whom().status(status, &body, &headers))
+    }
+
+    async fn text(&self, request: RequestBuilder) -> Result<String, ModelError> {
+        let mut response = self.send(request).await?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.whom().http(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MOST_BYTES {
+                return Err(self.whom().garbled(&"it is longer than the results of a batch may be"));
+            }
+        }
+        String::from_utf8(bytes).map_err(|error| self.whom().garbled(&error))
+    }
+
+    async fn json(&self, request: RequestBuilder, body: Option<Value>) -> Result<Value, ModelError> {
+        let request = match body {
+            Some(body) => request.header("content-type", "application/json").body(body.to_string()),
+            None => request,
+        };
+        let text = self.text(request).await?;
+        serde_json::from_str(&text).map_err(|error| self.whom().garbled(&error))
+    }
+}
+
+fn put_some(put: &mut impl FnMut(&str, Value), key: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        put(key, value);
+    }
+}
+
+/// The text of a message that has nothing else.
+fn only_text(message: &Message) -> Option<String> {
+    let text = |part: &Part| match part {
+        Part::Text { text } => Some(text.to_string()),
+        _ => None,
+    };
+    let texts: Option<Vec<String>> = message.parts.iter().map(text).collect();
+    texts.filter(|_| message.role == Role::User).map(|texts| texts.join("\n\n"))
+}
+
+fn anthropic_tool(tool: &ToolSpec) -> Value {
+    json!({"name": tool.name, "description": tool.description, "input_schema": tool.input})
+}
+
+fn openai_tool(tool: &ToolSpec) -> Value {
+    let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.input});
+    json!({"type": "function", "function": function})
+}
+
+/// The name of a batch or file as a part of a path. A server names them; what could lead elsewhere is no name.
+fn plain(name: &str) -> Result<&str, ModelError> {
+    let known = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let what = "the server names a batch or a file with characters that no name has";
+    if known { Ok(name) } else { Err(ModelError::new(ModelErrorKind::Network, what)) }
+}
+
+/// A form with the purpose and the file of a batch.
+fn form_of(lines: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--{BOUNDARY}\r\n\
+         content-disposition: form-data; name=\"file\"; filename=\"batch.jsonl\"\r\ncontent-type: application/jsonl\r\n\r\n"
+    );
+    [head.as_bytes(), lines, format!("\r\n--{BOUNDARY}--\r\n").as_bytes()].concat()
+}
