@@ -47,7 +47,7 @@ mod transcript;
 mod typed_input;
 
 pub use cases::{BadCases, Cases};
-pub use checked::findings;
+pub use checked::Editing;
 pub use grant::{
     BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,
     network as granted_network,
