@@ -289,7 +289,7 @@ pub mod driver {
 /// What hosts of llm-do are made of: the command line, the service, the editor's agent. It changes with them.
 pub mod host {
     pub use crate::cases::{BadCases, Cases};
-    pub use crate::checked::findings;
+    pub use crate::checked::Editing;
     pub use crate::grant::{
         BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,
         network as granted_network,

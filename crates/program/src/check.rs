@@ -10,7 +10,7 @@ mod exposed;
 pub mod flow;
 mod graph;
 mod names;
-mod prompts;
+pub(crate) mod prompts;
 pub(crate) mod rules;
 pub(crate) mod scope;
 mod server_tools;
@@ -37,7 +37,7 @@ use flow::Flow;
 use llm_do_core::{schema::Schema, toolset::ToolsetRegistry};
 use scope::Scope;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 /// All findings of a program, in reading order, each once. A single file is checked with its callees; a project with
 /// all its workers, called or not; a library with its exports.
@@ -49,6 +49,23 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
 pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, Flow) {
     let mut found = Vec::new();
     let mut loading = Loading::begin(&source, host, &mut found);
+    let Pass { mut found, flow, .. } = pass(&source, &mut loading, found);
+    finish(&source, &mut found);
+    drop_in_background(loading);
+    (found, flow)
+}
+
+/// One pass over a program.
+pub(crate) struct Pass {
+    /// All findings, unfinished.
+    pub(crate) found: Vec<Diagnostic>,
+    /// The place there of the findings of each worker's instructions, in the order of the workers.
+    pub(crate) prompts: Vec<Range<usize>>,
+    flow: Flow,
+}
+
+/// Loads the workers of a program and runs every analysis. `found` has the findings of the beginning.
+pub(crate) fn pass(source: &Source, loading: &mut Loading, mut found: Vec<Diagnostic>) -> Pass {
     let whole_folder = !matches!(source.start, Start::File(_));
     let entry = if loading.packages.program().is_library() && source.start == Start::Entry(None) {
         None // It has exports instead.
@@ -85,7 +102,12 @@ pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, F
     loading.packages.compare_with_lock(&mut found);
     tools::check(&scope, &mut found);
     names::check(&scope, &mut found);
-    prompts::check(&scope, &mut found);
+    let mut prompts = Vec::new();
+    for of_worker in prompts::check(&scope) {
+        let begin = found.len();
+        found.extend(of_worker);
+        prompts.push(begin..found.len());
+    }
     capabilities::check(&scope, &mut found);
     configurations::check(&scope, &mut found);
     if whole_folder {
@@ -101,12 +123,8 @@ pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, F
     pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
     let flow = flow::check(&scope, &authorities, &mut found);
     rules::of_workers(&scope, &mut found);
-    of_manifest(&scope, &source, whole_folder, &mut found);
-    finish(&source, &mut found);
-    drop(authorities);
-    drop(scope);
-    drop_in_background(loading);
-    (found, flow)
+    of_manifest(&scope, source, whole_folder, &mut found);
+    Pass { found, prompts, flow }
 }
 
 /// The errors of the code of loaded workers. A run refuses what [`check`] calls an error in the closure of its entry.
@@ -138,7 +156,7 @@ pub fn check_exports(tree: Arc<dyn SourceTree>, toolsets: ToolsetRegistry) -> Ve
 /// Reads the templates and files that the instructions of loaded workers include.
 pub(crate) fn read_templates(loading: &Loading) {
     let Loading { packages, workers, host, .. } = loading;
-    prompts::check(&Scope::of_prompts(packages, workers, host), &mut Vec::new());
+    prompts::check(&Scope::of_prompts(packages, workers, host));
 }
 
 /// What [`check`] finds about the workers of a run and keeps the run from starting, beyond what loading finds; and
@@ -149,7 +167,7 @@ pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -
     let mut scope = Scope::of_run(packages, workers, host, entry, source.work.as_ref());
     scope.complete = loading.complete;
     names::check(&scope, &mut found);
-    prompts::check(&scope, &mut found);
+    found.extend(prompts::check(&scope).into_iter().flatten());
     graph::check(&scope, &mut found);
     configurations::check(&scope, &mut found);
     let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), entry);

@@ -6,6 +6,7 @@
 
 mod authorities;
 mod check;
+mod checker;
 pub mod code;
 mod code_place;
 pub mod contents;
@@ -60,6 +61,7 @@ mod user_config;
 pub mod yaml;
 
 pub use check::{check, check_exports, check_with_flow, flow};
+pub use checker::{Checker, Extent};
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listed, Listing, exports, list_workers};
 pub use llm_do_visible as visible;

@@ -8,7 +8,7 @@ use crate::{
     front_matter::{self, Document},
     load_options::LoadOptions,
     manifest::{self, MANIFESTS, Manifest},
-    migrate::{self, MOVES},
+    migrate::{self, Cures, MOVES},
     package::{Package, Packages},
     parallel::in_parallel,
     resolve::{PackageId, WorkerFile},
@@ -23,6 +23,7 @@ use crate::{
 use llm_do_core::model::ModelName;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -56,6 +57,32 @@ pub(crate) struct Loading {
     paths: BTreeMap<Arc<str>, WorkerFile>,
     /// Names of each package's workers, scanned once, for "did you mean".
     names: BTreeMap<PackageId, Vec<String>>,
+    /// What a [`Checker`](crate::Checker) loads another time without reading it. `None` where the program is loaded once.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// The merged workers of an earlier load, whose files are the same now.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// By package and path. A file that can't be understood is not among them.
+    merged: BTreeMap<PackageId, HashMap<String, Arc<Merged>>>,
+    /// Those of the load, in their order, with the place of their findings among all.
+    pub(crate) loaded: Vec<(Arc<Merged>, Range<usize>)>,
+}
+
+impl Kept {
+    fn of(&self, located: &WorkerFile) -> Option<&Arc<Merged>> {
+        self.merged.get(&located.package)?.get(&located.path)
+    }
+
+    pub(crate) fn keep(&mut self, merged: &Arc<Merged>) {
+        let WorkerFile { package, path, .. } = &merged.located;
+        self.merged.entry(*package).or_default().insert(path.clone(), Arc::clone(merged));
+    }
+
+    fn forget(&mut self, path: &str) {
+        self.merged.get_mut(&PackageId::PROGRAM).and_then(|merged| merged.remove(path));
+    }
 }
 
 impl Loading {
@@ -85,10 +112,27 @@ impl Loading {
             resolved: Mutex::default(),
             paths: BTreeMap::new(),
             names: BTreeMap::new(),
+            kept: None,
         };
         let default = loading.packages.program().manifest.model.as_ref();
         loading.model = default.and_then(|node| loading.context(PackageId::PROGRAM).model_name(node, found));
         loading
+    }
+
+    /// Begins another time with the same manifest, libraries and list of files, where the texts of these worker files are
+    /// others. Their packages may not depend on texts of workers, as those of a program without a manifest do.
+    pub(crate) fn begin_again(&mut self, changed: &[String]) {
+        self.workers.clear();
+        self.imports.clear();
+        self.seen.clear();
+        self.paths.clear();
+        self.complete = true;
+        if let Some(kept) = &mut self.kept {
+            kept.loaded.clear();
+            for path in changed {
+                kept.forget(path);
+            }
+        }
     }
 
     pub(crate) fn context(&self, package: PackageId) -> Context<'_> {
@@ -197,16 +241,20 @@ impl Loading {
                 .map(|(located, _)| located)
                 .collect();
             let documents = in_parallel(fresh, |located| {
+                if let Some(merged) = self.kept.as_ref().and_then(|kept| kept.of(&located)) {
+                    return Ok(Read::Before(Arc::clone(merged)));
+                }
                 let tree = self.packages.get(located.package).tree.as_ref();
-                let document = front_matter::definition(tree, &located.path);
-                (located, document)
+                front_matter::definition(tree, &located.path).map(|document| Read::Now(located, document))
             });
             let mut read = Vec::with_capacity(documents.len());
-            for (located, document) in documents {
+            for document in documents {
                 match document {
                     Ok(document) => {
-                        self.admit_libraries(located.package, &document, found);
-                        read.push((located, document));
+                        if let Read::Now(located, document) = &document {
+                            self.admit_libraries(located.package, document, found);
+                        }
+                        read.push(document);
                     }
                     Err(error) => {
                         self.complete = false;
@@ -214,48 +262,59 @@ impl Loading {
                     }
                 }
             }
-            let merged = in_parallel(read, |(located, document)| self.merge(located, &document));
+            let merged = in_parallel(read, |read| match read {
+                Read::Now(located, document) => Arc::new(self.merge(located, &document)),
+                Read::Before(merged) => merged,
+            });
             generation = Vec::new();
-            for Merged { located, reading, imports, callees, found: problems } in merged {
-                let name = self.name_of(&located);
-                found.extend(problems);
+            for merged in merged {
+                let begin = found.len();
+                found.extend(merged.found.iter().cloned());
+                if let Some(kept) = &mut self.kept {
+                    kept.keep(&merged);
+                    kept.loaded.push((Arc::clone(&merged), begin..found.len()));
+                }
+                let located = &merged.located;
+                let name = self.name_of(located);
                 let mut known = Vec::new();
-                for (import, (reference, span)) in imports.into_iter().zip(&reading.imports) {
+                for (import, (reference, span)) in merged.imports.iter().zip(&merged.imported) {
                     match import {
                         Ok(import) => {
-                            if !self.has_seen(&import) {
+                            if !self.has_seen(import) {
                                 generation.push((import.clone(), Some(span.clone())));
                             }
-                            known.push(import);
+                            known.push(import.clone());
                         }
-                        Err(error) => self.unresolved(located.package, *error, reference, span, found),
+                        Err(error) => {
+                            self.unresolved(located.package, (**error).clone(), reference, span, found);
+                        }
                     }
                 }
-                let mut calls = Vec::new();
-                for (callee, at) in callees {
-                    let (reference, span) = &reading.callees[at];
+                for (callee, reference, span) in &merged.callees {
                     match callee {
-                        Ok(callee) => {
-                            calls.push((self.name_of(&callee), at));
-                            if !self.has_seen(&callee) {
-                                generation.push((callee, Some(span.clone())));
-                            }
+                        Ok(callee) if self.has_seen(callee) => {}
+                        Ok(callee) => generation.push((callee.clone(), Some(span.clone()))),
+                        Err(error) => {
+                            self.unresolved(located.package, (**error).clone(), reference, span, found);
                         }
-                        Err(error) => self.unresolved(located.package, *error, reference, span, found),
                     }
                 }
                 if !known.is_empty() {
                     self.imports.insert(Arc::clone(&name), known);
                 }
                 let callees = ["allow_workers", "imports", "toolsets"];
-                self.complete &= reading.effective.as_ref().is_some_and(|it| !it.mistakes.concern(&callees));
-                if let Some(effective) = reading.effective {
-                    let effective = Effective { calls, ..effective };
-                    self.workers.entry(name).or_insert_with(|| Arc::new(effective));
+                self.complete &= merged.effective.as_ref().is_some_and(|it| !it.mistakes.concern(&callees));
+                if let Some(effective) = &merged.effective {
+                    self.workers.entry(name).or_insert_with(|| Arc::clone(effective));
                 }
             }
         }
         asked.into_iter().filter(|name| self.workers.contains_key(name)).collect()
+    }
+
+    /// Whether a file of the program was loaded as a worker.
+    pub(crate) fn has_loaded(&self, path: &str) -> bool {
+        self.seen.get(&PackageId::PROGRAM).is_some_and(|seen| seen.contains(path))
     }
 
     fn has_seen(&self, located: &WorkerFile) -> bool {
@@ -298,20 +357,23 @@ impl Loading {
     }
 
     /// Merges one worker and resolves what it names.
-    fn merge(&self, located: WorkerFile, document: &Document) -> Merged {
+    pub(crate) fn merge(&self, located: WorkerFile, document: &Document) -> Merged {
         let mut found = Vec::new();
-        let reading = self.context(located.package).worker(&located, document, &mut found);
+        let Reading { effective, callees, imports: imported } =
+            self.context(located.package).worker(&located, document, &mut found);
         let imports: Vec<Resolved> =
-            reading.imports.iter().map(|(reference, _)| self.resolve(located.package, reference)).collect();
+            imported.iter().map(|(reference, _)| self.resolve(located.package, reference)).collect();
         let known: Vec<WorkerFile> =
             imports.iter().filter_map(|import| import.as_ref().ok().cloned()).collect();
-        let exact = reading.callees.iter().enumerate().filter(|(_, (reference, _))| !is_glob(reference));
-        let callees = exact
-            .map(|(at, (reference, _))| {
-                (or_imported(self.resolve(located.package, reference), &known, reference), at)
-            })
-            .collect();
-        Merged { located, reading, imports, callees, found }
+        let exact = callees.into_iter().enumerate().filter(|(_, (reference, _))| !is_glob(reference));
+        let (mut calls, mut resolved) = (Vec::new(), Vec::new());
+        for (at, (reference, span)) in exact {
+            let callee = or_imported(self.resolve(located.package, &reference), &known, &reference);
+            calls.extend(callee.as_ref().ok().map(|callee| (self.name_of(callee), at)));
+            resolved.push((callee, reference, span));
+        }
+        let effective = effective.map(|effective| Arc::new(Effective { calls, ..effective }));
+        Merged { located, effective, imported, imports, callees: resolved, found }
     }
 
     fn name_of(&self, located: &WorkerFile) -> Arc<str> {
@@ -393,25 +455,41 @@ fn lone_file(tree: &dyn SourceTree) -> Option<String> {
 
 pub(crate) type Resolved = Result<WorkerFile, Box<Diagnostic>>;
 
-/// A worker of a generation, merged.
-struct Merged {
-    located: WorkerFile,
-    reading: Reading,
-    /// The result for each of `reading.imports`.
+/// A worker of a generation, before it is merged.
+enum Read {
+    Now(WorkerFile, Document),
+    /// It was merged in an earlier load.
+    Before(Arc<Merged>),
+}
+
+/// A worker, merged, with what it names.
+pub(crate) struct Merged {
+    pub(crate) located: WorkerFile,
+    /// `None` if the file can't be understood as a worker at all.
+    pub(crate) effective: Option<Arc<Effective>>,
+    /// `imports.workers`, with places.
+    imported: Vec<(String, Span)>,
+    /// The result for each of them.
     imports: Vec<Resolved>,
-    /// The result for each exact reference of `reading.callees`, with its index there.
-    callees: Vec<(Resolved, usize)>,
-    found: Vec<Diagnostic>,
+    /// The result for each exact reference of the allowlist, with its place.
+    callees: Vec<(Resolved, String, Span)>,
+    pub(crate) found: Vec<Diagnostic>,
 }
 
 /// Completes the findings of a program: one that only a migration makes readable needs no others, and errors that a
 /// migration cures say so.
 pub(crate) fn finish(source: &Source, found: &mut Vec<Diagnostic>) {
+    finish_knowing(source, Cures::Unasked, found);
+}
+
+/// The same where it is known already what a migration cures.
+pub(crate) fn finish_knowing(source: &Source, cures: Cures, found: &mut Vec<Diagnostic>) -> Cures {
     if found.iter().any(|finding| finding.code == codes::OLDER_MANIFEST) {
         found.retain(|finding| [codes::CUT_OFF, codes::OLDER_MANIFEST].contains(&finding.code));
     }
-    migrate::add_hints(source, found);
+    let cures = if cures == Cures::Nothing { cures } else { migrate::add_hints(source, found) };
     tidy(found);
+    cures
 }
 
 /// A partly done change may lack the manifest and its restrictions.

@@ -26,7 +26,7 @@ mod unmended;
 mod wrapper;
 
 pub use crate::manifest_names::LEFT_OVER;
-pub(crate) use hints::add_hints;
+pub(crate) use hints::{Cures, add_hints};
 
 use crate::{
     source::SourceTree,

@@ -81,9 +81,9 @@ impl Key {
         self
     }
 
-    fn is_called(&self, name: &str) -> bool {
-        let snake = snake_case(name);
-        self.name == snake || self.aliases.contains(&snake.as_str())
+    /// Whether it has that name, which is in snake_case.
+    fn is_called(&self, snake: &str) -> bool {
+        self.name == snake || self.aliases.contains(&snake)
     }
 }
 
@@ -101,7 +101,8 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
         if entry.key.starts_with("x-") {
             continue;
         }
-        let Some(key) = keys.iter().find(|key| key.is_called(&entry.key)) else {
+        let snake = snake_case(&entry.key);
+        let Some(key) = keys.iter().find(|key| key.is_called(&snake)) else {
             found.push(unknown_key(entry, keys.iter().map(|key| key.name), path));
             continue;
         };
@@ -122,7 +123,7 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
         }
     }
     for key in keys.iter().filter(|key| key.required) {
-        let there = |entry: &Entry| key.is_called(&entry.key) && entry.value.data != Data::Null;
+        let there = |entry: &Entry| key.is_called(&snake_case(&entry.key)) && entry.value.data != Data::Null;
         if !node.entries().iter().any(there) {
             let whole = if path.is_empty() { "the file".to_owned() } else { format!("`{path}`") };
             found.push(

@@ -7,13 +7,13 @@ use crate::{
     views::{Findings, StartRun},
 };
 use llm_do::{
-    Client, Decisions, PastRun, Problem, ResumeError, RunOptions, Session, Settings,
+    Client, Decisions, Editing, PastRun, Problem, ResumeError, RunOptions, Session, Settings,
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine},
         journal::{Record, RecordKind},
         model::ModelName,
     },
-    findings, not_for_clients,
+    not_for_clients,
     program::Diagnostic,
 };
 use serde_json::Value;
@@ -126,6 +126,8 @@ pub struct Served {
     state: RwLock<Loaded>,
     /// Held while a definition is saved.
     pub(crate) saving: Mutex<()>,
+    /// What `check` knows of it.
+    editing: Mutex<Option<Editing>>,
 }
 
 /// A program as it was loaded last.
@@ -183,6 +185,7 @@ impl Served {
             home: folder(Session::home).unwrap_or_default(),
             state: RwLock::new(Loaded { sessions: sessions.into(), others, broken: None, findings: None }),
             saving: Mutex::default(),
+            editing: Mutex::default(),
         }
     }
 
@@ -217,6 +220,7 @@ impl Served {
             }),
             Err(reason) => Err(Broken { reason, diagnostics: Vec::new() }),
         };
+        *self.editing.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.findings = None;
         match opened {
@@ -252,7 +256,13 @@ impl Served {
         host: &dyn Host,
         unsaved: BTreeMap<String, String>,
     ) -> Result<Vec<Diagnostic>, String> {
-        findings(&host.settings(&self.target)?, unsaved).map_err(|problem| problem.to_string())
+        // One at a time: each check begins with what the one before knows.
+        let mut editing = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = match editing.take().filter(Editing::is_current) {
+            Some(current) => current,
+            None => Editing::open(&host.settings(&self.target)?).map_err(|problem| problem.to_string())?,
+        };
+        Ok(editing.insert(current).findings(unsaved))
     }
 
     /// How much `check` finds. It is asked once for what was loaded.

@@ -15,7 +15,6 @@ use crate::{
 };
 use llm_do_core::function::tool_name;
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -25,7 +24,9 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
     // A clash that many workers share is reported once.
     let mut reported: BTreeSet<(&str, Arc<str>)> = BTreeSet::new();
-    for (common, clash) in in_parallel(workers, |effective| clashes(scope, effective)).into_iter().flatten() {
+    let reserved = reserved(scope);
+    let clashes = in_parallel(workers, |effective| clashes(scope, effective, &reserved));
+    for (common, clash) in clashes.into_iter().flatten() {
         if common.is_none_or(|common| reported.insert(common)) {
             found.push(clash);
         }
@@ -35,35 +36,48 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
 /// A clash, and the toolset and function of a clash that other workers may share.
 type Clash = (Option<(&'static str, Arc<str>)>, Diagnostic);
 
+/// The names of built-in tools, each with its toolset. They are reserved, whether a worker has the toolset or not: a rule for
+/// `read_file` is about the built-in tool.
+fn reserved(scope: &Scope<'_>) -> BTreeMap<&'static str, &'static str> {
+    let kinds = scope.host.toolsets.kinds();
+    kinds
+        .flat_map(|kind| kind.tools().iter().chain(kind.rule_names()).map(move |name| (*name, kind.name())))
+        .collect()
+}
+
 /// Duplicate tool names of a worker.
-fn clashes(scope: &Scope<'_>, effective: &Effective) -> Vec<Clash> {
+fn clashes(
+    scope: &Scope<'_>,
+    effective: &Effective,
+    reserved: &BTreeMap<&'static str, &'static str>,
+) -> Vec<Clash> {
     let mut found = Vec::new();
     let code = scope.host.toolsets.code().map(|kind| kind.name());
+    let tools = scope.exposed.tools(effective).filter(|tools| !tools.is_empty());
     let python = |name: &str| {
-        let tool = scope.exposed.tools(effective)?.get(name)?;
+        let tool = tools?.get(name)?;
         offers(effective, code?, &tool.code.name).then_some(tool)
     };
-    // Each name that the model sees, with its function.
-    let mut names: BTreeMap<Cow<'_, str>, Named<'_>> = BTreeMap::new();
-    // These names are reserved, whether the worker has the toolset or not: a rule for `read_file` is about the built-in tool.
-    for kind in scope.host.toolsets.kinds() {
+    for kind in scope.host.toolsets.kinds().filter(|_| tools.is_some()) {
         for built_in in kind.tools().iter().chain(kind.rule_names()) {
-            let named = Named::BuiltIn(kind.name());
             if let Some(tool) = python(built_in) {
-                let clash = clash(&format!("the Python tool `{}`", tool.code.name), &named.shown(), built_in)
+                let other = Named::BuiltIn(kind.name()).shown();
+                let clash = clash(&format!("the Python tool `{}`", tool.code.name), &other, built_in)
                     .at(&place(scope.packages, &tool.level, &tool.code))
                     .note("the names of built-in tools are reserved, because rules use them")
                     .help("rename the function: it cannot replace a built-in tool");
                 found.push((Some((kind.name(), Arc::clone(&tool.code.name))), clash));
             }
-            names.insert(Cow::Borrowed(built_in), named);
         }
     }
+    // Each name of a callee, as the model sees it.
+    let mut names: BTreeMap<String, Named<'_>> = BTreeMap::new();
     for (_, at) in &effective.calls {
         let (reference, span) = &effective.callees[*at];
         let name = tool_name(reference.trim_start_matches("./"));
+        let built_in = reserved.get(name.as_str()).map(|kind| Named::BuiltIn(kind));
         let python = python(&name).map(Named::Python);
-        let other = names.insert(Cow::Owned(name.clone()), Named::Worker(reference, span));
+        let other = names.insert(name.clone(), Named::Worker(reference, span)).or(built_in);
         let Some(other) = other.or(python) else { continue };
         let clash = clash(&format!("`{reference}`"), &other.shown(), &name)
             .at(span)

@@ -4,6 +4,7 @@ use super::scope::Scope;
 use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, bad_template},
+    parallel::in_parallel,
     span::{SourceFile, Span},
     yaml::{Entry, Node},
 };
@@ -12,6 +13,7 @@ use llm_do_core::definition::{BUILT_IN_VARIABLES, INPUT};
 use llm_do_core::template::{
     Origin, Place, Reference, TemplateFacts, TemplateName, TemplateSource, TemplateText, confine, inspect,
 };
+use llm_do_core::toolset::ToolsetRegistry;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,31 +23,37 @@ use std::{
 /// Maximum depth of nested templates, as in rendering.
 const DEEPEST: usize = 10;
 
-pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
-    scope.each(found, |effective, found| {
-        let before = found.len();
-        let mut reader = Reader {
-            source: effective.definition.instructions.templates.as_ref(),
-            of_toolset: &|name| scope.host.toolsets.check_insert(&effective.definition, name),
-            found,
-            read: BTreeMap::new(),
-            guarded: BTreeSet::new(),
-            seen: BTreeSet::new(),
-        };
-        let text = Arc::clone(&effective.text);
-        reader.template(None, &text, &effective.facts, &[], &BTreeSet::new());
-        let Reader { read, guarded, .. } = reader;
-        // A template that cannot be read may use any parameter.
-        let all_read = found.len() == before;
-        if effective.mistakes.concern(&["parameters", "schema_in_ref"]) {
-            return;
-        }
-        unknown(effective, &read, &guarded, found);
-        if all_read {
-            unused(effective, &read, found);
-        }
-        shadowed(effective, found);
-    });
+/// The findings of each worker, in the order of the workers.
+pub(super) fn check(scope: &Scope<'_>) -> Vec<Vec<Diagnostic>> {
+    let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
+    in_parallel(workers, |effective| of_worker(&scope.host.toolsets, effective))
+}
+
+/// What the instructions of a worker have. It depends on nothing else of the program than the files that they name.
+pub(crate) fn of_worker(toolsets: &ToolsetRegistry, effective: &Effective) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut reader = Reader {
+        source: effective.definition.instructions.templates.as_ref(),
+        of_toolset: &|name| toolsets.check_insert(&effective.definition, name),
+        found: &mut found,
+        read: BTreeMap::new(),
+        guarded: BTreeSet::new(),
+        seen: BTreeSet::new(),
+    };
+    let text = Arc::clone(&effective.text);
+    reader.template(None, &text, &effective.facts, &[], &BTreeSet::new());
+    let Reader { read, guarded, .. } = reader;
+    // A template that cannot be read may use any parameter.
+    let all_read = found.is_empty();
+    if effective.mistakes.concern(&["parameters", "schema_in_ref"]) {
+        return found;
+    }
+    unknown(effective, &read, &guarded, &mut found);
+    if all_read {
+        unused(effective, &read, &mut found);
+    }
+    shadowed(effective, &mut found);
+    found
 }
 
 /// The first place of each variable, in any template.

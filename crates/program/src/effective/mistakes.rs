@@ -5,7 +5,7 @@ use crate::{diagnostics::Diagnostic, shape::snake_case, span::Span, yaml::Node};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The top-level keys of a worker file with errors, in canonical form.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Mistakes(BTreeSet<String>);
 
 impl Mistakes {

@@ -16,19 +16,36 @@ const MISSING: [Code; 4] =
 /// Values that a migration may rewrite without making them valid.
 const KEPT: [Code; 2] = [codes::BAD_VALUE, codes::NOT_SUPPORTED];
 
+/// What a migration would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cures {
+    /// It was not asked: no error is of a kind that it could cure.
+    Unasked,
+    /// It would change no file.
+    Nothing,
+    /// It would change files.
+    Something,
+}
+
 /// Adds the command to those errors that `llm-do migrate` cures.
-pub(crate) fn add_hints(source: &Source, found: &mut [Diagnostic]) {
+pub(crate) fn add_hints(source: &Source, found: &mut [Diagnostic]) -> Cures {
     let open = |finding: &&mut Diagnostic| {
         let says_so = finding.help.iter().any(|help| help.contains("llm-do migrate"));
         finding.is_error() && finding.fix.is_none() && !says_so && !KEPT.contains(&finding.code)
     };
     let mut open = found.iter_mut().filter(open).peekable();
-    let Some((plan, command)) = open.peek().and_then(|_| migration(source)) else { return };
+    if open.peek().is_none() {
+        return Cures::Unasked;
+    }
+    let Some((plan, command)) = migration(source).filter(|(plan, _)| !plan.changes.is_empty()) else {
+        return Cures::Nothing;
+    };
     for finding in open {
         if cures(&plan, source.tree.as_ref(), finding) {
             finding.help.push(format!("this is an older form, which `{command}` converts"));
         }
     }
+    Cures::Something
 }
 
 /// The changes of a migration, and its command. A lone file is looked at alone, because its folder may be anything.

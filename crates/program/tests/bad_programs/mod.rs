@@ -75,6 +75,33 @@ pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
     found
 }
 
+/// A case that is a folder with an entry or a file to start, and its host.
+pub(crate) fn program(folder: &Path) -> Option<(Source, LoadOptions)> {
+    let start = fs::read_to_string(folder.with_extension("start")).unwrap_or_default();
+    let start = match start.trim().split_once(' ') {
+        None => Start::Entry(None),
+        Some(("entry", id)) => Start::Entry(Some(id.to_owned())),
+        Some(("file", path)) => Start::File(path.to_owned()),
+        Some(_) => return None,
+    };
+    let libraries = folder.with_extension("libs");
+    let reader = Reader::default().and_below(folder).and_below(&libraries);
+    let tree = Arc::new(DiskTree::open(folder).unwrap());
+    Some((Source { tree, start, manifest: true, work: None }, host(vec![libraries], reader)))
+}
+
+fn host(roots: Vec<PathBuf>, reader: Reader) -> LoadOptions {
+    let providers =
+        ["anthropic", "openai", "gemini", "google", "ollama", "local", "script"].map(str::to_owned).to_vec();
+    LoadOptions {
+        toolsets: stand_in::registry(),
+        providers,
+        libraries: Arc::new(DiskLibraries { roots }),
+        code: Some(Arc::new(reader)),
+        ..LoadOptions::default()
+    }
+}
+
 /// The same span, with its file relative to the folder of libraries, so that the place of the repository is not shown.
 fn shown_below(span: &Span, libraries: &Path) -> Span {
     let path = span.file().path().replace(&*libraries.to_string_lossy(), "[LIBRARIES]");
@@ -137,12 +164,7 @@ fn targeted(folder: &Path, word: &str) -> Vec<Diagnostic> {
 }
 
 fn load(source: Source, roots: Vec<PathBuf>, reader: Reader) -> Vec<Diagnostic> {
-    let providers =
-        ["anthropic", "openai", "gemini", "google", "ollama", "local", "script"].map(str::to_owned).to_vec();
-    let libraries = Arc::new(DiskLibraries { roots });
-    let code = Some(Arc::new(reader) as _);
-    let host =
-        LoadOptions { toolsets: stand_in::registry(), providers, libraries, code, ..LoadOptions::default() };
+    let host = host(roots, reader);
     let checked = check(source.clone(), host.clone());
     // `check` also finds every error of loading; but a library needs no entry.
     if let Err(errors) = Program::load(source, host) {

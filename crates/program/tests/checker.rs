@@ -1,0 +1,235 @@
+//! A program that is edited has the findings that it would have if it were checked for the first time.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+mod bad_programs;
+mod stand_in;
+
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use llm_do_program::{
+    Checker, Extent, LoadOptions, Source, Start, check,
+    source::{MemoryTree, OverlayTree},
+};
+use proptest::prelude::*;
+use std::{collections::BTreeMap, fs, sync::Arc};
+
+type Texts = BTreeMap<String, String>;
+
+/// A program with its checker.
+struct Program {
+    source: Source,
+    host: LoadOptions,
+    checker: Checker,
+}
+
+impl Program {
+    fn new(source: Source, host: LoadOptions) -> Self {
+        let checker = Checker::new(source.clone(), host.clone());
+        Self { source, host, checker }
+    }
+
+    fn of(files: &[(&str, &str)]) -> Self {
+        let tree = Arc::new(MemoryTree::new(Place::new("/p"), files.iter().copied()));
+        let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
+        let host = LoadOptions {
+            toolsets: ToolsetRegistry::built_in(),
+            providers: vec!["openai".into()],
+            ..LoadOptions::default()
+        };
+        Self::new(source, host)
+    }
+
+    /// Checks it with these texts, which has to give what a first check gives.
+    fn check(&mut self, texts: &Texts, about: &str) -> Extent {
+        let tree = Arc::new(OverlayTree::new(Arc::clone(&self.source.tree), texts.clone()));
+        let whole = check(Source { tree, ..self.source.clone() }, self.host.clone());
+        let (found, extent) = self.checker.check(texts.clone());
+        assert_eq!(found, whole, "{about} ({extent:?}): {texts:#?}");
+        extent
+    }
+}
+
+fn one(path: &str, text: impl Into<String>) -> Texts {
+    BTreeMap::from([(path.to_owned(), text.into())])
+}
+
+const PROGRAM: [(&str, &str); 8] = [
+    ("project.yaml", "name: edited\nexports: [a]\n"),
+    ("main.worker", "---\nmodel: openai:x\nallow_workers: [a, b]\n---\nYou delegate.\n"),
+    (
+        "workers/a.worker",
+        "---\nmodel: openai:x\nparameters: {topic: string}\nallow_workers: [c]\n---\nWrite about {{ topic }}.\n",
+    ),
+    (
+        "workers/b.worker",
+        "---\nmodel: openai:x\nreturns: {sum: integer}\n---\n{% include \"head.j2\" %}Add.\n",
+    ),
+    ("workers/c.worker", "---\nmodel: openai:x\nschema_in_ref: c.json\n---\nCount.\n"),
+    ("workers/c.json", "{\"type\": \"object\", \"properties\": {\"of\": {\"type\": \"string\"}}}"),
+    ("templates/head.j2", "You are careful. "),
+    ("templates/other.j2", "{{ whose }} "),
+];
+
+#[test]
+fn an_edit_of_instructions_reads_one_worker() {
+    let mut program = Program::of(&PROGRAM);
+    assert_eq!(program.check(&Texts::new(), "at first"), Extent::Everything);
+    assert_eq!(program.check(&Texts::new(), "again"), Extent::Nothing);
+    let front = "---\nmodel: openai:x\nparameters: {topic: string}\nallow_workers: [c]\n---\n";
+    for body in ["Write.\n", "Write {{ topic", "{% include \"other.j2\" %}", "{{ unknown }} {{ topic }}"] {
+        let texts = one("workers/a.worker", format!("{front}{body}"));
+        assert_eq!(program.check(&texts, body), Extent::Instructions);
+    }
+    let none = one("workers/a.worker", front);
+    assert_eq!(program.check(&none, "no instructions"), Extent::Workers);
+    assert_eq!(program.check(&Texts::new(), "as before"), Extent::Workers);
+}
+
+#[test]
+fn an_edit_of_keys_reads_one_worker_and_analyses_all() {
+    let mut program = Program::of(&PROGRAM);
+    program.check(&Texts::new(), "at first");
+    for text in [
+        "---\nmodel: openai:x\n---\nWrite.\n",
+        "---\nmodel: openai:x\nallow_workers: [a]\n---\nWrite.\n",
+        "---\nmodel: openai:x\nallow_workers: [nowhere, c]\n---\nWrite.\n",
+        "---\nmodel: [\n---\nWrite.\n",
+        "",
+        "---\nparameters: {topic: strnig}\nmodle: x\n---\nWrite {{ topic }}.\n",
+    ] {
+        assert_eq!(program.check(&one("workers/a.worker", text), text), Extent::Workers);
+    }
+    assert_eq!(program.check(&Texts::new(), "as before"), Extent::Workers);
+}
+
+#[test]
+fn what_is_not_only_a_worker_is_checked_as_a_whole() {
+    let mut program = Program::of(&PROGRAM);
+    program.check(&Texts::new(), "at first");
+    let new = one("workers/d.worker", "---\nmodel: openai:x\n---\nHi.\n");
+    assert_eq!(program.check(&new, "a new file"), Extent::Everything);
+    assert_eq!(program.check(&Texts::new(), "it is gone"), Extent::Everything);
+    assert_eq!(program.check(&one("project.yaml", "name: other\n"), "the manifest"), Extent::Everything);
+    assert_eq!(program.check(&one("templates/head.j2", "{{ x }}"), "a template"), Extent::Everything);
+    assert_eq!(program.check(&one("workers/c.json", "{"), "a schema"), Extent::Everything);
+    let include = "---\nmodel: openai:x\n---\n{% include \"a.worker\" %}\n";
+    let mut texts = one("workers/b.worker", include);
+    program.check(&texts, "a worker as a template");
+    texts.insert("workers/a.worker".into(), "---\nmodel: openai:x\n---\n{{ whose }}\n".into());
+    assert_eq!(program.check(&texts, "an edit of that template"), Extent::Everything);
+    assert_eq!(program.check(&one("../outside", "x"), "a file outside"), Extent::Everything);
+    program.checker.forget();
+    assert_eq!(program.check(&one("../outside", "x"), "after `forget`"), Extent::Everything);
+}
+
+/// Every kind of finding, in a program that is edited: in its instructions, in its keys, and back.
+#[test]
+fn edits_of_bad_programs_change_no_other_finding() {
+    let mut instructions = 0;
+    for folder in bad_programs::cases() {
+        let Some((source, host)) = bad_programs::program(&folder) else { continue };
+        let mut files = Vec::new();
+        workers(&folder, "", &mut files);
+        let mut program = Program::new(source, host);
+        for path in files {
+            let Ok(text) = fs::read_to_string(folder.join(&path)) else { continue };
+            let about = format!("{} in {}", path, folder.display());
+            program.check(&Texts::new(), &about);
+            for edit in [
+                format!("{text}\nMore.\n"),
+                format!("{text}\nMore {{{{ of_nothing }}}}.\n"),
+                text.clone(),
+                format!("{text} {{% if"),
+                text.replacen("---\n", "---\ndescription: Other.\n", 1),
+                text.replacen("---\n", "---\nmodle: [\n", 1),
+            ] {
+                let extent = program.check(&one(&path, edit), &about);
+                instructions += usize::from(extent == Extent::Instructions);
+            }
+        }
+    }
+    assert!(instructions > 200, "only {instructions} edits were seen as edits of instructions");
+}
+
+/// The worker files below a folder.
+fn workers(root: &std::path::Path, below: &str, files: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(root.join(below)) else { return };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => workers(root, &path, files),
+            Ok(kind) if kind.is_file() && name.ends_with(".worker") => files.push(path),
+            _ => {}
+        }
+    }
+}
+
+/// One step of somebody who edits: a file and its next text, or none, if the edit is taken back.
+fn step() -> impl Strategy<Value = (String, Option<String>)> {
+    let path = prop::sample::select(
+        ["main.worker", "workers/a.worker", "workers/b.worker", "workers/c.worker", "workers/new.worker"]
+            .as_slice(),
+    );
+    let key = prop::sample::select(
+        [
+            "model: openai:x",
+            "allow_workers: [a]",
+            "allow_workers: [b, c, new]",
+            "parameters: {topic: string}",
+            "parameters: {topic: string, path: path}",
+            "returns: {sum: integer}",
+            "schema_in_ref: c.json",
+            "schema_in_ref: a.worker",
+            "toolsets: {filesystem: {}}",
+            "sandbox: {paths: {data: {root: ./data, mode: rw}}}",
+            "tool_rules: {read_file: ask}",
+            "description: x",
+            "modle: x",
+            "mode: [",
+        ]
+        .as_slice(),
+    );
+    let word = prop::sample::select(
+        [
+            "Write. ",
+            "{{ topic }} ",
+            "{{ nothing }} ",
+            "{% include \"head.j2\" %} ",
+            "{% include \"other.j2\" %} ",
+            "{% include \"a.worker\" %} ",
+            "{% include \"none.j2\" %} ",
+            "{{ ",
+            "\n",
+        ]
+        .as_slice(),
+    );
+    let text = (prop::collection::vec(key, 0..3), prop::collection::vec(word, 0..3))
+        .prop_map(|(keys, words)| format!("---\n{}\n---\n{}", keys.join("\n"), words.concat()));
+    (path, prop::option::weighted(0.8, text)).prop_map(|(path, text)| (path.to_owned(), text))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_edits_find_what_a_first_check_finds(steps in prop::collection::vec((step(), 0..4_u8), 1..12)) {
+        let mut program = Program::of(&PROGRAM);
+        let mut texts = Texts::new();
+        program.check(&texts, "at first");
+        for ((path, text), again) in steps {
+            match text {
+                Some(text) => texts.insert(path.clone(), text),
+                None => texts.remove(&path),
+            };
+            program.check(&texts, "an edit");
+            // Then only the instructions are edited, some times.
+            for n in 0..again {
+                if let Some(text) = texts.get_mut(&path) {
+                    text.push_str(["{{ topic }}", " {{ more }}", "{% include \"c.worker\" %}", "\nAnd."][usize::from(n)]);
+                }
+                program.check(&texts, "an edit of instructions");
+            }
+        }
+    }
+}
