@@ -14,6 +14,7 @@ use crate::{
     source::{Kind, LARGEST_DEFINITION, SourceTree, join},
     span::{SourceFile, Span},
 };
+use std::cell::LazyCell;
 
 /// The folders in which stubs are looked for are the root and those in it, each with at most so many files.
 const MOST_FILES: usize = 200;
@@ -74,9 +75,11 @@ pub struct Stale {
     pub span: Span,
 }
 
-/// The stubs in the program's folder, and in the folders in it, that were written for signatures with another hash.
-pub fn stale(tree: &dyn SourceTree, hash: &str) -> Vec<Stale> {
+/// The stubs in the program's folder, and in the folders in it, that were written for signatures with another hash. The hash
+/// of a large program takes time, so that it is asked for only if there are stubs.
+pub fn stale(tree: &dyn SourceTree, hash: impl FnOnce() -> String) -> Vec<Stale> {
     let mut found = Vec::new();
+    let hash = LazyCell::new(hash);
     let top = tree.list("").unwrap_or_default();
     let folders = top.iter().filter(|(name, kind)| *kind == Kind::Folder && is_looked_into(name));
     let folders: Vec<&str> = [""].into_iter().chain(folders.map(|(name, _)| name.as_str())).collect();
@@ -89,7 +92,7 @@ pub fn stale(tree: &dyn SourceTree, hash: &str) -> Vec<Stale> {
             let Ok(bytes) = tree.read(&path, LARGEST_DEFINITION) else { continue };
             let text = String::from_utf8_lossy(&bytes);
             if let Some((language, range)) = header(&text)
-                && text[range.clone()] != *hash
+                && text[range.clone()] != **hash
             {
                 let file = SourceFile::new(tree.shown(&path), text.as_ref());
                 found.push(Stale { path, language, span: Span::new(&file, range) });

@@ -306,7 +306,7 @@ impl Stdio {
         let found = spawn_blocking(move || {
             let signatures = program.signatures();
             let hash = signatures.hash();
-            let stale = stale(program.tree().as_ref(), &hash);
+            let stale = stale(program.tree().as_ref(), || hash.clone());
             (signatures, hash, stale)
         });
         let (found, signatures, stale) = found.await.map_err(ApiError::internal)?;

@@ -13,9 +13,11 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     if !scope.complete {
         return;
     }
-    let own = scope.workers.values().filter(|worker| worker.located.package == PackageId::PROGRAM);
-    let hash = Signatures::of_definitions(own.map(|worker| &*worker.definition)).hash();
-    for stub in stale(scope.packages.program().tree.as_ref(), &hash) {
+    let hash = || {
+        let own = scope.workers.values().filter(|worker| worker.located.package == PackageId::PROGRAM);
+        Signatures::of_definitions(own.map(|worker| &*worker.definition)).hash()
+    };
+    for stub in stale(scope.packages.program().tree.as_ref(), hash) {
         found.push(
             Diagnostic::warning(
                 codes::STALE_STUBS,
