@@ -261,14 +261,29 @@ Examples:
 
 /// Parses the words of the command line. Mistakes, `--help` and `--version` return clap's error, which the caller prints.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let command = Cli::command();
-    let (words, colour) = with_run(&command, words.into_iter().collect())?;
-    let command = command.color(match colour {
+    let (words, colour) = with_run(words.into_iter().collect())?;
+    if let Some(run) = run_alone(&words) {
+        return Ok(run);
+    }
+    let command = Cli::command().color(match colour {
         ColourChoice::Auto => clap::ColorChoice::Auto,
         ColourChoice::Always => clap::ColorChoice::Always,
         ColourChoice::Never => clap::ColorChoice::Never,
     });
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// Parses a `run` by the part of the grammar that concerns it. To define the other commands takes a good part of the time in
+/// which llm-do starts. What this part does not take (mistakes, other commands, requests for help) is for the whole grammar,
+/// which has all the words for it.
+fn run_alone(words: &[OsString]) -> Option<Cli> {
+    let run = RunArgs::augment_args(clap::Command::new("run")).disable_help_flag(true);
+    let part = Global::augment_args(clap::Command::new("llm-do")).subcommand(run);
+    let part = part.disable_help_flag(true).disable_help_subcommand(true).disable_version_flag(true);
+    let matches = part.try_get_matches_from(words).ok()?;
+    let run = RunArgs::from_arg_matches(matches.subcommand_matches("run")?).ok()?;
+    let global = Global::from_arg_matches(&matches).ok()?;
+    Some(Cli { global, command: Command::Run(Deferred::new(run)) })
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
@@ -285,10 +300,7 @@ fn not_yet(name: &str) -> clap::Error {
 
 /// Inserts the `run` that `llm-do TARGET` omits, if the first word after the general flags is not a command. Working on
 /// the words keeps one grammar. Also reads `--color`, which help and error messages need before parsing.
-fn with_run(
-    command: &clap::Command,
-    mut words: Vec<OsString>,
-) -> Result<(Vec<OsString>, ColourChoice), clap::Error> {
+fn with_run(mut words: Vec<OsString>) -> Result<(Vec<OsString>, ColourChoice), clap::Error> {
     let colour_of = |word: Option<&OsString>| {
         word.and_then(|word| word.to_str()).and_then(|word| ColourChoice::from_str(word, true).ok())
     };
@@ -323,8 +335,7 @@ fn with_run(
         }
     }
     let known = words.get(at).and_then(|word| word.to_str()).is_some_and(|word| {
-        matches!(word, "help" | "-h" | "--help" | "-V" | "--version")
-            || command.find_subcommand(word).is_some()
+        matches!(word, "help" | "-h" | "--help" | "-V" | "--version") || Command::has_subcommand(word)
     });
     if let Some(planned) = words.get(at).and_then(|word| PLANNED.iter().find(|planned| word == **planned)) {
         return Err(not_yet(planned));
@@ -350,6 +361,39 @@ mod tests {
     #[test]
     fn the_grammar_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_name_of_a_command_is_known() {
+        for command in Cli::command().get_subcommands() {
+            assert!(Command::has_subcommand(command.get_name()));
+            // `has_subcommand` does not know them.
+            assert_eq!(command.get_all_aliases().count(), 0, "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn run_is_parsed_alike_by_its_part_and_by_the_whole_grammar() {
+        for line in [
+            "llm-do run",
+            "llm-do run x.worker hi --json -vv --model a:b --param n=1 --param m=2 --budget 1usd",
+            "llm-do -q --color never run --approve all x -- --model",
+            "llm-do run --output=stream-json x.worker list",
+        ] {
+            let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+            let whole = Cli::command().try_get_matches_from(&words).map(|it| Cli::from_arg_matches(&it));
+            match (run_alone(&words), whole) {
+                (Some(part), Ok(Ok(whole))) => {
+                    assert_eq!(format!("{part:?}"), format!("{whole:?}"), "{line}")
+                }
+                (part, whole) => assert!(part.is_none() && whole.is_err(), "{line}: {part:?} {whole:?}"),
+            }
+        }
+        for line in
+            ["llm-do run --help", "llm-do run -h", "llm-do run --no-such", "llm-do list", "llm-do --version"]
+        {
+            assert!(run_alone(&line.split(' ').map(Into::into).collect::<Vec<_>>()).is_none(), "{line}");
+        }
     }
 
     #[test]

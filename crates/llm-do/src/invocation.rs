@@ -12,7 +12,7 @@ use llm_do_core::{
 };
 use llm_do_program::target::Request;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -87,31 +87,6 @@ fn recorded(set: &Set) -> Option<(String, Vec<Value>)> {
 pub struct BadInvocation(pub String);
 
 impl Invocation {
-    /// How runs with these options are started, without the input.
-    pub(crate) fn new(request: &Request, here: &Path, options: &RunOptions) -> Self {
-        let rules = options.rules.iter().map(|line| RuleGiven {
-            pattern: line.calls().to_string(),
-            rule: line.rule,
-            written_at: Arc::clone(&line.written_at),
-            sets: line.conditions.sets().filter_map(recorded).collect(),
-        });
-        Self {
-            request: request.clone(),
-            here: here.to_owned(),
-            model: options.model.clone(),
-            set: options.set.clone(),
-            limits: options.limits,
-            mode: options.mode,
-            rules: rules.collect(),
-            grants: options.grants.iter().map(ToString::to_string).collect(),
-            budget: options.budget,
-            chat: options.chat,
-            untrusted_input: options.untrusted_input,
-            client: options.client.clone(),
-            input: Input::default(),
-        }
-    }
-
     /// The settings that it was started with; `base` gives what belongs to this machine and moment.
     ///
     /// # Errors
@@ -155,11 +130,52 @@ impl Invocation {
             ..base
         })
     }
+}
 
-    /// With the input, for the journal.
+/// How runs with the same options are started, as their journals record it. Only the input is missing, so that a run need
+/// not write the rest again.
+pub(crate) struct Started {
+    /// `None`: a path that is not Unicode can't be recorded.
+    without_input: Option<Map<String, Value>>,
+}
+
+impl Started {
+    pub(crate) fn new(request: &Request, here: &Path, options: &RunOptions) -> Self {
+        let rules = options.rules.iter().map(|line| RuleGiven {
+            pattern: line.calls().to_string(),
+            rule: line.rule,
+            written_at: Arc::clone(&line.written_at),
+            sets: line.conditions.sets().filter_map(recorded).collect(),
+        });
+        let invocation = Invocation {
+            request: request.clone(),
+            here: here.to_owned(),
+            model: options.model.clone(),
+            set: options.set.clone(),
+            limits: options.limits,
+            mode: options.mode,
+            rules: rules.collect(),
+            grants: options.grants.iter().map(ToString::to_string).collect(),
+            budget: options.budget,
+            chat: options.chat,
+            untrusted_input: options.untrusted_input,
+            client: options.client.clone(),
+            input: Input::default(),
+        };
+        let without_input = match serde_json::to_value(invocation) {
+            Ok(Value::Object(members)) => Some(members),
+            _ => None,
+        };
+        Self { without_input }
+    }
+
+    /// The record of a run with this input. A run whose paths can't be recorded can't be resumed.
     pub(crate) fn with(&self, input: &Input) -> Arc<Value> {
-        let whole = Self { input: input.clone(), ..self.clone() };
-        // A path that is not Unicode can't be recorded; a run with one can't be resumed.
-        Arc::new(serde_json::to_value(whole).unwrap_or(Value::Null))
+        let (Some(members), Ok(input)) = (&self.without_input, serde_json::to_value(input)) else {
+            return Arc::default();
+        };
+        let mut members = members.clone();
+        members.insert("input".to_owned(), input);
+        Arc::new(Value::Object(members))
     }
 }

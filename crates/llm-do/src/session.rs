@@ -4,7 +4,7 @@ use crate::{
     attachments,
     grant::{self, Grant},
     granted::{Granted, ModelSource},
-    invocation::Invocation,
+    invocation::Started,
     kinds, limited,
     loaded::{Effects, Loaded},
     located::Located,
@@ -67,7 +67,7 @@ pub(crate) struct Opened {
     detected: Option<DetectedModel>,
     gate: Arc<Gate>,
     denies_unattended: bool,
-    invocation: Invocation,
+    started: Started,
     /// Found out when a run first records it.
     runtimes: OnceLock<Vec<Runtime>>,
 }
@@ -113,7 +113,7 @@ impl Granted {
             sets_of_workers: program.tool_sets(),
         };
         let opened = Opened {
-            invocation: Invocation::new(&loaded.request, &machinery.current_dir, &options),
+            started: Started::new(&loaded.request, &machinery.current_dir, &options),
             options,
             grants,
             source,
@@ -376,7 +376,7 @@ impl Session {
             target: self.loaded.request.positionals.first().map_or(".", String::as_str).into(),
             definitions: self.loaded.used.to_vec(),
             runtimes: self.runtimes().to_vec(),
-            invocation: Some(self.opened.invocation.with(input)),
+            invocation: Some(self.opened.started.with(input)),
         });
         Ok(Run::new(driver, Launch { records, tally, ..self.launch(context, start) }))
     }

@@ -9,6 +9,13 @@ use std::{mem, ops::Deref};
 #[derive(Debug)]
 pub(crate) struct Deferred<T>(Box<T>);
 
+impl<T> Deferred<T> {
+    /// Arguments that were parsed by a definition of their own.
+    pub(crate) fn new(arguments: T) -> Self {
+        Self(Box::new(arguments))
+    }
+}
+
 impl<T> Deref for Deferred<T> {
     type Target = T;
 
@@ -19,7 +26,7 @@ impl<T> Deref for Deferred<T> {
 
 impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        T::from_arg_matches(matches).map(|arguments| Self(Box::new(arguments)))
+        T::from_arg_matches(matches).map(Self::new)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
