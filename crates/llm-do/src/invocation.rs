@@ -134,6 +134,7 @@ impl Invocation {
 
 /// How runs with the same options are started, as their journals record it. Only the input is missing, so that a run need
 /// not write the rest again.
+#[derive(Clone)]
 pub(crate) struct Started {
     /// `None`: a path that is not Unicode can't be recorded.
     without_input: Option<Map<String, Value>>,

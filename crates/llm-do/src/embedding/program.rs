@@ -284,7 +284,7 @@ impl ProgramBuilder {
     /// # Errors
     /// A tool can't be registered, or the user's configuration is wrong.
     pub fn check(self) -> Result<Vec<Diagnostic>, Problem> {
-        checked::findings(&self.settings()?, BTreeMap::new())
+        Ok(checked::Editing::open(&self.settings()?)?.findings(BTreeMap::new()))
     }
 
     fn settings(self) -> Result<Settings, Problem> {
