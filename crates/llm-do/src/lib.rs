@@ -176,6 +176,7 @@ mod cases;
 mod checked;
 mod counting;
 mod embedding;
+mod fit;
 mod grant;
 mod granted;
 mod harden;
@@ -202,9 +203,10 @@ mod transcript;
 mod typed_input;
 
 pub use embedding::{
-    Call, Completed, Ended, Error, Events, Misfit, NoArguments, Options, Program, ProgramBuilder, Resumption,
+    Call, Completed, Ended, Error, Events, NoArguments, Options, Program, ProgramBuilder, Resumption,
     Running, Suspended, Tool, ToolContext, Worker,
 };
+pub use fit::Misfit;
 pub use grant::{Grant, MissingGrant};
 pub use llm_do_core::{
     attachment::Attachment, gate::Mode, model::Usage, outcome::FailureKind, price::Usd, risk::Risk,
