@@ -3,7 +3,7 @@
 mod call;
 mod error;
 mod events;
-mod fit;
+mod opened;
 mod operators;
 mod options;
 mod program;
@@ -16,7 +16,6 @@ mod worker;
 pub use call::Call;
 pub use error::{Ended, Error, Suspended};
 pub use events::Events;
-pub use fit::Misfit;
 pub use operators::{AnswerWith, answer_with};
 pub use options::Options;
 pub use program::{Program, ProgramBuilder};

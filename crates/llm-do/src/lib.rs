@@ -176,6 +176,7 @@ mod cases;
 mod checked;
 mod counting;
 mod embedding;
+mod fit;
 mod grant;
 mod granted;
 mod harden;
@@ -203,9 +204,10 @@ mod transcript;
 mod typed_input;
 
 pub use embedding::{
-    Call, Completed, Ended, Error, Events, Misfit, NoArguments, Options, Program, ProgramBuilder, Resumption,
+    Call, Completed, Ended, Error, Events, NoArguments, Options, Program, ProgramBuilder, Resumption,
     Running, Suspended, Tool, ToolContext, Worker,
 };
+pub use fit::Misfit;
 pub use grant::{Grant, MissingGrant};
 pub use llm_do_core::{
     attachment::Attachment, gate::Mode, model::Usage, outcome::FailureKind, price::Usd, risk::Risk,
@@ -226,10 +228,13 @@ pub use host::*;
 pub mod operator {
     pub use crate::embedding::{AnswerWith, answer_with};
     pub use llm_do_core::{
+        call_path::CallPath,
         operator::{OneAtATime, Operator, Recall, Unattended},
+        origin::Steering,
         question::{
             Answer, Approval, Given, Input, Preview, Question, QuestionId, Reply, Settlement, Waiting,
         },
+        rule::{DecidedBy, Rule},
         send::BoxFuture,
     };
 }
@@ -237,12 +242,15 @@ pub mod operator {
 /// Models, and what it takes to implement one.
 pub mod model {
     pub use llm_do_core::{
+        call_path::CallPath,
         model::{
-            Arguments, Blob, Capabilities, Delta, DeltaSink, FinishReason, Message, Model, ModelError,
-            ModelErrorKind, ModelName, ModelRequest, ModelResponse, ModelSettings, Models, Part, Purpose,
-            Role, Sees, Terms, ToolCall, ToolResult, ToolSpec, Usage,
+            Arguments, Blob, Capabilities, Delta, DeltaSink, FinishReason, Message, MessageId, Model,
+            ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, ModelSettings, Models, Part,
+            Purpose, Role, Sees, Terms, ToolCall, ToolResult, ToolSpec, Usage,
         },
+        price::Price,
         send::BoxFuture,
+        server_tool::ServerTool,
     };
     pub use llm_do_models::scripted;
 }
@@ -250,16 +258,32 @@ pub mod model {
 /// Kinds of toolsets: families of tools with a configuration in worker files.
 pub mod toolset {
     pub use llm_do_core::{
-        definition::WorkerDefinition,
+        authority::{Access, Authority, Extent, Located, Mount, Network, Place},
+        code::CodeEntry,
+        definition::{Definitions, WorkerDefinition},
+        engine::{Engine, Frame},
+        foreseen::Foreseen,
         function::{
-            Concurrency, Effects, Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall,
-            MainArgument, OutputSchema, ToolError, ToolOutput, Touch,
+            Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, FunctionSource,
+            Implementation, Leaf, LeafCall, MainArgument, OutputSchema, Round, RuleCall, RuleCode,
+            ToolAnswers, ToolAsks, ToolError, ToolOutput, Touch, Turn, UserAnswer,
         },
-        origin::ResultOrigin,
+        gate::Policy,
+        journal::Runtime,
+        listing::Listing,
+        origin::{Origins, ResultOrigin},
+        outcome::{End, Failure, Halt, Outcome},
+        question::{Preview, ToolQuestion},
         risk::Risk,
+        rule::Rule,
         schema::Schema,
         send::BoxFuture,
-        toolset::{ConfigurationProblem, Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry},
+        template::Insert,
+        toolset::{
+            ConfigurationProblem, Declarations, Executed, ForeseenTool, ForeseenTools, OldApproval,
+            Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry,
+        },
+        vfs::FileSystem,
     };
 }
 
@@ -270,6 +294,7 @@ pub mod event {
         event::Event,
         journal::{Record, RecordKind, RunStatus},
         model::Delta,
+        step_name::StepName,
     };
     pub use llm_do_records::RecordRef;
     pub use llm_do_runs::EventSink;
@@ -278,9 +303,17 @@ pub mod event {
 /// Drivers: what executes the steps of a run and keeps its journal.
 pub mod driver {
     pub use llm_do_core::{
-        driver::{Driver, MemoryDriver},
+        budget::Reserved,
+        call_path::CallPath,
+        call_spec::CallSpec,
+        driver::{Caller, Driver, Exchanged, MemoryDriver, Step, Stepped},
+        event::Event,
         journal::{Record, RecordKind},
+        origin::{Origins, UntrustedPlaces},
+        outcome::{Halt, Outcome},
+        question::{Given, Known, Question},
         send::BoxFuture,
+        shared::Shared,
         step_name::StepName,
     };
     pub use llm_do_runs::LocalDriver;

@@ -1,7 +1,7 @@
 //! Why a run can't start.
 
 use crate::{
-    embedding::Misfit,
+    fit::Misfit,
     grant::{BadGrantsFile, MissingGrant},
     resume::ResumeError,
 };

@@ -7,7 +7,7 @@ use declaration::Declaration;
 use function::ToolFunction;
 use proc_macro::TokenStream;
 
-/// Makes an async function a tool: `name::tool()` is then the [`Tool`](https://docs.rs/llm-do) of the function `name`.
+/// Makes an async function a tool: `name::tool()` is then the `llm_do::Tool` of the function `name`.
 ///
 /// The doc comment is the description that models read, and the parameters are the tool's input: each type implements
 /// `serde::Deserialize` and `schemars::JsonSchema`, and a doc comment on a parameter describes it. The function itself stays

@@ -93,15 +93,15 @@ impl<O: DeserializeOwned> Call<O> {
         let input = input.map_err(|reason| Problem::Option { option: "input", reason })?;
         let session = match options.change_the_run() {
             true => {
-                let run = options.run(worker.session.options().clone(), &worker.common.here)?;
+                let run = options.run(worker.session.options().clone(), &worker.opened.here)?;
                 worker.session.with_options(run)?
             }
             false => worker.session,
         };
-        let options = worker.common.options.clone().then(options);
+        let options = worker.opened.options.clone().then(options);
         let events = events::both(options.listening(), stream);
         let run = session.start(&input, options.answering(), events)?;
-        Ok(Running::new(run, options.driving(), worker.common))
+        Ok(Running::new(run, options.driving(), worker.opened))
     }
 }
 

@@ -1,6 +1,7 @@
 //! An opened program, and how it is opened.
 
 use super::{
+    opened::Opened,
     options::Options,
     tool::Tool,
     tools::{self, RUST, Tools},
@@ -25,7 +26,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tempfile::TempDir;
 
 /// An opened program, ready for any number of calls from any number of threads and tasks. Cheap to clone.
 ///
@@ -39,17 +39,7 @@ use tempfile::TempDir;
 #[derive(Clone)]
 pub struct Program {
     loaded: Loaded,
-    common: Arc<Common>,
-}
-
-/// What all calls of a program share.
-pub(super) struct Common {
-    pub(super) options: Options,
-    pub(super) home: PathBuf,
-    pub(super) here: PathBuf,
-    source: ModelSource,
-    /// The folder of the journals, if it is removed with the last handle of the program.
-    _temporary: Option<TempDir>,
+    opened: Arc<Opened>,
 }
 
 /// How a program is opened: its tools, its models, where its journals are kept, and the options of its runs.
@@ -149,9 +139,9 @@ impl Program {
     }
 
     fn taken(&self, loaded: Loaded) -> Result<Worker, Problem> {
-        let run = self.common.options.run(crate::RunOptions::default(), &self.common.here)?;
-        let session = loaded.grant(run, self.common.source.clone())?.open()?;
-        Ok(Worker::new(session, Arc::clone(&self.common)))
+        let run = self.opened.options.run(crate::RunOptions::default(), &self.opened.here)?;
+        let session = loaded.grant(run, self.opened.source.clone())?.open()?;
+        Ok(Worker::new(session, Arc::clone(&self.opened)))
     }
 }
 
@@ -275,8 +265,8 @@ impl ProgramBuilder {
                 return Err(Problem::Stubs { expected, found });
             }
         }
-        let common = Common { options, home, here, source, _temporary: temporary };
-        Ok(Program { loaded, common: Arc::new(common) })
+        let opened = Opened { options, home, here, source, _temporary: temporary };
+        Ok(Program { loaded, opened: Arc::new(opened) })
     }
 
     /// Everything that `llm-do check` finds in the program, with the registered tools and kinds of toolsets.

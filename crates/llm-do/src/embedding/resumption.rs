@@ -71,7 +71,7 @@ impl<O> Resumption<O> {
             return Err(ResumeError::Unknown(format!("`{}` is no ID of a run", self.run)).into());
         }
         let dir = self.worker.session.runs_dir().join(&self.run);
-        Ok(PastRun::open(&dir, &self.worker.common.home)?)
+        Ok(PastRun::open(&dir, &self.worker.opened.home)?)
     }
 }
 
@@ -117,14 +117,14 @@ impl<O: DeserializeOwned> Resumption<O> {
             _ => {}
         }
         let base = worker.session.options().clone();
-        let options = worker.common.options.clone().then(options);
+        let options = worker.opened.options.clone().then(options);
         let can_ask = base.can_ask || options.answering().is_some();
         let run = past.options(base).map_err(Problem::Resume)?;
         let session = worker.session.with_options(crate::RunOptions { can_ask, ..run })?;
         let given = answers.into_iter().map(|(id, answer)| (id, Given::operator(answer, VIA)));
         let events = events::both(options.listening(), stream);
         let run = session.resume(past, Decisions(given.collect()), options.answering(), events)?;
-        Ok(Running::new(run, options.driving(), worker.common))
+        Ok(Running::new(run, options.driving(), worker.opened))
     }
 }
 

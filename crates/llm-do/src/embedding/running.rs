@@ -1,6 +1,6 @@
 //! A run under way, and its result.
 
-use super::{error::Error, options::MakeDriver, program::Common};
+use super::{error::Error, opened::Opened, options::MakeDriver};
 use crate::run::{Report, Run};
 use llm_do_core::{model::Usage, price::Usd, send::BoxFuture};
 use llm_do_runs::Canceller;
@@ -28,7 +28,7 @@ pub struct Running<O> {
     canceller: Canceller,
     report: BoxFuture<'static, Report>,
     /// Keeps a temporary folder of journals.
-    _common: Arc<Common>,
+    _opened: Arc<Opened>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -51,14 +51,14 @@ pub struct Completed<O> {
 }
 
 impl<O> Running<O> {
-    pub(super) fn new(run: Run, driver: Option<Arc<MakeDriver>>, common: Arc<Common>) -> Self {
+    pub(super) fn new(run: Run, driver: Option<Arc<MakeDriver>>, opened: Arc<Opened>) -> Self {
         let run = match driver {
             Some(driver) => run.over(|local| driver(local)),
             None => run,
         };
         let (id, canceller) = (Arc::clone(run.id()), run.canceller());
         let journal = run.dir().to_owned();
-        Self { id, journal, canceller, report: Box::pin(run.finish()), _common: common, output: PhantomData }
+        Self { id, journal, canceller, report: Box::pin(run.finish()), _opened: opened, output: PhantomData }
     }
 
     /// ID of the run.
@@ -88,7 +88,7 @@ impl<O: DeserializeOwned> Running<O> {
     /// The run did not end with an output.
     pub async fn result(self) -> Result<Completed<O>, Error> {
         // The folder of the journals lives until the run has ended.
-        let Self { report, _common, .. } = self;
+        let Self { report, _opened, .. } = self;
         completed(report.await)
     }
 }

@@ -1,7 +1,7 @@
 //! Functions of the embedding program as a toolset.
 
 use super::tool::Tool;
-use crate::problem::Problem;
+use crate::{kinds, problem::Problem};
 use llm_do_core::{
     function::Function,
     risk::Risk,
@@ -79,9 +79,6 @@ impl ToolsetKind for Tools {
     }
 }
 
-/// The names of kinds that llm-do adds when a program is loaded.
-const ADDED: [&str; 3] = ["custom", "mcp", "shell"];
-
 /// Adds a kind to those that a host knows. Nothing takes the place of another kind, or of a tool of llm-do.
 ///
 /// # Errors
@@ -93,10 +90,12 @@ pub(super) fn register(kinds: &mut ToolsetRegistry, kind: Arc<dyn ToolsetKind>) 
         let reason = "the name of a toolset is a lower-case word, such as `billing`".into();
         return Err(Problem::Toolset { name, reason });
     }
-    if ADDED.contains(&name) || kinds.get(name).is_some() {
+    let mut all = kinds.clone();
+    kinds::register(&mut all, None);
+    if all.get(name).is_some() {
         return Err(Problem::Toolset { name, reason: "there is a toolset of that name".into() });
     }
-    if let Some(owner) = kinds.reserving(kind.tools()) {
+    if let Some(owner) = all.reserving(kind.tools()) {
         let reason = format!("one of its tools has the name of a tool of `{}`: rename it", owner.name());
         return Err(Problem::Toolset { name, reason });
     }

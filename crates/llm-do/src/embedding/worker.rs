@@ -1,7 +1,7 @@
 //! A worker that can be called.
 
-use super::{call::Call, error::Error, fit, program::Common, resumption::Resumption};
-use crate::{problem::Problem, session::Session};
+use super::{call::Call, error::Error, opened::Opened, resumption::Resumption};
+use crate::{fit, problem::Problem, session::Session};
 use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -12,19 +12,19 @@ use std::{marker::PhantomData, sync::Arc};
 /// [`Worker::returns`] names a type. Cheap to clone.
 pub struct Worker<O = Value> {
     pub(super) session: Session,
-    pub(super) common: Arc<Common>,
+    pub(super) opened: Arc<Opened>,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> Clone for Worker<O> {
     fn clone(&self) -> Self {
-        Self { session: self.session.clone(), common: Arc::clone(&self.common), output: PhantomData }
+        Self { session: self.session.clone(), opened: Arc::clone(&self.opened), output: PhantomData }
     }
 }
 
 impl Worker {
-    pub(super) fn new(session: Session, common: Arc<Common>) -> Self {
-        Self { session, common, output: PhantomData }
+    pub(super) fn new(session: Session, opened: Arc<Opened>) -> Self {
+        Self { session, opened, output: PhantomData }
     }
 }
 
@@ -67,7 +67,7 @@ impl<O> Worker<O> {
         let entry = self.session.entry();
         let returned = entry.returns.as_ref().map(|schema| schema.shown());
         fit::compare::<T>(&entry.id, returned.map(|schema| &**schema)).map_err(Problem::Returns)?;
-        Ok(Worker { session: self.session, common: self.common, output: PhantomData })
+        Ok(Worker { session: self.session, opened: self.opened, output: PhantomData })
     }
 }
 

@@ -37,6 +37,9 @@ fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnosti
             let foreseen = kind.foreseen(&effective.definition, &own, root);
             not_offered(name, configuration, &foreseen, found);
         }
+        if !kind.lists() && !kind.runs_code() && !kind.delegates() && !kind.tools().is_empty() {
+            no_tools(name, configuration, kind.tools(), found);
+        }
         if package.library.is_none() || !is_usable {
             continue;
         }
@@ -72,6 +75,21 @@ pub(super) fn unlisted(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
                         "list it in a worker: `toolsets: {{{}: [{name}]}}`, or remove it",
                         kind.name()
                     )),
+            );
+        }
+    }
+}
+
+/// Reports names under `tools` that no tool of a kind has whose tools are always the same.
+fn no_tools(toolset: &str, configuration: &Node, tools: &[&'static str], found: &mut Vec<Diagnostic>) {
+    for (wanted, span) in configuration.get("tools").into_iter().flat_map(Node::texts) {
+        if !tools.contains(&wanted) {
+            let message = format!("the toolset `{toolset}` has no tool `{wanted}`");
+            found.push(
+                Diagnostic::error(codes::UNKNOWN_TOOL, message)
+                    .at(span)
+                    .did_you_mean(wanted, tools.iter().copied())
+                    .note(format!("its tools are {}", tools.join(", "))),
             );
         }
     }

@@ -43,7 +43,7 @@ impl fmt::Display for Misfit {
 impl std::error::Error for Misfit {}
 
 /// Compares the outputs of a worker with a type. `returned` is the worker's `returns`.
-pub(super) fn compare<T: JsonSchema>(worker: &str, returned: Option<&Value>) -> Result<(), Box<Misfit>> {
+pub(crate) fn compare<T: JsonSchema>(worker: &str, returned: Option<&Value>) -> Result<(), Box<Misfit>> {
     let generator =
         SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None).into_generator();
     let taken = generator.into_root_schema_for::<T>().to_value();
