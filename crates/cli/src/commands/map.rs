@@ -76,6 +76,9 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
         stopping.stop();
     });
     runtime.block_on(map.render()).map_err(not_ready)?;
+    if output.err_terminal && !output.quiet {
+        output.screen.go_live();
+    }
     let mut work = Work { map, board, output, terminal, max_cost };
     let stopped = runtime.block_on(work.all(args.pilot));
     let exit = work.publish(stopped);
@@ -221,7 +224,7 @@ impl Work<'_> {
             if self.max_cost.is_none() && !self.wants(estimate.as_ref()) {
                 return Ok(Ended::Declined);
             }
-        } else if missing > 0 && self.max_cost.is_none() && !self.wants(None) {
+        } else if pilot == 0 && missing > 0 && self.max_cost.is_none() && !self.wants(None) {
             return Ok(Ended::Declined);
         }
         Ok(Ended::Stopped(self.work(None).await?))
@@ -243,7 +246,8 @@ impl Work<'_> {
             Some(Some(dollars)) => format!(" for {}", range(dollars)),
             _ => String::new(),
         };
-        let question = |_: usize| format!("Run the other {}{cost}?  [y]es  [n]o ", rows(rest));
+        let other = if estimate.is_some() { "the other " } else { "" };
+        let question = |_: usize| format!("Run {other}{}{cost}?  [y]es  [n]o ", rows(rest));
         let _paused = self.output.screen.pause();
         terminal.choose(question, &[('y', "yes"), ('n', "no")]) == Some('y')
     }

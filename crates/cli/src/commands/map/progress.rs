@@ -26,9 +26,6 @@ impl Progress {
         let show = move || {
             let began = Instant::now();
             let every = if output.err_terminal { LIVE } else { LINES };
-            if output.err_terminal {
-                output.screen.go_live();
-            }
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let text = line(&board.counts());
                 if output.err_terminal {
