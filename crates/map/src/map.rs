@@ -8,11 +8,12 @@ use crate::{
     input::{Rows, Source},
     key::RowId,
     options::{MapOptions, Stopped, Summary, Survey},
-    order::Order,
+    order::{Order, Ordered},
     paced::{Paced, Paces},
     problem::Problem,
     publish::Publisher,
     results::{ASKS, Done, Failed, INTERRUPTED, INVALID_INPUT, RowEnd},
+    row::Row,
     state::{Places, State},
     stop::Stop,
     survey::{identify, survey},
@@ -174,7 +175,7 @@ impl Map {
     /// # Errors
     /// It can't be rendered: then no row could. Or rows may need more than one request, and are to be sent in batches.
     pub async fn render(&mut self) -> Result<(), Problem> {
-        if self.session.entry().code.is_some() {
+        if self.session.entry().code.is_some() || self.survey.missing() == 0 {
             return Ok(());
         }
         let mut rows = self.source.rows(self.columns.wants_text())?;
@@ -262,7 +263,8 @@ impl Map {
             }
             if let Some(why) = self.paces.refusal() {
                 let why = why.to_owned();
-                // What is on its way comes to its end first.
+                // What is on its way comes to its end first, and what only waits does not get there.
+                self.cancel_waiting();
                 while let Some(ended) = running.next().await {
                     self.take(ended)?;
                 }
@@ -274,6 +276,14 @@ impl Map {
     /// Begins rows while there is room for them.
     fn fill(&mut self, running: &mut Running, last: Option<u64>) -> Result<Filled, Problem> {
         for _ in 0..PIECE {
+            if self.next >= self.order.rows() {
+                return Ok(Filled::Stop(Stopped::Done));
+            }
+            let ordered = self.order.get(self.next).map_err(|error| self.state.failed(error))?;
+            if self.state.results.find(ordered.id).map_err(|error| self.state.failed(error))?.is_some() {
+                self.read()?;
+                continue;
+            }
             if let Some(limit) = self.options.max_failures.map(|most| most.of(self.survey.rows))
                 && self.board.counts().failed > limit
             {
@@ -289,15 +299,12 @@ impl Map {
             if running.len() >= room || (!next && !running.is_empty()) {
                 return Ok(Filled::Enough);
             }
-            if self.next >= self.order.rows() {
-                return Ok(Filled::Stop(Stopped::Done));
-            }
             match self.affordable(running.len()) {
                 Afford::Yes => {}
                 Afford::Later => return Ok(Filled::Enough),
                 Afford::No => return Ok(Filled::Stop(Stopped::MaxCost)),
             }
-            self.begin_next(running)?;
+            self.begin_next(ordered, running)?;
         }
         Ok(Filled::Again)
     }
@@ -319,23 +326,27 @@ impl Map {
         }
     }
 
-    /// Reads the next row, and begins it if it is missing.
-    fn begin_next(&mut self, running: &mut Running) -> Result<(), Problem> {
-        let number = self.next;
-        let ordered = self.order.get(number).map_err(|error| self.state.failed(error))?;
-        let changed = || Problem::Changed(self.source.path.display().to_string());
+    /// Reads the next row.
+    fn read(&mut self) -> Result<Row, Problem> {
         let rows = match &mut self.rows {
             Some(rows) => rows,
             None => self.rows.insert(self.source.rows(self.columns.wants_text())?),
         };
-        let row = rows.next()?.ok_or_else(changed)?;
         self.next += 1;
-        if self.state.results.find(ordered.id).map_err(|error| self.state.failed(error))?.is_some() {
-            return Ok(());
-        }
+        rows.next()?.ok_or_else(|| self.changed())
+    }
+
+    fn changed(&self) -> Problem {
+        Problem::Changed(self.source.path.display().to_string())
+    }
+
+    /// Begins the next row.
+    fn begin_next(&mut self, ordered: Ordered, running: &mut Running) -> Result<(), Problem> {
+        let number = self.next;
+        let row = self.read()?;
         let identified = identify(&self.columns, &self.state.closure, row)?;
         if identified.key != ordered.key {
-            return Err(changed());
+            return Err(self.changed());
         }
         match identified.matched {
             Ok(matched) => self.start(number, ordered.id, matched, running),
