@@ -2,12 +2,13 @@
 
 use crate::{
     problem::Problem,
+    resume::ResumeError,
     run::{Run, counted},
     session::{Session, VERSION},
     settings::Input,
 };
 use llm_do_core::{
-    journal::{Record, RecordKind, UsedDefinition},
+    journal::{RecordKind, UsedDefinition},
     launch::{Launch, RunRecords, RunStart},
     model::{ModelError, ModelName, Models, Terms},
     operator::Operator,
@@ -18,7 +19,7 @@ use llm_do_core::{
 };
 use llm_do_models::BatchModel;
 use llm_do_records::History;
-use llm_do_runs::{JournalLog, JournalWriter, LocalDriver};
+use llm_do_runs::{JournalLog, JournalWriter, LocalDriver, ReadError};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -30,8 +31,8 @@ pub struct RunLog {
     pub dir: PathBuf,
     /// Takes the lines.
     pub log: Box<dyn JournalLog>,
-    /// The records of the run so far. With any, the run continues.
-    pub before: Vec<Record>,
+    /// The lines that the log has of the run so far. With any, the run continues. They must be sealed with the user's key.
+    pub before: Vec<Vec<u8>>,
     /// The date, as templates see it.
     pub date: Arc<str>,
     /// The places that earlier runs of the program wrote untrusted words to ([`Session::untrusted_places`]).
@@ -43,7 +44,7 @@ impl Session {
     /// own. The records hold neither the definitions nor the command: the host keeps both once for all its runs.
     ///
     /// # Errors
-    /// As [`Session::start`] and [`Session::resume`].
+    /// As [`Session::start`] and [`Session::resume`]; [`ResumeError::Read`] if a line was not written by this user's llm-do.
     pub fn start_in(
         &self,
         log: RunLog,
@@ -51,12 +52,16 @@ impl Session {
         operator: Option<Arc<dyn Operator>>,
     ) -> Result<Run, Problem> {
         let RunLog { id, dir, log, before, date, untrusted } = log;
+        let redactor = Arc::clone(&self.loaded.machinery.redactor);
+        let key = self.loaded.machinery.seal_key();
+        let read = JournalWriter::within(log, Arc::clone(&id), dir.clone(), redactor, key, &before);
+        let (journal, before) = read.map_err(|problem| {
+            Problem::Resume(ResumeError::Read(ReadError::Line { path: dir, line: 1, problem }))
+        })?;
         let has_begun = before.iter().any(|record| matches!(record.body, RecordKind::RunStarted { .. }));
         let has_talked =
             before.iter().any(|record| matches!(record.body, RecordKind::ConversationStarted { .. }));
         let start = self.prepare(input, !has_talked)?;
-        let redactor = Arc::clone(&self.loaded.machinery.redactor);
-        let journal = JournalWriter::within(log, Arc::clone(&id), dir, redactor, &before);
         let operator = self.answering(operator);
         let driver = match has_begun {
             true => LocalDriver::resume(journal, operator, History::of(before), VERSION)

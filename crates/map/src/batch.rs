@@ -7,17 +7,17 @@ use crate::{
     board::Board,
     paced::{Paces, Waits},
 };
+use llm_do::models::{BatchModel, BatchOutcome, BatchState};
 use llm_do_core::{
     call_path::CallPath,
     model::{
-        Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, ModelSettings,
-        Models, Terms,
+        Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse,
+        ModelSettings, Models, Terms,
     },
     price::Price,
     send::BoxFuture,
     server_tool::ServerTool,
 };
-use llm_do::models::{BatchModel, BatchOutcome, BatchState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -266,8 +266,10 @@ impl Batcher {
                 return Ok(());
             }
             let count = state.pending.len().min(MOST);
-            let requests: Vec<(String, Value)> =
-                state.pending[..count].iter().map(|(row, asking)| (row.clone(), asking.body.clone())).collect();
+            let requests: Vec<(String, Value)> = state.pending[..count]
+                .iter()
+                .map(|(row, asking)| (row.clone(), asking.body.clone()))
+                .collect();
             let rows: Vec<String> = requests.iter().map(|(row, _)| row.clone()).collect();
             let token = format!("{}-{}", rows.first().map_or("", String::as_str), state.ledger.lines);
             state.ledger.add(&Line::Submitting { token: token.clone(), rows })?;
@@ -377,7 +379,8 @@ impl Batcher {
         if open.is_empty() || state.failures > 0 {
             return;
         }
-        let (ended, all) = open.iter().fold((0, 0), |(ended, all), batch| (ended + batch.ended, all + batch.left.len()));
+        let (ended, all) =
+            open.iter().fold((0, 0), |(ended, all), batch| (ended + batch.ended, all + batch.left.len()));
         let (count, s) = (open.len(), if open.len() == 1 { "" } else { "es" });
         let text = format!("{count} batch{s} with {ended} of {all} requests ended");
         self.board.change(|counts| counts.batches = Some(text));
@@ -386,7 +389,8 @@ impl Batcher {
     /// The answer to a request of a row, from the batch that it is in or from the next one.
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
         if request.turn > 0 {
-            let what = "its first answer did not fit, and in a batch a row is asked once: run it without --batch";
+            let what =
+                "its first answer did not fit, and in a batch a row is asked once: run it without --batch";
             return Err(ModelError::new(ModelErrorKind::BadRequest, what));
         }
         let body = self.model.body(request)?;
@@ -452,7 +456,14 @@ impl State {
 impl Open {
     fn new(name: String, left: Vec<String>) -> Self {
         let left = left.into_iter().collect();
-        Self { name, left, collected: false, ended: 0, next_poll: Instant::now() + FIRST_POLL, pause: FIRST_POLL }
+        Self {
+            name,
+            left,
+            collected: false,
+            ended: 0,
+            next_poll: Instant::now() + FIRST_POLL,
+            pause: FIRST_POLL,
+        }
     }
 
     /// Asks again later, and later each time.

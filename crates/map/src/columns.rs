@@ -155,7 +155,8 @@ impl Columns {
         }
         let name = self.renamed.get(column).map_or(column, String::as_str);
         if self.renamed.iter().any(|(from, to)| to == column && from != column) {
-            let what = format!("the parameter `{column}` gets another column, and there is a column of its name");
+            let what =
+                format!("the parameter `{column}` gets another column, and there is a column of its name");
             let hints = vec![format!("leave the column out with --ignore-column {}", quoted(column))];
             return Err(self.wrong(what, hints));
         }

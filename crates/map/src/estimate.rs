@@ -64,7 +64,8 @@ impl Sample {
     fn of_rows(&self, rows: u64) -> Range {
         let rows = rows as f64;
         let mean = self.sum / self.count;
-        let variance = (self.squares / self.count - mean * mean).max(0.0) * self.count / (self.count - 1.0).max(1.0);
+        let variance =
+            (self.squares / self.count - mean * mean).max(0.0) * self.count / (self.count - 1.0).max(1.0);
         let error = (2.0 * (variance / self.count).sqrt()).max(mean / 10.0);
         Range { low: (mean - error).max(0.0) * rows, mean: mean * rows, high: (mean + error) * rows }
     }

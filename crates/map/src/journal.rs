@@ -5,7 +5,6 @@
 
 use crate::key::RowId;
 use llm_do::runs::JournalLog;
-use llm_do_core::journal::Record;
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
@@ -174,12 +173,6 @@ fn parse(line: &[u8]) -> Option<(RowId, &[u8])> {
     let rest = line.strip_prefix(BEFORE)?;
     let id = RowId::parse(rest.get(..32)?)?;
     rest.ends_with(b"\n").then_some((id, &rest[32..]))
-}
-
-/// Reads the records of a row. A line that is none ends them: it was never followed by an effect that counts.
-pub(crate) fn records(lines: &[Vec<u8>], dir: &Path) -> io::Result<Vec<Record>> {
-    let read = |line: &Vec<u8>| llm_do::runs::parse_record(line, dir).map_err(io::Error::other);
-    lines.iter().map(read).collect()
 }
 
 #[cfg(test)]

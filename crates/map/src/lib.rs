@@ -24,6 +24,7 @@ mod row;
 mod slots;
 mod state;
 mod stop;
+mod survey;
 
 pub use board::{Board, Counts, Waiting};
 pub use columns::Renamed;

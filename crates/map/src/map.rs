@@ -3,28 +3,23 @@
 use crate::{
     batch::{self, Batched, Batcher},
     board::{Board, Waiting},
-    columns::{Columns, Matched, Unmatched, broken_canonical},
+    columns::{Columns, Matched},
     estimate::{Estimate, Measured},
     input::{Rows, Source},
-    journal,
-    key::{RowId, RowKey},
+    key::RowId,
     options::{MapOptions, Stopped, Summary, Survey},
-    order::{Order, OrderWriter, Ordered},
+    order::{Order, Ordered},
     paced::{Paced, Paces},
     problem::Problem,
     publish::Publisher,
     results::{ASKS, Done, Failed, INTERRUPTED, INVALID_INPUT, RowEnd},
-    row::{Broken, Row},
-    slots::Slots,
+    row::Row,
     state::{Places, State},
     stop::Stop,
+    survey::{identify, survey},
 };
 use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
-use llm_do::{
-    Report, RunLog, Session,
-    models::BatchModel,
-    runs::Canceller,
-};
+use llm_do::{Report, ResumeError, RunLog, Session, models::BatchModel, runs::Canceller};
 use llm_do_core::{
     engine::{End, FailureKind, Halt},
     journal::RecordKind,
@@ -43,6 +38,9 @@ use std::{
 
 /// Rows that are read before other things get their turn.
 const PIECE: usize = 256;
+/// Most tokens of an answer, and bytes of a token, where nothing is known of either.
+const MAX_TOKENS: u32 = 4096;
+const BYTES_PER_TOKEN: u64 = 3;
 /// How often the board is brought up to date while nothing happens.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -64,6 +62,8 @@ pub struct Map {
     board: Board,
     stop: Stop,
     measured: Measured,
+    /// What a row may cost, before any was measured.
+    guess: f64,
     survey: Survey,
     /// Rows that this command has begun.
     begun: u64,
@@ -101,7 +101,8 @@ impl Map {
         let state = State::open(&session, places, &options.inputs, options.retry_failed)?;
         let untrusted = session.untrusted_places().map_err(Problem::Prompt)?;
         let (order, survey) = survey(&source, &columns, &state)?;
-        let publisher = Publisher::new(&state.places, options.unordered).map_err(|error| state.failed(error))?;
+        let publisher =
+            Publisher::new(&state.places, options.unordered).map_err(|error| state.failed(error))?;
         let names = session.model_names();
         let paces = Arc::new(Paces::new(options.concurrency, &names));
         let over = Arc::clone(&paces);
@@ -144,12 +145,15 @@ impl Map {
             board,
             stop,
             measured: Measured::default(),
+            guess: 0.0,
             survey,
             begun: 0,
             cancellers: HashMap::new(),
         };
         let begun = this.publisher.begin(&this.order, &this.state.results);
-        begun.and_then(|()| this.publisher.advance(&this.order, &this.state.results)).map_err(|e| this.state.failed(e))?;
+        begun
+            .and_then(|()| this.publisher.advance(&this.order, &this.state.results))
+            .map_err(|e| this.state.failed(e))?;
         Ok(this)
     }
 
@@ -170,8 +174,8 @@ impl Map {
     ///
     /// # Errors
     /// It can't be rendered: then no row could. Or rows may need more than one request, and are to be sent in batches.
-    pub async fn render(&self) -> Result<(), Problem> {
-        if self.session.entry().code.is_some() {
+    pub async fn render(&mut self) -> Result<(), Problem> {
+        if self.session.entry().code.is_some() || self.survey.missing() == 0 {
             return Ok(());
         }
         let mut rows = self.source.rows(self.columns.wants_text())?;
@@ -185,9 +189,23 @@ impl Map {
             let Ok(content) = row.content else { continue };
             let Ok(matched) = self.columns.input(content) else { continue };
             let first = self.session.preview(&matched.input).await.map_err(Problem::Prompt)?;
+            self.guess = self.guessed(&first);
             return if self.options.batch { asks_once(&first) } else { Ok(()) };
         }
         Ok(())
+    }
+
+    /// What a row may cost at most if it makes one request, in dollars. Zero if the price is not known.
+    fn guessed(&self, first: &RecordKind) -> f64 {
+        let RecordKind::ConversationStarted { system, tools, message, .. } = first else { return 0.0 };
+        let Some(name) = self.session.model_name() else { return 0.0 };
+        let terms = self.session.terms(&name);
+        let tools = serde_json::to_string(tools).map_or(0, |text| text.len());
+        let bytes = system.len() + tools + message.text().len();
+        let set = self.session.options().set.max_tokens.or(self.session.entry().settings.max_tokens);
+        let output = set.or(terms.max_output).unwrap_or(MAX_TOKENS);
+        let cost = terms.price.map(|price| price.at_most(bytes as u64 / BYTES_PER_TOKEN, output.into()));
+        cost.map_or(0.0, |cost| cost.as_dollars())
     }
 
     /// Runs rows that are missing: all, or so many.
@@ -245,7 +263,8 @@ impl Map {
             }
             if let Some(why) = self.paces.refusal() {
                 let why = why.to_owned();
-                // What is on its way comes to its end first.
+                // What is on its way comes to its end first, and what only waits does not get there.
+                self.cancel_waiting();
                 while let Some(ended) = running.next().await {
                     self.take(ended)?;
                 }
@@ -257,6 +276,14 @@ impl Map {
     /// Begins rows while there is room for them.
     fn fill(&mut self, running: &mut Running, last: Option<u64>) -> Result<Filled, Problem> {
         for _ in 0..PIECE {
+            if self.next >= self.order.rows() {
+                return Ok(Filled::Stop(Stopped::Done));
+            }
+            let ordered = self.order.get(self.next).map_err(|error| self.state.failed(error))?;
+            if self.state.results.find(ordered.id).map_err(|error| self.state.failed(error))?.is_some() {
+                self.read()?;
+                continue;
+            }
             if let Some(limit) = self.options.max_failures.map(|most| most.of(self.survey.rows))
                 && self.board.counts().failed > limit
             {
@@ -272,15 +299,12 @@ impl Map {
             if running.len() >= room || (!next && !running.is_empty()) {
                 return Ok(Filled::Enough);
             }
-            if self.next >= self.order.rows() {
-                return Ok(Filled::Stop(Stopped::Done));
-            }
             match self.affordable(running.len()) {
                 Afford::Yes => {}
                 Afford::Later => return Ok(Filled::Enough),
                 Afford::No => return Ok(Filled::Stop(Stopped::MaxCost)),
             }
-            self.begin_next(running)?;
+            self.begin_next(ordered, running)?;
         }
         Ok(Filled::Again)
     }
@@ -289,37 +313,40 @@ impl Map {
     fn affordable(&self, running: usize) -> Afford {
         let Some(most) = self.options.max_cost else { return Afford::Yes };
         let spent = self.board.counts().usage.cost_usd.map_or(0.0, |cost| cost.as_dollars());
-        let dearest = self.measured.dearest();
-        if self.begun == 0 || spent + (running as f64 + 1.0) * dearest <= most && dearest > 0.0 {
+        let is_first = self.measured.is_empty();
+        let dearest = if is_first { self.guess } else { self.measured.dearest() };
+        if spent + (running as f64 + 1.0) * dearest <= most {
             return Afford::Yes;
         }
-        // Nothing is known before the first row has ended, unless rows are free.
-        match (running, self.measured.is_empty()) {
-            (0, true) => Afford::Yes,
-            (_, true) => Afford::Later,
-            (0, false) if dearest > 0.0 => Afford::No,
-            (_, false) if dearest > 0.0 => Afford::Later,
-            _ => Afford::Yes,
+        match running {
+            // A guess is no reason to run nothing.
+            0 if is_first && most > 0.0 => Afford::Yes,
+            0 => Afford::No,
+            _ => Afford::Later,
         }
     }
 
-    /// Reads the next row, and begins it if it is missing.
-    fn begin_next(&mut self, running: &mut Running) -> Result<(), Problem> {
-        let number = self.next;
-        let ordered = self.order.get(number).map_err(|error| self.state.failed(error))?;
-        let changed = || Problem::Changed(self.source.path.display().to_string());
+    /// Reads the next row.
+    fn read(&mut self) -> Result<Row, Problem> {
         let rows = match &mut self.rows {
             Some(rows) => rows,
             None => self.rows.insert(self.source.rows(self.columns.wants_text())?),
         };
-        let row = rows.next()?.ok_or_else(changed)?;
         self.next += 1;
-        if self.state.results.find(ordered.id).map_err(|error| self.state.failed(error))?.is_some() {
-            return Ok(());
-        }
+        rows.next()?.ok_or_else(|| self.changed())
+    }
+
+    fn changed(&self) -> Problem {
+        Problem::Changed(self.source.path.display().to_string())
+    }
+
+    /// Begins the next row.
+    fn begin_next(&mut self, ordered: Ordered, running: &mut Running) -> Result<(), Problem> {
+        let number = self.next;
+        let row = self.read()?;
         let identified = identify(&self.columns, &self.state.closure, row)?;
         if identified.key != ordered.key {
-            return Err(changed());
+            return Err(self.changed());
         }
         match identified.matched {
             Ok(matched) => self.start(number, ordered.id, matched, running),
@@ -331,17 +358,10 @@ impl Map {
         }
     }
 
-    fn start(
-        &mut self,
-        row: u64,
-        id: RowId,
-        matched: Matched,
-        running: &mut Running,
-    ) -> Result<(), Problem> {
+    fn start(&mut self, row: u64, id: RowId, matched: Matched, running: &mut Running) -> Result<(), Problem> {
         self.begun += 1;
-        let lines = self.state.unfinished.remove(&id).unwrap_or_default();
+        let before = self.state.unfinished.remove(&id).unwrap_or_default();
         let dir = self.state.places.dir.clone();
-        let before = journal::records(&lines, &dir).map_err(|error| self.state.failed(error))?;
         let log = RunLog {
             id: id.to_string().into(),
             dir,
@@ -358,7 +378,12 @@ impl Map {
                 running.push(Box::pin(async move { Ended { row, id, input: value, report: finish.await } }));
                 Ok(())
             }
-            Err(llm_do::Problem::Resume(error)) => Err(self.state.failed(io::Error::other(error.to_string()))),
+            Err(llm_do::Problem::Resume(ResumeError::Read(_))) => {
+                Err(Problem::Foreign(self.state.places.dir.clone()))
+            }
+            Err(llm_do::Problem::Resume(error)) => {
+                Err(self.state.failed(io::Error::other(error.to_string())))
+            }
             Err(problem) => {
                 let (kind, message) = (INVALID_INPUT.into(), problem.to_string());
                 let failed = Failed { kind, message, usage: Usage::default(), input: value };
@@ -448,7 +473,8 @@ impl Map {
     }
 
     fn show(&self, running: usize) {
-        let waiting = self.paces.paused().map(|(provider, until)| Waiting { provider, until: until.into_std() });
+        let waiting =
+            self.paces.paused().map(|(provider, until)| Waiting { provider, until: until.into_std() });
         let refused = self.paces.refusals();
         self.board.change(|counts| {
             (counts.running, counts.waiting, counts.refused) = (running as u64, waiting, refused);
@@ -495,12 +521,6 @@ enum Afford {
     No,
 }
 
-/// A row with its key.
-struct Identified {
-    key: RowKey,
-    matched: Result<Matched, (String, Value)>,
-}
-
 /// The model of a worker that may be asked in batches.
 fn batch_model(session: &Session, names: &[ModelName]) -> Result<BatchModel, Problem> {
     let no = |what: &str| Err(Problem::NoBatch(what.to_owned()));
@@ -525,62 +545,15 @@ fn batch_model(session: &Session, names: &[ModelName]) -> Result<BatchModel, Pro
 
 /// Whether a row makes one request: it has no tools but the one that takes its result.
 fn asks_once(first: &RecordKind) -> Result<(), Problem> {
-    let RecordKind::ConversationStarted { tools, server_tools, final_tool, .. } = first else { return Ok(()) };
+    let RecordKind::ConversationStarted { tools, server_tools, final_tool, .. } = first else {
+        return Ok(());
+    };
     match (tools.len() - usize::from(*final_tool), server_tools.len()) {
         (0, 0) => Ok(()),
-        _ => Err(Problem::NoBatch("the worker has tools or workers to call, and a row of a batch is one request".into())),
+        _ => Err(Problem::NoBatch(
+            "the worker has tools or workers to call, and a row of a batch is one request".into(),
+        )),
     }
-}
-
-/// The key of a row, and its input if it has one.
-fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Identified, Problem> {
-    let Row { place, content } = row;
-    let broken = |reason: String, found: Value| {
-        let key = RowKey::of(closure, &broken_canonical(&found));
-        Identified { key, matched: Err((format!("{place}: {reason}"), found)) }
-    };
-    Ok(match content {
-        Err(Broken { reason, raw }) => broken(reason, raw.to_json()),
-        Ok(content) => match columns.input(content) {
-            Ok(matched) => Identified { key: RowKey::of(closure, &matched.canonical), matched: Ok(matched) },
-            Err(Unmatched::Row { reason, found }) => broken(reason, found),
-            Err(Unmatched::All(Problem::Columns { what, hints })) => {
-                return Err(Problem::Columns { what: format!("{place}: {what}"), hints });
-            }
-            Err(Unmatched::All(problem)) => return Err(problem),
-        },
-    })
-}
-
-/// Reads the input once: which rows there are, and what is known of them.
-fn survey(source: &Source, columns: &Columns, state: &State) -> Result<(Order, Survey), Problem> {
-    let failed = |error| state.failed(error);
-    let mut seen = Slots::create(&state.places.file("seen")).map_err(failed)?;
-    let mut order = OrderWriter::create(&state.places.file("order")).map_err(failed)?;
-    let mut survey = Survey { changed: state.changed, ..Survey::default() };
-    let mut rows = source.rows(columns.wants_text())?;
-    while let Some(row) = rows.next()? {
-        let Identified { key, matched } = identify(columns, &state.closure, row)?;
-        let before = seen.get(&key.0).map_err(failed)?.map_or(0, |count| u128::from_le_bytes(count) as u64);
-        seen.put(&key.0, &u128::from(before + 1).to_le_bytes()).map_err(failed)?;
-        let id = key.occurrence(before);
-        order.push(Ordered { key, id }).map_err(failed)?;
-        survey.rows += 1;
-        match state.results.find(id).map_err(failed)? {
-            Some(found) if found.done => survey.done += 1,
-            Some(_) => survey.failed += 1,
-            None if state.unfinished.contains_key(&id) => survey.unfinished += 1,
-            None => {}
-        }
-        if let Err((reason, _)) = matched {
-            survey.unreadable += 1;
-            if survey.examples.len() < Survey::EXAMPLES {
-                survey.examples.push(reason);
-            }
-        }
-    }
-    let order = order.finish().map_err(failed)?;
-    Ok((order, survey))
 }
 
 /// The kind of a failure in one word.

@@ -27,6 +27,8 @@ const KNOWS: (f64, Duration) = (0.9, Duration::from_secs(20));
 const FALL: f64 = 0.85;
 /// A refusal within this time of the last one says that the rate is far too high.
 const SOON: Duration = Duration::from_secs(3);
+/// Least first guess of the rate: the first refusal may come before the first answer.
+const FIRST_RATE: f64 = 10.0;
 /// A request that is sent so late does not delay those behind it.
 const LATE: Duration = Duration::from_millis(50);
 /// Least rate: a request every two minutes.
@@ -133,7 +135,13 @@ impl Pace {
             refused: 0,
             waiting: 0,
         };
-        Self { provider, ceiling, state: Mutex::new(state), turn: tokio::sync::Mutex::default(), freed: Notify::new() }
+        Self {
+            provider,
+            ceiling,
+            state: Mutex::new(state),
+            turn: tokio::sync::Mutex::default(),
+            freed: Notify::new(),
+        }
     }
 
     /// The provider.
@@ -230,7 +238,8 @@ impl State {
 
     fn refuse(&mut self, now: Instant, sent: Instant, after: Option<Duration>) {
         self.refused += 1;
-        let pause = after.unwrap_or_else(|| PAUSE.saturating_mul(1 << self.in_row.min(10)).min(LONGEST_PAUSE));
+        let pause =
+            after.unwrap_or_else(|| PAUSE.saturating_mul(1 << self.in_row.min(10)).min(LONGEST_PAUSE));
         self.in_row += 1;
         let until = now + pause;
         let until = self.paused.map_or(until, |paused| paused.max(until));
@@ -243,7 +252,7 @@ impl State {
         let (peak, shape) = match &self.rate {
             None => {
                 let seconds = (now - self.began).clamp(Duration::from_millis(100), MEASURED).as_secs_f64();
-                (self.taken.len() as f64 / seconds, SEARCHES)
+                ((self.taken.len() as f64 / seconds).max(FIRST_RATE), SEARCHES)
             }
             Some(rate) if now.saturating_duration_since(rate.since) < SOON => (rate.at(now) * FALL, SEARCHES),
             Some(rate) => (rate.at(now), KNOWS),

@@ -4,8 +4,8 @@ use crate::pace::Pace;
 use llm_do_core::{
     call_path::CallPath,
     model::{
-        Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, ModelSettings,
-        Models, Terms,
+        Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse,
+        ModelSettings, Models, Terms,
     },
     send::BoxFuture,
     server_tool::ServerTool,
@@ -43,7 +43,11 @@ impl Paces {
             refusal: OnceLock::new(),
             changed: Notify::new(),
         };
-        models.iter().map(ModelName::provider).filter(|name| !UNPACED.contains(name)).for_each(|name| drop(this.of(name)));
+        models
+            .iter()
+            .map(ModelName::provider)
+            .filter(|name| !UNPACED.contains(name))
+            .for_each(|name| drop(this.of(name)));
         this
     }
 

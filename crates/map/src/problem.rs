@@ -54,6 +54,9 @@ pub enum Problem {
         /// What to do.
         hints: Vec<String>,
     },
+    /// The state was made by somebody else.
+    #[error("the state in {} was not written by this user's llm-do, or was changed", .0.display())]
+    Foreign(PathBuf),
     /// Another process works on the same output.
     #[error("another llm-do map is writing {}", .0.display())]
     Running(PathBuf),
@@ -83,11 +86,14 @@ impl Problem {
         match self {
             Self::Columns { hints, .. } | Self::Occupied { hints, .. } => hints.clone(),
             Self::Changed(_) => vec!["run the command again: what is done stays done".into()],
-            Self::State { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                vec!["make room on the disk and run the command again: what is done stays done".into()]
+            Self::State { .. } => {
+                vec!["run the command again when this is mended: what is done stays done".into()]
             }
+            Self::Foreign(dir) => vec![format!("remove {}: then all rows run again", dir.display())],
             Self::Running(_) => vec!["wait for its end, or stop that process".into()],
-            Self::Refused(_) => vec!["run the command again when this is mended: what is done stays done".into()],
+            Self::Refused(_) => {
+                vec!["run the command again when this is mended: what is done stays done".into()]
+            }
             _ => Vec::new(),
         }
     }

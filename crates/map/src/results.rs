@@ -73,11 +73,7 @@ impl Found {
         let (mut offset, mut length) = ([0; 8], [0; 4]);
         offset.copy_from_slice(&slot[..8]);
         length.copy_from_slice(&slot[8..12]);
-        Self {
-            offset: u64::from_le_bytes(offset),
-            length: u32::from_le_bytes(length),
-            done: slot[12] == 1,
-        }
+        Self { offset: u64::from_le_bytes(offset), length: u32::from_le_bytes(length), done: slot[12] == 1 }
     }
 }
 
@@ -140,7 +136,8 @@ impl Results {
             struct From {
                 journal_from: u64,
             }
-            let from: From = serde_json::from_slice(line).map_err(|_| bad("a line that no map has written"))?;
+            let from: From =
+                serde_json::from_slice(line).map_err(|_| bad("a line that no map has written"))?;
             self.journal_from = from.journal_from;
             return Ok(());
         };
@@ -151,7 +148,8 @@ impl Results {
             return Err(bad("a row without an end"));
         }
         if !done {
-            let read: ReadLine = serde_json::from_slice(line).map_err(|_| bad("a failure that can't be read"))?;
+            let read: ReadLine =
+                serde_json::from_slice(line).map_err(|_| bad("a failure that can't be read"))?;
             if matches!(&read.end, RowEnd::Failed(failed) if again(failed)) {
                 return Ok(());
             }

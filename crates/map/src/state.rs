@@ -18,6 +18,8 @@ use std::{
 
 /// Version of the folder.
 const FORMAT: u32 = 1;
+/// What the header is sealed as.
+const SEALED_AS: &str = "map";
 
 /// The places of a map's files.
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ impl State {
         let (program, worker) = (session.program().root().to_string(), session.entry().id.to_string());
         let closure = session.closure_sha256();
         let path = places.file("map.json");
-        let before = read_header(&places, &path)?;
+        let before = read_header(session, &places, &path)?;
         if let Some(before) = &before {
             check_same(before, &places, &program, &worker, &real)?;
         } else {
@@ -100,10 +102,18 @@ impl State {
         }
         let date = before.as_ref().map_or_else(llm_do::today, |before| Arc::clone(&before.date));
         let changed = before.as_ref().is_some_and(|before| before.closure != closure);
-        let header =
-            Header { format: FORMAT, program, worker, inputs: real, closure: closure.clone(), date: Arc::clone(&date) };
+        let header = Header {
+            format: FORMAT,
+            program,
+            worker,
+            inputs: real,
+            closure: closure.clone(),
+            date: Arc::clone(&date),
+        };
         if before.as_ref() != Some(&header) {
-            write_whole(&path, &serde_json::to_vec_pretty(&header).unwrap_or_default()).map_err(failed(&path))?;
+            let text = serde_json::to_vec(&header).unwrap_or_default();
+            let text = session.seal(SEALED_AS, text.clone()).unwrap_or(text);
+            write_whole(&path, &text).map_err(failed(&path))?;
         }
         let definitions = places.file(&format!("definitions-{}.json", &closure[..16]));
         if !definitions.exists() {
@@ -115,8 +125,7 @@ impl State {
         let results = Results::open(&path, &places.file("index"), again).map_err(failed(&path))?;
         let journal = Journal::open(&places.dir).map_err(failed(&places.dir))?;
         let ended = |id| Ok(results.find(id)?.is_some());
-        let unfinished =
-            journal.unfinished(results.journal_from(), ended).map_err(failed(&places.dir))?;
+        let unfinished = journal.unfinished(results.journal_from(), ended).map_err(failed(&places.dir))?;
         Ok(Self { places, results, journal, unfinished, date, closure, changed, _lock: lock })
     }
 
@@ -126,11 +135,15 @@ impl State {
     }
 }
 
-fn read_header(places: &Places, path: &Path) -> Result<Option<Header>, Problem> {
+fn read_header(session: &Session, places: &Places, path: &Path) -> Result<Option<Header>, Problem> {
     let text = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text.map_err(Problem::state(path))?,
     };
+    // Whoever made a folder could say that rows were done. Without a key nothing is sealed here either.
+    if session.seal(SEALED_AS, b"{}".to_vec()).is_some() && !session.has_sealed(SEALED_AS, &text) {
+        return Err(Problem::Foreign(places.dir.clone()));
+    }
     let header: Option<Header> = serde_json::from_slice(&text).ok();
     header.filter(|header| header.format == FORMAT).map(Some).ok_or_else(|| Problem::Occupied {
         what: format!("{} was written by another version of llm-do, or is no state of a map", path.display()),
@@ -162,10 +175,8 @@ fn check_free(places: &Places) -> Result<(), Problem> {
     for path in [&places.outputs, &places.failures] {
         if fs::symlink_metadata(path).is_ok() {
             let what = format!("{} exists, and is not from this map", path.display());
-            let hints = vec![
-                "choose another file with -o".into(),
-                format!("or move {} away first", path.display()),
-            ];
+            let hints =
+                vec!["choose another file with -o".into(), format!("or move {} away first", path.display())];
             return Err(Problem::Occupied { what, hints });
         }
     }

@@ -4,16 +4,12 @@
 //! any order, and may leave requests unanswered when their time is over. `genai` has neither, so requests are written here.
 
 use crate::{
-    failure::Whom,
-    known::Wire,
-    output::Output,
-    providers::Providers,
-    remote::Remote,
-    response::Answer,
+    failure::Whom, known::Wire, output::Output, providers::Providers, remote::Remote, response::Answer,
 };
 use genai::{adapter::AdapterKind, resolver::AuthData};
 use llm_do_core::model::{
-    Message, Model as _, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, Part, Role, ToolSpec,
+    Message, Model as _, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, Part, Role,
+    ToolSpec,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Map, Value, json};
@@ -60,19 +56,22 @@ impl Providers {
     /// # Errors
     /// The provider has no such interface, or can't be used.
     pub fn batches(&self, name: &ModelName) -> Result<BatchModel, ModelError> {
+        let unsupported = || {
+            let what = format!(
+                "{name} has no batch interface that llm-do speaks; the chat models of `openai:` and `anthropic:` have"
+            );
+            ModelError::new(ModelErrorKind::Unsupported, what)
+        };
+        if self.is_made_elsewhere(name) {
+            return Err(unsupported());
+        }
         let remote = self.remote_named(name)?;
         let known = match remote.form.wire {
             Wire::OpenAi => remote.form.iden.adapter_kind == AdapterKind::OpenAI,
             Wire::Anthropic => remote.form.iden.adapter_kind == AdapterKind::Anthropic,
             _ => false,
         };
-        if !known {
-            let what = format!(
-                "{name} has no batch interface that llm-do speaks; the chat models of `openai:` and `anthropic:` have"
-            );
-            return Err(ModelError::new(ModelErrorKind::Unsupported, what));
-        }
-        Ok(BatchModel { remote })
+        if known { Ok(BatchModel { remote }) } else { Err(unsupported()) }
     }
 }
 
@@ -132,7 +131,11 @@ impl BatchModel {
             put_some(&mut put, "seed", settings.seed.map(Value::from));
             put_some(&mut put, "stop", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
             put_some(&mut put, "reasoning_effort", settings.reasoning_effort.as_deref().map(Value::from));
-            put_some(&mut put, "response_format", request.output.map(|schema| Output::of(schema).response_format()));
+            put_some(
+                &mut put,
+                "response_format",
+                request.output.map(|schema| Output::of(schema).response_format()),
+            );
             let tools: Vec<Value> = request.tools.iter().map(openai_tool).collect();
             put_some(&mut put, "tools", (!tools.is_empty()).then(|| tools.into()));
         }
@@ -149,7 +152,8 @@ impl BatchModel {
         let Some(mut reader) = self.remote.reader() else {
             return Err(self.whom().garbled(&"it has an unknown form"));
         };
-        let wrapped = !self.is_anthropic() && request.output.is_some_and(|schema| Output::of(schema).is_wrapped());
+        let wrapped =
+            !self.is_anthropic() && request.output.is_some_and(|schema| Output::of(schema).is_wrapped());
         reader.body(body);
         if let Some(failure) = reader.failure() {
             return Err(self.remote.failed(failure));
@@ -167,7 +171,8 @@ impl BatchModel {
         let made = if self.is_anthropic() {
             let requests: Vec<Value> =
                 requests.iter().map(|(id, body)| json!({"custom_id": id, "params": body})).collect();
-            self.json(self.request(Method::POST, "messages/batches")?, Some(json!({ "requests": requests }))).await?
+            self.json(self.request(Method::POST, "messages/batches")?, Some(json!({ "requests": requests })))
+                .await?
         } else {
             let mut lines = Vec::new();
             for (id, body) in requests {
@@ -177,7 +182,8 @@ impl BatchModel {
                 lines.push(b'\n');
             }
             let kind = format!("multipart/form-data; boundary={BOUNDARY}");
-            let upload = self.request(Method::POST, "files")?.header("content-type", kind).body(form_of(&lines));
+            let upload =
+                self.request(Method::POST, "files")?.header("content-type", kind).body(form_of(&lines));
             let file = self.json(upload, None).await?;
             let batch = json!({
                 "input_file_id": self.name(&file)?,
@@ -200,7 +206,8 @@ impl BatchModel {
         }
         let list = self.json(self.request(Method::GET, "batches?limit=100")?, None).await?;
         let batches = list.get("data").and_then(Value::as_array).into_iter().flatten();
-        let marked = |batch: &&Value| batch.pointer("/metadata/llm_do").and_then(Value::as_str) == Some(token);
+        let marked =
+            |batch: &&Value| batch.pointer("/metadata/llm_do").and_then(Value::as_str) == Some(token);
         batches.clone().find(marked).map(|batch| self.name(batch)).transpose()
     }
 
@@ -224,7 +231,10 @@ impl BatchModel {
         match found["status"].as_str() {
             Some("completed" | "expired" | "cancelled") => Ok(BatchState::Ended),
             Some("failed") => {
-                let why = found.pointer("/errors/data/0/message").and_then(Value::as_str).unwrap_or("no reason given");
+                let why = found
+                    .pointer("/errors/data/0/message")
+                    .and_then(Value::as_str)
+                    .unwrap_or("no reason given");
                 Err(self.whom().error(ModelErrorKind::BadRequest, &format!("the batch failed: {why}")))
             }
             _ => {
@@ -250,7 +260,8 @@ impl BatchModel {
         let found = self.json(self.request(Method::GET, &path)?, None).await?;
         for key in ["output_file_id", "error_file_id"] {
             let Some(file) = found[key].as_str() else { continue };
-            let lines = self.text(self.request(Method::GET, &format!("files/{}/content", plain(file)?))?).await?;
+            let lines =
+                self.text(self.request(Method::GET, &format!("files/{}/content", plain(file)?))?).await?;
             self.read_lines(&lines, &mut outcomes);
         }
         Ok(outcomes)

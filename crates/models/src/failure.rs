@@ -375,13 +375,41 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     if let Some(ms) = text("retry-after-ms").and_then(|text| millis(text.parse().ok()?)) {
         return Some(ms);
     }
-    let after = text("retry-after")?;
+    let Some(after) = text("retry-after") else {
+        // What is left is counted by requests and by tokens; the one that is used up says when there is more.
+        let reset = |what: &str| {
+            let used_up = text(&format!("x-ratelimit-remaining-{what}")) == Some("0");
+            text(&format!("x-ratelimit-reset-{what}")).filter(|_| used_up).and_then(reset_ms)
+        };
+        return reset("requests").max(reset("tokens"));
+    };
     if let Ok(seconds) = after.parse::<f64>() {
         return millis(seconds * 1000.0);
     }
     let date = httpdate::parse_http_date(after).ok()?;
     let wait = date.duration_since(now).unwrap_or_default();
     u64::try_from(wait.as_millis()).ok()
+}
+
+/// A time such as `6m0s`, `1.5s` or `120ms`, in milliseconds.
+fn reset_ms(text: &str) -> Option<u64> {
+    let mut rest = text;
+    let mut ms = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let number: f64 = rest[..end].parse().ok()?;
+        let unit_end = rest[end..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| end + at);
+        ms += number
+            * match &rest[end..unit_end] {
+                "ms" => 1.0,
+                "s" => 1000.0,
+                "m" => 60_000.0,
+                "h" => 3_600_000.0,
+                _ => return None,
+            };
+        rest = &rest[unit_end..];
+    }
+    (ms > 0.0 && ms < 1e12).then_some(ms.ceil() as u64)
 }
 
 #[cfg(test)]
@@ -505,6 +533,28 @@ mod tests {
         assert_eq!(at("retry-after", "soon"), None);
         assert_eq!(at("retry-after", "-1"), None);
         assert_eq!(at("retry-after", "NaN"), None);
+    }
+
+    #[test]
+    fn what_is_used_up_says_when_there_is_more_where_no_wait_is_named() {
+        let after = |pairs: &[(&'static str, &str)]| {
+            let pair = |(name, value): &(&'static str, &str)| {
+                (reqwest::header::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            };
+            retry_after(&pairs.iter().map(pair).collect(), SystemTime::now())
+        };
+        let requests = [("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "6m0.5s")];
+        assert_eq!(after(&requests), Some(360_500));
+        assert_eq!(after(&[requests[0], requests[1], ("retry-after-ms", "20")]), Some(20));
+        assert_eq!(
+            after(&[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "120ms")]),
+            Some(120)
+        );
+        assert_eq!(after(&[("x-ratelimit-remaining-tokens", "5"), ("x-ratelimit-reset-tokens", "1s")]), None);
+        assert_eq!(
+            after(&[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "soon")]),
+            None
+        );
     }
 
     #[test]

@@ -190,6 +190,11 @@ impl Providers {
         Ok(Arc::new(self.remote_named(name)?))
     }
 
+    /// Whether a factory makes the models of that provider, which is no endpoint then.
+    pub(crate) fn is_made_elsewhere(&self, name: &ModelName) -> bool {
+        self.factories.contains_key(name.provider())
+    }
+
     /// A model behind an endpoint.
     pub(crate) fn remote_named(&self, name: &ModelName) -> Result<Remote, ModelError> {
         let provider = name.provider();

@@ -19,7 +19,7 @@ use llm_do_core::{
     journal::{Record, RecordKind},
     step_name::StepName,
 };
-use llm_do_records::{Journal, RecordRef, Redactor, write_line};
+use llm_do_records::{Journal, Problem, RecordRef, Redactor, parse_line, write_line};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
@@ -272,17 +272,30 @@ impl JournalWriter {
         Ok((journal, records))
     }
 
-    /// A journal whose lines go to a log that other runs share. `before` are the records that the log already has of this
-    /// run. Long values are stored in `dir`, which the runs may share, too. Such a journal has no seals: who keeps the log
-    /// decides whether to believe it.
+    /// A journal whose lines go to a log that other runs share, with the records that the log already has of this run.
+    /// `lines` are their lines, which must be sealed with this key. Long values are stored in `dir`, which the runs may share,
+    /// too.
+    ///
+    /// # Errors
+    /// A line is no record, or is not sealed with this key as the next one of this run.
     pub fn within(
         log: Box<dyn JournalLog>,
         id: Arc<str>,
         dir: PathBuf,
         redactor: Arc<Redactor>,
-        before: &[Record],
-    ) -> Self {
-        let journal = Self::over(Box::new(Shared(log)), id, dir, redactor, None, Clock::new(Timestamp::now()));
+        key: Option<&SealKey>,
+        lines: &[Vec<u8>],
+    ) -> Result<(Self, Vec<Record>), Problem> {
+        let mut seals = key.map(|key| key.chain(&id));
+        let mut before = Vec::with_capacity(lines.len());
+        for line in lines {
+            if !seals.as_mut().is_some_and(|seals| seals.admits(line)) {
+                return Err(Problem::Foreign);
+            }
+            before.push(parse_line(line, &BlobDir::of_run(&dir))?);
+        }
+        let journal =
+            Self::over(Box::new(Shared(log)), id, dir, redactor, seals, Clock::new(Timestamp::now()));
         {
             let mut tail = journal.tail();
             tail.blobs = BlobDir::of_runs(&journal.dir);
@@ -291,7 +304,7 @@ impl JournalWriter {
                 (tail.next, tail.unwritten) = (last.seq + 1, last.seq + 1);
             }
         }
-        journal
+        Ok((journal, before))
     }
 
     fn over(

@@ -29,7 +29,7 @@ pub use list::{
     FindError, RunSummary, find_run, is_running, keeps_running, list_runs, list_runs_before, read_ends,
     run_ids, summary_of, writer_of,
 };
-pub use read::{ReadError, parse_record, read_journal, read_own_journal, read_run, read_tree};
+pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
 pub use switches::{Canceller, Stopper};

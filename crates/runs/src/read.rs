@@ -7,7 +7,6 @@ use crate::{
     list::is_running,
     seal::{Chain, SealKey},
 };
-use llm_do_core::journal::Record;
 use llm_do_records::{Journal, Problem, RunTree, WholeRun, parse_line};
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -38,14 +37,6 @@ pub enum ReadError {
         /// What is wrong with it.
         problem: Problem,
     },
-}
-
-/// The record in a line of a log that several runs share ([`crate::JournalLog`]). `dir` is the folder of their long values.
-///
-/// # Errors
-/// The line is no record, or a long value is missing.
-pub fn parse_record(line: &[u8], dir: &Path) -> Result<Record, Problem> {
-    parse_line(line, &BlobDir::of_run(dir))
 }
 
 /// Reads the journal in a run's folder without checking its seals, to show it.

@@ -185,7 +185,8 @@ impl Served {
         if !marks.iter().all(|mark| text.contains(mark)) {
             return Err(wrong("a form with a purpose and a file belongs here"));
         }
-        let (_, file) = text.rsplit_once("application/jsonl\r\n\r\n").ok_or_else(|| wrong("no file of lines"))?;
+        let (_, file) =
+            text.rsplit_once("application/jsonl\r\n\r\n").ok_or_else(|| wrong("no file of lines"))?;
         let (lines, _) = file.rsplit_once("\r\n--").ok_or_else(|| wrong("the form has no end"))?;
         let mut log = self.log();
         log.number += 1;
@@ -305,7 +306,8 @@ impl Served {
 fn told(id: &str, batch: &Batch, ended: bool) -> String {
     let count = batch.requests.len();
     if batch.anthropic {
-        let counts = if ended { json!({"processing": 0, "succeeded": count}) } else { json!({"processing": count}) };
+        let counts =
+            if ended { json!({"processing": 0, "succeeded": count}) } else { json!({"processing": count}) };
         let status = if ended { "ended" } else { "in_progress" };
         return json!({"id": id, "type": "message_batch", "processing_status": status, "request_counts": counts}).to_string();
     }
@@ -332,16 +334,18 @@ fn openai_line(name: &str, fate: &Fate) -> String {
         Fate::Text(text) => {
             let message = json!({"role": "assistant", "content": text});
             let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
-            let body = json!({"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage});
+            let body =
+                json!({"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage});
             (json!({"status_code": 200, "request_id": "r", "body": body}), Value::Null)
         }
         Fate::Error(kind, message) => {
             let body = json!({"error": {"type": kind, "message": message}});
             (json!({"status_code": 400, "request_id": "r", "body": body}), Value::Null)
         }
-        Fate::Expired => {
-            (Value::Null, json!({"code": "batch_expired", "message": "This request could not be executed in time."}))
-        }
+        Fate::Expired => (
+            Value::Null,
+            json!({"code": "batch_expired", "message": "This request could not be executed in time."}),
+        ),
     };
     json!({"id": format!("r-{name}"), "custom_id": name, "response": response, "error": error}).to_string()
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
@@ -23,7 +23,7 @@ use crate::script::Reply;
 
 /// Speaks a few fixed turns at next to no cost of its own.
 ///
-/// `GET /stats` says how many requests came, with how many bytes, when the first did (nanoseconds since 1970) and how
+/// `GET /stats` says how many requests were taken and how many a limit has refused, with how many bytes, when the first did (nanoseconds since 1970) and how
 /// many were answered with which fault, and starts counting from zero.
 pub struct FixedServer {
     fixed: Fixed,
@@ -32,7 +32,30 @@ pub struct FixedServer {
     requests: AtomicU64,
     bytes: AtomicU64,
     first: AtomicU64,
+    limit: Option<Mutex<Bucket>>,
+    refused: AtomicU64,
     failed: [AtomicU64; Fault::ALL.len()],
+}
+
+/// Requests that may come now: a token each.
+struct Bucket {
+    per_second: f64,
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn takes(&mut self, now: Instant) -> bool {
+        let filled = self.tokens + (now - self.at).as_secs_f64() * self.per_second;
+        (self.tokens, self.at) = (filled.min(self.per_second), now);
+        let takes = self.tokens >= 1.0;
+        self.tokens -= f64::from(u8::from(takes));
+        takes
+    }
+}
+
+fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
+    bucket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The connection is to be closed.
@@ -57,6 +80,8 @@ impl FixedServer {
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             first: AtomicU64::new(0),
+            limit: None,
+            refused: AtomicU64::new(0),
             failed: Default::default(),
         }
     }
@@ -69,6 +94,12 @@ impl FixedServer {
     /// Lets some answers fail.
     pub fn faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
+    }
+
+    /// Takes so many requests a second, up to a second's worth at once, and refuses the others with a wait of a second.
+    pub fn limit(self, per_second: f64) -> Self {
+        let bucket = Bucket { per_second, tokens: per_second, at: Instant::now() };
+        Self { limit: Some(Mutex::new(bucket)), ..self }
     }
 
     /// Serves until dropped.
@@ -92,6 +123,15 @@ impl FixedServer {
             return Ok(Response::new(whole(self.stats().to_string().into())));
         }
         let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        if self.limit.as_ref().is_some_and(|bucket| !lock(bucket).takes(Instant::now())) {
+            self.refused.fetch_add(1, Relaxed);
+            let text =
+                Bytes::from_static(br#"{"error":{"message":"too many requests","type":"rate_limit_error"}}"#);
+            let mut response = Response::new(whole(text));
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return Ok(response);
+        }
         let number = self.requests.fetch_add(1, Relaxed);
         if number == 0 {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -141,6 +181,7 @@ impl FixedServer {
             .collect();
         json!({
             "requests": self.requests.swap(0, Relaxed),
+            "refused": self.refused.swap(0, Relaxed),
             "bytes": self.bytes.swap(0, Relaxed),
             "first_unix_ns": self.first.swap(0, Relaxed),
             "faults": failed,

@@ -1,12 +1,12 @@
 //! The model server of the benchmarks: K tool turns, then a text, at next to no cost of its own.
 //!
 //! `llm-do-testserver [--turns K] [--tool NAME] [--arguments JSON] [--final TEXT] [--threads N] [--delay MS]
-//! [--faults PER_MILLE]`
+//! [--faults PER_MILLE] [--limit PER_SECOND]`
 //!
 //! Prints its URL and serves until its standard input ends (so not with `</dev/null`). In the
 //! arguments `{turn}` becomes the turn's number, so that no two calls are the same. Each answer waits
 //! for the delay, so that many clients can be held at once. So many of a thousand answers fail, in the
-//! ways of `Fault`. `GET /stats` says what has come, as `FixedServer` does.
+//! ways of `Fault`. More requests a second than the limit are refused. `GET /stats` says what has come, as `FixedServer` does.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -22,6 +22,7 @@ struct Options {
     threads: usize,
     delay: u64,
     faults: u16,
+    limit: Option<f64>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -33,6 +34,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = FixedServer::new(&replies)
         .delay(Duration::from_millis(options.delay))
         .faults(Faults::per_mille(options.faults));
+    let server = match options.limit {
+        Some(limit) => server.limit(limit),
+        None => server,
+    };
 
     let mut runtime = match options.threads {
         1 => tokio::runtime::Builder::new_current_thread(),
@@ -61,6 +66,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
         threads: 1,
         delay: 0,
         faults: 0,
+        limit: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -72,6 +78,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--final" => options.text = value,
             "--threads" => options.threads = value.parse()?,
             "--delay" => options.delay = value.parse()?,
+            "--limit" => options.limit = Some(value.parse()?),
             "--faults" => options.faults = value.parse()?,
             _ => return Err(format!("unknown option {word}").into()),
         }

@@ -15,7 +15,9 @@ use llm_do::{
     RunOptions, Session,
     core::{gate::Mode, price::Usd},
 };
-use llm_do_map::{Board, Counts, Estimate, Map, MapOptions, Problem, Range, Renamed, Stop, Stopped, Summary, Survey};
+use llm_do_map::{
+    Board, Counts, Estimate, Map, MapOptions, Problem, Range, Renamed, Stop, Stopped, Summary, Survey,
+};
 use progress::Progress;
 use serde_json::{Value, json};
 use std::{fmt::Write as _, sync::Arc};
@@ -49,7 +51,9 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
     if terminal.is_none() && max_cost.is_none() {
         let complaint = Complaint::wrong("nobody can be asked whether the rows may cost what they will cost");
         return Err(Complaint { exit: Exit::Refused, ..complaint }
-            .hint("say how much they may cost with --max-cost, such as --max-cost 5usd or --max-cost unlimited")
+            .hint(
+                "say how much they may cost with --max-cost, such as --max-cost 5usd or --max-cost unlimited",
+            )
             .into());
     }
     let interrupts = Interrupts::listen(terminal.clone())
@@ -61,7 +65,8 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
     let context = runtime.enter();
     let (board, stop) = (Board::default(), Stop::default());
-    let map = Map::open(session, options(args, max_cost)?, board.clone(), stop.clone()).map_err(not_ready)?;
+    let mut map =
+        Map::open(session, options(args, max_cost)?, board.clone(), stop.clone()).map_err(not_ready)?;
     say(map.survey(), output);
     drop(context);
     let stopping = stop.clone();
@@ -71,6 +76,9 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
         stopping.stop();
     });
     runtime.block_on(map.render()).map_err(not_ready)?;
+    if output.err_terminal && !output.quiet {
+        output.screen.go_live();
+    }
     let mut work = Work { map, board, output, terminal, max_cost };
     let stopped = runtime.block_on(work.all(args.pilot));
     let exit = work.publish(stopped);
@@ -126,16 +134,18 @@ fn cost(text: &str) -> Result<MaxCost, Complaint> {
     let number = text.strip_suffix("usd").unwrap_or(text).trim();
     let dollars = number.parse::<f64>().ok().filter(|dollars| Usd::dollars(*dollars).is_some());
     dollars.map(MaxCost::Dollars).ok_or_else(|| {
-        Complaint::wrong(format!("--max-cost: `{text}` is no amount")).hint("write 5usd, 0.50usd or unlimited")
+        Complaint::wrong(format!("--max-cost: `{text}` is no amount"))
+            .hint("write 5usd, 0.50usd or unlimited")
     })
 }
 
 /// A limit of the cost needs prices.
 fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Complaint> {
     let Some(MaxCost::Dollars(_)) = max_cost else { return Ok(()) };
-    let unknown = session.model_names().into_iter().find(|name| {
-        !FREE.contains(&name.provider()) && session.terms(name).price.is_none()
-    });
+    let unknown = session
+        .model_names()
+        .into_iter()
+        .find(|name| !FREE.contains(&name.provider()) && session.terms(name).price.is_none());
     match unknown {
         None => Ok(()),
         Some(name) => Err(Complaint::wrong(format!("--max-cost: the price of {name} is not known"))
@@ -214,7 +224,7 @@ impl Work<'_> {
             if self.max_cost.is_none() && !self.wants(estimate.as_ref()) {
                 return Ok(Ended::Declined);
             }
-        } else if missing > 0 && self.max_cost.is_none() && !self.wants(None) {
+        } else if pilot == 0 && missing > 0 && self.max_cost.is_none() && !self.wants(None) {
             return Ok(Ended::Declined);
         }
         Ok(Ended::Stopped(self.work(None).await?))
@@ -236,7 +246,8 @@ impl Work<'_> {
             Some(Some(dollars)) => format!(" for {}", range(dollars)),
             _ => String::new(),
         };
-        let question = |_: usize| format!("Run the other {}{cost}?  [y]es  [n]o ", rows(rest));
+        let other = if estimate.is_some() { "the other " } else { "" };
+        let question = |_: usize| format!("Run {other}{}{cost}?  [y]es  [n]o ", rows(rest));
         let _paused = self.output.screen.pause();
         terminal.choose(question, &[('y', "yes"), ('n', "no")]) == Some('y')
     }
@@ -259,7 +270,9 @@ impl Work<'_> {
             Ended::Stopped(Stopped::Interrupted) => (Exit::Interrupted, "interrupted"),
             Ended::Stopped(Stopped::MaxCost) => (Exit::Limit, "max_cost"),
             Ended::Stopped(Stopped::MaxFailures) => (Exit::Limit, "max_failures"),
-            Ended::Stopped(Stopped::Done | Stopped::Pilot) if summary.counts.failed > 0 => (Exit::Failed, "failed"),
+            Ended::Stopped(Stopped::Done | Stopped::Pilot) if summary.counts.failed > 0 => {
+                (Exit::Failed, "failed")
+            }
             Ended::Stopped(Stopped::Done | Stopped::Pilot) => (Exit::Done, "done"),
         };
         if output.format == Format::Text {
@@ -306,7 +319,9 @@ fn told(summary: &Summary) -> String {
 fn used(counts: &Counts) -> Option<String> {
     match counts.usage.cost_usd {
         Some(cost) => Some(cost.to_string()),
-        None => Some(counts.usage.total()).filter(|tokens| *tokens > 0).map(|tokens| format!("{tokens} tokens")),
+        None => {
+            Some(counts.usage.total()).filter(|tokens| *tokens > 0).map(|tokens| format!("{tokens} tokens"))
+        }
     }
 }
 

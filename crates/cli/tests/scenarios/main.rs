@@ -36,6 +36,7 @@ mod list_and_show;
 mod local_models;
 mod map;
 mod map_batch;
+mod map_example;
 mod map_pace;
 mod mcp;
 mod mcp_http;

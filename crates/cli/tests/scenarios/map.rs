@@ -84,7 +84,10 @@ fn a_table_as_spreadsheets_write_it_becomes_one_line_a_row() {
     let failed: Vec<Value> = failures(&scenario)
         .into_iter()
         .map(|mut line| {
-            line["$failure"].as_object_mut().expect("an object").retain(|key, _| key == "kind" || key == "row");
+            line["$failure"]
+                .as_object_mut()
+                .expect("an object")
+                .retain(|key, _| key == "kind" || key == "row");
             line
         })
         .collect();
@@ -137,8 +140,7 @@ fn a_map_that_is_killed_at_any_moment_has_each_row_once_and_the_same_bytes() {
         let (word, n) = (if row % 7 == 0 { "awful" } else { "fine" }, row / 2);
         table.push_str(&format!("\"{word}, {n}\",{n}\n"));
     }
-    let (undisturbed, killed) =
-        (classifier().file("in.csv", &table), classifier().file("in.csv", &table));
+    let (undisturbed, killed) = (classifier().file("in.csv", &table), classifier().file("in.csv", &table));
     let began = Instant::now();
     assert_eq!(map(&undisturbed, "in.csv", &[]).code, Some(0));
     let whole = began.elapsed();
@@ -199,7 +201,10 @@ fn columns_are_checked_before_anything_is_sent() {
     let told = map(&scenario, "other.csv", &["--set-column", "text=review", "--set-column", "n=stars"]);
     assert_eq!(told.code, Some(2), "the state of a map over another file is in the way: {told}");
     fs::remove_dir_all(scenario.project().join("out.jsonl.map")).unwrap();
-    assert_eq!(map(&scenario, "other.csv", &["--set-column", "text=review", "--set-column", "n=stars"]).code, Some(0));
+    assert_eq!(
+        map(&scenario, "other.csv", &["--set-column", "text=review", "--set-column", "n=stars"]).code,
+        Some(0)
+    );
 }
 
 #[test]
@@ -229,17 +234,31 @@ fn rows_that_failed_are_input_for_another_map_and_for_a_second_try() {
     let scenario = classifier().file("in.csv", "text,n\nfine,1\nexplode,2\nexplode,x\n");
     assert_eq!(map(&scenario, "in.csv", &[]).code, Some(1));
     let second = |scenario: &Scenario| {
-        scenario.run(&["map", "w.worker", "out.jsonl.failures.jsonl", "-o", "second.jsonl", "--max-cost", "unlimited"])
+        scenario.run(&[
+            "map",
+            "w.worker",
+            "out.jsonl.failures.jsonl",
+            "-o",
+            "second.jsonl",
+            "--max-cost",
+            "unlimited",
+        ])
     };
     assert_eq!(second(&scenario).code, Some(1), "they fail as before");
     let of = |file: &str| -> Vec<(Value, Value)> {
-        lines(&scenario.read(file).unwrap()).iter().map(|line| (line["text"].clone(), line["n"].clone())).collect()
+        lines(&scenario.read(file).unwrap())
+            .iter()
+            .map(|line| (line["text"].clone(), line["n"].clone()))
+            .collect()
     };
     assert_eq!(of("second.jsonl.failures.jsonl"), of("out.jsonl.failures.jsonl"));
     // The cause is mended: nothing runs by itself, and one of them does on demand.
     let scenario = scenario.file("s.yaml", &SCRIPT.replace("explode", "nothing"));
     let again = map(&scenario, "in.csv", &[]);
-    assert!(again.code == Some(1) && again.stderr.contains("1 are done, 2 failed before, 0 are missing"), "{again}");
+    assert!(
+        again.code == Some(1) && again.stderr.contains("1 are done, 2 failed before, 0 are missing"),
+        "{again}"
+    );
     assert_eq!(map(&scenario, "in.csv", &["--retry-failed"]).code, Some(1));
     assert_eq!(output(&scenario).len(), 2);
     assert_eq!(failures(&scenario).len(), 1);
@@ -258,14 +277,22 @@ fn a_limit_of_failures_or_of_cost_ends_it_with_code_4_and_more_rows_can_follow()
     let prices = "prices:\n  'script:*': {input: 1, output: 10}\n";
     let scenario = classifier().file("in.csv", "text\na\nb\nc\nd\ne\n").home_file("config.yaml", prices);
     let command = |most: &str| {
-        let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", most, "--pilot", "2", "--json"];
+        let words =
+            ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", most, "--pilot", "2", "--json"];
         scenario.run(&words)
     };
     let told = command("0.0005usd");
     let report: Value = serde_json::from_str(&told.stdout).unwrap();
     assert_eq!((told.code, &report["status"]), (Some(4), &json!("max_cost")), "{told}");
-    assert_eq!((&report["rows"]["done"], &report["usage"]["cost_usd"]), (&json!(2), &json!(0.0004)), "{told}");
-    assert!(told.stderr.contains("judged by 2 rows, the other 3 will use 0.0005 USD to 0.0007 USD"), "{told}");
+    assert_eq!(
+        (&report["rows"]["done"], &report["usage"]["cost_usd"]),
+        (&json!(2), &json!(0.0004)),
+        "{told}"
+    );
+    assert!(
+        told.stderr.contains("judged by 2 rows, the other 3 will use 0.0005 USD to 0.0007 USD"),
+        "{told}"
+    );
     assert_eq!(command("1usd").code, Some(0));
     assert_eq!(output(&scenario).len(), 5);
 }
@@ -286,7 +313,10 @@ fn without_a_terminal_a_cost_must_be_named() {
         .env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
         .env("LLM_DO_MODEL", "openai:unknown-model");
     let told = unpriced.run(&["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "5usd"]);
-    assert!(told.code == Some(2) && told.stderr.contains("the price of openai:unknown-model is not known"), "{told}");
+    assert!(
+        told.code == Some(2) && told.stderr.contains("the price of openai:unknown-model is not known"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -314,7 +344,8 @@ fn a_signal_ends_it_in_order_and_the_state_is_kept() {
     let table: String = (0..200).map(|n| format!("{n}\n")).collect();
     let slow = "answers:\n  - json: {label: good}\n    delay_ms: 20\n";
     let scenario = classifier().file("s.yaml", slow).file("in.csv", &format!("text\n{table}"));
-    let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited", "--concurrency", "4"];
+    let words =
+        ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited", "--concurrency", "4"];
     let mut command = scenario.command(&words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let results = scenario.project().join("out.jsonl.map/results.jsonl");
@@ -371,7 +402,8 @@ fn each_file_of_a_folder_is_a_row() {
 fn a_call_that_must_ask_fails_its_row() {
     let worker = "---\nmodel: script:s.yaml\nparameters: {text: string}\ntoolsets: [filesystem]\nsandbox: {paths: {out: {root: ./out, mode: rw}}}\ntool_rules: {write_file: ask}\n---\nX\n";
     let script = "answers:\n  - when: {turn: 0, last_regex: writes}\n    calls: [{tool: write_file, arguments: {path: /out/a.txt, content: x}}]\n  - text: done\n";
-    let scenario = Scenario::new().file("project.yaml", "name: p\n").file("main.worker", worker).file("s.yaml", script);
+    let scenario =
+        Scenario::new().file("project.yaml", "name: p\n").file("main.worker", worker).file("s.yaml", script);
     fs::create_dir(scenario.project().join("out")).unwrap();
     let scenario = scenario.file("in.csv", "text\nwrites\nreads\n");
     let command = |more: &[&str]| {
@@ -391,7 +423,8 @@ fn a_call_that_must_ask_fails_its_row() {
 fn a_row_that_was_cut_off_in_an_effect_fails_as_interrupted() {
     let worker = "---\nmodel: script:s.yaml\nparameters: {text: string}\ntoolsets: {shell: {rules: [{pattern: sleep, approval_required: false}]}}\n---\nX\n";
     let script = "answers:\n  - when: {turn: 0, last_regex: slow}\n    calls: [{tool: shell, arguments: {command: sleep 600}}]\n  - text: done\n";
-    let scenario = Scenario::new().file("w.worker", worker).file("s.yaml", script).file("in.csv", "text\nslow\nfast\n");
+    let scenario =
+        Scenario::new().file("w.worker", worker).file("s.yaml", script).file("in.csv", "text\nslow\nfast\n");
     let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited"];
     let mut child = scenario.command(&words).stderr(Stdio::null()).spawn().expect("it starts");
     let journal = scenario.project().join("out.jsonl.map/journal-000000.jsonl");
@@ -408,6 +441,61 @@ fn a_row_that_was_cut_off_in_an_effect_fails_as_interrupted() {
         assert_eq!((failed.len(), &failed[0]["$failure"]["kind"]), (1, &json!("interrupted")), "{failed:?}");
         assert_eq!(output(&scenario).len(), 1);
     }
+}
+
+#[test]
+fn a_state_from_elsewhere_is_refused() {
+    let [mine, other] = [classifier(), classifier()].map(|scenario| scenario.file("in.csv", "text\na\n"));
+    assert_eq!(map(&other, "in.csv", &[]).code, Some(0));
+    let state = "out.jsonl.map";
+    crate::recorded_examples::copy(&other.project().join(state), &mine.project().join(state));
+    let told = map(&mine, "in.csv", &[]);
+    assert!(told.code == Some(2) && told.stderr.contains("was not written by this user's llm-do"), "{told}");
+    // Records of a run that was cut off, with a word changed.
+    let script =
+        "answers:\n  - when: {turn: 0}\n    calls: [{tool: list_files}]\n  - text: x\n    delay_ms: 60000\n";
+    let mine = Scenario::new()
+        .file(
+            "w.worker",
+            "---\nmodel: script:s.yaml\nparameters: {text: string}\ntoolsets: [filesystem]\n---\nX\n",
+        )
+        .file("s.yaml", script)
+        .file("in.csv", "text\na\n");
+    let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited"];
+    let mut child = mine.command(&words).stderr(Stdio::null()).spawn().expect("it starts");
+    let journal = mine.project().join("out.jsonl.map/journal-000000.jsonl");
+    while !fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"tool_ended\"")) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was cut off");
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replacen("list_files", "list_filez", 1)).unwrap();
+    let told = mine.run(&words);
+    assert!(told.code == Some(2) && told.stderr.contains("was not written by this user's llm-do"), "{told}");
+}
+
+#[test]
+fn a_disk_that_fills_ends_it_and_the_same_command_continues() {
+    let table: String = (0..300).map(|row| format!("row {row}\n")).collect();
+    let scenario = classifier().file("in.csv", &format!("text\n{table}"));
+    let binary = env!("CARGO_BIN_EXE_llm-do");
+    let command =
+        format!("ulimit -f 300; exec {binary} map w.worker in.csv -o out.jsonl --max-cost unlimited");
+    let mut full = scenario.command_of(std::path::Path::new("/bin/sh"));
+    let told = scenario.finished(full.args(["-c", &command]).output().unwrap());
+    assert_eq!(told.code, Some(1), "{told}");
+    assert!(
+        told.stderr.contains("out.jsonl.map") && told.stderr.contains("what is done stays done"),
+        "{told}"
+    );
+    assert!(scenario.read("out.jsonl").is_none());
+    let told = map(&scenario, "in.csv", &[]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(output(&scenario).len(), 300);
+    let answered = answers(&scenario);
+    assert!(answered.len() == 300 && answered.values().all(|times| *times == 1));
 }
 
 #[test]

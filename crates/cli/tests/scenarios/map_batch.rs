@@ -52,7 +52,11 @@ fn output(scenario: &Scenario) -> Vec<Value> {
 
 /// The user's words in a request of either interface.
 fn said(body: &Value) -> String {
-    body["messages"].as_array().and_then(|messages| messages.last()).map(|message| message["content"].to_string()).unwrap_or_default()
+    body["messages"]
+        .as_array()
+        .and_then(|messages| messages.last())
+        .map(|message| message["content"].to_string())
+        .unwrap_or_default()
 }
 
 fn echo(body: &Value) -> Fate {
@@ -119,8 +123,11 @@ fn a_command_that_is_killed_waits_for_its_batch_again_and_asks_nothing_twice() {
         let scenario = scenario.file("in.csv", &table(10));
         server.hold();
         for _ in 0..3 {
-            let mut child = scenario.command(&COMMAND).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-            while server.batches().len() == before || scenario.read("out.jsonl.map/batches.jsonl").is_none_or(|text| !text.contains("submitted")) {
+            let mut child =
+                scenario.command(&COMMAND).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+            while server.batches().len() == before
+                || scenario.read("out.jsonl.map/batches.jsonl").is_none_or(|text| !text.contains("submitted"))
+            {
                 assert!(child.try_wait().unwrap().is_none(), "it ended before its batch");
                 thread::sleep(Duration::from_millis(5));
             }
@@ -131,9 +138,13 @@ fn a_command_that_is_killed_waits_for_its_batch_again_and_asks_nothing_twice() {
         let told = map(&scenario);
         assert_eq!(told.code, Some(0), "{told}");
         let mut times = BTreeMap::new();
-        server.batches()[before..].iter().flatten().for_each(|row| *times.entry(row.clone()).or_insert(0) += 1);
+        server.batches()[before..]
+            .iter()
+            .flatten()
+            .for_each(|row| *times.entry(row.clone()).or_insert(0) += 1);
         assert!(times.len() == 10 && times.values().all(|times| *times == 1), "{times:?}");
-        let outputs: Vec<String> = output(&scenario).iter().map(|line| line["output"].as_str().unwrap().to_owned()).collect();
+        let outputs: Vec<String> =
+            output(&scenario).iter().map(|line| line["output"].as_str().unwrap().to_owned()).collect();
         assert_eq!(outputs, (0..10).map(|row| row.to_string()).collect::<Vec<_>>());
     }
     server.assert_valid();
@@ -156,7 +167,18 @@ fn only_workers_that_ask_once_can_be_in_a_batch() {
             .env("OPENAI_BASE_URL", format!("{}/v1", server.url()))
             .env("OPENAI_API_KEY", "sk-test-0123456789abcdef")
             .env("LLM_DO_MODEL", "openai:test-model");
-        let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited", "--batch", "--pilot", "0"];
+        let words = [
+            "map",
+            "w.worker",
+            "in.csv",
+            "-o",
+            "out.jsonl",
+            "--max-cost",
+            "unlimited",
+            "--batch",
+            "--pilot",
+            "0",
+        ];
         let told = scenario.run(&words);
         assert!(told.code == Some(2) && told.stderr.contains(reason), "{told}");
     }

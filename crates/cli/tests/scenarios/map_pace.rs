@@ -18,7 +18,8 @@ use std::{
 };
 
 const WORKER: &str = "---\nparameters: {text: string}\n---\nRepeat.\n";
-const COMMAND: [&str; 8] = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited", "--json"];
+const COMMAND: [&str; 8] =
+    ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited", "--json"];
 
 fn rows(scenario: Scenario, rows: usize) -> Scenario {
     let table: String = (0..rows).map(|row| format!("row {row}\n")).collect();
@@ -58,7 +59,11 @@ fn a_provider_that_refuses_everything_for_an_hour_can_be_waited_for_or_not() {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     let told = scenario.finished(child.wait_with_output().unwrap());
     let report: Value = serde_json::from_str(&told.stdout).unwrap();
-    assert_eq!((told.code, &report["status"], &report["rows"]["missing"]), (Some(130), &"interrupted".into(), &20.into()), "{told}");
+    assert_eq!(
+        (told.code, &report["status"], &report["rows"]["missing"]),
+        (Some(130), &"interrupted".into(), &20.into()),
+        "{told}"
+    );
 }
 
 /// Hundredths of a second.

@@ -229,6 +229,11 @@ fn extractor_replays() {
 }
 
 #[test]
+fn strikes_replays() {
+    Example::new("strikes").finished("Turkey vulture").is_same();
+}
+
+#[test]
 fn notes_replays() {
     Example::new("notes").finished("How much is still to do?").is_same();
 }

@@ -24,7 +24,10 @@ impl<R> Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.read.get() > LONGEST_ROW {
-            let what = format!("a row has more than {} MiB; is there a quote that is not closed?", LONGEST_ROW >> 20);
+            let what = format!(
+                "a row has more than {} MiB; is there a quote that is not closed?",
+                LONGEST_ROW >> 20
+            );
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
         let read = self.inner.read(buffer)?;

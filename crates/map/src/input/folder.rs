@@ -74,7 +74,8 @@ impl Folder {
         }
         let text = match self.texts {
             true => {
-                let no_text = |_| io::Error::other("it is not UTF-8 text; give the worker a parameter of type `path`");
+                let no_text =
+                    |_| io::Error::other("it is not UTF-8 text; give the worker a parameter of type `path`");
                 Some(String::from_utf8(text).map_err(no_text)?)
             }
             false => None,

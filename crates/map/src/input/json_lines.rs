@@ -52,12 +52,15 @@ impl JsonLines {
         let content = match content {
             // A row of an earlier map that could not be read, as it was found.
             Ok(Value::Object(object)) if object.contains_key(ROW) => {
-                let reason =
-                    format!("it is a row that an earlier map could not read: put an object in place of `{ROW}`");
+                let reason = format!(
+                    "it is a row that an earlier map could not read: put an object in place of `{ROW}`"
+                );
                 Err(Broken { reason, raw: raw() })
             }
             Ok(value) => Ok(Content::Json(value)),
-            Err(error) => Err(Broken { reason: format!("it is not JSON: {}", without_line(&error)), raw: raw() }),
+            Err(error) => {
+                Err(Broken { reason: format!("it is not JSON: {}", without_line(&error)), raw: raw() })
+            }
         };
         Ok(Some(Row { place, content }))
     }

@@ -28,7 +28,8 @@ pub(crate) struct Table {
 
 impl Table {
     pub(super) fn new(mut file: File, delimiter: u8, name: Arc<str>) -> Result<Self, Problem> {
-        let crlf = ends_in_crlf(&mut file).map_err(|source| Problem::Input { path: (*name).into(), source })?;
+        let crlf =
+            ends_in_crlf(&mut file).map_err(|source| Problem::Input { path: (*name).into(), source })?;
         let (bounded, read) = Bounded::new(file);
         // Lines with another number of fields are broken rows, of which there may be some. TSV as spreadsheets write it has
         // quotes, too.
@@ -73,10 +74,9 @@ impl Table {
         let content = if found == wanted {
             let fields: Result<Vec<String>, _> =
                 self.record.iter().map(|field| String::from_utf8(field.to_vec())).collect();
-            fields.map(Content::Fields).map_err(|_| Broken {
-                reason: "it is not UTF-8 text".into(),
-                raw: Raw::Fields(lossy()),
-            })
+            fields
+                .map(Content::Fields)
+                .map_err(|_| Broken { reason: "it is not UTF-8 text".into(), raw: Raw::Fields(lossy()) })
         } else {
             let (s, t) = (if found == 1 { "" } else { "s" }, if wanted == 1 { "" } else { "s" });
             Err(Broken {

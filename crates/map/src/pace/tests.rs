@@ -85,7 +85,9 @@ async fn a_limit_of_requests_a_second_is_nearly_reached_and_seldom_exceeded() {
             windowed,
         };
         let (rate, refused) = measured(server, Duration::from_millis(latency)).await;
-        let which = format!("latency {latency} ms, burst {burst}, {retry_after:?}, {windowed}: {rate:.1}/s, {refused:.4}");
+        let which = format!(
+            "latency {latency} ms, burst {burst}, {retry_after:?}, {windowed}: {rate:.1}/s, {refused:.4}"
+        );
         if rate < 45.0 || refused >= 0.02 {
             missed.push(which);
         }

@@ -26,9 +26,6 @@ impl Progress {
         let show = move || {
             let began = Instant::now();
             let every = if output.err_terminal { LIVE } else { LINES };
-            if output.err_terminal {
-                output.screen.go_live();
-            }
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let text = line(&board.counts());
                 if output.err_terminal {
@@ -40,7 +37,8 @@ impl Progress {
             output.screen.live(Vec::new());
         };
         // It only decorates: without it the rows still run.
-        let thread = if quiet { None } else { thread::Builder::new().name("progress".into()).spawn(show).ok() };
+        let thread =
+            if quiet { None } else { thread::Builder::new().name("progress".into()).spawn(show).ok() };
         Self { end, thread }
     }
 
@@ -95,13 +93,8 @@ mod tests {
 
     #[test]
     fn a_line_has_rate_cost_rest_and_what_is_waited_for() {
-        let mut counts = Counts {
-            rows: 1000,
-            done: 99,
-            failed: 1,
-            worked: Duration::from_secs(10),
-            ..Counts::default()
-        };
+        let mut counts =
+            Counts { rows: 1000, done: 99, failed: 1, worked: Duration::from_secs(10), ..Counts::default() };
         assert_eq!(line(&counts), "100/1000 rows, 1 failed, 10.0/s, 1m 30s left");
         counts.usage.cost_usd = llm_do::core::price::Usd::dollars(0.5);
         counts.refused = 2;

@@ -1,0 +1,72 @@
+//! Reading the input before anything runs: which rows there are, and what is known of them.
+
+use crate::{
+    columns::{Columns, Matched, Unmatched, broken_canonical},
+    input::Source,
+    key::RowKey,
+    options::Survey,
+    order::{Order, OrderWriter, Ordered},
+    problem::Problem,
+    row::{Broken, Row},
+    slots::Slots,
+    state::State,
+};
+use serde_json::Value;
+
+/// A row with its key.
+pub(crate) struct Identified {
+    pub(crate) key: RowKey,
+    /// Its input, or why it has none and what stands there.
+    pub(crate) matched: Result<Matched, (String, Value)>,
+}
+
+/// The key of a row, and its input if it has one.
+pub(crate) fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Identified, Problem> {
+    let Row { place, content } = row;
+    let broken = |reason: String, found: Value| {
+        let key = RowKey::of(closure, &broken_canonical(&found));
+        Identified { key, matched: Err((format!("{place}: {reason}"), found)) }
+    };
+    Ok(match content {
+        Err(Broken { reason, raw }) => broken(reason, raw.to_json()),
+        Ok(content) => match columns.input(content) {
+            Ok(matched) => Identified { key: RowKey::of(closure, &matched.canonical), matched: Ok(matched) },
+            Err(Unmatched::Row { reason, found }) => broken(reason, found),
+            Err(Unmatched::All(Problem::Columns { what, hints })) => {
+                return Err(Problem::Columns { what: format!("{place}: {what}"), hints });
+            }
+            Err(Unmatched::All(problem)) => return Err(problem),
+        },
+    })
+}
+
+/// Reads the input once: which rows there are, and what is known of them.
+pub(crate) fn survey(source: &Source, columns: &Columns, state: &State) -> Result<(Order, Survey), Problem> {
+    let failed = |error| state.failed(error);
+    let mut seen = Slots::create(&state.places.file("seen")).map_err(failed)?;
+    let mut order = OrderWriter::create(&state.places.file("order")).map_err(failed)?;
+    let mut survey = Survey { changed: state.changed, ..Survey::default() };
+    let mut rows = source.rows(columns.wants_text())?;
+    while let Some(row) = rows.next()? {
+        let Identified { key, matched } = identify(columns, &state.closure, row)?;
+        let before = seen.get(&key.0).map_err(failed)?.map_or(0, |count| u128::from_le_bytes(count) as u64);
+        seen.put(&key.0, &u128::from(before + 1).to_le_bytes()).map_err(failed)?;
+        let id = key.occurrence(before);
+        order.push(Ordered { key, id }).map_err(failed)?;
+        survey.rows += 1;
+        match state.results.find(id).map_err(failed)? {
+            Some(found) if found.done => survey.done += 1,
+            Some(_) => survey.failed += 1,
+            None if state.unfinished.contains_key(&id) => survey.unfinished += 1,
+            None => {}
+        }
+        if let Err((reason, _)) = matched {
+            survey.unreadable += 1;
+            if survey.examples.len() < Survey::EXAMPLES {
+                survey.examples.push(reason);
+            }
+        }
+    }
+    let order = order.finish().map_err(failed)?;
+    Ok((order, survey))
+}
