@@ -5,6 +5,7 @@ import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { packagedBinary } from "./binary.js";
 import { Disconnected, InvalidInput, type LlmDoError, NotLoaded, errorOfResponse } from "./errors.js";
 
 /** The version of the interface. */
@@ -37,7 +38,7 @@ export interface Request {
   fail(error: unknown): void;
 }
 
-/** The program: as given, as `LLM_DO_BIN` says, beside this module, or on the `PATH`. */
+/** The program: as given, as `LLM_DO_BIN` says, beside this module, of its package for this platform, or on the `PATH`. */
 export function findBinary(given: string | undefined): string {
   const named = given ?? process.env["LLM_DO_BIN"];
   const folders = (process.env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
@@ -48,7 +49,8 @@ export function findBinary(given: string | undefined): string {
     throw new NotLoaded(`${given === undefined ? "LLM_DO_BIN" : "binary"}: there is no program ${JSON.stringify(named)}`);
   }
   const beside = fileURLToPath(new URL(`../bin/${NAME}`, import.meta.url));
-  const found = [beside, ...folders.map((folder) => join(folder, NAME))].find(isProgram);
+  const packaged = packagedBinary();
+  const found = [beside, ...(packaged === undefined ? [] : [packaged]), ...folders.map((folder) => join(folder, NAME))].find(isProgram);
   if (found !== undefined) return found;
   throw new NotLoaded("llm-do is not installed: put it on the PATH, or name the program in LLM_DO_BIN");
 }

@@ -1,0 +1,1 @@
+"""The packages that `scripts/release` makes, one module each."""

@@ -1,0 +1,69 @@
+"""Tests of scripts/release: python3 -m unittest discover scripts/tests"""
+
+import importlib.machinery
+import importlib.util
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.dont_write_bytecode = True
+SCRIPTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SCRIPTS))
+loader = importlib.machinery.SourceFileLoader("release", str(SCRIPTS / "release"))
+release = importlib.util.module_from_spec(importlib.util.spec_from_loader("release", loader))
+loader.exec_module(release)
+
+from packages import archive, wheel  # noqa: E402
+from packages.elf import Elf  # noqa: E402
+from packages.refused import Refused  # noqa: E402
+
+
+class Release(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def test_a_tag_promises_the_glibc_that_the_program_needs(self):
+        self.assertEqual(wheel.tags(Elf("x86_64", (2, 17), ())), ["manylinux_2_17_x86_64", "manylinux2014_x86_64"])
+        self.assertEqual(wheel.tags(Elf("aarch64", (2, 36), ())), ["manylinux_2_36_aarch64"])
+
+    def test_a_program_of_this_machine_is_described(self):
+        found = Elf.of("/bin/sh")
+        self.assertIn(found.machine, ("x86_64", "aarch64"))
+        self.assertGreaterEqual(found.glibc, (2, 2))
+
+    def test_what_is_no_program_is_refused(self):
+        with self.assertRaises(Refused):
+            Elf.of(SCRIPTS / "release")
+
+    def test_an_archive_does_not_depend_on_the_order_of_its_files(self):
+        files = {"b/two": (b"2", 0o755), "a": (b"1", 0o644)}
+        contents = SimpleNamespace(level=9, epoch=1_700_000_000)
+        one = archive.tar_gz(self.folder / "one", files, contents)
+        two = archive.tar_gz(self.folder / "two", dict(reversed(files.items())), contents)
+        self.assertEqual(one.read_bytes(), two.read_bytes())
+        with tarfile.open(one) as tar:
+            self.assertEqual([(entry.name, entry.mode) for entry in tar], [("a", 0o644), ("b/two", 0o755)])
+
+    def test_a_folder_with_files_of_others_is_not_emptied(self):
+        (self.folder / "thesis.tex").write_text("mine")
+        with self.assertRaises(Refused):
+            release.fresh(self.folder)
+        self.assertTrue((self.folder / "thesis.tex").exists())
+
+    def test_a_difference_between_two_builds_is_named(self):
+        one, two = self.folder / "one", self.folder / "two"
+        for place, text in [(one, "a"), (two, "b")]:
+            place.mkdir()
+            (place / "same").write_text("s")
+            (place / "unlike").write_text(text)
+        (two / "more").write_text("m")
+        self.assertEqual(release.different(one, two), ["more", "unlike"])
+
+
+if __name__ == "__main__":
+    unittest.main()
