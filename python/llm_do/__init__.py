@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     )
 
     from .client import Answer as Answer
+    from .client import Chat as Chat
     from .client import Disconnected as Disconnected
     from .client import Event as Event
+    from .client import Events as Events
     from .client import Failed as Failed
     from .client import InvalidInput as InvalidInput
     from .client import InvalidOutput as InvalidOutput
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from .client import Program as Program
     from .client import Question as Question
     from .client import Refused as Refused
+    from .client import Reply as Reply
     from .client import Result as Result
     from .client import Stream as Stream
     from .client import StubsOutOfDate as StubsOutOfDate

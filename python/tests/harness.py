@@ -51,6 +51,18 @@ FILES = {
     "writes.yaml": "answers:\n  - when: {turn: 0}\n"
     "    calls: [{tool: write_file, arguments: {path: out/note.txt, content: noted}}]\n"
     '  - text: "{{ last }}"\n',
+    "talker.worker": "---\nmode: chat\nmodel: script:talks.yaml\n"
+    "sandbox: {paths: {out: {root: ./out, mode: rw}}}\n"
+    "toolsets: {filesystem: {tools: [write_file]}}\nattachment_policy: {max_attachments: 4}\n---\nTalk.\n",
+    "talks.yaml": "answers:\n"
+    "  - when: {last: 'write it down'}\n"
+    "    calls: [{tool: write_file, arguments: {path: out/note.txt, content: noted}}]\n"
+    "  - when: {last: 'fail'}\n    error: {status: 400, message: no such thing}\n"
+    "  - when: {last: 'slowly'}\n    text: one two three four five six\n    stream: {chars: 2, pause_ms: 200}\n"
+    "  - text: 'I heard: {{ last }}'\n    stream: {chars: 4, pause_ms: 1}\n",
+    "other.yaml": "answers:\n  - text: 'another model'\n",
+    "looker.worker": "---\nmodel: script:looks.yaml\nattachment_policy: {max_attachments: 4}\n---\nLook.\n",
+    "looks.yaml": "answers:\n  - text: 'It says: {{ input }}'\n",
     "big.worker": "---\nmodel: script:big.yaml\n---\nTalk.\n",
     "big.yaml": "answers:\n  - text: \"{{ 'ä' * 5000000 }}\"\n",
 }

@@ -80,9 +80,11 @@ export function errorOfRun(view: Run): LlmDoError {
       return new LimitReached(message, details);
     case "refused":
       return new Refused(message, details);
+    case "cut_off":
+      if (view.reason !== undefined) return new Failed(view.reason, { ...details, kind: "cut_off" });
+      return new Suspended("the run was cut off: `llm-do runs resume` continues it", details);
     case "waiting":
     case "running":
-    case "cut_off":
       return new Suspended("the run waits for answers: `llm-do runs resume` continues it", details);
     default: {
       const invalid = failure?.kind === "invalid_output" || failure?.kind === "postcondition";

@@ -4,6 +4,7 @@
  * The guide is `docs/guides/typescript-client.md`. There are no runtime dependencies.
  */
 
+export { Chat, type MessageOptions, type Reply } from "./chat.js";
 export {
   Disconnected,
   Failed,
@@ -19,5 +20,5 @@ export {
 export { load, type LoadOptions, type Program, type Workers } from "./program.js";
 export { type Answer, type Operator, Question } from "./question.js";
 export type { Event, Json, Result, Run, Usage } from "./result.js";
-export { Stream } from "./stream.js";
+export { Events, Stream } from "./stream.js";
 export { type Tool, type CallOptions, type MapOptions, Worker, type WorkerOptions } from "./worker.js";

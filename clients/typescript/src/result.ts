@@ -36,6 +36,8 @@ export interface Run {
   readonly run: string;
   readonly worker: string;
   readonly state: string;
+  /** Why it was cut off, or can't be continued. */
+  readonly reason?: string;
   readonly output?: unknown;
   readonly failure?: { readonly kind: string; readonly message: string; readonly partial?: unknown };
   readonly questions?: readonly Readonly<Record<string, unknown>>[];

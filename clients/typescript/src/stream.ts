@@ -6,19 +6,22 @@ import { type Event, type Result, eventOf } from "./result.js";
 /** Deltas that wait for a slow reader. Further ones are lost; records never are. */
 const MOST_DELTAS = 10_000;
 
+/** What is under way and will have a result. */
+export type Waited = Pick<Request, "result" | "cancel">;
+
 /**
- * The events of a run, for `for await`, and its result. A failure of the run is thrown after the last event. A loop that is
- * left early cancels the run, as `close` does.
+ * The events of a run or of an answer, for `for await`, and its result. A failure is thrown after the last event. A loop that is
+ * left early ends it, as `close` does.
  */
-export class Stream<O> implements AsyncIterable<Event>, AsyncDisposable {
+export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
   readonly #events: Event[] = [];
-  readonly #request: Request;
-  readonly #result: Promise<Result<O>>;
+  readonly #request: Waited;
+  readonly #result: Promise<R>;
   #deltas = 0;
   #over = false;
   #wake: () => void = () => {};
 
-  constructor(start: (hear: (params: Params) => void) => Request, decode: (view: unknown) => Result<O>) {
+  constructor(start: (hear: (params: Params) => void) => Waited, decode: (view: unknown) => R) {
     this.#request = start((params) => this.#hear(params));
     this.#result = this.#request.result.then(decode);
     const end = (): void => {
@@ -28,8 +31,8 @@ export class Stream<O> implements AsyncIterable<Event>, AsyncDisposable {
     this.#result.then(end, end);
   }
 
-  /** The end of the run. */
-  result(): Promise<Result<O>> {
+  /** Waits for the end, and returns the result. */
+  result(): Promise<R> {
     return this.#result;
   }
 
@@ -40,7 +43,7 @@ export class Stream<O> implements AsyncIterable<Event>, AsyncDisposable {
     }
   }
 
-  /** Cancels the run if it is not over. */
+  /** Ends it if it is not over. */
   close(): void {
     if (!this.#over) this.#request.cancel();
   }
@@ -82,6 +85,9 @@ export class Stream<O> implements AsyncIterable<Event>, AsyncDisposable {
     this.#wake();
   }
 }
+
+/** The events of a run, and its result. `close` cancels the run. */
+export class Stream<O> extends Events<Result<O>> {}
 
 function isDelta(event: Event): boolean {
   return event.kind === "text" || event.kind === "reasoning" || event.kind === "call";

@@ -1,5 +1,8 @@
 /** Workers as functions. */
 
+import { resolve } from "node:path";
+
+import { Chat } from "./chat.js";
 import type { Connection, Hear, Params, Request } from "./connection.js";
 import { Disconnected, Failed, InvalidInput, LlmDoError, errorOfRun } from "./errors.js";
 import { type Operator, Question } from "./question.js";
@@ -14,6 +17,8 @@ export interface WorkerOptions {
   readonly ask?: readonly string[] | undefined;
   readonly deny?: readonly string[] | undefined;
   readonly budget?: readonly string[] | undefined;
+  /** Paths of files for the worker's model. */
+  readonly attachments?: readonly string[] | undefined;
 }
 
 /** Options of a call. */
@@ -131,19 +136,39 @@ export class Worker<I = Readonly<Record<string, unknown>>, O = unknown> {
     };
   }
 
-  #start(input: I | string, call: CallOptions, events?: (params: Params) => void): Request {
+  /** A conversation with the worker. With an input it begins at once, and else with the first message. */
+  chat(input?: I): Chat<I, O> {
+    const refuse: Operator = (question) => question.refuse();
+    const worker = this.using({ operator: this.#options.operator ?? refuse });
+    return new Chat<I, O>(
+      this.#connection,
+      (first, attachments, hear, heard) => worker.#start(first, { attachments }, hear, heard),
+      (view) => this.#decoded(view),
+      input,
+    );
+  }
+
+  #start(
+    input: I | string,
+    call: CallOptions,
+    events?: (params: Params) => void,
+    chat?: (method: string, params: Params) => boolean,
+  ): Request {
     const { signal } = call;
     signal?.throwIfAborted();
-    const { operator, approval, ask, deny, budget } = merged(this.#options, call);
+    const { operator, approval, ask, deny, budget, attachments } = merged(this.#options, call);
     const params: Record<string, unknown> = {
       worker: this.name,
       ...(typeof input === "string" ? { message: input } : { input: given(this.name, input) }),
       ...(approval === undefined ? {} : { approval }),
       ...Object.fromEntries(Object.entries({ ask, deny, budget }).filter(([, lines]) => lines !== undefined)),
+      ...(attachments === undefined ? {} : { attachments: attachments.map((path) => resolve(path)) }),
       ...(operator === undefined ? {} : { questions: true }),
       ...(events === undefined ? {} : { events: true }),
+      ...(chat === undefined ? {} : { chat: true }),
     };
     const hear: Hear = (method, heard) => {
+      if (chat?.(method, heard) === true) return;
       if (method === "event") events?.(heard);
       if (method === "question" && operator !== undefined) {
         answer(this.#connection, operator, heard).catch((error: unknown) => request.fail(error));
@@ -230,5 +255,6 @@ function merged(one: WorkerOptions, other: WorkerOptions): WorkerOptions {
     ask: both(one.ask, other.ask),
     deny: both(one.deny, other.deny),
     budget: both(one.budget, other.budget),
+    attachments: both(one.attachments, other.attachments),
   };
 }

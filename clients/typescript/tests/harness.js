@@ -32,6 +32,25 @@ const FILES = {
     "---\nmodel: script:writes.yaml\nsandbox: {paths: {out: {root: ./out, mode: rw}}}\ntoolsets: {filesystem: {tools: [write_file]}}\n---\nWrite.\n",
   "writes.yaml":
     'answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: out/note.txt, content: noted}}]\n  - text: "{{ last }}"\n',
+  "workers/talker.worker":
+    "---\nmode: chat\nmodel: script:talks.yaml\nsandbox: {paths: {out: {root: ./out, mode: rw}}}\ntoolsets: {filesystem: {tools: [write_file]}}\nattachment_policy: {max_attachments: 4}\n---\nTalk.\n",
+  "talks.yaml": [
+    "answers:",
+    "  - when: {last: 'write it down'}",
+    "    calls: [{tool: write_file, arguments: {path: out/note.txt, content: noted}}]",
+    "  - when: {last: 'fail'}",
+    "    error: {status: 400, message: no such thing}",
+    "  - when: {last: 'slowly'}",
+    "    text: one two three four five six",
+    "    stream: {chars: 2, pause_ms: 200}",
+    "  - text: 'I heard: {{ last }}'",
+    "    stream: {chars: 4, pause_ms: 1}",
+    "",
+  ].join("\n"),
+  "other.yaml": "answers:\n  - text: 'another model'\n",
+  "workers/looker.worker":
+    "---\nmodel: script:looks.yaml\nattachment_policy: {max_attachments: 4}\n---\nLook.\n",
+  "looks.yaml": "answers:\n  - text: 'It says: {{ input }}'\n",
   "workers/big.worker": "---\nmodel: script:big.yaml\n---\nTalk.\n",
   "big.yaml": "answers:\n  - text: \"{{ 'ä' * 5000000 }}\"\n",
 };

@@ -8,9 +8,10 @@ use crate::{
     read::{LONGEST_LINE, ReadError},
 };
 use llm_do_core::journal::{Record, RecordKind};
-use llm_do_records::{Open, Problem, RunState, parse_line};
+use llm_do_records::{BlobSource, Open, Problem, RunState, parse_line};
 use std::{
-    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    cell::Cell,
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
@@ -24,6 +25,20 @@ pub struct Follow {
     state: RunState,
 }
 
+/// The values beside a journal, and the bytes of those that were read.
+struct Counting {
+    values: BlobDir,
+    bytes: Cell<u64>,
+}
+
+impl BlobSource for Counting {
+    fn read(&self, hash: &str, most: u64) -> io::Result<Vec<u8>> {
+        let content = self.values.read(hash, most)?;
+        self.bytes.set(self.bytes.get().saturating_add(content.len() as u64));
+        Ok(content)
+    }
+}
+
 impl Follow {
     /// From the run's first record on.
     pub fn new(run_dir: &Path) -> Self {
@@ -32,6 +47,13 @@ impl Follow {
 
     /// The records written since the last call.
     pub fn more(&mut self) -> Result<Vec<Record>, ReadError> {
+        self.some(u64::MAX)
+    }
+
+    /// The next of the records written since the last call: those that begin within so many bytes, the values that lie beside
+    /// the journal included, and at least one if there is one. Empty: there are no more so far.
+    pub fn some(&mut self, bytes: u64) -> Result<Vec<Record>, ReadError> {
+        let until = self.read_bytes.saturating_add(bytes);
         let path = self.run_dir.join(JOURNAL_FILE);
         let failed = |source| ReadError::Io { path: path.clone(), source };
         // Before the journal is read: the last records of a process that ends in between are then read below.
@@ -39,10 +61,10 @@ impl Follow {
         let mut file = open_regular(&path).map_err(failed)?;
         file.seek(SeekFrom::Start(self.read_bytes)).map_err(failed)?;
         let mut file = BufReader::with_capacity(64 * 1024, file);
-        let blobs = BlobDir::of_run(&self.run_dir);
+        let blobs = Counting { values: BlobDir::of_run(&self.run_dir), bytes: Cell::new(0) };
         let mut records = Vec::new();
         let mut line = Vec::new();
-        loop {
+        while records.is_empty() || self.read_bytes.saturating_add(blobs.bytes.get()) < until {
             line.clear();
             let bytes = file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(failed)?;
             let wrong = |problem| ReadError::Line { path: path.clone(), line: self.next + 1, problem };

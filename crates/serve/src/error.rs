@@ -73,6 +73,8 @@ pub(crate) enum Code {
     ProgramBroken,
     /// The file is not as the request says.
     FileChanged,
+    /// The server can't write its files: the disk is full, for example.
+    Storage,
     /// The server failed.
     Internal,
     /// The server shuts down.
@@ -98,6 +100,7 @@ impl Code {
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::TooManyRuns | Self::TooManyStreams | Self::TooManyUploads => StatusCode::TOO_MANY_REQUESTS,
             Self::Program | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Storage => StatusCode::INSUFFICIENT_STORAGE,
             Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -140,6 +143,11 @@ impl ApiError {
         Self::new(Code::Internal, format!("the server failed: {error}"))
     }
 
+    /// A file of the server could not be written.
+    pub(crate) fn storage(error: impl std::fmt::Display) -> Self {
+        Self::new(Code::Storage, format!("the server can't write its files: {error}"))
+    }
+
     fn decided(detail: String, by: &Arc<str>) -> Self {
         Self { by: Some(Arc::clone(by)), ..Self::new(Code::AlreadyDecided, detail) }
     }
@@ -159,6 +167,7 @@ impl From<Problem> for ApiError {
             Problem::Resume(ResumeError::AlreadyDecided { by, .. }) => Self::decided(problem.to_string(), by),
             Problem::Resume(ResumeError::NotAsked(_)) => Self::new(Code::NotFound, problem.to_string()),
             Problem::Resume(ResumeError::Misfit(_)) => Self::new(Code::BadRequest, problem.to_string()),
+            Problem::Journal(_) => Self::storage(problem),
             Problem::Resume(_) => Self::new(Code::Conflict, problem.to_string()),
             _ => Self::new(Code::Program, problem.to_string()),
         }

@@ -11,6 +11,9 @@ use tokio::{
     task::{JoinHandle, spawn_blocking},
 };
 
+/// How much of a journal a reader takes at once. A client that never reads keeps no more than that, and one event.
+const AT_ONCE: u64 = 128 << 10;
+
 /// One who follows a run. Records come from the journal until they are caught up with, then from the run; a reader that
 /// falls behind reads the journal again, and has missed deltas.
 pub(crate) struct Reader {
@@ -47,11 +50,13 @@ impl Reader {
                 return Some(Ok(event));
             }
             if self.behind {
-                let caught_up = self.catch_up().await;
-                self.behind = false;
-                if let Err(error) = caught_up {
-                    self.live = None;
-                    return Some(Err(error));
+                match self.catch_up().await {
+                    Ok(at_end) => self.behind = !at_end,
+                    Err(error) => {
+                        self.behind = false;
+                        self.live = None;
+                        return Some(Err(error));
+                    }
                 }
                 continue;
             }
@@ -79,26 +84,28 @@ impl Reader {
         }
     }
 
-    /// Takes what the journal has more.
-    async fn catch_up(&mut self) -> Result<(), String> {
+    /// Takes what the journal has next. `true`: it has no more.
+    async fn catch_up(&mut self) -> Result<bool, String> {
         self.journal = match std::mem::replace(&mut self.journal, Journal::Lost) {
             Journal::Idle(mut journal) => Journal::Reading(spawn_blocking(move || {
-                let more = journal.more();
+                let more = journal.some(AT_ONCE);
                 (journal, more)
             })),
             other => other,
         };
-        let Journal::Reading(reading) = &mut self.journal else { return Ok(()) };
+        let Journal::Reading(reading) = &mut self.journal else { return Ok(true) };
         let read = reading.await;
         self.journal = Journal::Lost;
         let (journal, more) = read.map_err(|error| error.to_string())?;
         self.journal = Journal::Idle(journal);
-        for record in more.map_err(|error| error.to_string())? {
+        let more = more.map_err(|error| error.to_string())?;
+        let at_end = more.is_empty();
+        for record in more {
             if record.seq >= self.next {
                 self.next = record.seq + 1;
                 self.ready.push_back(Arc::new(Event::Record { record: Arc::new(record) }));
             }
         }
-        Ok(())
+        Ok(at_end)
     }
 }

@@ -36,6 +36,8 @@ const LARGEST_BODY: usize = 16 << 20;
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Most connections at once. Further ones wait.
 const MOST_CONNECTIONS: usize = 4096;
+/// How much of a head, or of an answer that a client does not read, is kept of each connection.
+const LARGEST_BUFFER: usize = 64 << 10;
 /// How long to wait before another connection is accepted if the system had none to give.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// How long a body may take to arrive.
@@ -57,6 +59,14 @@ struct Guard {
     hosts: Arc<[String; 3]>,
     port: Port,
     origins: Origins,
+}
+
+impl Guard {
+    /// Whether an origin is that of the server's own pages.
+    fn is_own(&self, origin: &HeaderValue) -> bool {
+        let host = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+        host.is_some_and(|host| self.hosts.iter().any(|own| own == host))
+    }
 }
 
 impl Http {
@@ -149,6 +159,7 @@ async fn connection(stream: TcpStream, app: Router, mut closed: watch::Receiver<
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(LARGEST_BUFFER)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     let mut serving = pin!(serving);
     tokio::select! {
@@ -193,10 +204,8 @@ fn check(guard: &Guard, request: &Request) -> Result<(), ApiError> {
         return Err(ApiError::new(Code::Forbidden, "the request is for another host"));
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
-        let origin = origin.to_str().unwrap_or_default();
-        let own =
-            origin.strip_prefix("http://").is_some_and(|origin| guard.hosts.iter().any(|own| own == origin));
-        if !own && !guard.origins.allow(origin) {
+        let allowed = origin.to_str().is_ok_and(|origin| guard.origins.allow(origin));
+        if !guard.is_own(origin) && !allowed {
             return Err(ApiError::new(Code::Forbidden, "the request comes from a page of another origin"));
         }
     }
@@ -253,7 +262,7 @@ fn token_of(guard: &Guard, request: &Request) -> Result<Arc<Token>, ApiError> {
         None => {
             let given = cookie::token(guard.port, headers);
             if given.is_some() {
-                of_own_page(request)?;
+                of_own_page(guard, request)?;
             }
             given
         }
@@ -263,14 +272,19 @@ fn token_of(guard: &Guard, request: &Request) -> Result<Arc<Token>, ApiError> {
     })
 }
 
-/// Browsers send cookies whoever asks. Whether a page of the server asks is in headers that pages can't change: `Origin`, whose
-/// value was checked before, and `Sec-Fetch-Site`.
-fn of_own_page(request: &Request) -> Result<(), ApiError> {
+/// Browsers send cookies whoever asks. Whether a page of the server asks is in headers that pages can't change: `Origin` and
+/// `Sec-Fetch-Site`.
+fn of_own_page(guard: &Guard, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     let reads = [Method::GET, Method::HEAD].contains(request.method());
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     let own_site = site.is_none_or(|site| [&b"same-origin"[..], b"none"].contains(&site));
-    if own_site && (reads || headers.contains_key(header::ORIGIN)) {
+    let own_page = match headers.get(header::ORIGIN) {
+        // Origins that the operator has allowed were let through before: their pages bring a token themselves.
+        Some(origin) => guard.is_own(origin),
+        None => reads,
+    };
+    if own_site && own_page {
         return Ok(());
     }
     Err(ApiError::new(

@@ -7,8 +7,9 @@ use crate::{
 use llm_do::{
     Client,
     core::{
-        journal::{Ending, RecordKind},
+        journal::{Ending, RecordKind, RunStatus},
         model::Usage,
+        outcome::Halt,
     },
     records::{Open, RunState},
     runs::{JOURNAL_FILE, RunSummary, read_ends, run_ids, summary_of},
@@ -39,6 +40,8 @@ pub(crate) struct Listed {
     pub(crate) chat: bool,
     pub(crate) title: Option<String>,
     pub(crate) state: State,
+    /// Why it was cut off, where its journal says so.
+    pub(crate) reason: Option<String>,
     pub(crate) started_ms: u64,
     pub(crate) took_ms: Option<u64>,
     pub(crate) usage: Option<Usage>,
@@ -111,7 +114,7 @@ impl Listing {
         let summary = summary_of(folder, id).ok()?;
         // Whether a run that has no end is under way shows in a lock, which changes no time.
         let is_over = matches!(summary.state, RunState::Ended(_));
-        let run = owner.started_by(&summary).map(|client| Arc::new(listed(&summary, client)));
+        let run = owner.started_by(&summary).map(|client| Arc::new(listed(&summary, client, &dir)));
         if is_over || run.is_none() {
             let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if remembered.len() >= MOST_REMEMBERED {
@@ -123,9 +126,11 @@ impl Listing {
     }
 }
 
-/// A run of that client as lists show it.
-pub(crate) fn listed(summary: &RunSummary, client: Client) -> Listed {
+/// A run of that client, in that folder, as lists show it.
+pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed {
+    let reason = cut_off_because(summary, dir);
     let state = match summary.state {
+        RunState::Ended(_) if reason.is_some() => State::CutOff,
         RunState::Ended(status) => status_state(status),
         RunState::Open(Open::Running) => State::Running,
         RunState::Open(Open::CutOff) => State::CutOff,
@@ -138,9 +143,24 @@ pub(crate) fn listed(summary: &RunSummary, client: Client) -> Listed {
         worker: summary.entry.as_str().into(),
         chat: summary.chat,
         state,
+        reason,
         started_ms: summary.started_ms.unwrap_or_default(),
         took_ms: summary.took_ms,
         usage: summary.usage,
+    }
+}
+
+/// Why the run in that folder was cut off, if its last record says so: a run that was not interrupted by a client can be
+/// continued when the cause is gone.
+pub(crate) fn cut_off_because(summary: &RunSummary, dir: &Path) -> Option<String> {
+    if !matches!(summary.state, RunState::Ended(RunStatus::Interrupted)) {
+        return None;
+    }
+    match read_ends(dir).ok()??.1.body {
+        RecordKind::RunEnded { ending: Ending::Failure(failure), .. } => {
+            (failure.message != Halt::Cancelled.to_string()).then_some(failure.message)
+        }
+        _ => None,
     }
 }
 

@@ -28,7 +28,7 @@ use std::{
 use tokio::sync::{broadcast, watch};
 
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
-const KEPT_EVENTS: usize = 256;
+pub(crate) const KEPT_EVENTS: usize = 256;
 /// Most messages that wait for a conversation.
 const MOST_MESSAGES: usize = 32;
 
@@ -212,12 +212,14 @@ impl LiveRun {
         self.canceller.cancel();
     }
 
-    /// Waits until its journal has a record, so that it can be continued whatever happens to the process.
-    pub(crate) async fn recorded(&self) {
+    /// Waits until its journal has a record, so that it can be continued whatever happens to the process. `false`: it ended
+    /// without one.
+    pub(crate) async fn recorded(&self) -> bool {
         let mut first = self.feed.first.subscribe();
         tokio::select! {
-            _ = first.wait_for(|recorded| *recorded) => {}
-            () = self.ended() => {}
+            biased;
+            recorded = first.wait_for(|recorded| *recorded) => recorded.is_ok(),
+            () = self.ended() => false,
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) const MOST_KEYS: usize = 10_000;
 /// The runs of this process.
 pub(crate) struct Runs {
     live: Mutex<BTreeMap<Arc<str>, Arc<LiveRun>>>,
-    /// Runs of an earlier process that can't be continued, with the reason.
+    /// Runs that are not under way and not over, with the reason.
     stuck: Mutex<HashMap<Arc<str>, Stuck>>,
     keys: Mutex<Keys>,
     /// Each run at work holds a permit.
@@ -32,13 +32,22 @@ pub(crate) struct Runs {
     ending: AtomicBool,
 }
 
-/// A run that can't be continued.
+/// A run that is not under way and not over.
 #[derive(Clone)]
 pub(crate) struct Stuck {
     /// Its program.
     pub(crate) program: Arc<str>,
-    /// Why.
-    pub(crate) why: String,
+    /// How it came to this.
+    pub(crate) how: Halted,
+}
+
+/// How a run came to a halt before its end.
+#[derive(Clone)]
+pub(crate) enum Halted {
+    /// Its program has changed since it began, so that it can't be continued.
+    Changed(String),
+    /// It was cut off, because its journal can't be written for example. It can be continued when the cause is gone.
+    CutOff(String),
 }
 
 /// Runs that are under way or wait for a place.
@@ -199,6 +208,7 @@ impl Runs {
     }
 
     pub(crate) fn insert(&self, run: &Arc<LiveRun>) {
+        self.stuck().remove(&run.id);
         self.live().insert(Arc::clone(&run.id), Arc::clone(run));
     }
 
@@ -219,12 +229,17 @@ impl Runs {
         self.stuck().insert(id, stuck);
     }
 
-    /// Why that run can't be continued.
-    pub(crate) fn stuck_because(&self, id: &str) -> Option<String> {
-        self.stuck().get(id).map(|stuck| stuck.why.clone())
+    /// How that run came to a halt, if it did.
+    pub(crate) fn halted(&self, id: &str) -> Option<Halted> {
+        self.stuck().get(id).map(|stuck| stuck.how.clone())
     }
 
-    /// Forgets that runs of that program can't be continued. Returns which.
+    /// Forgets how that run came to a halt, and returns it.
+    pub(crate) fn take_halted(&self, id: &str) -> Option<Halted> {
+        self.stuck().remove(id).map(|stuck| stuck.how)
+    }
+
+    /// Forgets why runs of that program are stuck. Returns which were.
     pub(crate) fn take_stuck(&self, program: &str) -> Vec<Arc<str>> {
         let of_program = |_: &Arc<str>, stuck: &mut Stuck| *stuck.program == *program;
         self.stuck().extract_if(of_program).map(|(id, _)| id).collect()

@@ -33,7 +33,7 @@ use llm_do::{
 };
 use std::{
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -85,7 +85,13 @@ struct Inner {
     grace: Duration,
     owner: Owner,
     /// The tasks of the runs.
-    tasks: tokio::sync::Mutex<JoinSet<()>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Inner {
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Service {
@@ -132,7 +138,7 @@ impl Service {
             metrics: Metrics::default(),
             grace: limits.grace,
             owner,
-            tasks: tokio::sync::Mutex::default(),
+            tasks: Mutex::default(),
         }))
     }
 
@@ -227,7 +233,14 @@ impl Service {
             run.over();
         }
         self.0.notices.close();
-        self.0.tasks.lock().await.shutdown().await;
+        // A run that was admitted before may have begun meanwhile.
+        loop {
+            let mut tasks = std::mem::take(&mut *self.0.tasks());
+            if tasks.is_empty() {
+                break;
+            }
+            tasks.shutdown().await;
+        }
     }
 
     /// The programs that a client may use.

@@ -277,6 +277,10 @@ impl Stdio {
                 let run = text(&mut params, "run")?;
                 value(&service.message(token, &run, read::<SendMessage>(params)?)?)
             }
+            "stop" => {
+                service.stop(token, &read::<OfRun>(params)?.run)?;
+                Ok(json!({}))
+            }
             "cancel" => self.cancel(&read(params)?).map(|()| json!({})),
             "run" => value(&service.run(token, &read::<OfRun>(params)?.run).await?),
             "runs" => {

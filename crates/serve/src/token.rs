@@ -145,7 +145,10 @@ impl Tokens {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             read => read.map_err(|error| wrong(error.to_string()))?,
         };
-        let File { tokens } = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        // As in worker files, `yes` and `no` are texts.
+        let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+        let File { tokens } =
+            serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let mut names = BTreeSet::new();
         for token in &tokens {
             let is_hash =
@@ -289,6 +292,19 @@ mod tests {
         assert!(token.sees("notes", "ci") && !token.sees("notes", "other") && !token.sees("mail", "ci"));
         assert!(tokens.find(&new.sha256()).is_none(), "the hash is no token");
         assert!(tokens.find("").is_none());
+    }
+
+    #[test]
+    fn names_are_read_as_in_worker_files() {
+        let hash = "a".repeat(64);
+        for name in ["no", "on", "yes", "y", "off"] {
+            let file = format!(
+                "tokens:\n  - {{name: {name}, sha256: {hash}, scopes: [read], programs: [{name}]}}\n"
+            );
+            let tokens = read(&file).expect(name);
+            assert_eq!((&**tokens.0[0].name(), tokens.0[0].may_use(name)), (name, true));
+        }
+        assert!(read(&format!("tokens:\n  - {{name: true, sha256: {hash}, scopes: [read]}}\n")).is_err());
     }
 
     #[test]

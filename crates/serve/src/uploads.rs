@@ -1,9 +1,13 @@
 //! Files that clients upload for runs, in the user's folder, readable by the user alone.
 
-use crate::error::{ApiError, Code};
+use crate::{
+    error::{ApiError, Code},
+    listing::cut_off_because,
+};
 use llm_do::{
+    core::journal::RunStatus,
     records::RunState,
-    runs::{is_run_id, summary_of},
+    runs::{RunSummary, is_run_id, summary_of},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -85,7 +89,7 @@ impl Uploads {
         if written.is_err() {
             self.remove(&upload.id);
         }
-        written.map_err(ApiError::internal)?;
+        written.map_err(ApiError::storage)?;
         Ok(upload)
     }
 
@@ -135,7 +139,7 @@ impl Uploads {
                 Code::Conflict,
                 format!("a run uses the upload `{}`: upload the file again", upload.id),
             ),
-            _ => ApiError::internal(error),
+            _ => ApiError::storage(error),
         })
     }
 
@@ -153,8 +157,11 @@ impl Uploads {
         for id in self.ids() {
             let needed = match self.used(&id) {
                 Some(Used { run, runs_dir }) => {
-                    let over = |state| matches!(state, RunState::Ended(status) if status != llm_do::core::journal::RunStatus::Suspended);
-                    is_run_id(&run) && summary_of(&runs_dir, &run).is_ok_and(|found| !over(found.state))
+                    let over = |found: &RunSummary| match found.state {
+                        RunState::Ended(RunStatus::Suspended) | RunState::Open(_) => false,
+                        RunState::Ended(_) => cut_off_because(found, &runs_dir.join(&run)).is_none(),
+                    };
+                    is_run_id(&run) && summary_of(&runs_dir, &run).is_ok_and(|found| !over(&found))
                 }
                 None => {
                     let stored = fs::metadata(self.folder.join(&id)).and_then(|found| found.modified());

@@ -65,7 +65,7 @@ pub(crate) enum State {
     Refused,
     /// It was cancelled.
     Cancelled,
-    /// It was cut off. The server continues it as soon as there is room.
+    /// It was cut off: `reason` says why, unless the server ended. The next start of the server continues it.
     CutOff,
     /// It can't be continued, because its program has changed since it began.
     Changed,
@@ -134,7 +134,7 @@ pub(crate) struct RunView {
     pub(crate) client: Arc<str>,
     /// Its state.
     pub(crate) state: State,
-    /// Why it is in this state, if it can't be continued.
+    /// Why it is in this state, if it can't be continued or was cut off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     /// The beginning of the message or input that it was started with, at most 120 characters.

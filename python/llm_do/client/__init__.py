@@ -3,6 +3,7 @@
 Only the standard library is used. The guide is `docs/guides/python-client.md`.
 """
 
+from .chat import Chat, Reply
 from .errors import (
     Disconnected,
     Failed,
@@ -18,13 +19,15 @@ from .errors import (
 from .program import Program, aload, load
 from .question import Answer, Question
 from .result import Event, Result, Usage
-from .stream import Stream
+from .stream import Events, Stream
 from .worker import Worker
 
 __all__ = [
     "Answer",
+    "Chat",
     "Disconnected",
     "Event",
+    "Events",
     "Failed",
     "InvalidInput",
     "InvalidOutput",
@@ -34,6 +37,7 @@ __all__ = [
     "Program",
     "Question",
     "Refused",
+    "Reply",
     "Result",
     "StubsOutOfDate",
     "Stream",

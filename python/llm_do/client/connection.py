@@ -49,21 +49,18 @@ def find_binary(given: Optional[str] = None) -> str:
     return found
 
 
-class Request:
-    """A request that is under way."""
+class Waited:
+    """Something that is under way and will have a result."""
 
-    def __init__(self, connection: Connection, id: int, hear: Optional[Hear]) -> None:
-        self.connection = connection
-        self.id = id
-        self.hear = hear
+    def __init__(self) -> None:
         self.future: Future[Any] = Future()
 
     def cancel(self) -> None:
-        """Takes the request back; a run that it has started is cancelled."""
-        self.connection.notify("cancel", {"request": self.id})
+        """Has it end early."""
+        raise NotImplementedError
 
     def wait(self) -> Any:
-        """The result. An interrupt cancels the request."""
+        """The result. An interrupt cancels it."""
         try:
             return self.future.result()
         except BaseException as error:
@@ -80,6 +77,20 @@ class Request:
                 self.future.set_result(result)
         except InvalidStateError:
             pass
+
+
+class Request(Waited):
+    """A request that is under way."""
+
+    def __init__(self, connection: Connection, id: int, hear: Optional[Hear]) -> None:
+        super().__init__()
+        self.connection = connection
+        self.id = id
+        self.hear = hear
+
+    def cancel(self) -> None:
+        """Takes the request back; a run that it has started is cancelled."""
+        self.connection.notify("cancel", {"request": self.id})
 
 
 class Connection:

@@ -90,6 +90,9 @@ def of_run(view: Dict[str, Any]) -> LlmDoError:
         cls = LimitReached
     elif state == "refused":
         cls = Refused
+    elif state == "cut_off" and view.get("reason"):
+        kind = "cut_off"
+        message = str(view["reason"])
     elif state in ("waiting", "suspended", "running", "cut_off"):
         cls = Suspended
         message = message or "the run waits for answers: `llm-do runs resume` continues it"

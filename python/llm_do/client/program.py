@@ -18,6 +18,7 @@ from typing import (
     Optional,
     Sequence,
     Type,
+    TypedDict,
     TypeVar,
     Union,
     cast,
@@ -182,48 +183,34 @@ class _Loading(Generic[P]):
 
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    class Options(TypedDict, total=False):
+        """The options of `load` and `aload` beside `stubs`."""
+
+        entry: Optional[str]
+        operator: Optional[Operator]
+        returns: Optional[Mapping[str, Any]]
+        model: Optional[str]
+        settings: Optional[Mapping[str, object]]
+        approval: Optional[str]
+        allow: Texts
+        ask: Texts
+        deny: Texts
+        grant: Texts
+        budget: Texts
+        max_runs: Optional[int]
+        env: Optional[Mapping[str, str]]
+        cwd: Optional[AnyPath]
+        binary: Optional[AnyPath]
+
+
+if TYPE_CHECKING:
 
     @overload
-    def load(
-        target: AnyPath = ".",
-        *,
-        stubs: Type[P],
-        entry: Optional[str] = None,
-        operator: Optional[Operator] = None,
-        returns: Optional[Mapping[str, Any]] = None,
-        model: Optional[str] = None,
-        settings: Optional[Mapping[str, object]] = None,
-        approval: Optional[str] = None,
-        allow: Texts = (),
-        ask: Texts = (),
-        deny: Texts = (),
-        grant: Texts = (),
-        budget: Texts = (),
-        max_runs: Optional[int] = None,
-        env: Optional[Mapping[str, str]] = None,
-        cwd: Optional[AnyPath] = None,
-        binary: Optional[AnyPath] = None,
-    ) -> P: ...
+    def load(target: AnyPath = ".", *, stubs: Type[P], **options: Unpack[Options]) -> P: ...
     @overload
-    def load(
-        target: AnyPath = ".",
-        *,
-        entry: Optional[str] = None,
-        operator: Optional[Operator] = None,
-        returns: Optional[Mapping[str, Any]] = None,
-        model: Optional[str] = None,
-        settings: Optional[Mapping[str, object]] = None,
-        approval: Optional[str] = None,
-        allow: Texts = (),
-        ask: Texts = (),
-        deny: Texts = (),
-        grant: Texts = (),
-        budget: Texts = (),
-        max_runs: Optional[int] = None,
-        env: Optional[Mapping[str, str]] = None,
-        cwd: Optional[AnyPath] = None,
-        binary: Optional[AnyPath] = None,
-    ) -> Program: ...
+    def load(target: AnyPath = ".", *, stubs: None = None, **options: Unpack[Options]) -> Program: ...
 
 
 def load(
@@ -289,9 +276,11 @@ def load(
 if TYPE_CHECKING:
 
     @overload
-    def aload(target: AnyPath = ".", *, stubs: Type[P], **options: Any) -> _Loading[P]: ...
+    def aload(target: AnyPath = ".", *, stubs: Type[P], **options: Unpack[Options]) -> _Loading[P]: ...
     @overload
-    def aload(target: AnyPath = ".", *, stubs: None = None, **options: Any) -> _Loading[Program]: ...
+    def aload(
+        target: AnyPath = ".", *, stubs: None = None, **options: Unpack[Options]
+    ) -> _Loading[Program]: ...
 
 
 def aload(target: Any = ".", **options: Any) -> Any:

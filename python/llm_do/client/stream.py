@@ -19,23 +19,25 @@ from typing import (
     TypeVar,
 )
 
-from .connection import Request
+from .connection import Waited
 from .errors import LlmDoError
 from .result import Event, Result
 
 T = TypeVar("T")
+E = TypeVar("E")
+S = TypeVar("S", bound="Events[Any]")
 #: Deltas that wait for a slow reader. Further ones are lost; records never are.
 MOST_DELTAS = 10_000
 _Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
-class Stream(Generic[T]):
-    """The events of a run, for `for` and `async for`, and its result.
+class Events(Generic[E]):
+    """The events of a run or of an answer, for `for` and `async for`, and its result.
 
-    A failure of the run is raised after the last event. `close` cancels a run that is not over; `with` does this too.
+    A failure is raised after the last event. `close` ends what is not over; `with` does this too.
     """
 
-    def __init__(self, start: Callable[[Stream[T]], Request], decode: Callable[[Any], Result[T]]) -> None:
+    def __init__(self, start: Callable[[Events[E]], Waited], decode: Callable[[Any], E]) -> None:
         self._events: Deque[Event] = deque()
         self._deltas = 0
         self._changed = threading.Condition()
@@ -130,30 +132,34 @@ class Stream(Generic[T]):
             if event.kind == "text" and event.path == "0":
                 yield event.text
 
-    def result(self) -> Result[T]:
-        """Waits for the end of the run."""
+    def result(self) -> E:
+        """Waits for the end, and returns the result."""
         return self._decode(self._request.wait())
 
-    async def aresult(self) -> Result[T]:
+    async def aresult(self) -> E:
         """Like `result`, to be awaited."""
         return self._decode(await settled(self._request))
 
     def close(self) -> None:
-        """Cancels the run if it is not over."""
+        """Ends it if it is not over."""
         if not self._over:
             self._request.cancel()
 
-    def __enter__(self) -> Stream[T]:
+    def __enter__(self: S) -> S:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def __aenter__(self) -> Stream[T]:
+    async def __aenter__(self: S) -> S:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+
+
+class Stream(Events[Result[T]], Generic[T]):
+    """The events of a run, and its result. `close` cancels the run."""
 
 
 def _set(future: asyncio.Future[None]) -> None:
@@ -161,10 +167,11 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-async def settled(request: Request) -> Any:
+async def settled(request: Waited) -> Any:
     """The result of a request. A task that is cancelled cancels the request."""
     try:
-        return await asyncio.wrap_future(request.future)
+        # Only the wait is cancelled with the task: others may wait for the same.
+        return await asyncio.shield(asyncio.wrap_future(request.future))
     except BaseException as error:
         if not isinstance(error, LlmDoError):
             request.cancel()

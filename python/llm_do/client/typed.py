@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Union,
     )
 
+    from .chat import Chat
     from .worker import Worker
 
     R = TypeVar("R")
@@ -47,4 +48,5 @@ if TYPE_CHECKING:
             concurrency: int = 16,
             return_exceptions: bool = False,
         ) -> AsyncIterator[O]: ...
+        def chat(self, input: Union[str, I] = ..., /) -> Chat[O]: ...
         def as_tool(self, *, asynchronous: bool = False) -> Callable[..., Any]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 from collections import deque
 from typing import (
@@ -29,11 +30,12 @@ from typing import (
 )
 
 from . import returns as types
+from .chat import Chat, Heard
 from .connection import Hear, Request
 from .errors import Disconnected, InvalidInput, InvalidOutput, LlmDoError, of_run
 from .question import Answer, Operator, Question, refusal
 from .result import Result, Usage
-from .stream import Stream, settled
+from .stream import Events, Stream, settled
 from .tool import function_of
 
 if TYPE_CHECKING:
@@ -86,13 +88,16 @@ class Worker(Generic[T]):
         ask: Sequence[str] = (),
         deny: Sequence[str] = (),
         budget: Sequence[str] = (),
+        attachments: Sequence[Union[str, os.PathLike[str]]] = (),
     ) -> Worker[R]:
         """The same worker with options. Rules, mode and budget can only be stricter than those of the program.
 
         `returns`: a Pydantic model, a dataclass or another type that outputs are read as.
+        `attachments`: files for the worker's model.
         """
         given = dict(returns=returns, operator=operator, approval=approval)
-        lists = dict(ask=list(ask), deny=list(deny), budget=list(budget))
+        files = [os.path.abspath(os.fspath(path)) for path in attachments]
+        lists = dict(ask=list(ask), deny=list(deny), budget=list(budget), attachments=files)
         options = {**self._options, **{name: value for name, value in given.items() if value is not None}}
         for name, lines in lists.items():
             options[name] = [*options.get(name, []), *lines]
@@ -188,6 +193,11 @@ class Worker(Generic[T]):
             for request in waiting:
                 request.cancel()
 
+    def chat(self, input: Input = _NOT_GIVEN, /, **arguments: Any) -> Chat[T]:
+        """A conversation with the worker. With an input it begins at once, and else with the first message."""
+        begins = input is not _NOT_GIVEN or bool(arguments)
+        return Chat(self, input, arguments, begins=begins)
+
     def as_tool(self, *, asynchronous: bool = False) -> Callable[..., Any]:
         """A plain function with name, docstring and type hints, which agent frameworks take as a tool.
 
@@ -212,7 +222,7 @@ class Worker(Generic[T]):
         return self._decoded(await settled(self._start(input, arguments, asyncio.get_running_loop())))
 
     def _stream(self, input: Any, arguments: Dict[str, Any]) -> Stream[Any]:
-        def start(stream: Stream[Any]) -> Request:
+        def start(stream: Events[Result[Any]]) -> Request:
             return self._start(input, arguments, events=stream.hear)
 
         return Stream(start, self._decoded)
@@ -237,7 +247,7 @@ class Worker(Generic[T]):
             params["input"] = dict(input)
         else:
             raise TypeError(f"{self.name}: the input is a text or a dict, not {type(input).__name__}")
-        for name in ("approval", "ask", "deny", "budget"):
+        for name in ("approval", "ask", "deny", "budget", "attachments"):
             if self._options.get(name):
                 params[name] = self._options[name]
         return params
@@ -248,9 +258,14 @@ class Worker(Generic[T]):
         arguments: Dict[str, Any],
         loop: Optional[asyncio.AbstractEventLoop] = None,
         events: Optional[Callable[[Dict[str, Any]], None]] = None,
+        chat: Optional[Heard] = None,
     ) -> Request:
+        """Starts a run. `events` gets its events; `chat` gets what is about the conversation that it is then."""
         params = self._params(input, arguments)
-        operator = self._options.get("operator") or self._program.operator
+        operator: Optional[Operator] = self._options.get("operator") or self._program.operator
+        if chat is not None:
+            params["chat"] = True
+            operator = operator or refusal
         if operator is not None:
             params["questions"] = True
         if events is not None:
@@ -258,6 +273,8 @@ class Worker(Generic[T]):
         started: List[Request] = []
 
         def hear(method: str, heard: Dict[str, Any]) -> None:
+            if chat is not None and chat(method, heard):
+                return
             if method == "event" and events is not None:
                 events(heard)
             elif method == "question" and operator is not None:

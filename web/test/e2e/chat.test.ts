@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Stage, startChat } from "./stage";
 
 let stage: Stage;
-beforeAll(async () => void (stage = await Stage.open()));
+beforeAll(async () => void (stage = await Stage.open(["--edit", "--chat-model", "script:scripts/other.yaml"])));
 afterAll(() => stage.close());
 
 const written = (): string | undefined => {
@@ -126,6 +126,36 @@ test("rules are made and forgotten, and a compaction is taken back", async () =>
   await page.getByRole("button", { name: "Compact" }).click();
   await dialog.getByRole("button", { name: "Take the last compaction back" }).click();
   await page.getByText("(taken back)").first().waitFor();
+  await page.context().close();
+});
+
+test("another model is chosen in the middle, and answers from then on", async () => {
+  const page = await stage.page();
+  await startChat(page, "Hello");
+  await answer(page, "You said: Hello");
+  const model = page.getByLabel("Model", { exact: true });
+  expect(await model.inputValue()).toBe("script:scripts/chat.yaml");
+  await model.selectOption("script:scripts/other.yaml");
+  await page.getByText(/script:scripts\/other\.yaml/).first().waitFor();
+  await say(page, "Are you there?");
+  await answer(page, "Another model heard: Are you there?");
+  await page.reload();
+  await answer(page, "Another model heard: Are you there?");
+  expect(await model.inputValue()).toBe("script:scripts/other.yaml");
+  await page.context().close();
+});
+
+test("a remembered answer holds for the next call of the same kind, and a forgotten one is asked for again", async () => {
+  const page = await stage.page();
+  await startChat(page, "Hello");
+  await answer(page, "You said: Hello");
+  await say(page, "Please write it down");
+  await page.getByLabel("Remember for this session").check();
+  await page.getByRole("button", { name: "Approve" }).click();
+  await answer(page, "It is in the file.");
+  await say(page, "And again, write it down");
+  await expect.poll(() => page.getByText("It is in the file.", { exact: true }).count()).toBe(2);
+  expect(await page.getByRole("button", { name: "Approve" }).count()).toBe(0);
   await page.context().close();
 });
 

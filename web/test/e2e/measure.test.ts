@@ -126,8 +126,62 @@ test("a run of 20,000 calls can be used from the server", async () => {
   await page.getByText("20000 of 20000").waitFor({ timeout: 60_000 });
   const shown = performance.now() - began;
   const { long, slowest } = await scroll(page);
+  await page.getByRole("searchbox").fill("reader_150");
+  await page.getByRole("treeitem", { name: /reader_150/ }).first().click();
+  await page.getByRole("heading", { name: "reader_150" }).waitFor();
   say(`20,000 calls from the server: shown after ${Math.round(shown)} ms; scrolling through all: ${long} long tasks, slowest frame ${Math.round(slowest)} ms`);
   expect(shown).toBeLessThan(8000 * slack());
   expect(slowest).toBeLessThan(150 * slack());
   await page.context().close();
 });
+
+/** Writes that many runs that are over, which clients of the server have started. The newest is the last. */
+function manyRuns(dir: string, count: number): void {
+  for (let number = 0; number < count; number++) {
+    const clock = [Math.floor(number / 3600) % 24, Math.floor(number / 60) % 60, number % 60];
+    const id = `202601${String(2 + Math.floor(number / 86_400)).padStart(2, "0")}-${clock.map((part) => String(part).padStart(2, "0")).join("")}-${number.toString(16).padStart(4, "0")}`;
+    const at_ms = 1_767_000_000_000 + number * 1000;
+    const start = { seq: 0, at_ms, path: "0", step: "run", kind: "run_started", format: 2, run: id, version: "0", target: ".", entry: "greeter", approval: "auto_deny", date: "2026-01-02", definitions: [], invocation: { client: { name: "operator", program: "desk" }, input: { json: { name: `visitor ${number}` } } } };
+    const end = { seq: 1, at_ms: at_ms + 40, path: "0", step: "run", kind: "run_ended", status: number % 10 === 0 ? "failed" : "done", ending: number % 10 === 0 ? { failure: { kind: "tool", message: "it broke" } } : { output: `Hello, visitor ${number}!` }, usage: { input_tokens: 12, output_tokens: 4 } };
+    mkdirSync(join(dir, id), { recursive: true });
+    writeFileSync(join(dir, id, "journal.jsonl"), `${JSON.stringify(start)}\n${JSON.stringify(end)}\n`);
+  }
+}
+
+test("a list of 10,000 runs is there soon, goes on, and is searched", async () => {
+  manyRuns(join(stage.place.dir, ".llm-do/runs"), 10_000);
+  const page = await stage.page();
+  const list = page.getByRole("list", { name: "Runs", exact: true });
+  const took = async (act: () => Promise<unknown>): Promise<number> => {
+    const began = performance.now();
+    await act();
+    return Math.round(performance.now() - began);
+  };
+  const first = await took(async () => {
+    await page.goto(`${stage.address}/#/runs`);
+    await list.getByText("visitor 9999", { exact: true }).waitFor();
+  });
+  const shown = await list.getByRole("link").count();
+  const more = await took(async () => {
+    await page.getByRole("button", { name: "Earlier runs" }).click();
+    await expect.poll(() => list.getByRole("link").count()).toBeGreaterThan(shown);
+  });
+  const failed = await took(async () => {
+    await page.getByRole("combobox", { name: "State" }).selectOption("failed,limit,refused,changed");
+    await expect.poll(() => list.getByText("visitor 9999", { exact: true }).count()).toBe(0);
+    await list.getByText("visitor 9990", { exact: true }).waitFor();
+  });
+  await page.getByRole("combobox", { name: "State" }).selectOption("");
+  const found = await took(async () => {
+    await page.getByRole("searchbox").fill("visitor 4321");
+    await list.getByText("visitor 4321", { exact: true }).waitFor({ timeout: 60_000 });
+  });
+  await stage.kill();
+  const restarted = await took(() => stage.again());
+  say(`a list of 10,000 runs: first page ${first} ms, next page ${more} ms, a state ${failed} ms, a search of all ${found} ms; the server starts in ${restarted} ms`);
+  expect(first).toBeLessThan(1000 * slack());
+  expect(more).toBeLessThan(1000 * slack());
+  expect(failed).toBeLessThan(2000 * slack());
+  expect(restarted).toBeLessThan(5000 * slack());
+  await page.context().close();
+}, 180_000);

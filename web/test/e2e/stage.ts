@@ -30,8 +30,10 @@ export class Stage {
     this.address = before?.address ?? server.address;
   }
 
-  static async open(more: string[] = ["--edit"]): Promise<Stage> {
+  /** A server with these options. `prepare` changes its files before it starts. */
+  static async open(more: string[] = ["--edit"], prepare?: (at: Place) => void): Promise<Stage> {
     const at = place();
+    prepare?.(at);
     const server = await serve(at, 0, more);
     const inside = await (await fetch(server.address)).text();
     const built = readFileSync(INDEX, "utf8");
@@ -42,12 +44,12 @@ export class Stage {
     return new Stage(at, server, await launch(), before, more);
   }
 
-  /** A page of its own browser profile, signed in. */
-  async page(to = "#/", options: BrowserContextOptions = {}): Promise<Page> {
+  /** A page of its own browser profile, signed in with that token. */
+  async page(to = "#/", options: BrowserContextOptions = {}, token = this.server.token): Promise<Page> {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
     const { page, faults } = await open(context, this.address);
     this.faults.push(faults);
-    await page.goto(`${this.address}/#token=${this.server.token}`);
+    await page.goto(`${this.address}/#token=${token}`);
     await page.getByRole("heading", { name: "Programs", exact: true }).waitFor();
     if (to !== "#/") await page.goto(`${this.address}/${to}`);
     return page;

@@ -36,6 +36,11 @@ fn calls_maps_and_streams_share_one_process() {
 }
 
 #[test]
+fn conversations_are_held_and_files_attached() {
+    alone("test_chats");
+}
+
+#[test]
 fn operator_approves_denies_and_edits() {
     alone("test_operator");
 }

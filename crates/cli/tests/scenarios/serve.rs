@@ -5,6 +5,7 @@ mod client;
 mod editing;
 mod faces;
 mod files;
+mod full_disk;
 mod lists;
 mod observation;
 mod pressure;
@@ -17,6 +18,11 @@ mod sign_in;
 use crate::scenario::{Scenario, lines, script};
 use client::{Server, TOKEN_OF_CI, ci_token};
 use serde_json::json;
+
+/// `scripts/prove service` sends as much as the issue of the service names.
+fn whole() -> bool {
+    std::env::var_os("LLM_DO_TEST_WHOLE").is_some()
+}
 
 /// A project with a worker that answers, one that asks, one that is slow, and one that is not exported.
 fn desk() -> Scenario {

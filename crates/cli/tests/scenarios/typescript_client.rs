@@ -39,6 +39,6 @@ fn package_is_strictly_typed_and_its_tests_pass() {
     build.args(["-p", "tsconfig.json"]);
     succeeds(build);
     let mut test = scenario.command_of(Path::new("/usr/bin/node"));
-    test.args(["--test", "tests/client.test.js"]);
+    test.args(["--test", "tests/client.test.js", "tests/chat.test.js"]);
     succeeds(test);
 }

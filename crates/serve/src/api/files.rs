@@ -38,7 +38,10 @@ pub(super) const ROUTES: &[Route] = &[
             "The upload. It is kept for a day, or until the run that uses it ends.",
             Body::Json(schema::<Uploaded>),
         )],
-        own_errors: &[(429, "Too many files are uploaded.")],
+        own_errors: &[
+            (429, "Too many files are uploaded."),
+            (507, "The server can't write the file: the disk is full, for example."),
+        ],
         handler: |on_method| on(on_method, upload),
     },
     Route {

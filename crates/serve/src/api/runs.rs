@@ -69,6 +69,7 @@ pub(super) const ROUTES: &[Route] = &[
             (409, "The key was used for another request."),
             (422, "The input does not fit the worker."),
             (429, "Too many runs are under way."),
+            (507, "The server can't write the run: the disk is full, for example."),
             (500, "The program can't be run as it is."),
             (503, "The server shuts down."),
         ],

@@ -274,7 +274,12 @@ impl Settled {
         match self.run.state {
             State::Failed | State::Limit | State::Refused => Some("the run failed".into()),
             State::Cancelled => Some("the run was cancelled".into()),
-            State::CutOff => Some("the server shuts down; its next start continues the run".into()),
+            State::CutOff => Some(
+                self.run
+                    .reason
+                    .clone()
+                    .unwrap_or_else(|| "the server shuts down; its next start continues the run".into()),
+            ),
             State::Changed => {
                 Some(self.run.reason.clone().unwrap_or_else(|| "the run can't be continued".into()))
             }

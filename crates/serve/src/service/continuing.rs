@@ -2,12 +2,12 @@
 
 use super::{Inner, Service, starting::about};
 use crate::{
-    listing::title_of,
+    listing::{cut_off_because, title_of},
     live::{About, LiveRun, Ports},
     log::LogEntry,
     owner::client_of,
     program::Served,
-    runs::{MOST_KEYS, Stuck},
+    runs::{Halted, MOST_KEYS, Stuck},
     views::State,
 };
 use llm_do::{
@@ -44,7 +44,11 @@ impl Service {
                     self.0.runs.remember(&client, &id);
                 }
                 let is_left = match summary.state {
-                    RunState::Ended(status) => status == RunStatus::Suspended,
+                    RunState::Ended(RunStatus::Suspended) => true,
+                    RunState::Ended(_) => {
+                        let (dir, of) = (program.run_dir(&id), summary.clone());
+                        spawn_blocking(move || cut_off_because(&of, &dir).is_some()).await.unwrap_or(false)
+                    }
                     RunState::Open(open) => open == Open::CutOff,
                 };
                 if is_left {
@@ -77,7 +81,7 @@ impl Service {
         match continued.await {
             Ok(Ok((live, run))) => {
                 self.log_entry(LogEntry { text: "continued".into(), ..live.entry("run_continued") });
-                self.set_off(live, run, room).await;
+                self.set_off(live, run, room);
             }
             Ok(Err(problem)) => {
                 self.log_entry(LogEntry {
@@ -89,7 +93,7 @@ impl Service {
                     ..LogEntry::default()
                 });
                 let program = program.name().as_str().into();
-                self.0.runs.set_stuck(id, Stuck { program, why: problem.to_string() });
+                self.0.runs.set_stuck(id, Stuck { program, how: Halted::Changed(problem.to_string()) });
             }
             Err(_) => {}
         }

@@ -48,7 +48,7 @@ impl Service {
         let Ready { live, run, room, .. } =
             self.prepare(&program, request, files, starter, room, token).await?;
         let reader = Reader::new(&program.run_dir(&live.id), live.subscribe(), 0, place);
-        self.set_off(Arc::clone(&live), run, room).await;
+        self.set_off(Arc::clone(&live), run, room);
         Ok((live, reader))
     }
 

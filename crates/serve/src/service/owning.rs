@@ -68,7 +68,7 @@ impl Service {
         // Before the run begins, which asks its model for deltas only if they are wanted.
         let reader = place
             .map(|place| Reader::new(&program.run_dir(&ready.live.id), ready.live.subscribe(), 0, place));
-        Ok(Begun { live: self.begin(ready).await, reader, denies_unattended })
+        Ok(Begun { live: self.begin(ready).await?, reader, denies_unattended })
     }
 
     /// The run with that ID, if it is under way here.

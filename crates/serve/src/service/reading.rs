@@ -7,6 +7,7 @@ use crate::{
     listing::{Filter, Listed, Listing, MOST_SEARCHED, has_text, listed},
     live::{LiveRun, is_turn},
     program::Served,
+    runs::Halted,
     token::{Scope, Token},
     views::{Findings, ProgramView, QuestionOfRun, QuestionView, RunView, Runs, State, WorkerView},
 };
@@ -78,14 +79,18 @@ impl Service {
     }
 
     fn listed_view(&self, listed: &Listed) -> RunView {
-        let reason = self.0.runs.stuck_because(&listed.run);
+        let (state, reason) = match self.0.runs.halted(&listed.run) {
+            Some(Halted::Changed(why)) => (State::Changed, Some(why)),
+            Some(Halted::CutOff(why)) => (State::CutOff, Some(why)),
+            None => (listed.state, listed.reason.clone()),
+        };
         RunView {
             run: Arc::clone(&listed.run),
             program: Arc::clone(&listed.program),
             worker: Arc::clone(&listed.worker),
             chat: listed.chat,
             client: Arc::clone(&listed.client),
-            state: if reason.is_some() { State::Changed } else { listed.state },
+            state,
             reason,
             title: listed.title.clone(),
             started_ms: listed.started_ms,
@@ -169,11 +174,13 @@ impl Service {
     /// A run that is not under way here, with its result.
     async fn view(&self, program: &Arc<Served>, summary: RunSummary) -> Result<RunView, ApiError> {
         let client = self.0.owner.started_by(&summary).ok_or_else(|| ApiError::no_run(&summary.run))?;
-        let mut view = self.listed_view(&listed(&summary, client));
-        let state = view.state;
-        let dir = program.run_dir(&summary.run);
-        let read = spawn_blocking(move || result_of(&dir, state)).await;
-        let (ending, questions) = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+        let (dir, service) = (program.run_dir(&summary.run), self.clone());
+        let read = spawn_blocking(move || {
+            let view = service.listed_view(&listed(&summary, client, &dir));
+            result_of(&dir, view.state).map(|result| (view, result))
+        });
+        let (mut view, (ending, questions)) =
+            read.await.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
         view.questions = questions;
         match ending {
             Some(Ending::Output(value)) => view.output = Some(value),

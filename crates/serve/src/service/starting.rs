@@ -7,13 +7,13 @@ use crate::{
     live::{About, LiveRun, Ports, now_ms},
     log::LogEntry,
     program::{Served, Starter},
-    runs::{OfToken, Place, Room},
+    runs::{Halted, OfToken, Place, Room, Stuck},
     token::{Scope, Token},
     views::{StartRun, State, status_state},
 };
 use llm_do::{
     Client, IdempotencyKey, Report, Run, Session,
-    core::{attachment::Attachment, journal::RunStatus, schema::sha256},
+    core::{attachment::Attachment, journal::RunStatus, outcome::Halt, schema::sha256},
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -42,7 +42,21 @@ pub(super) struct Held {
 
 impl Service {
     /// Starts a run, or finds the one that the same request has started before. Returns its ID, and whether it is new.
+    ///
+    /// A start that has begun is completed even if nothing waits for it any more: a client that disconnected and repeats its
+    /// request finds the run.
     pub(crate) async fn start(
+        &self,
+        token: &Token,
+        request: StartRun,
+        key: Option<String>,
+    ) -> Result<(Arc<str>, bool), ApiError> {
+        let (service, token) = (self.clone(), token.clone());
+        let starting = tokio::spawn(async move { service.start_or_find(&token, request, key).await });
+        starting.await.map_err(ApiError::internal)?
+    }
+
+    async fn start_or_find(
         &self,
         token: &Token,
         request: StartRun,
@@ -85,16 +99,26 @@ impl Service {
         let room = self.0.runs.admit(&client.name)?;
         let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
         let ready = self.prepare(program, request, Vec::new(), starter, room, token).await?;
-        Ok(Arc::clone(&self.begin(ready).await.id))
+        Ok(Arc::clone(&self.begin(ready).await?.id))
     }
 
     /// Lets a run go, and waits until it can be continued whatever happens to the process.
-    pub(super) async fn begin(&self, ready: Ready) -> Arc<LiveRun> {
+    ///
+    /// # Errors
+    /// Its first record can't be written.
+    pub(super) async fn begin(&self, ready: Ready) -> Result<Arc<LiveRun>, ApiError> {
         let Ready { began, live, run, room, .. } = ready;
-        self.set_off(Arc::clone(&live), run, room).await;
-        live.recorded().await;
+        self.set_off(Arc::clone(&live), run, room);
+        if !live.recorded().await {
+            // Without a record it is no run that a client could find.
+            let why = match self.0.runs.take_halted(&live.id) {
+                Some(Halted::CutOff(why) | Halted::Changed(why)) => why,
+                None => "the run ended before its first record".into(),
+            };
+            return Err(ApiError::storage(why));
+        }
         self.0.metrics.recorded(&live.client().program, began.elapsed());
-        live
+        Ok(live)
     }
 
     /// A run with these files, in that room.
@@ -138,8 +162,9 @@ impl Service {
         Ok(ready)
     }
 
-    /// Lets a run go, as soon as it has its place.
-    pub(super) async fn set_off(&self, live: Arc<LiveRun>, run: Run, room: Room) {
+    /// Lets a run go, as soon as it has its place. It does not wait: a client that disconnects meanwhile could end it between
+    /// its entry among the runs and its task.
+    pub(super) fn set_off(&self, live: Arc<LiveRun>, run: Run, room: Room) {
         if matches!(room.place, Place::Later(_)) {
             live.queue();
         }
@@ -160,7 +185,7 @@ impl Service {
             }
         };
         let service = self.clone();
-        let mut tasks = self.0.tasks.lock().await;
+        let mut tasks = self.0.tasks();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
             let report = live.carry_out(run).await;
@@ -170,11 +195,20 @@ impl Service {
     }
 
     fn ended(&self, live: &LiveRun, report: &Report) {
-        let status = status_state(report.status);
+        // What the operator of the server can mend is no end: the run can be continued.
+        let cut_off = match &report.halt {
+            Some(halt @ (Halt::Journal(_) | Halt::Diverged { .. })) => Some(halt.to_string()),
+            Some(Halt::Cancelled | Halt::Aborted { .. }) | None => None,
+        };
+        let status = if cut_off.is_some() { State::CutOff } else { status_state(report.status) };
         let name = status.name();
-        self.log_run(LogEntry { state: Some(name), text: name.into(), ..live.entry("run_ended") });
+        let text = cut_off.clone().unwrap_or_else(|| name.into());
+        self.log_run(LogEntry { state: Some(name), text, ..live.entry("run_ended") });
         self.0.metrics.ended(&live.client().program, status, report.usage, live.age());
-        if report.status != RunStatus::Suspended {
+        if let Some(why) = cut_off {
+            let program = Arc::clone(&live.client().program);
+            self.0.runs.set_stuck(Arc::clone(&live.id), Stuck { program, how: Halted::CutOff(why) });
+        } else if report.status != RunStatus::Suspended {
             self.0.host.run_ended(&report.dir);
             let (service, id) = (self.clone(), Arc::clone(&live.id));
             // Nothing waits for it.

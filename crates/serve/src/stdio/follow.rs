@@ -5,7 +5,12 @@ use super::{
     rpc::{RequestId, RpcError, notification},
 };
 use crate::{
-    error::ApiError, events::Reader, live::LiveRun, service::Service, token::Token, views::QuestionView,
+    error::ApiError,
+    events::Reader,
+    live::{KEPT_EVENTS, LiveRun},
+    service::Service,
+    token::Token,
+    views::QuestionView,
 };
 use llm_do::core::{event::Event, question::QuestionId};
 use serde::{Deserialize, Serialize};
@@ -77,72 +82,112 @@ impl Followed<'_> {
         mut cancelled: watch::Receiver<bool>,
     ) -> Result<Value, RpcError> {
         let Self { service, token, id, .. } = self;
-        if let Some(live) = service.under_way(id) {
-            let cancel = async {
-                // The sender lives as long as the request.
-                let _ = cancelled.wait_for(|cancelled| *cancelled).await;
+        let live = service.under_way(id);
+        let cancel = async {
+            // The sender lives as long as the request.
+            let _ = cancelled.wait_for(|cancelled| *cancelled).await;
+            if let Some(live) = &live {
                 live.cancel();
-                std::future::pending::<()>().await;
-            };
-            tokio::select! {
-                () = cancel => {}
-                followed = async { tokio::join!(self.events(reader), self.questions(&live), live.ended()) } => {
-                    followed.0?;
-                }
             }
-        } else {
-            self.events(reader).await?;
+            std::future::pending::<()>().await;
+        };
+        let followed = async {
+            self.pass_on(reader, live.as_deref()).await?;
+            over(live.as_deref()).await;
+            Ok::<_, ApiError>(())
+        };
+        tokio::select! {
+            () = cancel => {}
+            followed = followed => followed?,
         }
         let run = service.run(token, id).await?;
         serde_json::to_value(run).map_err(|error| ApiError::internal(error).into())
     }
 
-    /// Passes events on. One that the client has no room for delays those after it, and so deltas are lost.
-    async fn events(&self, reader: Option<Reader>) -> Result<(), ApiError> {
-        let Self { lines, request, id, .. } = self;
-        let Some(mut reader) = reader else { return Ok(()) };
-        while let Some(event) = reader.event().await {
-            let event = &event.map_err(ApiError::internal)?;
-            if !lines.send(notification("event", &EventOf { request, run: id, event })).await {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Passes questions on, until the run is over.
-    async fn questions(&self, live: &LiveRun) {
+    /// Passes events and questions on until the run is over. A question comes after the events that led to it. An event that the
+    /// client has no room for delays what comes after it, and so deltas are lost.
+    async fn pass_on(&self, mut reader: Option<Reader>, live: Option<&LiveRun>) -> Result<(), ApiError> {
         let Self { lines, request, hears, id, .. } = self;
-        if !hears.questions && !live.about.chat {
-            return;
-        }
-        let mut changed = live.questions().subscribe();
-        let mut known: BTreeMap<QuestionId, String> = BTreeMap::new();
+        let live = live.filter(|live| hears.questions || live.about.chat);
+        let mut changed = live.map(|live| live.questions().subscribe());
+        let mut asked = Asked::default();
+        // Events since questions have changed, if they have and the client does not know.
+        let mut since = live.map(|_| 0);
         loop {
-            changed.borrow_and_update();
-            let open: Vec<QuestionView> =
-                live.questions().waiting().into_iter().map(QuestionView::from).collect();
-            let gone: Vec<QuestionId> = known
-                .keys()
-                .filter(|id| !open.iter().any(|question| question.waiting.id == **id))
-                .cloned()
-                .collect();
-            for id_of in gone {
-                known.remove(&id_of);
-                let withdrawn = Withdrawn { request, run: id, id: &id_of };
-                lines.send(notification("withdrawn", &withdrawn)).await;
-            }
-            for question in &open {
-                if known.get(&question.waiting.id) != Some(&question.digest) {
-                    known.insert(question.waiting.id.clone(), question.digest.clone());
-                    let question = QuestionOf { request, run: id, question };
-                    lines.send(notification("question", &question)).await;
-                }
+            if let (Some(KEPT_EVENTS..), Some(live)) = (since, live) {
+                since = None;
+                self.tell(&mut asked, live).await;
             }
             tokio::select! {
-                () = live.ended() => return,
-                _ = changed.changed() => {}
+                biased;
+                event = next(&mut reader), if reader.is_some() => match event {
+                    Some(event) => {
+                        let event = &event.map_err(ApiError::internal)?;
+                        since = since.map(|count| count + 1);
+                        if !lines.send(notification("event", &EventOf { request, run: id, event })).await {
+                            return Ok(());
+                        }
+                    }
+                    None => reader = None,
+                },
+                // Ready only where no event is.
+                () = std::future::ready(()), if since.is_some() => since = Some(KEPT_EVENTS),
+                () = change(&mut changed), if live.is_some() => since = Some(0),
+                () = over(live), if reader.is_none() => return Ok(()),
             }
         }
+    }
+
+    /// Tells the client which questions are there and which are gone.
+    async fn tell(&self, asked: &mut Asked, live: &LiveRun) {
+        let Self { lines, request, id, .. } = self;
+        let Asked(known) = asked;
+        let open: Vec<QuestionView> =
+            live.questions().waiting().into_iter().map(QuestionView::from).collect();
+        let gone: Vec<QuestionId> = known
+            .keys()
+            .filter(|id| !open.iter().any(|question| question.waiting.id == **id))
+            .cloned()
+            .collect();
+        for id_of in gone {
+            known.remove(&id_of);
+            let withdrawn = Withdrawn { request, run: id, id: &id_of };
+            lines.send(notification("withdrawn", &withdrawn)).await;
+        }
+        for question in &open {
+            if known.get(&question.waiting.id) != Some(&question.digest) {
+                known.insert(question.waiting.id.clone(), question.digest.clone());
+                let question = QuestionOf { request, run: id, question };
+                lines.send(notification("question", &question)).await;
+            }
+        }
+    }
+}
+
+/// The questions that a client knows, with their digests.
+#[derive(Default)]
+struct Asked(BTreeMap<QuestionId, String>);
+
+/// The next event of a reader that is there.
+async fn next(reader: &mut Option<Reader>) -> Option<Result<Arc<Event>, String>> {
+    reader.as_mut()?.event().await
+}
+
+/// Waits for a change of the questions.
+async fn change(changed: &mut Option<watch::Receiver<()>>) {
+    let is_changed = match changed {
+        Some(changed) => changed.changed().await.is_ok(),
+        None => false,
+    };
+    if !is_changed {
+        // The sender lives as long as the run.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits for the end of a run that is under way.
+async fn over(live: Option<&LiveRun>) {
+    if let Some(live) = live {
+        live.ended().await;
     }
 }

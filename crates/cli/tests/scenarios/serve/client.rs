@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::{
     io::{BufRead, BufReader, Lines, Read, Write},
     net::TcpStream,
-    process::{Child, ChildStderr, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
     sync::{Arc, Mutex},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -137,7 +137,12 @@ impl Server {
 
     fn launched(scenario: &Scenario, arguments: &[&str], given: Option<&str>) -> Self {
         let all = [&["serve"], arguments, &["--listen", "127.0.0.1:0"]].concat();
-        let mut child = scenario.command(&all).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        Self::of(scenario.command(&all), given)
+    }
+
+    /// The server that a command becomes.
+    pub(super) fn of(mut command: Command, given: Option<&str>) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let mut after = |what: &str| loop {
             let line = lines.next().expect("a further line").expect("text");
@@ -251,6 +256,19 @@ impl Server {
             assert!(Instant::now() < deadline, "{view}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Its process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its memory, in bytes.
+    #[cfg(target_os = "linux")]
+    pub(super) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its size");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 
     /// What it has written since its start.

@@ -56,6 +56,25 @@ fn request_with_the_cookie_must_come_from_a_page_of_the_server() {
 }
 
 #[test]
+fn allowed_page_of_another_origin_is_not_let_in_by_the_cookie() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &["--allow-origin", "https://chat.example"]);
+    let start = || {
+        server
+            .post("/v1/runs?wait=60", &json!({"input": {"name": "Ada"}}))
+            .header("Origin", "https://chat.example")
+    };
+    let by_cookie = start().cookie(&server.token).send();
+    assert_eq!((by_cookie.status, &by_cookie.body["code"]), (403, &json!("forbidden")), "{by_cookie:?}");
+    let reads = server.get("/v1/runs").header("Origin", "https://chat.example").cookie(&server.token).send();
+    assert_eq!(reads.status, 403, "{reads:?}");
+    assert_eq!(reads.header("access-control-allow-credentials"), None, "{reads:?}");
+    assert_eq!(scenario.runs().len(), 0);
+    let by_token = start().send();
+    assert_eq!((by_token.status, &by_token.body["state"]), (201, &json!("done")), "{by_token:?}");
+}
+
+#[test]
 fn app_is_served_without_a_token_and_with_a_strict_policy() {
     let scenario = desk();
     let server = Server::start(&scenario, &[]);

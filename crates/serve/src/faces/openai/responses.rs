@@ -162,7 +162,8 @@ impl Head {
     fn status(&self, settled: &Settled) -> &'static str {
         match settled.run.state {
             RunState::Cancelled => "cancelled",
-            RunState::Queued | RunState::Running | RunState::CutOff => "in_progress",
+            RunState::Queued | RunState::Running => "in_progress",
+            RunState::CutOff if settled.run.reason.is_none() => "in_progress",
             _ if self.failure(settled).is_some() => "failed",
             _ => "completed",
         }
