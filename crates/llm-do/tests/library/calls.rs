@@ -110,7 +110,8 @@ async fn an_operator_of_one_call_answers_only_that_call() {
 #[test]
 fn options_that_cannot_be_read_are_errors_that_name_them() {
     let folder = Folder::of("");
-    let cases: [(&str, fn(Options) -> Options); 5] = [
+    type Change = fn(Options) -> Options;
+    let cases: [(&str, Change); 5] = [
         ("model", |options| options.model("nothing")),
         ("budget", |options| options.budget("5 apples")),
         ("allow", |options| options.allow("write_file(")),
