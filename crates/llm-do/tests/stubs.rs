@@ -9,7 +9,7 @@ mod extractor;
 /// Of workers whose names and keys mean something else in Rust.
 #[rustfmt::skip]
 #[path = "stubs/odd.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it must compile")]
+#[allow(unreachable_pub, reason = "as in a library")]
 mod odd;
 
 use llm_do::{Error, Problem, Program, serde_json::json};

@@ -15,6 +15,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
+use tokio::sync::Barrier;
 
 const WRITES: &str = "
 answers:
@@ -110,7 +111,8 @@ async fn an_operator_of_one_call_answers_only_that_call() {
 #[test]
 fn options_that_cannot_be_read_are_errors_that_name_them() {
     let folder = Folder::of("");
-    let cases: [(&str, fn(Options) -> Options); 5] = [
+    type Change = fn(Options) -> Options;
+    let cases: [(&str, Change); 5] = [
         ("model", |options| options.model("nothing")),
         ("budget", |options| options.budget("5 apples")),
         ("allow", |options| options.allow("write_file(")),
@@ -216,12 +218,14 @@ async fn a_stream_that_is_not_read_to_its_end_still_gives_the_result() {
 async fn many_calls_at_once_keep_to_their_number_and_order() {
     let folder = Folder::of("toolsets: [rust]");
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    // Passes only while four calls are under way.
+    let four = Arc::new(Barrier::new(4));
     let (running, highest) = (Arc::clone(&now), Arc::clone(&most));
     let slow = llm_do::Tool::new("slow", "Waits.", move |_: llm_do::NoArguments| {
-        let (running, highest) = (Arc::clone(&running), Arc::clone(&highest));
+        let (running, highest, four) = (Arc::clone(&running), Arc::clone(&highest), Arc::clone(&four));
         async move {
             highest.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            four.wait().await;
             running.fetch_sub(1, Ordering::SeqCst);
             Ok::<_, String>("waited")
         }

@@ -5,7 +5,15 @@ use llm_do::{
     Error, Mode, Options, Problem, ResumeError, Worker,
     operator::{Answer, Question},
 };
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 const SCRIPT: &str = "
 answers:
@@ -122,25 +130,21 @@ async fn a_resumed_run_keeps_its_options() {
 #[tokio::test]
 async fn a_run_that_was_dropped_is_continued() {
     let folder = Folder::of("toolsets: [rust]");
-    let script = "
-answers:
-  - when: {turn: 0}
-    calls: [{tool: step}]
-  - when: {last: stepped}
-    delay_ms: 30
-    text: two steps
-";
-    let steps = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let count = std::sync::Arc::clone(&steps);
-    let step = llm_do::Tool::new("step", "A step.", move |_: llm_do::NoArguments| {
-        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        async { Ok::<_, String>("stepped") }
-    });
-    let worker = folder.builder(script).tool(step.reads()).open().unwrap().entry().unwrap();
-    let running = worker.call("x").start().unwrap();
-    let id = std::sync::Arc::clone(running.id());
-    let late = tokio::time::timeout(std::time::Duration::from_millis(10), running).await;
-    assert!(late.is_err(), "it was dropped in the middle");
-    assert_eq!(worker.resume(&*id).await.unwrap(), "two steps");
-    assert_eq!(steps.load(std::sync::atomic::Ordering::SeqCst), 1, "a step that is recorded is not repeated");
+    let steps = Arc::new(AtomicUsize::new(0));
+    let open = |delay_ms: u64| {
+        let script = format!(
+            "answers:\n  - when: {{turn: 0}}\n    calls: [{{tool: step}}]\n  - text: two steps\n    delay_ms: {delay_ms}\n"
+        );
+        let count = Arc::clone(&steps);
+        let step = llm_do::Tool::new("step", "A step.", move |_: llm_do::NoArguments| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, String>("stepped") }
+        });
+        folder.builder(&script).tool(step.reads()).open().unwrap().entry().unwrap()
+    };
+    let running = open(3_600_000).call("x").start().unwrap();
+    let id = Arc::clone(running.id());
+    assert!(tokio::time::timeout(Duration::from_millis(50), running).await.is_err(), "it was dropped");
+    assert_eq!(open(0).resume(&*id).await.unwrap(), "two steps");
+    assert_eq!(steps.load(Ordering::SeqCst), 1, "a step that is recorded is not repeated");
 }

@@ -1,6 +1,8 @@
 // llm-do-stubs: rust 614590f2570429893cf77c18ae1ec6a0
 // `llm-do stubs --rust` has written this file. Do not edit it.
 
+#![allow(dead_code, clippy::all)]
+
 /// The hash of the signatures, for `llm_do::ProgramBuilder::signatures`.
 pub const SIGNATURES: &str = "614590f2570429893cf77c18ae1ec6a0";
 

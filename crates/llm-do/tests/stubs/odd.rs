@@ -1,6 +1,8 @@
 // llm-do-stubs: rust eed59e7448f8dc8702fc196a684868b4
 // `llm-do stubs --rust` has written this file. Do not edit it.
 
+#![allow(dead_code, clippy::all)]
+
 /// The hash of the signatures, for `llm_do::ProgramBuilder::signatures`.
 pub const SIGNATURES: &str = "eed59e7448f8dc8702fc196a684868b4";
 

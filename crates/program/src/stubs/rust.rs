@@ -60,7 +60,7 @@ pub(super) fn types(signatures: &Signatures) -> String {
         }
     }
     let mut text = format!(
-        "\n/// The hash of the signatures, for `llm_do::ProgramBuilder::signatures`.\npub const SIGNATURES: &str = \"{}\";\n\n",
+        "\n#![allow(dead_code, clippy::all)]\n\n/// The hash of the signatures, for `llm_do::ProgramBuilder::signatures`.\npub const SIGNATURES: &str = \"{}\";\n\n",
         signatures.hash()
     );
     for object in written.model.objects.clone() {
