@@ -331,8 +331,9 @@ fn on_a_terminal_the_pilot_runs_and_the_rest_is_asked_for() {
     assert_eq!(code, Some(3), "{shown}");
     assert!(shown.contains("2 missing"), "{shown}");
     assert_eq!(output(&scenario).len(), 2);
+    let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--pilot", "0"];
     let mut session = Session::start(scenario.command_on_terminal(&words));
-    session.expect("Run the other 2 rows?");
+    session.expect("Run 2 rows?");
     session.wait_for_keys();
     session.type_keys("y");
     assert_eq!(session.end().0, Some(0));
