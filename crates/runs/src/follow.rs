@@ -25,6 +25,15 @@ pub struct Follow {
     state: RunState,
 }
 
+/// Some of the records of a journal.
+#[derive(Debug)]
+pub struct Part {
+    /// In their order.
+    pub records: Vec<Record>,
+    /// Whether the journal had no more.
+    pub is_last: bool,
+}
+
 /// The values beside a journal, and the bytes of those that were read.
 struct Counting {
     values: BlobDir,
@@ -47,12 +56,12 @@ impl Follow {
 
     /// The records written since the last call.
     pub fn more(&mut self) -> Result<Vec<Record>, ReadError> {
-        self.some(u64::MAX)
+        self.part(u64::MAX).map(|part| part.records)
     }
 
     /// The next of the records written since the last call: those that begin within so many bytes, the values that lie beside
-    /// the journal included, and at least one if there is one. Empty: there are no more so far.
-    pub fn some(&mut self, bytes: u64) -> Result<Vec<Record>, ReadError> {
+    /// the journal included, and at least one if there is one.
+    pub fn part(&mut self, bytes: u64) -> Result<Part, ReadError> {
         let until = self.read_bytes.saturating_add(bytes);
         let path = self.run_dir.join(JOURNAL_FILE);
         let failed = |source| ReadError::Io { path: path.clone(), source };
@@ -64,6 +73,7 @@ impl Follow {
         let blobs = Counting { values: BlobDir::of_run(&self.run_dir), bytes: Cell::new(0) };
         let mut records = Vec::new();
         let mut line = Vec::new();
+        let mut is_last = false;
         while records.is_empty() || self.read_bytes.saturating_add(blobs.bytes.get()) < until {
             line.clear();
             let bytes = file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(failed)?;
@@ -72,6 +82,7 @@ impl Follow {
                 if bytes as u64 == LONGEST_LINE {
                     return Err(wrong(Problem::TooLong));
                 }
+                is_last = true;
                 break;
             }
             let record = parse_line(&line, &blobs).map_err(wrong)?;
@@ -88,7 +99,7 @@ impl Follow {
             None if matches!(self.state, RunState::Ended(_)) => self.state,
             Some(_) | None => open,
         };
-        Ok(records)
+        Ok(Part { records, is_last })
     }
 
     /// The run's state at the last call.

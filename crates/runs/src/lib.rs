@@ -23,7 +23,7 @@ mod untrusted_list;
 pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
 pub use driver::{Interjector, LocalDriver, Said};
 pub use event_sink::EventSink;
-pub use follow::Follow;
+pub use follow::{Follow, Part};
 pub use journal::{CreateError, JOURNAL_FILE, JournalLog, JournalWriter, ReopenError, Written, fork};
 pub use list::{
     FindError, RunSummary, find_run, is_running, keeps_running, list_runs, list_runs_before, read_ends,

@@ -2,8 +2,8 @@
 
 use crate::streams::Place;
 use llm_do::{
-    core::{event::Event, journal::Record},
-    runs::{Follow, ReadError},
+    core::event::Event,
+    runs::{Follow, Part, ReadError},
 };
 use std::{collections::VecDeque, path::Path, sync::Arc};
 use tokio::{
@@ -29,7 +29,7 @@ pub(crate) struct Reader {
 /// The journal, or the thread that reads it. A reader that stops waiting for the thread finds it again.
 enum Journal {
     Idle(Follow),
-    Reading(JoinHandle<(Follow, Result<Vec<Record>, ReadError>)>),
+    Reading(JoinHandle<(Follow, Result<Part, ReadError>)>),
     Lost,
 }
 
@@ -51,7 +51,7 @@ impl Reader {
             }
             if self.behind {
                 match self.catch_up().await {
-                    Ok(at_end) => self.behind = !at_end,
+                    Ok(is_last) => self.behind = !is_last,
                     Err(error) => {
                         self.behind = false;
                         self.live = None;
@@ -88,7 +88,7 @@ impl Reader {
     async fn catch_up(&mut self) -> Result<bool, String> {
         self.journal = match std::mem::replace(&mut self.journal, Journal::Lost) {
             Journal::Idle(mut journal) => Journal::Reading(spawn_blocking(move || {
-                let more = journal.some(AT_ONCE);
+                let more = journal.part(AT_ONCE);
                 (journal, more)
             })),
             other => other,
@@ -98,14 +98,17 @@ impl Reader {
         self.journal = Journal::Lost;
         let (journal, more) = read.map_err(|error| error.to_string())?;
         self.journal = Journal::Idle(journal);
-        let more = more.map_err(|error| error.to_string())?;
-        let at_end = more.is_empty();
-        for record in more {
+        let Part { records, is_last } = more.map_err(|error| error.to_string())?;
+        for record in records {
             if record.seq >= self.next {
                 self.next = record.seq + 1;
                 self.ready.push_back(Arc::new(Event::Record { record: Arc::new(record) }));
             }
         }
-        Ok(at_end)
+        if !is_last {
+            // Deltas of what the journal has long recorded would come too late.
+            self.live = self.live.take().map(|live| live.resubscribe());
+        }
+        Ok(is_last)
     }
 }

@@ -16,45 +16,199 @@ use axum::{
     http::Method,
     middleware::Next,
     response::Response,
-    routing::{any, get, post},
+    routing::{MethodFilter, MethodRouter, on},
 };
 
 /// Paths of OpenAI's interfaces, as their clients put them behind the base address `/v1`.
 const COMPLETIONS: &str = "/v1/chat/completions";
 const MODELS: &str = "/v1/models";
-const MODEL: &str = "/v1/models/{*model}";
 const RESPONSES: &str = "/v1/responses";
 const RESPONSE: &str = "/v1/responses/{response}";
-const CANCEL_RESPONSE: &str = "/v1/responses/{response}/cancel";
-
-/// The path of AG-UI. The ID of a worker may have several parts.
-const AG_UI: &str = "/v1/ag-ui/{program}/{*worker}";
 
 /// The Model Context Protocol, for the only program or for one of several.
 const MCP: &str = "/mcp";
 const MCP_OF: &str = "/mcp/{program}";
 
+/// Whose format the requests and answers of a route have.
+#[derive(Clone, Copy)]
+pub(crate) enum Format {
+    Completions,
+    Responses,
+    Models,
+    AgUi,
+    Mcp,
+}
+
+impl Format {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Completions => "OpenAI's Chat Completions",
+            Self::Responses => "OpenAI's Responses",
+            Self::Models => "OpenAI's Models",
+            Self::AgUi => "AG-UI",
+            Self::Mcp => "the Model Context Protocol",
+        }
+    }
+
+    /// Where it is described.
+    pub(crate) fn url(self) -> &'static str {
+        match self {
+            Self::Completions => "https://platform.openai.com/docs/api-reference/chat",
+            Self::Responses => "https://platform.openai.com/docs/api-reference/responses",
+            Self::Models => "https://platform.openai.com/docs/api-reference/models",
+            Self::AgUi => "https://docs.ag-ui.com/introduction",
+            Self::Mcp => "https://modelcontextprotocol.io/specification",
+        }
+    }
+}
+
+/// A route of another interface.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    /// What programs call it by.
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) format: Format,
+    /// What a token needs; `None`: any token will do.
+    pub(crate) scope: Option<Scope>,
+    handler: fn(MethodFilter) -> MethodRouter<Service>,
+}
+
+/// The routes of the other interfaces.
+pub(crate) const ROUTES: &[Route] = &[
+    Route {
+        method: Method::GET,
+        path: MODELS,
+        name: "openai_models",
+        summary: "The workers, as models.",
+        format: Format::Models,
+        scope: None,
+        handler: |methods| on(methods, openai::list),
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/models/{*model}",
+        name: "openai_model",
+        summary: "A worker, as a model.",
+        format: Format::Models,
+        scope: None,
+        handler: |methods| on(methods, openai::show),
+    },
+    Route {
+        method: Method::POST,
+        path: COMPLETIONS,
+        name: "openai_complete",
+        summary: "An answer of a worker.",
+        format: Format::Completions,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, openai::complete),
+    },
+    Route {
+        method: Method::POST,
+        path: RESPONSES,
+        name: "openai_respond",
+        summary: "An answer of a worker, with its calls and questions.",
+        format: Format::Responses,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, openai::create),
+    },
+    Route {
+        method: Method::GET,
+        path: RESPONSE,
+        name: "openai_response",
+        summary: "An answer that was asked for before.",
+        format: Format::Responses,
+        scope: Some(Scope::Read),
+        handler: |methods| on(methods, openai::retrieve),
+    },
+    Route {
+        method: Method::POST,
+        path: "/v1/responses/{response}/cancel",
+        name: "openai_cancel",
+        summary: "Ends an answer that is made in the background.",
+        format: Format::Responses,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, openai::cancel),
+    },
+    Route {
+        method: Method::POST,
+        // The ID of a worker may have several parts.
+        path: "/v1/ag-ui/{program}/{*worker}",
+        name: "ag_ui_run",
+        summary: "Runs a worker, as an agent.",
+        format: Format::AgUi,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, ag_ui::run),
+    },
+    Route {
+        method: Method::GET,
+        path: MCP,
+        name: "mcp_listen",
+        summary: "The messages of the server, as a stream.",
+        format: Format::Mcp,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, mcp::only),
+    },
+    Route {
+        method: Method::POST,
+        path: MCP,
+        name: "mcp_send",
+        summary: "A message of the client.",
+        format: Format::Mcp,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, mcp::only),
+    },
+    Route {
+        method: Method::DELETE,
+        path: MCP,
+        name: "mcp_end",
+        summary: "Ends a session.",
+        format: Format::Mcp,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, mcp::only),
+    },
+    Route {
+        method: Method::GET,
+        path: MCP_OF,
+        name: "mcp_program_listen",
+        summary: "The messages of the server, as a stream.",
+        format: Format::Mcp,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, mcp::named),
+    },
+    Route {
+        method: Method::POST,
+        path: MCP_OF,
+        name: "mcp_program_send",
+        summary: "A message of the client.",
+        format: Format::Mcp,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, mcp::named),
+    },
+    Route {
+        method: Method::DELETE,
+        path: MCP_OF,
+        name: "mcp_program_end",
+        summary: "Ends a session.",
+        format: Format::Mcp,
+        scope: Some(Scope::Start),
+        handler: |methods| on(methods, mcp::named),
+    },
+];
+
 /// Adds the routes of the other interfaces.
 pub(crate) fn mount(router: Router<Service>) -> Router<Service> {
-    router
-        .route(MODELS, get(openai::list))
-        .route(MODEL, get(openai::show))
-        .route(COMPLETIONS, post(openai::complete))
-        .route(RESPONSES, post(openai::create))
-        .route(RESPONSE, get(openai::retrieve))
-        .route(CANCEL_RESPONSE, post(openai::cancel))
-        .route(AG_UI, post(ag_ui::run))
-        .route(MCP, any(mcp::only))
-        .route(MCP_OF, any(mcp::named))
+    ROUTES.iter().fold(router, |router, route| {
+        let methods = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
+        router.route(route.path, (route.handler)(methods))
+    })
 }
 
 /// What a request to them needs beside a token.
 pub(crate) fn scope_of(method: &Method, path: &str) -> Option<Scope> {
-    match path {
-        COMPLETIONS | RESPONSES | CANCEL_RESPONSE | AG_UI | MCP | MCP_OF => Some(Scope::Start),
-        RESPONSE if *method == Method::GET => Some(Scope::Read),
-        _ => None,
-    }
+    ROUTES.iter().find(|route| route.path == path && route.method == *method)?.scope
 }
 
 /// Gives the errors of the checks before a request the form of the interface that it is for.

@@ -3,9 +3,11 @@
 use crate::{
     api::{Body, RequestBody, Route, routes},
     error::ApiError,
+    faces,
     notices::Notice,
     token::Scope,
 };
+use axum::http::Method;
 use llm_do::core::event::Event;
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Map, Value, json};
@@ -20,6 +22,11 @@ pub fn document() -> Value {
     for route in routes() {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = operation(route, &mut given, &mut schemas);
+    }
+    for route in faces::ROUTES {
+        // OpenAPI has no parameters of several parts.
+        let path = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = of_others(route);
     }
     schemas.subschema_for::<Event>();
     schemas.subschema_for::<Notice>();
@@ -98,6 +105,33 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
     operation
 }
 
+/// An operation in a format that is described elsewhere.
+fn of_others(route: &faces::Route) -> Value {
+    let format = route.format.name();
+    let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let parameters = names.map(|name| {
+        let (name, description) = match name.strip_prefix('*') {
+            Some(name) => (name, "May have several parts, with their slashes."),
+            None => (name, "One part."),
+        };
+        let schema = json!({"type": "string", "minLength": 1});
+        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+    });
+    let mut operation = json!({
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": format!("Requests and answers, errors included, have the format of {format}. {}", scope_text(route.scope)),
+        "externalDocs": {"description": format, "url": route.format.url()},
+        "parameters": parameters.collect::<Vec<_>>(),
+        "responses": {"default": {"description": format!("As {format} describes it.")}},
+        "security": [{"token": []}, {"cookie": []}],
+    });
+    if route.method == Method::POST {
+        operation["requestBody"] = json!({"content": {"application/json": {"schema": {"type": "object"}}}});
+    }
+    operation
+}
+
 fn scope_text(scope: Option<Scope>) -> String {
     match scope {
         Some(scope) => format!("The token needs the scope `{}`.", scope.name()),
@@ -134,11 +168,38 @@ mod tests {
     }
 
     #[test]
+    fn names_of_operations_are_unique_and_formats_of_others_have_a_link() {
+        let document = document();
+        let paths = document["paths"].as_object().expect("paths").values();
+        let operations: Vec<&Value> =
+            paths.flat_map(|path| path.as_object().expect("operations").values()).collect();
+        let mut names: Vec<&str> =
+            operations.iter().filter_map(|operation| operation["operationId"].as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), operations.len());
+        let linked = |path: &str, method: &str| {
+            document["paths"][path][method]["externalDocs"]["url"]
+                .as_str()
+                .is_some_and(|url| url.starts_with("https://"))
+        };
+        for (path, method) in [
+            ("/v1/chat/completions", "post"),
+            ("/v1/responses/{response}", "get"),
+            ("/v1/models/{model}", "get"),
+            ("/v1/ag-ui/{program}/{worker}", "post"),
+            ("/mcp", "delete"),
+        ] {
+            assert!(linked(path, method), "{method} {path}");
+        }
+    }
+
+    #[test]
     fn every_route_is_described_and_every_reference_leads_somewhere() {
         let document = document();
         let operations = document["paths"].as_object().expect("paths").values();
         let operations: usize = operations.map(|path| path.as_object().map_or(0, Map::len)).sum();
-        assert_eq!(operations, routes().count());
+        assert_eq!(operations, routes().count() + faces::ROUTES.len());
         let mut found = Vec::new();
         references(&document, &mut found);
         assert!(found.len() > 20, "{found:?}");

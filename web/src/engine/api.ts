@@ -485,6 +485,202 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The workers, as models.
+         * @description Requests and answers, errors included, have the format of OpenAI's Models. Any token will do.
+         */
+        get: operations["openai_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A worker, as a model.
+         * @description Requests and answers, errors included, have the format of OpenAI's Models. Any token will do.
+         */
+        get: operations["openai_model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/chat/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * An answer of a worker.
+         * @description Requests and answers, errors included, have the format of OpenAI's Chat Completions. The token needs the scope `start`.
+         */
+        post: operations["openai_complete"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * An answer of a worker, with its calls and questions.
+         * @description Requests and answers, errors included, have the format of OpenAI's Responses. The token needs the scope `start`.
+         */
+        post: operations["openai_respond"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{response}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * An answer that was asked for before.
+         * @description Requests and answers, errors included, have the format of OpenAI's Responses. The token needs the scope `read`.
+         */
+        get: operations["openai_response"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{response}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ends an answer that is made in the background.
+         * @description Requests and answers, errors included, have the format of OpenAI's Responses. The token needs the scope `start`.
+         */
+        post: operations["openai_cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/ag-ui/{program}/{worker}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Runs a worker, as an agent.
+         * @description Requests and answers, errors included, have the format of AG-UI. The token needs the scope `start`.
+         */
+        post: operations["ag_ui_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The messages of the server, as a stream.
+         * @description Requests and answers, errors included, have the format of the Model Context Protocol. The token needs the scope `start`.
+         */
+        get: operations["mcp_listen"];
+        put?: never;
+        /**
+         * A message of the client.
+         * @description Requests and answers, errors included, have the format of the Model Context Protocol. The token needs the scope `start`.
+         */
+        post: operations["mcp_send"];
+        /**
+         * Ends a session.
+         * @description Requests and answers, errors included, have the format of the Model Context Protocol. The token needs the scope `start`.
+         */
+        delete: operations["mcp_end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/mcp/{program}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The messages of the server, as a stream.
+         * @description Requests and answers, errors included, have the format of the Model Context Protocol. The token needs the scope `start`.
+         */
+        get: operations["mcp_program_listen"];
+        put?: never;
+        /**
+         * A message of the client.
+         * @description Requests and answers, errors included, have the format of the Model Context Protocol. The token needs the scope `start`.
+         */
+        post: operations["mcp_program_send"];
+        /**
+         * Ends a session.
+         * @description Requests and answers, errors included, have the format of the Model Context Protocol. The token needs the scope `start`.
+         */
+        delete: operations["mcp_program_end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -748,7 +944,7 @@ export interface components {
             diagnostics?: unknown;
         };
         /** @description The kinds of errors. */
-        Code: "bad_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "bad_input" | "already_decided" | "question_changed" | "conflict" | "key_reused" | "too_large" | "too_slow" | "too_many_runs" | "too_many_streams" | "too_many_uploads" | "program" | "program_broken" | "file_changed" | "internal" | "shutting_down";
+        Code: "bad_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "bad_input" | "already_decided" | "question_changed" | "conflict" | "key_reused" | "too_large" | "too_slow" | "too_many_runs" | "too_many_streams" | "too_many_uploads" | "program" | "program_broken" | "file_changed" | "storage" | "internal" | "shutting_down";
         /** @description Whether the server works. */
         Health: {
             /** @description `ok`, or `ending` while the server shuts down. */
@@ -846,7 +1042,7 @@ export interface components {
             client: string;
             /** @description Its state. */
             state: components["schemas"]["State"];
-            /** @description Why it is in this state, if it can't be continued. */
+            /** @description Why it is in this state, if it can't be continued or was cut off. */
             reason?: string | null;
             /** @description The beginning of the message or input that it was started with, at most 120 characters. */
             title?: string | null;
@@ -2813,6 +3009,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The server can't write the run: the disk is full, for example. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     getRun: {
@@ -3449,6 +3654,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The server can't write the file: the disk is full, for example. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     listFiles: {
@@ -3951,6 +4165,287 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
+            };
+        };
+    };
+    openai_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As OpenAI's Models describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    openai_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description May have several parts, with their slashes. */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As OpenAI's Models describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    openai_complete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description As OpenAI's Chat Completions describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    openai_respond: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description As OpenAI's Responses describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    openai_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One part. */
+                response: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As OpenAI's Responses describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    openai_cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One part. */
+                response: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description As OpenAI's Responses describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    ag_ui_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One part. */
+                program: string;
+                /** @description May have several parts, with their slashes. */
+                worker: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description As AG-UI describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    mcp_listen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As the Model Context Protocol describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    mcp_send: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description As the Model Context Protocol describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    mcp_end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As the Model Context Protocol describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    mcp_program_listen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One part. */
+                program: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As the Model Context Protocol describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    mcp_program_send: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One part. */
+                program: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description As the Model Context Protocol describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    mcp_program_end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One part. */
+                program: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As the Model Context Protocol describes it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

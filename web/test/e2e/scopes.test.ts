@@ -30,7 +30,7 @@ test("a token that only reads sees all and is offered nothing to do", async () =
   const run = await runOf(operator);
   const page = await stage.page("#/", {}, TOKENS.watcher.token);
   await page.getByText("Writes a note to a file.").waitFor();
-  expect(await page.getByRole("link", { name: /^(Run|Chat)/ }).count()).toBe(0);
+  expect(await page.getByRole("link", { name: /^(Run|Chat) / }).count()).toBe(0);
   await page.goto(`${stage.address}/#/runs/${run}`);
   await page.getByText("Your token does not allow answers.").waitFor();
   expect(await page.getByRole("button", { name: /Approve|Deny|Cancel the run/ }).count()).toBe(0);

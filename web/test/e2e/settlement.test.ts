@@ -36,12 +36,12 @@ test("what became of a call that was cut off is answered: done, with this result
   const result = page.getByRole("textbox", { name: "Result" });
   await result.click();
   await page.keyboard.press("Control+a");
-  await page.keyboard.insertText('"Somebody wrote it');
+  await page.keyboard.type('"Somebody wrote it');
   await page.getByRole("button", { name: "It is done, with this result" }).click();
   await page.getByText("This is not JSON").waitFor();
   await result.click();
   await page.keyboard.press("Control+End");
-  await page.keyboard.insertText('."');
+  await page.keyboard.type('."');
   await page.getByRole("button", { name: "It is done, with this result" }).click();
   await page.locator("header [data-state=done]").first().waitFor();
   await page.getByLabel("Answer", { exact: true }).getByText("Done: Somebody wrote it.").waitFor();

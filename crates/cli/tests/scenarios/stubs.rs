@@ -6,12 +6,35 @@ use std::{fs, path::Path, process::Command};
 
 const NAMES: [&str; 6] = ["class", "close", "__proto__", "1st", "odd-name", "a/b"];
 
+/// Objects that contain themselves: directly, through each other, through a list, and as a whole.
+const RECURSIVE: &str = r##"---
+returns:
+  type: object
+  properties:
+    node: {$ref: "#/$defs/node"}
+    left: {$ref: "#/$defs/left"}
+    json: {$ref: "#/$defs/json"}
+    again: {$ref: "#"}
+  required: [node]
+  $defs:
+    node:
+      type: object
+      properties: {value: {type: integer}, children: {type: array, items: {$ref: "#/$defs/node"}}}
+      required: [value, children]
+    left: {type: object, properties: {right: {$ref: "#/$defs/right"}}}
+    right: {type: object, properties: {left: {$ref: "#/$defs/left"}, by: {type: object, additionalProperties: {$ref: "#/$defs/right"}}}}
+    json: {anyOf: [{type: string}, {type: array, items: {$ref: "#/$defs/json"}}]}
+---
+X
+"##;
+
 /// Workers with names and keys that mean something else elsewhere.
 fn odd() -> Scenario {
     let tree = "---\nreturns:\n  type: object\n  properties:\n    kind: {enum: [a, b c, self]}\n    \"fn\": {type: [string, 'null'], description: 'A \"text\" */ here'}\n    items: {type: array, items: {type: object, properties: {a-b: {type: integer}, a_b: {type: integer}}, required: [a-b]}}\n    any: {}\n  required: [kind]\n---\nX\n";
     let scenario = Scenario::new()
         .file("main.worker", "---\nparameters: {text: string, style: string?}\n---\nWrite {{ text }}.\n")
         .file("workers/tree.worker", tree);
+    let scenario = scenario.file("workers/recursive.worker", RECURSIVE);
     NAMES.iter().fold(scenario, |scenario, name| {
         let keys = "---\nparameters: {self: string, 'od d\"k*/ey': number?, 'ключ': boolean?}\n---\nX\n";
         scenario.file(&format!("workers/{name}.worker"), keys)
@@ -37,6 +60,41 @@ fn stubs_have_each_worker_and_the_same_hash_in_each_language() {
     assert!(hashes.iter().all(|hash| *hash == hashes[0] && hash.len() == 32), "{hashes:?}");
     assert_eq!(scenario.run(&["stubs"]).code, Some(2));
     assert_eq!(scenario.run(&["stubs", "--python", "--json"]).code, Some(2));
+}
+
+#[test]
+fn stubs_of_recursive_schemas_end_and_name_themselves() {
+    let scenario = odd();
+    let stubs = |language: &str| {
+        let written = scenario.run(&["stubs", language]);
+        assert_eq!(written.code, Some(0), "{written}");
+        written.stdout
+    };
+    let (python, typescript, rust) = (stubs("--python"), stubs("--typescript"), stubs("--rust"));
+    for text in [&python, &typescript, &rust] {
+        for name in ["RecursiveOutput", "Node", "Left", "Right"] {
+            assert!(text.contains(name), "{name}: {text}");
+        }
+    }
+    assert!(python.contains("\"children\": \"List[Node]\""), "{python}");
+    assert!(python.contains("left: Left") && python.contains("Dict[str, Right]"), "{python}");
+    // What Rust can't hold in itself is in a list or a box. The whole schema is one type.
+    assert!(rust.contains("Vec<Node>") && rust.contains("Option<Box<RecursiveOutput>>"), "{rust}");
+    assert!([&python, &typescript, &rust].iter().all(|text| !text.contains("RecursiveOutput2")), "{python}");
+    if Path::new("/usr/bin/python3").exists() {
+        let module = scenario.project().join("desk_types.py");
+        fs::write(&module, &python).expect("written");
+        let mut run = scenario.command_of(Path::new("/usr/bin/python3"));
+        run.args(["-B", "-c", "import desk_types, typing; print(typing.get_type_hints(desk_types.Node))"]);
+        run.env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python"));
+        let ran = run.output().expect("Python starts");
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(
+            ran.status.success() && said.contains("children"),
+            "{said}{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    }
 }
 
 #[test]

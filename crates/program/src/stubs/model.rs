@@ -5,6 +5,8 @@ use super::names::{Taken, pascal};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// The reference to the schema that is being read.
+const WHOLE: &str = "#";
 /// Deeper schemas are any value.
 const DEEPEST: usize = 64;
 
@@ -51,6 +53,7 @@ pub(super) struct Model {
 /// The schema that is being read.
 struct Reading<'a> {
     root: &'a Value,
+    name: &'a str,
     /// The definitions by their references, and whether they are complete.
     known: BTreeMap<String, (Type, bool)>,
 }
@@ -68,8 +71,8 @@ impl Model {
 
     /// The type of a whole schema.
     pub(super) fn read(&mut self, schema: &Value, name: &str) -> Type {
-        let mut reading = Reading { root: schema, known: BTreeMap::new() };
-        self.of(schema, name, &mut reading, 0)
+        let mut reading = Reading { root: schema, name, known: BTreeMap::new() };
+        self.referred(WHOLE, &mut reading, 0)
     }
 
     /// The object of that name.
@@ -169,7 +172,8 @@ impl Model {
         }
         let target = reference.strip_prefix('#').and_then(|pointer| reading.root.pointer(pointer));
         let Some(target) = target else { return Type::Any };
-        let name = pascal(reference.rsplit('/').next().unwrap_or_default());
+        let last = reference.rsplit('/').next().unwrap_or_default();
+        let name = if reference == WHOLE { reading.name.to_owned() } else { pascal(last) };
         let of = match (target.get("type"), target.get("properties")) {
             (Some(Value::String(kind)), Some(Value::Object(properties)))
                 if kind == "object" && !properties.is_empty() =>

@@ -140,6 +140,7 @@ fn is_attribute(name: &str) -> bool {
 }
 
 /// The functional form takes any key. Optional keys are a base of their own, because older versions of Python know no other way.
+/// Bases are classes where the keys allow it: type checkers resolve a base that contains its own class only in this form.
 fn typed_dict(object: &Object, text: &mut String) {
     let form = |name: &str, required: bool, total: &str| {
         let mut text = format!("{name} = TypedDict(\n    \"{name}\",\n    {{\n");
@@ -157,11 +158,29 @@ fn typed_dict(object: &Object, text: &mut String) {
         (true, _) => text.push_str(&form(name, true, "")),
         (_, true) => text.push_str(&form(name, false, "    total=False,\n")),
         _ => {
-            text.push_str(&form(&format!("_{name}Required"), true, ""));
-            text.push_str(&form(&format!("_{name}Optional"), false, "    total=False,\n"));
+            let is_plain = |key: &str| is_identifier(key) && !key.starts_with("__");
+            if object.fields.iter().all(|field| is_plain(&field.key)) {
+                text.push_str(&base(object, "Required", true, ""));
+                text.push_str(&base(object, "Optional", false, ", total=False"));
+            } else {
+                text.push_str(&form(&format!("_{name}Required"), true, ""));
+                text.push_str(&form(&format!("_{name}Optional"), false, "    total=False,\n"));
+            }
             let _ = write!(text, "\n\nclass {name}(_{name}Required, _{name}Optional):\n    pass\n\n\n");
         }
     }
+}
+
+/// The fields of an object that are required, or those that are not, as a class.
+fn base(object: &Object, kind: &str, required: bool, total: &str) -> String {
+    let mut text = format!("\n\nclass _{}{kind}(TypedDict{total}):\n", object.name);
+    for field in object.fields.iter().filter(|field| field.required == required) {
+        if let Some(description) = &field.description {
+            let _ = writeln!(text, "    # {}", line(description));
+        }
+        let _ = writeln!(text, "    {}: {}", field.key, shown(&field.of));
+    }
+    text
 }
 
 fn worker(

@@ -108,9 +108,9 @@ impl Written {
             Type::Float => "f64".into(),
             Type::Text => "String".into(),
             Type::Choice(texts) => self.choice(texts, name),
-            Type::List(items) => format!("Vec<{}>", self.shown(items, &format!("{name}Item"))),
+            Type::List(items) => format!("Vec<{}>", self.apart(items, &format!("{name}Item"))),
             Type::Map(values) => {
-                let values = self.shown(values, &format!("{name}Value"));
+                let values = self.apart(values, &format!("{name}Value"));
                 format!("std::collections::BTreeMap<String, {values}>")
             }
             Type::Object(name) => name.clone(),
@@ -120,6 +120,14 @@ impl Written {
                 [Type::Null, one] | [one, Type::Null] => format!("Option<{}>", self.shown(one, name)),
                 _ => "llm_do::serde_json::Value".into(),
             },
+        }
+    }
+
+    /// The type of what a list or a map holds elsewhere in memory, so that it needs no box.
+    fn apart(&mut self, of: &Type, name: &str) -> String {
+        match of {
+            Type::Around(name) => name.clone(),
+            of => self.shown(of, name),
         }
     }
 
