@@ -11,6 +11,7 @@ mod run;
 mod runs;
 mod service;
 mod stubs;
+mod test;
 
 use crate::paint::ColourChoice;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
@@ -30,6 +31,7 @@ pub(crate) use run::{
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
 pub(crate) use stubs::StubsArgs;
+pub(crate) use test::TestArgs;
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -156,6 +158,8 @@ Examples:
     Runs(RunsArgs),
     /// Test a Python function as a replacement for a worker, against the worker's recorded calls
     Harden(Deferred<HardenArgs>),
+    /// Run the cases of a program: inputs of its workers, with what must hold of each call
+    Test(Deferred<TestArgs>),
     /// Explain the gate's decisions
     #[command(subcommand)]
     Gate(GateCommand),
@@ -177,6 +181,7 @@ Examples:
   llm-do schema worker > worker.schema.json
   llm-do schema project > project.schema.json
   llm-do schema lib > lib.schema.json
+  llm-do schema cases > cases.schema.json
   llm-do schema events > events.schema.json")]
     Schema {
         /// The described format
@@ -216,6 +221,8 @@ pub(crate) enum SchemaOf {
     Project,
     /// A library's lib.yaml
     Lib,
+    /// A file of cases: NAME.cases.yaml
+    Cases,
     /// A line of `--output stream-json`
     Events,
 }
@@ -268,7 +275,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["lsp", "map", "test"];
+const PLANNED: &[&str] = &["lsp", "map"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

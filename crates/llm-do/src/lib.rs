@@ -53,7 +53,7 @@ pub use grant::{
     network as granted_network,
 };
 pub use granted::{Granted, ModelSource};
-pub use harden::harden;
+pub use harden::{ask_function, harden};
 pub use invocation::{BadInvocation, Invocation, RuleGiven};
 pub use kinds::toolset_kinds;
 pub use llm_do_core as core;

@@ -5,6 +5,7 @@
 
 mod authority;
 mod capabilities;
+mod cases;
 mod configurations;
 mod exposed;
 pub mod flow;
@@ -101,6 +102,7 @@ pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, F
     pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
     let flow = flow::check(&scope, &authorities, &mut found);
     rules::of_workers(&scope, &mut found);
+    cases::check(&scope, &source, &mut found);
     of_manifest(&scope, &source, whole_folder, &mut found);
     finish(&source, &mut found);
     drop(authorities);
