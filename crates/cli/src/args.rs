@@ -12,6 +12,7 @@ mod run;
 mod runs;
 mod service;
 mod stubs;
+mod test;
 
 use crate::paint::ColourChoice;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
@@ -32,6 +33,7 @@ pub(crate) use run::{
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
 pub(crate) use stubs::StubsArgs;
+pub(crate) use test::TestArgs;
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -160,6 +162,8 @@ Examples:
     Runs(RunsArgs),
     /// Test a Python function as a replacement for a worker, against the worker's recorded calls
     Harden(Deferred<HardenArgs>),
+    /// Run the cases of a program: inputs of its workers, with what must hold of each call
+    Test(Deferred<TestArgs>),
     /// Explain the gate's decisions
     #[command(subcommand)]
     Gate(GateCommand),
@@ -181,6 +185,7 @@ Examples:
   llm-do schema worker > worker.schema.json
   llm-do schema project > project.schema.json
   llm-do schema lib > lib.schema.json
+  llm-do schema cases > cases.schema.json
   llm-do schema events > events.schema.json")]
     Schema {
         /// The described format
@@ -220,6 +225,8 @@ pub(crate) enum SchemaOf {
     Project,
     /// A library's lib.yaml
     Lib,
+    /// A file of cases: NAME.cases.yaml
+    Cases,
     /// A line of `--output stream-json`
     Events,
 }
@@ -287,7 +294,7 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["lsp", "test"];
+const PLANNED: &[&str] = &["lsp"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

@@ -25,3 +25,4 @@ pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stubs;
+pub(crate) mod test;

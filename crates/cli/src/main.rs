@@ -94,6 +94,7 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Mcp(command) => commands::mcp::run(command, &output),
         Command::Runs(runs) => commands::runs::run(runs, &output),
         Command::Harden(harden) => Ok(commands::harden::run(harden, &output)),
+        Command::Test(test) => Ok(commands::test::run(test, &output)),
         Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, &output),
         Command::Grants(GrantsCommand::List) => commands::grants::list(&output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {

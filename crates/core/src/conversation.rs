@@ -11,7 +11,7 @@ mod turns;
 
 pub use compaction::{Compaction, OldResult, Summary};
 pub(crate) use compaction::{OlderTurns, Room, SUMMARISER, number_of, placeholder, summary_message};
-pub use ensures::{Ensure, Ensures, Judge};
+pub use ensures::{Ensure, Ensures, Judge, problem};
 pub use output::{FINAL_TOOL, FINISH_TOOL, OutputContract};
 use turns::UserMessage;
 pub use turns::{Heard, Joining, Said};

@@ -1,15 +1,21 @@
-//! Files of cases: inputs of a worker or tool in recorded runs, with their results (`docs/guides/replay.md`).
+//! Files of cases: inputs of a worker or tool in recorded runs, with their results (`docs/reference/cases.md`).
 
-use llm_do_records::{Case, CaseError, CaseList};
+use llm_do_core::{call_path::CallPath, engine::Failure};
+use llm_do_program::{
+    Diagnostic, Diagnostics,
+    cases::{self as format, CASES_JSONL},
+    span::SourceFile,
+};
+use llm_do_records::{Case, CaseList};
 use llm_do_runs::{ReadError, read_journal};
 use llm_do_sandbox::read_regular;
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-/// Name of the file with the cases.
-const CASES: &str = "cases.jsonl";
 /// Largest file of cases, in bytes.
 const LARGEST: u64 = 1 << 30;
 /// Name of the runner beside it.
@@ -29,16 +35,12 @@ pub enum BadCases {
         /// Why.
         source: io::Error,
     },
-    /// A line is no case.
-    #[error("{}:{line}: not a case: {source}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Number of the line, from 1.
-        line: usize,
-        /// Why.
-        source: serde_json::Error,
-    },
+    /// A file holds something else than cases.
+    #[error("{0}")]
+    Wrong(Diagnostics),
+    /// A folder has no file of cases, or several.
+    #[error("{}: there is not one file `NAME.cases.yaml` or `NAME.cases.jsonl`", .0.display())]
+    NotOne(PathBuf),
 }
 
 /// Cases of one function, one for each input, in the order in which they were first seen.
@@ -60,44 +62,92 @@ impl Cases {
         Ok(())
     }
 
-    /// Reads a file of cases, or the one in a folder.
+    /// Reads a file of cases, or the only one in a folder.
     ///
     /// # Errors
-    /// It can't be read, or a line is no case.
+    /// It can't be read, or holds something else than cases.
     pub fn read(path: &Path) -> Result<Self, BadCases> {
-        let path = if path.is_dir() { path.join(CASES) } else { path.to_owned() };
+        let path = if path.is_dir() { only_file(path)? } else { path.to_owned() };
         let io = |source| BadCases::Io { path: path.clone(), source };
         let text = read_regular(&path, LARGEST).map_err(io)?;
         let text =
             String::from_utf8(text).map_err(|error| io(io::Error::new(io::ErrorKind::InvalidData, error)))?;
-        let cases = CaseList::parse(&text);
-        cases.map(Self).map_err(|CaseError { line, source }| BadCases::Line { path, line, source })
+        let shown = path.to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        let file = format::parse(&shown, &SourceFile::new(shown.as_str(), text), &mut found);
+        found.retain(Diagnostic::is_error);
+        match found.is_empty() {
+            true => Ok(Self(CaseList::of(file.cases.iter().map(recorded)))),
+            false => Err(BadCases::Wrong(Diagnostics(found))),
+        }
     }
 
-    /// Those that a folder holds already, which stand as they are; none if it holds no file of cases.
+    /// Those of a function that a folder holds already, which stand as they are; none if it holds no file of cases.
     ///
     /// # Errors
     /// As [`Cases::read`].
-    pub fn kept(folder: &Path) -> Result<Self, BadCases> {
-        if !folder.join(CASES).exists() {
+    pub fn kept(folder: &Path, function: &str) -> Result<Self, BadCases> {
+        let file = file_of(folder, function);
+        if !file.exists() {
             return Ok(Self::default());
         }
-        Ok(Self(Self::read(folder)?.0.keep()))
+        Ok(Self(Self::read(&file)?.0.keep()))
     }
 
-    /// Writes the cases, and a runner where there is none, into a folder. Gives back the file with the cases.
+    /// Adds the cases that were not kept to the file of the function in a folder, and a runner where there is none. Gives
+    /// back the file with the cases.
     ///
     /// # Errors
     /// What the system says.
-    pub fn write(&self, folder: &Path) -> Result<PathBuf, BadCases> {
-        let (cases, runner) = (folder.join(CASES), folder.join(RUNNER));
+    pub fn write(&self, folder: &Path, function: &str) -> Result<PathBuf, BadCases> {
+        let (cases, runner) = (file_of(folder, function), folder.join(RUNNER));
         let io = |source| BadCases::Io { path: cases.clone(), source };
-        let text = self.0.lines().map_err(|error| io(error.into()))?;
-        fs::create_dir_all(folder).and_then(|()| fs::write(&cases, text)).map_err(io)?;
+        fs::create_dir_all(folder).map_err(io)?;
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(&cases).map_err(io)?;
+        file.write_all(self.0.new_lines().as_bytes()).map_err(io)?;
         if !runner.exists() {
             fs::write(&runner, include_str!("cases/run_cases.py"))
                 .map_err(|source| BadCases::Io { path: runner, source })?;
         }
         Ok(cases)
+    }
+}
+
+/// The file of a function's cases in a folder.
+fn file_of(folder: &Path, function: &str) -> PathBuf {
+    folder.join(format!("{}{CASES_JSONL}", function.replace(['/', ':'], "__")))
+}
+
+fn only_file(folder: &Path) -> Result<PathBuf, BadCases> {
+    let io = |source| BadCases::Io { path: folder.to_owned(), source };
+    let entries = fs::read_dir(folder).map_err(io)?.collect::<Result<Vec<_>, _>>().map_err(io)?;
+    let files = entries.iter().map(fs::DirEntry::path);
+    let mut files = files.filter(|path| path.to_str().is_some_and(format::is_cases_file));
+    match (files.next(), files.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(BadCases::NotOne(folder.to_owned())),
+    }
+}
+
+/// A case as what a function did: of those that expect one exact output, or a failure.
+fn recorded(case: &format::Case) -> Case {
+    let from = case.from.as_ref();
+    let failure = case.expect.fails.map(|kind| {
+        let said = from.and_then(|from| from.failure.clone());
+        Failure::new(kind, said.unwrap_or_else(|| "the case expects a failure".to_owned()))
+    });
+    Case {
+        input: Arc::clone(&case.input),
+        output: case
+            .expect
+            .output
+            .as_ref()
+            .and_then(|matcher| matcher.exact())
+            .map(|value| Arc::new(value.clone())),
+        failure,
+        run: from.map(|from| from.run.clone()).unwrap_or_default(),
+        place: CallPath::typed(from.map_or(&*case.name, |from| from.call.as_str())),
+        calls: from.map_or(1, |from| from.calls),
+        differing: from.map_or(0, |from| from.differing),
     }
 }

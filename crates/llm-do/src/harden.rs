@@ -6,6 +6,7 @@ use crate::{
     session::Session, settings::Settings,
 };
 use llm_do_core::{
+    conversation::problem,
     driver::MemoryDriver,
     engine::{Failure, FailureKind, LEAF_TIMEOUT},
     function::FunctionSource,
@@ -13,9 +14,11 @@ use llm_do_core::{
     ledger::Budget,
     model::{Model, ModelError, ModelErrorKind, ModelName, Models},
     origin::Origins,
-    worker::{CodeEntry, CodeModule, CodePackage, WorkerDefinition},
+    schema::Schema,
+    worker::{CodeEntry, CodeModule, CodePackage, Signature, WorkerDefinition},
 };
 use llm_do_records::{Compare, Hardened, Tried, Verdict};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Runs a function of the program in the place of `settings`' entry, a worker, on the inputs of the cases. It runs in the
@@ -70,6 +73,65 @@ pub async fn harden(
     }
     session.toolsets().ended(&run).await;
     Ok(Hardened { worker: Arc::clone(&definition.id), cases: tried })
+}
+
+/// Calls a Python function of the session's program with an output, as a condition on it: `{output: OUTPUT}`. `None`: the output
+/// is good; else what is wrong with it. The function runs in the confinement of any Python tool.
+///
+/// # Errors
+/// There is no such function, or it doesn't decide.
+pub async fn ask_function(
+    session: &Session,
+    file: &str,
+    function: &str,
+    output: &Value,
+) -> Result<Option<String>, Failure> {
+    let root = std::path::PathBuf::from(session.program().root().as_str());
+    let named = format!("{file}:{function}");
+    let definition = in_place_of(session, &named, &root).map_err(|problem| match problem {
+        Problem::Preview(failure) => failure,
+        other => Failure::new(FailureKind::Definition, other.to_string()),
+    })?;
+    let takes = json!({
+        "type": "object",
+        "properties": {"output": {}},
+        "required": ["output"],
+        "additionalProperties": false,
+    });
+    let signature = Signature { schema: Arc::new(Schema::built_in(takes)), ..definition.signature.clone() };
+    let definition = WorkerDefinition {
+        signature: Signature { declared: true, message: None, parameters: Vec::new(), ..signature },
+        returns: None,
+        ensures: Arc::new([]),
+        returned_paths: Vec::new(),
+        ..definition
+    };
+    let run: Arc<str> = "ensures".into();
+    let driver = Arc::new(MemoryDriver::new(0, None));
+    let context = session.context(Arc::clone(&run), "1970-01-01".into(), driver, Arc::new(NoModels));
+    let launch = Launch {
+        context,
+        entry: Arc::new(definition),
+        input: Arc::new(json!({"output": output})),
+        input_origins: Origins::TRUSTED,
+        attachments: Vec::new(),
+        authority: session.authority(),
+        budget: Budget::default(),
+        records: RunRecords::None,
+        held: None,
+        tally: Arc::default(),
+    };
+    let ended = tokio::time::timeout(LEAF_TIMEOUT, launch.call()).await;
+    session.toolsets().ended(&run).await;
+    let ending = match ended {
+        Ok(Ok(outcome)) => outcome.end.to_ending(),
+        Ok(Err(halt)) => return Err(Failure::new(FailureKind::Tool, halt.to_string())),
+        Err(_) => {
+            let message = format!("`{named}` does not end within {} s", LEAF_TIMEOUT.as_secs());
+            return Err(Failure::new(FailureKind::Timeout, message));
+        }
+    };
+    problem(&named, &ending)
 }
 
 /// The entry with the function in the place of its prompt: name, signature, files and limits stay.

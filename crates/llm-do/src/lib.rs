@@ -328,7 +328,7 @@ pub mod host {
         network as granted_network,
     };
     pub use crate::granted::{Granted, ModelSource};
-    pub use crate::harden::harden;
+    pub use crate::harden::{ask_function, harden};
     pub use crate::hosted::RunLog;
     pub use crate::invocation::{BadInvocation, Invocation, RuleGiven};
     pub use crate::kinds::toolset_kinds;

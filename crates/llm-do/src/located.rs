@@ -2,7 +2,10 @@
 
 use crate::{problem::Problem, settings::Settings};
 use llm_do_core::authority::Place;
-use llm_do_program::target::{self, Target};
+use llm_do_program::{
+    Source,
+    target::{self, Target},
+};
 use llm_do_runs::CreateError;
 use std::{
     fs, io,
@@ -33,6 +36,11 @@ impl Located {
     /// The folder that its workers see as their own: a project's root, or for a lone worker file the current directory.
     pub fn folder(&self) -> &Place {
         self.target.source.work.as_ref().unwrap_or_else(|| self.target.source.tree.root())
+    }
+
+    /// Its files, and where it starts.
+    pub fn source(&self) -> &Source {
+        &self.target.source
     }
 
     /// Folder of the journals of its runs.

@@ -8,6 +8,7 @@ use llm_do_core::{
     launch::{Counts, Launch, LaunchReport, Tally},
     ledger::Left,
     model::Usage,
+    stand_in::StandIns,
 };
 use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Stopper};
 use serde_json::Value;
@@ -68,6 +69,25 @@ impl Run {
     pub fn held(mut self, until: impl Future<Output = ()> + Send + 'static) -> Self {
         self.launch.held = Some(Box::pin(until));
         self
+    }
+
+    /// The same run on another date, for templates: a test runs on the date of its recording.
+    #[must_use]
+    pub fn dated(mut self, date: Arc<str>) -> Self {
+        self.launch.context.date = date;
+        self
+    }
+
+    /// The same run with others in the place of functions.
+    #[must_use]
+    pub fn with_stand_ins(mut self, stand_ins: Arc<dyn StandIns>) -> Self {
+        self.launch.context.stand_ins = Some(stand_ins);
+        self
+    }
+
+    /// The date that templates see.
+    pub fn date(&self) -> &Arc<str> {
+        &self.launch.context.date
     }
 
     /// ID of the run.

@@ -488,6 +488,7 @@ impl Session {
                 || self.opened.options.chat
                 || self.opened.gate.mode == Mode::Defer,
             redact: Arc::clone(&machinery.redactor) as _,
+            stand_ins: None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod authority;
 mod capabilities;
+mod cases;
 mod configurations;
 mod exposed;
 pub mod flow;
@@ -123,6 +124,7 @@ pub(crate) fn pass(source: &Source, loading: &mut Loading, mut found: Vec<Diagno
     pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
     let flow = flow::check(&scope, &authorities, &mut found);
     rules::of_workers(&scope, &mut found);
+    cases::check(&scope, source, &mut found);
     of_manifest(&scope, source, whole_folder, &mut found);
     Pass { found, prompts, flow }
 }

@@ -46,6 +46,11 @@ pub fn library(toolsets: &ToolsetRegistry) -> Value {
     file("lib", "A library of llm-do: lib.yaml.", keys::LIBRARY, toolsets)
 }
 
+/// The schema of a file of cases: `NAME.cases.yaml`. A line of `NAME.cases.jsonl` is an item of its `cases`.
+pub fn cases(toolsets: &ToolsetRegistry) -> Value {
+    file("cases", "Cases of a worker of llm-do: NAME.cases.yaml.", keys::CASES, toolsets)
+}
+
 fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistry) -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -127,6 +127,98 @@ const MCP_SERVERS_KEY: Key = Key::new(
     "MCP servers by name, which workers list under `toolsets.mcp`",
 );
 
+/// A file of cases, `NAME.cases.yaml` (`docs/reference/cases.md`).
+pub const CASES: &[Key] = &[
+    Key::new("repeat", Shape::Count(1), "how many times each case runs; default 1"),
+    Key::new("cases", Shape::Records(CASE), "the cases").required(),
+];
+
+/// A case: an item of `cases`, or a line of `NAME.cases.jsonl`.
+pub const CASE: &[Key] = &[
+    Key::new("name", Shape::Text, "its name, unique in the file: letters, digits, `.`, `-` and `_`")
+        .required(),
+    Key::new("input", Shape::Any, "the worker's input"),
+    Key::new("repeat", Shape::Count(1), "how many times it runs, in place of the file's `repeat`"),
+    Key::new(
+        "files",
+        Shape::Either(&[Shape::Text, Shape::Map(&Shape::Text)]),
+        "files that its copy of the mounts has: a map of path to text, or a folder beside this file",
+    ),
+    Key::new(
+        "given",
+        Shape::Map(&Shape::Any),
+        "results of functions that do not run: an output, a list of outputs, or `{error: TEXT}`, by function",
+    ),
+    Key::new("expect", Shape::Record(EXPECT), "what must hold of the call"),
+    Key::new("from", Shape::Record(CASE_FROM), "the recorded call that it was made of"),
+];
+
+/// `expect` of a case.
+pub const EXPECT: &[Key] = &[
+    Key::new(
+        "output",
+        Shape::Any,
+        "a part of the output; `{matches: REGEX}`, `{schema: …}`, `{exactly: …}`, `{any_of: […]}` anywhere in it",
+    ),
+    Key::new(
+        "ensures",
+        Shape::Texts,
+        "conditions on the output: expressions over `input` and `output`, or Python functions (`tests.py:close`)",
+    ),
+    Key::new(
+        "judge",
+        Shape::Text,
+        "a worker that judges the output and returns {pass: boolean, reason: string}",
+    ),
+    Key::new(
+        "calls",
+        Shape::Texts,
+        "calls that are made in this order, as patterns of rules; with `!` calls that are never made",
+    ),
+    Key::new(
+        "files",
+        Shape::Map(&Shape::Any),
+        "files after the call, by path: a text, a matcher as in `output`, or `{absent: true}`",
+    ),
+    Key::new("fails", Shape::Choice(FAILURES, &[]), "the kind of failure with which the call ends"),
+    Key::new("limits", Shape::Record(CASE_LIMITS), "what the call may use"),
+];
+
+/// The kinds of failures.
+const FAILURES: &[&str] = &[
+    "definition",
+    "invalid_input",
+    "authority",
+    "blocked",
+    "denied",
+    "tool",
+    "timeout",
+    "limit",
+    "model",
+    "refusal",
+    "stopped",
+    "invalid_output",
+    "postcondition",
+];
+
+/// `expect.limits` of a case.
+const CASE_LIMITS: &[Key] = &[
+    Key::new("max_cost_usd", Shape::Number(0.0, MOST_DOLLARS), "cost of the run, in US dollars"),
+    Key::new("timeout", Shape::Duration, "time of the run, which is ended then"),
+    Key::new("max_turns", Shape::Count(1), "turns of the worker's own conversation"),
+    Key::new("max_tool_calls", Shape::Count(0), "calls of tools and workers in the run"),
+    Key::new("max_tokens", Shape::Count(1), "tokens of the run"),
+];
+
+/// `from` of a case.
+const CASE_FROM: &[Key] = &[
+    Key::new("run", Shape::Text, "ID of the run"),
+    Key::new("call", Shape::Text, "place of the call in its tree"),
+    Key::new("calls", Shape::Count(1), "how many recorded calls had this input"),
+    Key::new("differing", Shape::Count(0), "how many of them gave another output"),
+    Key::new("failure", Shape::Text, "what the recorded call failed with"),
+];
+
 /// A library's `lib.yaml` (`docs/guides/libraries.md`).
 pub const LIBRARY: &[Key] = &[
     Key::new("name", Shape::Text, "the library's name").required(),

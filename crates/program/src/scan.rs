@@ -10,7 +10,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// Folders that are never searched.
-const IGNORED: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do"];
+pub(crate) const IGNORED: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do"];
 /// Limits on the depth and number of entries of a scan.
 pub const DEEPEST: usize = 32;
 const MOST: usize = 500_000;

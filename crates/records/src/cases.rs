@@ -4,46 +4,64 @@ use llm_do_core::{
     call_path::CallPath,
     engine::Failure,
     journal::{Ending, Record, RecordKind},
-    schema::canonical,
+    schema::{canonical, sha256},
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::{collections::HashMap, sync::Arc};
 
-/// One input, and what came of it when it was first seen. A line of the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One input, and what came of it when it was first seen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Case {
     /// The arguments.
     pub input: Arc<Value>,
-    /// The output. Absent if the call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The output. Absent if the call failed, or if the case expects no exact output.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<Value>>,
     /// The failure. Absent if there was an output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// ID of the run.
+    /// ID of the run; empty for a case that was written by hand.
     pub run: String,
-    /// Place of the call in its tree.
+    /// Place of the call in its tree; for a case that was written by hand its name.
     pub place: CallPath,
     /// How many recorded calls had this input.
     pub calls: u64,
     /// How many of them gave something else than this one.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub differing: u64,
+}
+
+impl Case {
+    /// Its line in a file of cases (`docs/reference/cases.md`), without the end of line.
+    pub fn line(&self) -> String {
+        let mut from = json!({"run": self.run, "call": self.place, "calls": self.calls});
+        if self.differing > 0 {
+            from["differing"] = self.differing.into();
+        }
+        let expect = match (&self.output, &self.failure) {
+            (Some(output), _) => json!({"output": {"exactly": output}}),
+            (None, Some(failure)) => {
+                from["failure"] = failure.message.as_str().into();
+                json!({"fails": failure.kind})
+            }
+            (None, None) => json!({}),
+        };
+        json!({"name": self.name(), "input": self.input, "expect": expect, "from": from}).to_string()
+    }
+
+    /// A name that is the same for the same call, and can be the name of a file.
+    fn name(&self) -> String {
+        let fits = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
+        let name: String = format!("{}-{}", self.run, self.place).chars().map(fits).collect();
+        // A call of code has a place as long as its arguments.
+        if name.len() <= 100 { name } else { format!("{}-{}", &name[..60], &sha256(name.as_bytes())[..16]) }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
-}
-
-/// A line that is not a case.
-#[derive(Debug)]
-pub struct CaseError {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// Why.
-    pub source: serde_json::Error,
 }
 
 /// Cases of one function, one for each input, in the order in which they were first seen.
@@ -56,16 +74,11 @@ pub struct CaseList {
 }
 
 impl CaseList {
-    /// The cases in the lines of a file.
-    ///
-    /// # Errors
-    /// A line is not a case.
-    pub fn parse(text: &str) -> Result<Self, CaseError> {
-        let mut cases = Self::default();
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            cases.add(serde_json::from_str(line).map_err(|source| CaseError { line: number + 1, source })?);
-        }
-        Ok(cases)
+    /// These cases, one for each input.
+    pub fn of(cases: impl IntoIterator<Item = Case>) -> Self {
+        let mut list = Self::default();
+        cases.into_iter().for_each(|case| list.add(case));
+        list
     }
 
     /// The same cases. Those that are added later don't change them.
@@ -80,12 +93,9 @@ impl CaseList {
         &self.cases
     }
 
-    /// The lines of a file with the cases.
-    ///
-    /// # Errors
-    /// A case has no form in JSON.
-    pub fn lines(&self) -> Result<String, serde_json::Error> {
-        self.cases.iter().map(|case| serde_json::to_string(case).map(|line| line + "\n")).collect()
+    /// The lines of a file with the cases that were not kept.
+    pub fn new_lines(&self) -> String {
+        self.cases.iter().skip(self.kept).map(|case| case.line() + "\n").collect()
     }
 
     /// Adds the calls of `function` (a worker's ID, or a tool) in a run that have ended.
@@ -175,10 +185,12 @@ mod tests {
         assert_eq!((first.output.as_deref(), first.calls, first.differing), (Some(&json!("x")), 4, 1));
         assert_eq!((second.calls, second.differing), (1, 0));
         // Read back and kept, nothing is counted twice.
-        let mut again = CaseList::parse(&cases.lines().unwrap()).unwrap().keep();
+        let mut again = CaseList::of(cases.cases().to_vec()).keep();
         again.add(case(json!({"a": 2}), Some(json!("z")), "0/0.4"));
         assert_eq!(again.cases(), cases.cases());
         again.add(case(json!({"a": 3}), Some(json!("z")), "0/0.5"));
         assert_eq!(again.cases().len(), 3);
+        let line = "{\"name\":\"r-0_0.5\",\"input\":{\"a\":3},\"expect\":{\"output\":{\"exactly\":\"z\"}},\"from\":{\"run\":\"r\",\"call\":\"0/0.5\",\"calls\":1}}\n";
+        assert_eq!(again.new_lines(), line);
     }
 }

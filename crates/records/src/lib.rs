@@ -17,6 +17,7 @@ mod journal;
 mod line;
 mod no_files;
 mod otel;
+mod recording;
 mod redactor;
 mod render;
 mod replay;
@@ -30,7 +31,7 @@ mod whole;
 
 pub use answers::RecordedAnswers;
 pub use blob::{BlobError, BlobSource, INLINE_BYTES, StoreBlob};
-pub use cases::{Case, CaseError, CaseList};
+pub use cases::{Case, CaseList};
 pub use harden::{Compare, Hardened, Tried, Verdict};
 pub use history::{Found, History, same_intent};
 pub use html::{page, page_from};
@@ -38,6 +39,7 @@ pub use journal::{Journal, LineError};
 pub use line::{Problem, RecordRef, as_recorded, parse_line, write_line};
 pub use no_files::NoFiles;
 pub use otel::otlp;
+pub use recording::{BadRecording, RecordedModels, Recording};
 pub use redactor::{Redactor, SHORTEST_SECRET, Stream, is_secret_name};
 pub use render::{
     Following, Line, Tone, compacted, duration, render, render_call, render_timeline, size, thousands,

@@ -84,6 +84,7 @@ impl Project {
             chat: false,
             attended: false,
             redact,
+            stand_ins: None,
         };
         let launch = Launch {
             context,

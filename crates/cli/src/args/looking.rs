@@ -48,8 +48,8 @@ pub(crate) struct RunView {
 `llm-do runs show --help` describes RUN. The HTML page contains all input and output of the run, with secrets replaced.
 Read it before you share it.
 
---cases writes a folder with cases.jsonl and a runner, run_cases.py. Each line of cases.jsonl has one input of the worker, its
-output or error, its run and place, and the number of calls with this input. Existing cases in the folder are not changed.
+--cases writes a folder with WORKER.cases.jsonl and a runner, run_cases.py. Each line is a case: an input of the worker, its
+output or the kind of its error, its run and place, and the number of calls with this input. Existing cases are not changed.
 --cases takes several runs, or `all` runs of the project.
 
 Examples:

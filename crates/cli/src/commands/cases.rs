@@ -17,7 +17,7 @@ const MOST_RUNS: usize = 100_000;
 pub(crate) fn export(args: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     let Some(function) = &args.form.cases else { return Ok(()) };
     let folder = args.to.clone().unwrap_or_else(|| Path::new("cases").join(function));
-    let mut cases = Cases::kept(&folder).map_err(|error| Complaint::wrong(error.to_string()))?;
+    let mut cases = Cases::kept(&folder, function).map_err(|error| Complaint::wrong(error.to_string()))?;
     let kept = cases.list().len();
     for named in &args.runs {
         match named.as_str() {
@@ -30,7 +30,7 @@ pub(crate) fn export(args: &ExportArgs, project: Option<&Path>, output: &Output)
         return Err(Complaint::wrong(format!("`{function}` is called in none of these runs"))
             .hint("`llm-do runs show [RUN]` shows what is"));
     }
-    let file = cases.write(&folder).map_err(|error| Complaint::failed(error.to_string()))?;
+    let file = cases.write(&folder, function).map_err(|error| Complaint::failed(error.to_string()))?;
     let differing = cases.list().iter().filter(|case| case.differing > 0).count();
     if differing > 0 {
         output.warn(&format!(

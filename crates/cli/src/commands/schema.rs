@@ -10,6 +10,7 @@ pub(crate) fn run(what: SchemaOf, output: &Output) {
         SchemaOf::Worker => json_schema::worker(&toolsets),
         SchemaOf::Project => json_schema::manifest(&toolsets),
         SchemaOf::Lib => json_schema::library(&toolsets),
+        SchemaOf::Cases => json_schema::cases(&toolsets),
         SchemaOf::Events => event::json_schema(),
     };
     output.print(&format!("{schema:#}\n"));

@@ -70,24 +70,24 @@ fn recorded_calls_of_a_worker_become_cases() {
     assert_snapshot!(scenario.run(&["runs", "export", "last", "--cases", "price"]), @"
     exit 0
     --- stdout
-    3 new of 3 cases in cases/price/cases.jsonl
+    3 new of 3 cases in cases/price/price.cases.jsonl
     ");
-    let cases = lines(&scenario.read("cases/price/cases.jsonl").unwrap());
+    let cases = lines(&scenario.read("cases/price/price.cases.jsonl").unwrap());
     assert_eq!(cases.len(), 3);
     assert_eq!(cases[0]["input"], serde_json::json!({"item": "pear", "n": 3}));
-    assert_eq!(cases[0]["output"], serde_json::json!({"total": 1.5, "note": "pears"}));
-    assert_eq!((&cases[0]["place"], &cases[0]["calls"]), (&"0/0.0".into(), &2.into()));
-    assert_eq!(cases[2]["failure"]["kind"], "refusal");
+    assert_eq!(cases[0]["expect"]["output"]["exactly"], serde_json::json!({"total": 1.5, "note": "pears"}));
+    assert_eq!((&cases[0]["from"]["call"], &cases[0]["from"]["calls"]), (&"0/0.0".into(), &2.into()));
+    assert_eq!(cases[2]["expect"]["fails"], "refusal");
     // A second time nothing is new, and cases written by hand remain.
-    let own = "{\"input\":{\"item\":\"fig\",\"n\":9},\"output\":{\"total\":3},\"run\":\"by hand\",\"place\":\"0\",\"calls\":1}\n";
-    let file = scenario.project().join("cases/price/cases.jsonl");
+    let own = "{\"name\":\"by-hand\",\"input\":{\"item\":\"fig\",\"n\":9},\"expect\":{\"output\":{\"exactly\":{\"total\":3}}}}\n";
+    let file = scenario.project().join("cases/price/price.cases.jsonl");
     fs::write(&file, fs::read_to_string(&file).unwrap() + own).unwrap();
     assert_snapshot!(scenario.run(&["runs", "export", "all", "--cases", "price", "--json"]), @r#"
     exit 0
     --- stdout
-    {"file":"cases/price/cases.jsonl","cases":4,"new":0}
+    {"file":"cases/price/price.cases.jsonl","cases":4,"new":0}
     "#);
-    assert!(scenario.read("cases/price/cases.jsonl").unwrap().contains("by hand"));
+    assert!(scenario.read("cases/price/price.cases.jsonl").unwrap().contains("by-hand"));
     assert_snapshot!(scenario.run(&["runs", "export", "last", "--cases", "nobody"]), @"
     exit 2
     --- stderr
@@ -215,15 +215,15 @@ fn worker_replaces_a_tool_under_the_same_name() {
     let told = scenario.run(&["."]);
     assert!(told.code == Some(0) && told.stdout.contains("1.5"), "{told}");
     assert_eq!(scenario.run(&["runs", "export", "last", "--cases", "price", "-o", "kept"]).code, Some(0));
-    let cases = lines(&scenario.read("kept/cases.jsonl").unwrap());
-    assert_eq!((cases.len(), &cases[0]["output"]["total"]), (3, &1.5.into()));
+    let cases = lines(&scenario.read("kept/price.cases.jsonl").unwrap());
+    assert_eq!((cases.len(), &cases[0]["expect"]["output"]["exactly"]["total"]), (3, &1.5.into()));
     fs::remove_file(scenario.project().join("tools.py")).unwrap();
     let scenario = scenario.file("main.worker", MAIN).file("workers/price.worker", PRICE);
     let told = scenario.run(&["."]);
     assert_eq!(told.code, Some(0), "{told}");
     assert_eq!(scenario.run(&["runs", "export", "last", "--cases", "price", "-o", "worker"]).code, Some(0));
-    let now = lines(&scenario.read("worker/cases.jsonl").unwrap());
-    assert_eq!((&now[0]["input"], &now[0]["output"]), (&cases[0]["input"], &cases[0]["output"]));
+    let now = lines(&scenario.read("worker/price.cases.jsonl").unwrap());
+    assert_eq!((&now[0]["input"], &now[0]["expect"]), (&cases[0]["input"], &cases[0]["expect"]));
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod approval_prompts;
 #[cfg(target_os = "linux")]
 mod atomic_changes;
 mod budget;
+mod cases;
+mod cases_of_examples;
 mod chat;
 mod chat_beginning;
 mod chat_commands;

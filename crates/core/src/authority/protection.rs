@@ -61,18 +61,10 @@ pub const TEMPORARY_PREFIX: &str = ".llm-do-tmp-";
 /// Folders of version control, whose settings name programs that it runs. They are protected in every folder.
 const VERSION_CONTROL: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];
 /// Further names that are protected in every folder. Lower case.
-const PROTECTED_NAMES: &[&str] = &[
-    ".venv",
-    "pyvenv.cfg",
-    "lib.yaml",
-    "llm-do.lock",
-    "project.yaml",
-    "llm-do.yaml",
-    ".llm-doignore",
-    "cases.jsonl",
-];
+const PROTECTED_NAMES: &[&str] =
+    &[".venv", "pyvenv.cfg", "lib.yaml", "llm-do.lock", "project.yaml", "llm-do.yaml", ".llm-doignore"];
 /// The same for ends of names: workers, files that Python reads when it starts, cases and their recordings.
-const PROTECTED_SUFFIXES: &[&str] = &[".worker", ".pth", ".cases.yaml", ".recorded"];
+const PROTECTED_SUFFIXES: &[&str] = &[".worker", ".pth", ".cases.yaml", ".cases.jsonl", ".recorded"];
 /// Ends of the names of files that Python imports.
 const IMPORTED_SUFFIXES: &[&str] = &[".py", ".pyc", ".so", ".pyd"];
 /// The file that makes a folder a package.

@@ -134,7 +134,10 @@ fn reasons(unmet: String) -> Option<String> {
 
 /// The problem that a tool reports. `true`, `null`, an empty text or list, `ok` and `{"ok": true}` mean that it is
 /// good. An error that the tool raises, a text, a list of texts and `{"ok": false, …}` describe the problem.
-fn problem(tool: &str, ending: &Ending) -> Result<Option<String>, Failure> {
+///
+/// # Errors
+/// The tool failed to decide, or its answer says neither.
+pub fn problem(tool: &str, ending: &Ending) -> Result<Option<String>, Failure> {
     let value = match ending {
         Ending::Output(value) => &**value,
         Ending::Failure(failure) if failure.kind == FailureKind::Tool => {

@@ -23,17 +23,20 @@ def main():
         sys.exit(__doc__)
     function = load(sys.argv[1])
     failed = 0
-    for line in Path(__file__).with_name("cases.jsonl").read_text(encoding="utf-8").splitlines():
+    files = sorted(Path(__file__).parent.glob("*.cases.jsonl"))
+    for line in (line for file in files for line in file.read_text(encoding="utf-8").splitlines() if line.strip()):
         case = json.loads(line)
-        if "output" not in case:
+        expected = case.get("expect", {}).get("output")
+        if not isinstance(expected, dict) or list(expected) != ["exactly"]:
             continue
+        output = expected["exactly"]
         try:
             given = json.loads(json.dumps(function(**case["input"])))
         except Exception as error:
             given = error
-        if given != case["output"]:
+        if given != output:
             failed += 1
-            print(f"{case['run']} {case['place']}: {case['output']!r} was recorded, now it is {given!r}")
+            print(f"{case['name']}: {output!r} was recorded, now it is {given!r}")
     sys.exit(1 if failed else 0)
 
 

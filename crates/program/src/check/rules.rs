@@ -126,6 +126,17 @@ pub(super) fn of_manifest(scope: &Scope<'_>, whole: bool, found: &mut Vec<Diagno
     }
 }
 
+/// The functions that the cases of a worker name, each with its place and key.
+pub(super) fn of_cases(
+    scope: &Scope<'_>,
+    worker: &Effective,
+    named: Vec<(&str, &Span, &str)>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let namings = named.into_iter().map(|(function, span, key)| Naming::new(function, Some(span), key));
+    test(namings.collect(), || Functions::of(scope, &closure(scope, worker)), found);
+}
+
 /// The rules of the operator, which are about the calls of a run.
 pub(crate) fn of_operator(scope: &mut Scope<'_>, rules: &[RuleLine]) -> Vec<Diagnostic> {
     let lines = rules.iter().map(|line| {

@@ -143,6 +143,15 @@ codes! {
     MEETING = "W0812", "untrusted content, private files and a way out in one worker";
     UNLISTED = "W0813", "a server that no worker lists";
     STALE_STUBS = "W0814", "types for another language that are out of date";
+
+    NO_EXPECTATION = "E0901", "a case without an expectation";
+    CASES_OF_NOTHING = "E0902", "cases of a worker that does not exist";
+    BAD_CASE_INPUT = "E0903", "a case whose input the worker does not accept";
+    BAD_STUB = "E0904", "a stub that cannot stand in for its function";
+    BAD_JUDGE = "E0905", "a worker that cannot judge";
+    BAD_EXPECTATION = "E0906", "an expectation that cannot be checked";
+    SAME_CASE = "E0907", "two cases of one name";
+    BAD_CASE_FILES = "E0908", "files of a case that are not below its root";
 }
 
 #[cfg(test)]

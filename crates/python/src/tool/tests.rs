@@ -171,6 +171,7 @@ impl Project {
             chat: false,
             attended: false,
             redact: Arc::new(NoSecrets),
+            stand_ins: None,
         });
         let meta = FunctionMeta {
             source: FunctionSource::Toolset("custom".into()),

@@ -1,0 +1,229 @@
+//! The copy of a program's folder that a case runs on.
+
+use llm_do_program::cases::{CaseFiles, beside_file, is_portable};
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// What a copy leaves out: history, caches and what belongs to earlier runs.
+const LEFT_OUT: [&str; 3] = [".git", ".llm-do", "__pycache__"];
+/// Most files of a copy.
+const MOST_FILES: u64 = 200_000;
+/// Most bytes of a copy.
+const MOST_BYTES: u64 = 4 << 30;
+/// The deepest folder of a copy.
+const DEEPEST: usize = 64;
+
+/// Why a case has no copy to run on.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// A file can't be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The folder is larger than anything that should be copied for each case.
+    #[error("{} is too large to be copied for each case: more than {what}", path.display())]
+    TooLarge {
+        /// The folder.
+        path: PathBuf,
+        /// What it exceeds.
+        what: &'static str,
+    },
+    /// A file of a case would lie outside of the copy.
+    #[error("`{0}` is not a path below the root of the copy")]
+    Outside(String),
+}
+
+/// A copy, which is removed with this value.
+pub(crate) struct Workspace {
+    dir: TempDir,
+    root: PathBuf,
+}
+
+struct Left {
+    files: u64,
+    bytes: u64,
+}
+
+impl Workspace {
+    /// A copy of a project.
+    pub(crate) fn of_project(project: &Path) -> Result<Self, CopyError> {
+        let workspace = Self::named(project.file_name().unwrap_or(OsStr::new("project")))?;
+        let mut left = Left { files: MOST_FILES, bytes: MOST_BYTES };
+        copy(project, &workspace.root, 0, &mut left).map_err(|error| match error {
+            CopyError::TooLarge { what, .. } => CopyError::TooLarge { path: project.to_owned(), what },
+            other => other,
+        })?;
+        Ok(workspace)
+    }
+
+    /// An empty folder, for a worker file without a project.
+    pub(crate) fn empty() -> Result<Self, CopyError> {
+        Self::named(OsStr::new("files"))
+    }
+
+    fn named(name: &OsStr) -> Result<Self, CopyError> {
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| CopyError::Io { path, source }
+        };
+        let dir =
+            tempfile::Builder::new().prefix("llm-do-case-").tempdir().map_err(io(&std::env::temp_dir()))?;
+        // As the program knows it: the folder of temporary files may be a link.
+        let real = fs::canonicalize(dir.path()).map_err(io(dir.path()))?;
+        let root = real.join(name);
+        fs::create_dir(&root).map_err(io(&root))?;
+        Ok(Self { dir, root })
+    }
+
+    /// Its root.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder around the root, which is in no path that a worker sees.
+    pub(crate) fn around(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Adds the files of a case. `from` is the root of the program, and `file` the file of cases in it.
+    pub(crate) fn add(&self, from: &Path, file: &str, files: &CaseFiles) -> Result<(), CopyError> {
+        match files {
+            CaseFiles::None => Ok(()),
+            CaseFiles::Inline(files) => files.iter().try_for_each(|(path, text)| {
+                let to = self.below(path)?;
+                let io = |source| CopyError::Io { path: to.clone(), source };
+                to.parent().map_or(Ok(()), fs::create_dir_all).map_err(io)?;
+                // A link of the copy must not lead the text elsewhere.
+                self.is_inside(&to)?;
+                match fs::symlink_metadata(&to) {
+                    Ok(found) if found.is_symlink() => Err(CopyError::Outside(path.clone())),
+                    _ => fs::write(&to, text).map_err(io),
+                }
+            }),
+            CaseFiles::Folder(folder, _) => {
+                if !is_portable(folder) {
+                    return Err(CopyError::Outside(folder.clone()));
+                }
+                let mut left = Left { files: MOST_FILES, bytes: MOST_BYTES };
+                copy(&from.join(beside_file(file, folder)), &self.root, 0, &mut left)
+            }
+        }
+    }
+
+    fn below(&self, path: &str) -> Result<PathBuf, CopyError> {
+        match is_portable(path) {
+            true => Ok(self.root.join(path)),
+            false => Err(CopyError::Outside(path.to_owned())),
+        }
+    }
+
+    fn is_inside(&self, path: &Path) -> Result<(), CopyError> {
+        let folder = path.parent().unwrap_or(path);
+        let real =
+            fs::canonicalize(folder).map_err(|source| CopyError::Io { path: folder.to_owned(), source })?;
+        match real.starts_with(&self.root) {
+            true => Ok(()),
+            false => Err(CopyError::Outside(path.display().to_string())),
+        }
+    }
+
+    /// The text of a file of the copy; `None` if there is none. A link that leads out of the copy is not followed.
+    pub(crate) fn read(&self, path: &str, most: u64) -> Result<Option<String>, CopyError> {
+        let file = self.below(path)?;
+        let io = |source| CopyError::Io { path: file.clone(), source };
+        let real = match fs::canonicalize(&file) {
+            Ok(real) => real,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(io(error)),
+        };
+        if !real.starts_with(&self.root) {
+            return Err(CopyError::Outside(path.to_owned()));
+        }
+        let metadata = fs::metadata(&real).map_err(io)?;
+        if !metadata.is_file() {
+            return Err(io(io::Error::other("it is not a regular file")));
+        }
+        if metadata.len() > most {
+            return Err(io(io::Error::other(format!("it has more than {most} bytes"))));
+        }
+        fs::read_to_string(&real).map(Some).map_err(io)
+    }
+}
+
+fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left) -> Result<(), CopyError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CopyError::Io { path, source }
+    };
+    let too_large = |what| CopyError::TooLarge { path: from.to_owned(), what };
+    if depth > DEEPEST {
+        return Err(too_large("64 folders deep"));
+    }
+    fs::create_dir_all(to).map_err(io(to))?;
+    for entry in fs::read_dir(from).map_err(io(from))? {
+        let entry = entry.map_err(io(from))?;
+        let name = entry.file_name();
+        if LEFT_OUT.iter().any(|left_out| name == *left_out) || is_recording(&name) {
+            continue;
+        }
+        left.files = left.files.checked_sub(1).ok_or_else(|| too_large("200,000 files"))?;
+        let (source, target) = (entry.path(), to.join(&name));
+        let kind = entry.file_type().map_err(io(&source))?;
+        if kind.is_dir() {
+            copy(&source, &target, depth + 1, left)?;
+        } else if kind.is_symlink() {
+            let leads = fs::read_link(&source).map_err(io(&source))?;
+            std::os::unix::fs::symlink(leads, &target).map_err(io(&target))?;
+        } else if kind.is_file() {
+            let bytes = entry.metadata().map_err(io(&source))?.len();
+            left.bytes = left.bytes.checked_sub(bytes).ok_or_else(|| too_large("4 GiB"))?;
+            fs::copy(&source, &target).map_err(io(&source))?;
+        }
+        // Sockets, devices and FIFOs are nothing that a copy could have.
+    }
+    Ok(())
+}
+
+/// Whether it is a folder of recordings, which no worker may read.
+fn is_recording(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.ends_with(".recorded"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_keeps_to_itself() {
+        let project = TempDir::new().expect("a folder");
+        fs::create_dir_all(project.path().join(".git/objects")).expect("folders");
+        fs::create_dir_all(project.path().join("input")).expect("a folder");
+        fs::write(project.path().join("input/a.txt"), "a").expect("a file");
+        std::os::unix::fs::symlink("/etc", project.path().join("link")).expect("a link");
+        let copy = Workspace::of_project(project.path()).expect("a copy");
+        assert!(!copy.root().join(".git").exists());
+        assert_eq!(copy.read("input/a.txt", 10).expect("a text").as_deref(), Some("a"));
+        assert_eq!(copy.read("input/b.txt", 10).expect("no error"), None);
+        assert!(matches!(copy.read("link/hostname", 1000), Err(CopyError::Outside(_)) | Ok(None)));
+        assert!(matches!(copy.read("../x", 10), Err(CopyError::Outside(_))));
+        let inline = |path: &str| CaseFiles::Inline(vec![(path.to_owned(), "x".to_owned())]);
+        for path in ["../x", "/x", "link/x", "a/../../x", "link"] {
+            assert!(copy.add(project.path(), "x.cases.yaml", &inline(path)).is_err(), "{path}");
+        }
+        copy.add(project.path(), "x.cases.yaml", &inline("output/new.txt")).expect("a file");
+        assert_eq!(copy.read("output/new.txt", 10).expect("a text").as_deref(), Some("x"));
+        // What the copy changes, the project keeps.
+        copy.add(project.path(), "x.cases.yaml", &inline("input/a.txt")).expect("a file");
+        assert_eq!(fs::read_to_string(project.path().join("input/a.txt")).expect("a text"), "a");
+    }
+}

@@ -1,0 +1,23 @@
+//! Tests of workers: runs the cases of a program and says what holds, what is worse than before, and what can't be decided.
+//!
+//! [`Suite::open`] reads the files of cases (`docs/reference/cases.md`), [`Suite::run`] runs them, each on a copy of the
+//! program's folder. [`statistics`] and [`baseline`] need neither disk nor clock.
+
+pub mod baseline;
+mod copy;
+mod evaluate;
+mod judge;
+pub mod junit;
+mod operator;
+mod recordings;
+pub mod report;
+mod runner;
+mod stand_ins;
+pub mod statistics;
+mod suite;
+pub mod summary;
+
+pub use copy::CopyError;
+pub use report::{CaseReport, Missed, RunReport, SuiteReport};
+pub use runner::{Answers, Ended, Options, Stopped};
+pub use suite::{Suite, SuiteCase, SuiteError};

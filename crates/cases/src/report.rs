@@ -1,0 +1,136 @@
+//! What came of the cases, as data.
+
+use crate::statistics::wilson;
+use llm_do_core::{model::Usage, price::Usd};
+use serde::{Deserialize, Serialize};
+
+/// Version of the format.
+pub const FORMAT: u32 = 1;
+
+/// What came of a suite. A baseline is such a report, kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SuiteReport {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Each case, with each model.
+    pub cases: Vec<CaseReport>,
+    /// What the models cost; absent if that is not known of one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<Usd>,
+    /// Cases that did not run because the cost had reached its limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_run: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaseReport {
+    /// The file of cases, relative to the program's root.
+    pub file: String,
+    /// The worker.
+    pub worker: String,
+    /// The case.
+    pub case: String,
+    /// The model of the matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Whether the answers came from a recording.
+    #[serde(default)]
+    pub recorded: bool,
+    /// How many repeats passed.
+    pub passed: u64,
+    /// How many repeats there were.
+    pub of: u64,
+    /// The interval of 95 % of the share that passes ([`wilson`]).
+    pub interval: (f64, f64),
+    /// Each repeat.
+    pub runs: Vec<RunReport>,
+}
+
+/// What came of one repeat of a case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// Whether everything held.
+    pub pass: bool,
+    /// What did not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// The first request that is not the recorded one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
+    /// What the models used.
+    #[serde(default)]
+    pub usage: Usage,
+    /// How long it took, if models were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
+}
+
+/// A request that is not the recorded one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Missed {
+    /// Where: `at 0/1.0 (main → summarizer, turn 2)`.
+    pub place: String,
+    /// What differs, each as a diff.
+    pub diffs: Vec<String>,
+}
+
+impl CaseReport {
+    /// Counts its repeats.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        (self.passed, self.of) = self.share();
+        self.interval = wilson(self.passed, self.of);
+        self
+    }
+
+    /// How many repeats passed, and how many there are.
+    pub fn share(&self) -> (u64, u64) {
+        (self.runs.iter().filter(|run| run.pass).count() as u64, self.runs.len() as u64)
+    }
+
+    /// Whether each repeat passed.
+    pub fn passes(&self) -> bool {
+        self.runs.iter().all(|run| run.pass)
+    }
+
+    /// `tests/price.cases.yaml: pear`, with the model of a matrix.
+    pub fn title(&self) -> String {
+        match &self.model {
+            Some(model) => format!("{}: {} [{model}]", self.file, self.case),
+            None => format!("{}: {}", self.file, self.case),
+        }
+    }
+}
+
+impl SuiteReport {
+    /// Whether every case passed.
+    pub fn passes(&self) -> bool {
+        self.cases.iter().all(CaseReport::passes)
+    }
+
+    /// How many cases passed.
+    pub fn passed(&self) -> usize {
+        self.cases.iter().filter(|case| case.passes()).count()
+    }
+
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// It is none, or has another format.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let report: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if report.format != FORMAT {
+            return Err(format!(
+                "it has format {}, and this version of llm-do reads format {FORMAT}",
+                report.format
+            ));
+        }
+        Ok(report)
+    }
+}

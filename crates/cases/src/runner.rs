@@ -1,0 +1,499 @@
+//! Running the cases.
+
+use crate::{
+    copy::{CopyError, Workspace},
+    evaluate::{self, Finished},
+    judge::{self, Judgement},
+    operator::CaseOperator,
+    recordings,
+    report::{CaseReport, FORMAT, Missed, RunReport, SuiteReport},
+    stand_ins::Stubs,
+    suite::{Suite, SuiteCase},
+};
+use llm_do::{
+    Effects, Grant, Input, Located, ModelSource, Problem, Report, Session, Settings, ask_function, sections,
+};
+use llm_do_core::{
+    authority::Access,
+    gate::Mode,
+    journal::Record,
+    model::{ModelName, Usage},
+    outcome::End,
+    price::Usd,
+};
+use llm_do_program::{cases::Ensured, target::Request};
+use llm_do_records::{Divergence, RecordedModels, Recording, WholeRun, diff::unified_diff, page};
+use llm_do_runs::read_journal;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+/// Where the answers of models come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// From recordings if the program has some, else from models.
+    #[default]
+    Either,
+    /// From recordings.
+    Recorded,
+    /// From models.
+    Live,
+    /// From models, and they are recorded.
+    Update,
+}
+
+/// How a suite runs.
+pub struct Options<'a> {
+    /// Makes the settings of a run, each time the same.
+    pub settings: &'a dyn Fn() -> Settings,
+    /// Where answers come from.
+    pub answers: Answers,
+    /// The models of the matrix; none: those that the program names.
+    pub models: Vec<ModelName>,
+    /// The number of repeats, in place of the cases' own.
+    pub repeat: Option<u32>,
+    /// Most that the models may cost. It is compared before each repeat.
+    pub max_cost: Option<Usd>,
+    /// A folder for the page of each run.
+    pub pages: Option<PathBuf>,
+    /// Is told of each case as soon as it has ended.
+    pub on_case: &'a dyn Fn(&CaseReport),
+    /// Whether recordings of cases that are no more are removed: all cases of each file are run.
+    pub prune: bool,
+}
+
+/// How a suite ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What came of the cases.
+    pub report: SuiteReport,
+    /// Whether the cost ended it before its end.
+    pub out_of_money: bool,
+}
+
+/// Why a suite stopped before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// A run can't start.
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    /// A case has no copy to run on.
+    #[error("cannot copy the program for a case: {0}")]
+    Copy(#[from] CopyError),
+    /// A recording or a page can't be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A grant would let a case write beside its copy.
+    #[error(
+        "`--grant {0}` would let a case write outside of its copy: a test is granted places for reading only"
+    )]
+    WritesOutside(String),
+}
+
+/// One repeat of a case, as it is about to run.
+struct Repeat<'a> {
+    case: &'a SuiteCase,
+    model: Option<&'a ModelName>,
+    number: u32,
+    recorded: bool,
+}
+
+impl Suite {
+    /// Runs the cases of `chosen`, by their positions.
+    ///
+    /// # Errors
+    /// A run can't start, or something can't be written. What a case expects and does not hold is no error.
+    pub async fn run(&self, chosen: &[usize], options: &Options<'_>) -> Result<Ended, Stopped> {
+        let grants = (options.settings)().run.grants;
+        if let Some(writes) = grants.iter().find(|grant| writes_outside(grant)) {
+            return Err(Stopped::WritesOutside(writes.to_string()));
+        }
+        let mut report =
+            SuiteReport { format: FORMAT, cost_usd: Some(Usd::default()), ..SuiteReport::default() };
+        let mut spent = Usage::default();
+        let mut out_of_money = false;
+        let mut kept: BTreeMap<&str, BTreeSet<(String, u32)>> = BTreeMap::new();
+        // A suite that has recordings asks no model by accident, because one file of it has none yet.
+        let has_recordings = self.cases.iter().any(|case| recordings::exist(&self.root, &case.file));
+        for case in chosen.iter().filter_map(|at| self.cases.get(*at)) {
+            let recorded = match options.answers {
+                Answers::Either => has_recordings,
+                Answers::Recorded => true,
+                Answers::Live | Answers::Update => false,
+            };
+            let matrix: Vec<Option<&ModelName>> = match (recorded, options.models.as_slice()) {
+                (true, _) | (false, []) => vec![None],
+                (false, models) => models.iter().map(Some).collect(),
+            };
+            let repeats = options.repeat.unwrap_or(case.case.repeat);
+            for model in matrix {
+                let mut of_case = CaseReport {
+                    file: case.file.to_string(),
+                    worker: case.worker.to_string(),
+                    case: case.case.name.to_string(),
+                    model: model.filter(|_| options.models.len() > 1).map(ToString::to_string),
+                    recorded,
+                    ..CaseReport::default()
+                };
+                for number in 1..=repeats {
+                    if options.max_cost.is_some_and(|most| spent.cost_usd.is_some_and(|spent| spent >= most))
+                    {
+                        out_of_money = true;
+                        break;
+                    }
+                    let run = self.once(&Repeat { case, model, number, recorded }, options).await?;
+                    if !recorded {
+                        spent = spent.plus(run.usage);
+                    }
+                    kept.entry(&case.file).or_default().insert((case.case.name.to_string(), number));
+                    of_case.runs.push(run);
+                }
+                if of_case.runs.is_empty() {
+                    report.not_run += 1;
+                    continue;
+                }
+                let of_case = of_case.counted();
+                (options.on_case)(&of_case);
+                report.cases.push(of_case);
+            }
+        }
+        if options.answers == Answers::Update && options.prune && !out_of_money {
+            for (file, kept) in &kept {
+                recordings::prune(&self.root, file, kept).map_err(|source| {
+                    let path = recordings::folder(&self.root, file);
+                    Stopped::Write { path, source }
+                })?;
+            }
+        }
+        report.cost_usd = match spent == Usage::default() {
+            true => None,
+            false => spent.cost_usd,
+        };
+        Ok(Ended { report, out_of_money })
+    }
+
+    async fn once(&self, repeat: &Repeat<'_>, options: &Options<'_>) -> Result<RunReport, Stopped> {
+        let Repeat { case: SuiteCase { file, case, .. }, number, recorded, .. } = repeat;
+        let recording = match recorded {
+            false => None,
+            true => match recordings::read(&self.root, file, &case.name, *number) {
+                Ok(recording) => Some(recording),
+                Err(error) => {
+                    return Ok(RunReport { failures: vec![error.to_string()], ..RunReport::default() });
+                }
+            },
+        };
+        let workspace = match &self.lone {
+            None => Workspace::of_project(&self.root)?,
+            Some(_) => Workspace::empty()?,
+        };
+        workspace.add(&self.root, file, &case.files)?;
+        let attempt = Attempt {
+            suite: self,
+            repeat,
+            options,
+            workspace: &workspace,
+            recording,
+            taken: Recording::default(),
+            runs: 0,
+            usage: Usage::default(),
+            missed: None,
+        };
+        attempt.run().await
+    }
+}
+
+/// A repeat while it runs.
+struct Attempt<'a> {
+    suite: &'a Suite,
+    repeat: &'a Repeat<'a>,
+    options: &'a Options<'a>,
+    workspace: &'a Workspace,
+    /// The recording that answers.
+    recording: Option<Recording>,
+    /// What is recorded.
+    taken: Recording,
+    /// How many runs it has made: the call, and those of its judge.
+    runs: usize,
+    usage: Usage,
+    missed: Option<Divergence>,
+}
+
+/// A run that has ended, with its records.
+struct Made {
+    session: Session,
+    report: Report,
+    records: Vec<Record>,
+    timed_out: bool,
+}
+
+impl Attempt<'_> {
+    async fn run(mut self) -> Result<RunReport, Stopped> {
+        let case = Arc::clone(&self.repeat.case.case);
+        let stubs = Arc::new(Stubs::new(&case.given));
+        let given = case.input_node.as_ref().map(|_| (*case.input).clone());
+        let timeout = case.expect.limits.timeout.filter(|_| self.recording.is_none());
+        let worker = Arc::clone(&self.repeat.case.worker);
+        let made = match self.make(&worker, given, &stubs, timeout, true).await? {
+            Ok(made) => made,
+            Err(failure) => return Ok(RunReport { failures: vec![failure], ..RunReport::default() }),
+        };
+        let Made { session, report, records, timed_out } = &made;
+        let input = root_input(records).unwrap_or_else(|| Arc::clone(&case.input));
+        let finished = Finished {
+            end: &report.end,
+            input: &input,
+            usage: report.usage,
+            records,
+            workspace: self.workspace,
+            stubs: &stubs,
+        };
+        let mut failures = match (timed_out, timeout) {
+            (true, Some(timeout)) => {
+                vec![format!("limits: it did not end within {} s", timeout.as_secs_f64())]
+            }
+            _ => evaluate::failures(&case.expect, &finished),
+        };
+        if let End::Done(output) = &report.end {
+            for ensured in &case.expect.ensures {
+                let Ensured::Function { file, function } = ensured else { continue };
+                match ask_function(session, file, function, output).await {
+                    Ok(None) => {}
+                    Ok(Some(problem)) => failures.push(format!("ensures: `{file}:{function}`: {problem}")),
+                    Err(failure) => failures.push(format!("ensures: {failure}")),
+                }
+            }
+            // What fails anyway needs no judge.
+            if let (Some((judge, _)), true) = (&case.expect.judge, failures.is_empty()) {
+                failures.extend(self.judged(judge, &input, output).await?);
+            }
+        }
+        let took = made.report.took;
+        let recorded = self.recording.is_some();
+        if self.options.answers == Answers::Update {
+            let root = &self.suite.root;
+            let file = &self.repeat.case.file;
+            recordings::write(root, file, &case.name, self.repeat.number, &self.taken)
+                .map_err(|source| Stopped::Write { path: recordings::folder(root, file), source })?;
+        }
+        let missed = self.missed.as_ref().map(missed);
+        if missed.is_some() {
+            failures =
+                vec!["a request is not the recorded one: `llm-do test --update` records it again".into()];
+        }
+        Ok(RunReport {
+            pass: failures.is_empty(),
+            failures,
+            missed,
+            usage: self.usage,
+            took_ms: (!recorded).then(|| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+        })
+    }
+
+    /// Asks the judge, again after a fail. What is wrong, if it is not satisfied.
+    async fn judged(
+        &mut self,
+        judge: &str,
+        input: &Value,
+        output: &Value,
+    ) -> Result<Option<String>, Stopped> {
+        let mut said: Vec<Judgement> = Vec::new();
+        loop {
+            let passes: Vec<bool> = said.iter().map(|judgement| judgement.pass).collect();
+            match judge::decided(&passes) {
+                Some(true) => return Ok(None),
+                Some(false) => {
+                    let reason =
+                        said.iter().find(|judgement| !judgement.pass).map(|judgement| &judgement.reason);
+                    return Ok(Some(format!("judge: `{judge}`: {}", reason.map_or("", String::as_str))));
+                }
+                None => {}
+            }
+            let session = match self.open(judge)? {
+                Ok((session, _)) => session,
+                Err(failure) => return Ok(Some(failure)),
+            };
+            let parameters: BTreeSet<&str> =
+                session.entry().signature.parameters.iter().map(|parameter| &*parameter.name).collect();
+            let given = judge::input(&parameters, input, output);
+            let none = Arc::new(Stubs::new(&[]));
+            let made = match self.make(judge, Some(given), &none, None, false).await? {
+                Ok(made) => made,
+                Err(failure) => return Ok(Some(failure)),
+            };
+            match &made.report.end {
+                End::Done(output) => match Judgement::of(judge, output) {
+                    Ok(judgement) => said.push(judgement),
+                    Err(failure) => return Ok(Some(failure)),
+                },
+                End::Failed(failure) => return Ok(Some(format!("judge: `{judge}` failed: {failure}"))),
+                End::Suspended(_) => return Ok(Some(format!("judge: `{judge}` waits for an operator"))),
+            }
+        }
+    }
+
+    /// Opens the program of the copy with that worker, and the models that answer it. `Err`: the recording has no such run.
+    fn open(&self, worker: &str) -> Result<Result<(Session, Option<RecordedModels>), String>, Problem> {
+        let mut settings = (self.options.settings)();
+        let here = std::mem::replace(&mut settings.around.here, self.workspace.root().to_owned());
+        settings.around.project = None;
+        let target = match &self.suite.lone {
+            Some(file) => file.clone(),
+            None => self.workspace.root().to_owned(),
+        };
+        settings.request = Request {
+            // Beside a message, if an empty one, a word is never the message.
+            positionals: vec![target.to_string_lossy().into_owned(), String::new()],
+            project: None,
+            entry: self.suite.lone.is_none().then(|| worker.to_owned()),
+            libraries: settings.request.libraries.iter().map(|folder| here.join(folder)).collect(),
+            ..settings.request
+        };
+        settings.run.model = match self.repeat.model {
+            Some(model) => Some(model.clone()),
+            None => settings.run.model,
+        };
+        // The operator of the case approves what only touches the copy.
+        settings.run.can_ask = settings.run.mode.is_none();
+        settings.run.mode = Some(settings.run.mode.unwrap_or(Mode::Interactive));
+        let options = settings.run.clone();
+        let models = match &self.recording {
+            None => None,
+            Some(recording) => match recording.run(self.runs) {
+                Some(models) => Some(models),
+                None => {
+                    return Ok(Err(
+                        "the recording has no such run: make it again with `llm-do test --update`".into(),
+                    ));
+                }
+            },
+        };
+        let source = match &models {
+            None => ModelSource::Providers,
+            Some(models) => ModelSource::Given {
+                models: Arc::new(models.clone()),
+                // Without an answer in it, nothing asks a model.
+                default: models.first_model().or_else(|| "recorded:none".parse().ok()),
+            },
+        };
+        let loaded = Located::find(settings)?.load(Effects::Allowed, &options)?;
+        let session = loaded.grant(options, source)?.open()?;
+        Ok(Ok((session, models)))
+    }
+
+    /// Makes a run of that worker.
+    async fn make(
+        &mut self,
+        worker: &str,
+        input: Option<Value>,
+        stubs: &Arc<Stubs>,
+        timeout: Option<Duration>,
+        is_call: bool,
+    ) -> Result<Result<Made, String>, Stopped> {
+        let (session, models) = match self.open(worker)? {
+            Ok(opened) => opened,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let input = Input { json: input, ..Input::default() };
+        let operator = Arc::new(CaseOperator::new(Arc::clone(stubs)));
+        let mut run = session.start(&input, Some(operator), None)?;
+        if let Some(models) = &models {
+            run = run.dated(Arc::clone(models.date()));
+        }
+        if is_call {
+            run = run.with_stand_ins(Arc::clone(stubs) as _);
+        }
+        let canceller = run.canceller();
+        let mut running = Box::pin(run.finish());
+        let mut timed_out = false;
+        let report = match timeout {
+            None => running.await,
+            Some(timeout) => match tokio::time::timeout(timeout, &mut running).await {
+                Ok(report) => report,
+                Err(_) => {
+                    timed_out = true;
+                    canceller.cancel();
+                    running.await
+                }
+            },
+        };
+        let journal = read_journal(&report.dir).map_err(|error| Stopped::Write {
+            path: report.dir.clone(),
+            source: io::Error::other(error.to_string()),
+        })?;
+        self.usage = self.usage.plus(report.usage);
+        if self.options.answers == Answers::Update {
+            let around = self.workspace.around().to_string_lossy().into_owned();
+            let real = fs::canonicalize(self.workspace.around()).unwrap_or_default();
+            let places = [(&*real.to_string_lossy(), "/case"), (around.as_str(), "/case")];
+            self.taken
+                .add(&journal.records, &places)
+                .map_err(|error| Stopped::Write { path: report.dir.clone(), source: error.into() })?;
+        }
+        if let Some(missed) = models.as_ref().and_then(RecordedModels::missed) {
+            self.missed.get_or_insert(missed);
+        }
+        let records = journal.records.clone();
+        if let Some(folder) = &self.options.pages {
+            let SuiteCase { file, case, .. } = self.repeat.case;
+            let name = format!(
+                "{}.{}{}.{}{}.html",
+                file.replace('/', "_"),
+                case.name,
+                self.repeat
+                    .model
+                    .map(|model| format!(".{}", model.to_string().replace(['/', ':'], "_")))
+                    .unwrap_or_default(),
+                self.repeat.number,
+                if is_call { String::new() } else { format!(".judge-{}", self.runs) },
+            );
+            let path = folder.join(name);
+            let html = page(&WholeRun::of(&report.run, journal, false));
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&path, html))
+                .map_err(|source| Stopped::Write { path, source })?;
+        }
+        self.runs += 1;
+        // The journal of a lone file lies in the user's folder.
+        if self.suite.lone.is_some() {
+            let _ = fs::remove_dir_all(&report.dir);
+        }
+        Ok(Ok(Made { session, report, records, timed_out }))
+    }
+}
+
+/// The input of the top-level call, complete.
+fn root_input(records: &[Record]) -> Option<Arc<Value>> {
+    records.iter().find_map(|record| match &record.body {
+        llm_do_core::journal::RecordKind::CallStarted { input, .. } => Some(Arc::clone(input)),
+        _ => None,
+    })
+}
+
+/// Whether a grant reaches files that no case has a copy of, for writing.
+fn writes_outside(grant: &Grant) -> bool {
+    matches!(grant, Grant::Place(extent) if extent.access == Access::Write)
+}
+
+fn missed(divergence: &Divergence) -> Missed {
+    let chain = divergence.chain.iter().map(|name| &**name).collect::<Vec<_>>().join(" → ");
+    let turn = divergence.turn().map(|turn| format!(", turn {turn}")).unwrap_or_default();
+    let diff = |section: &llm_do::Section| {
+        let (before, after) = (format!("recorded {}", section.name), format!("now {}", section.name));
+        unified_diff(&before, &after, &section.recorded, &section.now)
+    };
+    Missed {
+        place: format!("at {} ({chain}{turn})", divergence.path),
+        diffs: sections(&divergence.what).iter().map(diff).collect(),
+    }
+}

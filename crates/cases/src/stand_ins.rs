@@ -1,0 +1,86 @@
+//! The results that a case gives in place of functions.
+
+use llm_do_core::{
+    function::{FunctionMeta, Leaf, LeafCall, ToolError, ToolOutput},
+    send::BoxFuture,
+    stand_in::StandIns,
+};
+use llm_do_program::cases::{Stub, StubResult};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The stubs of a case, for one run.
+pub(crate) struct Stubs {
+    stubs: Vec<Stub>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How often each was called.
+    calls: HashMap<usize, usize>,
+    /// The functions that were called more often than results are given.
+    exhausted: Vec<String>,
+}
+
+impl Stubs {
+    /// The stubs of a case.
+    pub(crate) fn new(stubs: &[Stub]) -> Self {
+        Self { stubs: stubs.to_vec(), state: Mutex::default() }
+    }
+
+    /// Whether one of them stands in for that function.
+    pub(crate) fn has(&self, function: &str) -> bool {
+        self.stubs.iter().any(|stub| is_named(stub, function))
+    }
+
+    /// The functions that were called more often than results are given.
+    pub(crate) fn exhausted(&self) -> Vec<String> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).exhausted.clone()
+    }
+}
+
+/// Whether a stub names a function, by its own name or by the one that a model sees.
+fn is_named(stub: &Stub, function: &str) -> bool {
+    stub.function == function || llm_do_core::function::tool_name(&stub.function) == function
+}
+
+impl StandIns for Stubs {
+    fn stand_in(&self, function: &FunctionMeta) -> Option<Arc<dyn Leaf>> {
+        let named = |stub: &Stub| is_named(stub, &function.name) || is_named(stub, &function.tool_name);
+        let at = self.stubs.iter().position(named)?;
+        let stub = &self.stubs[at];
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = state.calls.entry(at).or_default();
+        let number = *count;
+        *count += 1;
+        let result = match stub.result(number) {
+            Some(StubResult::Output(value, _)) => Ok(ToolOutput::new(value.clone())),
+            Some(StubResult::Error(message)) => Err(ToolError::new(message)),
+            None => {
+                let message = format!(
+                    "`{}` is called more often than the case gives results: {}",
+                    stub.function,
+                    stub.all().len()
+                );
+                if number == stub.all().len() {
+                    state.exhausted.push(message.clone());
+                }
+                Err(ToolError::new(message))
+            }
+        };
+        Some(Arc::new(Fixed(result)))
+    }
+}
+
+/// A result that is known before the call.
+struct Fixed(Result<ToolOutput, ToolError>);
+
+impl Leaf for Fixed {
+    fn run<'a>(&'a self, _: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        let result = self.0.clone();
+        Box::pin(async { result })
+    }
+}

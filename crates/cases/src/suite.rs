@@ -1,0 +1,118 @@
+//! The cases of a program.
+
+use llm_do::{Located, Problem, Settings, findings};
+use llm_do_program::{
+    Diagnostic, Diagnostics, Start,
+    cases::{self, Case, is_cases_file, worker_candidates},
+    manifest::Manifest,
+    resolve::Layout,
+    scan,
+    source::SourceTree,
+};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The cases of a program, in the order of their files.
+#[derive(Debug)]
+pub struct Suite {
+    /// The root of the program.
+    pub(crate) root: PathBuf,
+    /// The worker file that is the program, if it is no project.
+    pub(crate) lone: Option<PathBuf>,
+    /// Each case.
+    pub cases: Vec<SuiteCase>,
+}
+
+/// A case, and what it is about.
+#[derive(Clone, Debug)]
+pub struct SuiteCase {
+    /// The file of cases, relative to the program's root.
+    pub file: Arc<str>,
+    /// The worker's ID.
+    pub worker: Arc<str>,
+    /// The case.
+    pub case: Arc<Case>,
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub enum SuiteError {
+    /// The program can't be read.
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    /// There are no cases.
+    #[error("there are no cases in {}", .0.display())]
+    None(PathBuf),
+}
+
+impl Suite {
+    /// Reads the cases of the program that the settings name. `make` makes the same settings each time.
+    ///
+    /// # Errors
+    /// A case is wrong, the program can't be found, or there are no cases.
+    pub fn open(make: &dyn Fn() -> Settings) -> Result<Self, SuiteError> {
+        let settings = make();
+        let located = Located::find(make())?;
+        let source = located.source();
+        let tree = source.tree.as_ref();
+        let root = PathBuf::from(tree.root().as_str());
+        let mut found: Vec<Diagnostic> = findings(&settings, BTreeMap::new())?;
+        let of_cases = |finding: &Diagnostic| {
+            finding.span.as_ref().is_some_and(|span| is_cases_file(span.file().path()))
+        };
+        found.retain(|finding| finding.is_error() && of_cases(finding));
+        if !found.is_empty() {
+            return Err(Problem::Program(Diagnostics(found)).into());
+        }
+        let (start, is_lone) = (&source.start, source.work.is_some());
+        let mut suite_cases = Vec::new();
+        for (path, worker) in files(tree, start) {
+            let mut problems = Vec::new();
+            let Some(file) = cases::read(tree, &path, &mut problems) else { continue };
+            if problems.iter().any(Diagnostic::is_error) {
+                return Err(Problem::Program(Diagnostics(problems)).into());
+            }
+            let (path, worker): (Arc<str>, Arc<str>) = (path.into(), worker.into());
+            suite_cases.extend(file.cases.into_iter().map(|case| SuiteCase {
+                file: Arc::clone(&path),
+                worker: Arc::clone(&worker),
+                case: Arc::new(case),
+            }));
+        }
+        if suite_cases.is_empty() {
+            return Err(SuiteError::None(root));
+        }
+        let lone = match start {
+            Start::File(file) if is_lone => Some(root.join(file)),
+            _ => None,
+        };
+        Ok(Self { root, lone, cases: suite_cases })
+    }
+
+    /// The root of the program.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+/// Each file of cases with its worker. `check` has reported those without one.
+fn files(tree: &dyn SourceTree, start: &Start) -> Vec<(String, String)> {
+    let manifest = Manifest::load(tree, &mut Vec::new());
+    let layout = Layout::of(&manifest);
+    if let Start::File(file) = start {
+        let id = layout.identify(file).id;
+        let of_file = cases::of_worker_file(tree, file);
+        return of_file.into_iter().map(|path| (path, id.clone())).collect();
+    }
+    let workers: Vec<String> =
+        scan::workers(tree, &manifest, &layout).into_iter().map(|found| found.id).collect();
+    let of = |path: String| {
+        let mut candidates = worker_candidates(&layout, &path).into_iter();
+        let id = candidates.find(|id| workers.contains(id))?;
+        Some((path, id))
+    };
+    cases::files(tree).into_iter().filter_map(of).collect()
+}

@@ -1,0 +1,290 @@
+//! `llm-do test`: runs the cases of a program.
+
+use crate::{
+    args::{ApprovalMode, Format, ModelFlags, RunArgs, TestArgs},
+    exit::{Complaint, Exit},
+    opening::{NotReady, said, settings, surrounded},
+    paint::Paint,
+    render::Output,
+    visible,
+};
+use llm_do::{
+    Problem, Settings,
+    core::{model::ModelName, price::Usd},
+};
+use llm_do_cases::{
+    Answers, CaseReport, Ended, Missed, Options, Stopped, Suite, SuiteError, SuiteReport,
+    baseline::{Change, Comparison},
+    junit::junit,
+    summary::{markdown, sentence},
+};
+use std::{fmt::Write as _, fs, path::Path};
+
+mod watch;
+
+/// Carries out the command.
+pub(crate) fn run(args: &TestArgs, output: &Output) -> Exit {
+    let once = || tested(args, output).unwrap_or_else(|not_ready| said(not_ready, output));
+    if !args.watch {
+        return once();
+    }
+    loop {
+        let exit = once();
+        // Of a program that can't be found there is nothing to watch.
+        let root = match make(args).map(|settings| llm_do::Located::find(settings)) {
+            Ok(Ok(located)) => located.source().tree.root().clone(),
+            _ => return exit,
+        };
+        output.note("waiting for a change; Ctrl-C ends the tests");
+        watch::until_change(Path::new(root.as_str()));
+    }
+}
+
+/// The settings of a run, without an operator.
+fn make(args: &TestArgs) -> Result<Settings, Complaint> {
+    settings(&RunArgs {
+        first: args.target.clone(),
+        program: args.program.clone(),
+        model: ModelFlags { name: None, set: args.set.clone() },
+        approval: args.approval.clone(),
+        ..RunArgs::default()
+    })
+}
+
+fn tested(args: &TestArgs, output: &Output) -> Result<Exit, NotReady> {
+    if args.approval.operator.is_some() || matches!(args.approval.mode, Some(ApprovalMode::Interactive)) {
+        return Err(Complaint::wrong("nobody is asked in a test")
+            .hint("--allow RULE or --approval approve_all lets calls run")
+            .into());
+    }
+    let models = args.models.iter().map(|name| name.parse::<ModelName>());
+    let models: Vec<ModelName> =
+        models.collect::<Result<_, _>>().map_err(|error| Complaint::wrong(format!("--model: {error}")))?;
+    let answers = match (args.recorded, args.live, args.update) {
+        (true, _, _) => Answers::Recorded,
+        (_, _, true) if models.len() > 1 => {
+            return Err(Complaint::wrong("--update records the answers of one model").into());
+        }
+        (_, _, true) => Answers::Update,
+        (_, true, _) => Answers::Live,
+        // A model is named to be asked.
+        _ if !models.is_empty() => Answers::Live,
+        _ => Answers::Either,
+    };
+    let max_cost = args.max_cost.as_deref().map(dollars).transpose()?;
+    let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
+    // Once for the mistakes of the command line. The same settings are made again for each run.
+    make(args)?;
+    surrounded()?;
+    let again = || make(args).unwrap_or_else(|_| Settings::for_target("."));
+    let suite = Suite::open(&again).map_err(|error| match error {
+        SuiteError::Problem(problem) => NotReady::from(problem),
+        SuiteError::None(root) => Complaint::wrong(format!("there are no cases in {}", root.display()))
+            .hint("write them in WORKER.cases.yaml beside the worker, or below tests/")
+            .into(),
+    })?;
+    let chosen = chosen(&suite, args)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    let tell = |case: &CaseReport| {
+        if output.format == Format::Text {
+            output.print(&told(case, output.out));
+        }
+    };
+    let options = Options {
+        settings: &again,
+        answers,
+        models,
+        repeat: args.repeat,
+        max_cost,
+        pages: args.html.clone(),
+        on_case: &tell,
+        prune: args.cases.is_empty() && args.shard.is_none() && args.repeat.is_none(),
+    };
+    let Ended { report, out_of_money } =
+        runtime.block_on(suite.run(&chosen, &options)).map_err(|stopped| match stopped {
+            Stopped::Problem(problem) => not_ready(problem),
+            Stopped::WritesOutside(_) => NotReady::from(Complaint::wrong(stopped.to_string())),
+            other => Complaint::failed(other.to_string()).into(),
+        })?;
+    let comparison = baseline.map(|baseline| Comparison::of(&baseline, &report));
+    write(args.junit.as_deref(), || junit(&report))?;
+    write(args.summary.as_deref(), || markdown(&report, comparison.as_ref()))?;
+    if output.format == Format::Text {
+        output.print(&ending(&report, comparison.as_ref(), output.out));
+    } else {
+        let mut json = serde_json::to_value(&report).unwrap_or_default();
+        if let Some(comparison) = &comparison {
+            json["comparison"] = serde_json::to_value(comparison).unwrap_or_default();
+        }
+        output.print_json(&json);
+    }
+    let worse = comparison.as_ref().is_some_and(Comparison::is_worse);
+    Ok(match (out_of_money, report.passes() && !worse) {
+        (true, _) => Exit::Limit,
+        (_, true) => Exit::Done,
+        (_, false) => Exit::Failed,
+    })
+}
+
+fn not_ready(problem: Problem) -> NotReady {
+    NotReady::from(problem)
+}
+
+fn dollars(text: &str) -> Result<Usd, Complaint> {
+    let amount = text.trim().trim_end_matches("usd").trim().parse().ok().and_then(Usd::dollars);
+    amount.ok_or_else(|| {
+        Complaint::wrong(format!("--max-cost: `{text}` is no amount of US dollars"))
+            .hint("for example --max-cost 1.50")
+    })
+}
+
+fn read_baseline(path: &Path) -> Result<SuiteReport, Complaint> {
+    let wrong = |reason: String| {
+        Complaint::wrong(format!("--baseline {}: {reason}", path.display()))
+            .hint("a baseline is the output of `llm-do test --json`")
+    };
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    SuiteReport::parse(&text).map_err(wrong)
+}
+
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Complaint> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text())
+        .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// The positions of the cases that the command line names.
+fn chosen(suite: &Suite, args: &TestArgs) -> Result<Vec<usize>, Complaint> {
+    let named = |name: &str| args.cases.is_empty() || args.cases.iter().any(|pattern| fits(pattern, name));
+    let mut chosen: Vec<usize> =
+        suite.cases.iter().enumerate().filter(|(_, case)| named(&case.case.name)).map(|(at, _)| at).collect();
+    if chosen.is_empty() {
+        return Err(Complaint::wrong(format!("no case is named {}", args.cases.join(" or "))).hint(format!(
+            "there are {} cases in {}",
+            suite.cases.len(),
+            suite.root().display()
+        )));
+    }
+    if let Some(shard) = &args.shard {
+        let parts = shard.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+        let Some((part, of)) = parts.filter(|(part, of): &(usize, usize)| (1..=*of).contains(part)) else {
+            return Err(Complaint::wrong(format!("--shard: `{shard}` is not I/N with I from 1 to N"))
+                .hint("for example --shard 1/4"));
+        };
+        let mut at = 0;
+        chosen.retain(|_| {
+            at += 1;
+            (at - 1) % of == part - 1
+        });
+    }
+    Ok(chosen)
+}
+
+/// Whether a name fits a pattern in which `*` matches any characters.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => {
+            let Some(rest) = name.strip_prefix(before) else { return false };
+            let mut ends = (0..=rest.len()).filter(|at| rest.is_char_boundary(*at));
+            ends.any(|at| fits(after, &rest[at..]))
+        }
+    }
+}
+
+/// A case as lines.
+fn told(case: &CaseReport, paint: Paint) -> String {
+    let word = if case.passes() { paint.green("pass") } else { paint.red("fail") };
+    let (low, high) = case.interval;
+    let share = match case.of {
+        1 => String::new(),
+        _ => format!("  {} of {} ({:.0} % to {:.0} %)", case.passed, case.of, low * 100.0, high * 100.0),
+    };
+    let mut out = String::new();
+    // Writing to a `String` does not fail.
+    let _ = writeln!(out, "{word}  {}{}", visible::line(&case.title()), paint.dim(share));
+    for (number, run) in case.runs.iter().enumerate().filter(|(_, run)| !run.pass) {
+        let repeat = if case.of > 1 { format!("repeat {}: ", number + 1) } else { String::new() };
+        for failure in &run.failures {
+            let mut lines = failure.lines();
+            let _ = writeln!(out, "      {repeat}{}", visible::line(lines.next().unwrap_or_default()));
+            for line in lines {
+                let _ = writeln!(out, "      {}", visible::line(line));
+            }
+        }
+        if let Some(missed) = &run.missed {
+            difference(&mut out, missed, paint);
+        }
+    }
+    out
+}
+
+fn difference(out: &mut String, missed: &Missed, paint: Paint) {
+    let _ = writeln!(out, "      {}", paint.bold(visible::line(&missed.place)));
+    for line in missed.diffs.iter().flat_map(|diff| diff.lines()).filter(|line| !line.starts_with('\\')) {
+        let line = visible::line(line);
+        let _ = match line.chars().next() {
+            Some('+') => writeln!(out, "      {}", paint.green(line)),
+            Some('-') => writeln!(out, "      {}", paint.red(line)),
+            Some('@') => writeln!(out, "      {}", paint.dim(line)),
+            _ => writeln!(out, "      {line}"),
+        };
+    }
+}
+
+/// The last lines: what changed, and how many pass.
+fn ending(report: &SuiteReport, comparison: Option<&Comparison>, paint: Paint) -> String {
+    let mut out = String::new();
+    if let Some(comparison) = comparison {
+        for case in comparison.cases.iter().filter(|case| case.change != Change::Same) {
+            let text = visible::line(&sentence(case)).to_string();
+            let _ = match case.change {
+                Change::Worse => writeln!(out, "{}", paint.red(text)),
+                Change::Better => writeln!(out, "{}", paint.green(text)),
+                _ => writeln!(out, "{text}"),
+            };
+        }
+        let overall = &comparison.overall;
+        let word = match overall.change {
+            Change::Worse => "worse",
+            Change::Better => "better",
+            Change::Same => "neither better nor worse",
+            _ => "not decidable",
+        };
+        let _ = writeln!(
+            out,
+            "all cases together: {word}: {} pass less often, {} more often, p = {:.3}",
+            overall.fewer, overall.more, overall.p
+        );
+    }
+    let cost = report.cost_usd.map(|cost| format!(", {cost}")).unwrap_or_default();
+    let left = match report.not_run {
+        0 => String::new(),
+        left => format!("; {left} did not run, because the cost reached its limit"),
+    };
+    let _ = writeln!(out, "{} of {} cases pass{cost}{left}", report.passed(), report.cases.len());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_matches_any_characters() {
+        for (pattern, name, is) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "ab", true),
+            ("*b", "ab", true),
+            ("a*c*e", "abcde", true),
+            ("a*c", "abd", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(fits(pattern, name), is, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Files of cases: inputs of a worker with what must hold of the call. `docs/reference/cases.md` documents the format, which
+//! `test`, `harden` and `runs export --cases` share.
+
+mod expect;
+mod find;
+mod matcher;
+mod read;
+mod stub;
+
+pub use expect::{CallExpected, CaseLimits, Ensured, Expect, FileExpected};
+pub use find::{
+    CASES_JSONL, CASES_YAML, beside_file, files, is_cases_file, is_portable, of_worker_file, recorded_folder,
+    worker_candidates,
+};
+pub use matcher::{Matcher, Mismatch};
+pub use read::{parse, read};
+pub use stub::{Stub, StubResult, StubResults};
+
+use crate::{span::Span, yaml::Node};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A file of cases.
+#[derive(Clone, Debug)]
+pub struct CasesFile {
+    /// Its path, relative to the program's root.
+    pub path: String,
+    /// Its cases.
+    pub cases: Vec<Case>,
+}
+
+/// One case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name, which also names its recordings: letters, digits, `.`, `-` and `_`.
+    pub name: Arc<str>,
+    /// Where the name stands.
+    pub name_span: Span,
+    /// The input of the worker.
+    pub input: Arc<Value>,
+    /// Where the input stands, if it is given.
+    pub input_node: Option<Node>,
+    /// How many times it runs.
+    pub repeat: u32,
+    /// The files that it adds to its copy of the mounts.
+    pub files: CaseFiles,
+    /// What stands in for callees.
+    pub given: Vec<Stub>,
+    /// What must hold.
+    pub expect: Expect,
+    /// The recorded call that it was made of.
+    pub from: Option<CaseOrigin>,
+}
+
+/// The files of a case.
+#[derive(Clone, Debug, Default)]
+pub enum CaseFiles {
+    /// None.
+    #[default]
+    None,
+    /// Texts, each with its path from the root.
+    Inline(Vec<(String, String)>),
+    /// A folder beside the file of cases, whose content is copied to the root.
+    Folder(String, Span),
+}
+
+/// A recorded call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaseOrigin {
+    /// ID of the run.
+    pub run: String,
+    /// Place of the call in its tree.
+    pub call: String,
+    /// How many recorded calls had this input.
+    pub calls: u64,
+    /// How many of them gave something else.
+    pub differing: u64,
+    /// What it failed with.
+    pub failure: Option<String>,
+}
+
+/// Largest number of repeats of a case.
+pub const MOST_REPEATS: u64 = 10_000;
+
+/// The longest name of a case.
+const LONGEST_NAME: usize = 100;
+
+/// Whether a text can be a case's name: its recordings are files of that name on any system.
+pub fn is_case_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    name.len() <= LONGEST_NAME
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !name.ends_with('.')
+        && name.chars().all(fits)
+}

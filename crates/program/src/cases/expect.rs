@@ -1,0 +1,187 @@
+//! What must hold of a call.
+
+use super::{Matcher, is_portable, read::bad_case};
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    shape::milliseconds,
+    span::Span,
+    tool_reference::is_word,
+    yaml::{Data, Node},
+};
+use llm_do_core::{gate::Calls, outcome::FailureKind, price::Usd, template::check_condition};
+use serde::Deserialize;
+use std::{sync::Arc, time::Duration};
+
+/// What must hold of a call. A case has at least one expectation.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// Of the output.
+    pub output: Option<Matcher>,
+    /// Conditions on the output.
+    pub ensures: Vec<Ensured>,
+    /// A worker that judges the output, with its place.
+    pub judge: Option<(String, Span)>,
+    /// Calls that are made or never made.
+    pub calls: Vec<CallExpected>,
+    /// Files of the copy, after the call.
+    pub files: Vec<(String, FileExpected)>,
+    /// The kind of failure with which the call ends.
+    pub fails: Option<FailureKind>,
+    /// What the call may use.
+    pub limits: CaseLimits,
+}
+
+/// A condition on the output.
+#[derive(Clone, Debug)]
+pub enum Ensured {
+    /// An expression over `input` and `output`.
+    That(Arc<str>),
+    /// A Python function of the program that is called with the output.
+    Function {
+        /// The file, relative to the program's root.
+        file: String,
+        /// The function.
+        function: String,
+    },
+}
+
+/// A call that is expected, or excluded.
+#[derive(Clone, Debug)]
+pub struct CallExpected {
+    /// As written, without `!`.
+    pub text: String,
+    /// Where it stands.
+    pub span: Span,
+    /// Whether it must never be made.
+    pub never: bool,
+    /// Which calls.
+    pub calls: Calls,
+}
+
+/// What a file must be like.
+#[derive(Clone, Debug)]
+pub enum FileExpected {
+    /// Its text.
+    Text(Matcher),
+    /// It does not exist.
+    Absent,
+}
+
+/// What a call may use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CaseLimits {
+    /// Cost.
+    pub max_cost_usd: Option<Usd>,
+    /// Time of the run.
+    pub timeout: Option<Duration>,
+    /// Turns of the worker's own conversation.
+    pub max_turns: Option<u64>,
+    /// Calls of tools and workers in the whole run.
+    pub max_tool_calls: Option<u64>,
+    /// Tokens of the whole run.
+    pub max_tokens: Option<u64>,
+}
+
+impl Expect {
+    /// The expectations that a checked map of a file describes.
+    pub(super) fn of(node: &Node, found: &mut Vec<Diagnostic>) -> Self {
+        let limits = node.get("limits");
+        let count = |key: &str| limits.and_then(|node| node.get(key)).and_then(Node::as_count);
+        let limits = CaseLimits {
+            max_cost_usd: limits
+                .and_then(|node| node.get("max_cost_usd"))
+                .and_then(Node::as_number)
+                .and_then(Usd::dollars),
+            timeout: limits
+                .and_then(|node| node.get("timeout"))
+                .and_then(milliseconds)
+                .map(Duration::from_millis),
+            max_turns: count("max_turns"),
+            max_tool_calls: count("max_tool_calls"),
+            max_tokens: count("max_tokens"),
+        };
+        Self {
+            output: node.get("output").map(|node| Matcher::of(node, found)),
+            ensures: ensures(node, found),
+            judge: node.get("judge").and_then(|node| Some((node.as_text()?.to_owned(), node.span.clone()))),
+            calls: node
+                .get("calls")
+                .into_iter()
+                .flat_map(Node::texts)
+                .filter_map(|(text, span)| call(text, span, found))
+                .collect(),
+            files: node
+                .get("files")
+                .map(Node::entries)
+                .unwrap_or_default()
+                .iter()
+                .map(|entry| (entry.key.clone(), FileExpected::of(&entry.value, found)))
+                .collect(),
+            fails: node.get("fails").and_then(|node| FailureKind::deserialize(node.to_json()).ok()),
+            limits,
+        }
+    }
+
+    /// Whether nothing is expected.
+    pub fn is_empty(&self) -> bool {
+        let Self { output, ensures, judge, calls, files, fails, limits } = self;
+        output.is_none()
+            && ensures.is_empty()
+            && judge.is_none()
+            && calls.is_empty()
+            && files.is_empty()
+            && fails.is_none()
+            && *limits == CaseLimits::default()
+    }
+}
+
+impl FileExpected {
+    fn of(node: &Node, found: &mut Vec<Diagnostic>) -> Self {
+        match node.entries() {
+            [only] if only.key == "absent" && only.value.data == Data::Flag(true) => Self::Absent,
+            _ => Self::Text(Matcher::of(node, found)),
+        }
+    }
+}
+
+fn ensures(node: &Node, found: &mut Vec<Diagnostic>) -> Vec<Ensured> {
+    let Some(node) = node.get("ensures") else { return Vec::new() };
+    let read = |(text, span): (&str, &Span)| {
+        if let Some((file, function)) = file_and_function(text) {
+            return Some(Ensured::Function { file: file.to_owned(), function: function.to_owned() });
+        }
+        match check_condition(text, &["input", "output"]) {
+            Ok(()) => Some(Ensured::That(text.into())),
+            Err(problem) => {
+                let message = format!("`{text}` is not a valid condition: {problem}");
+                found.push(Diagnostic::error(codes::BAD_CONDITION, message).at(span).help(
+                    "write an expression over `input` and `output`, such as `output.total > 0`, or name a Python function: `tests.py:close`",
+                ));
+                None
+            }
+        }
+    };
+    node.texts().filter_map(read).collect()
+}
+
+fn call(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<CallExpected> {
+    let (never, pattern) = match text.trim().strip_prefix('!') {
+        Some(pattern) => (true, pattern.trim()),
+        None => (false, text.trim()),
+    };
+    // A set of a file would be read when the file of cases is, by whoever may read it.
+    let no_sets = |_: &llm_do_core::gate::FileSet| Err("a case has no sets".to_owned());
+    match Calls::parse(pattern, &no_sets) {
+        Ok(calls) => Some(CallExpected { text: pattern.to_owned(), span: span.clone(), never, calls }),
+        Err(error) => {
+            found.push(bad_case(codes::BAD_PATTERN, span, error.to_string()));
+            None
+        }
+    }
+}
+
+/// The parts of `tests.py:close`.
+fn file_and_function(text: &str) -> Option<(&str, &str)> {
+    let (file, function) = text.rsplit_once(':')?;
+    (file.ends_with(".py") && is_portable(file) && is_word(function)).then_some((file, function))
+}
