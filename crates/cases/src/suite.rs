@@ -1,6 +1,6 @@
 //! The cases of a program.
 
-use llm_do::{Located, Problem, Settings, findings};
+use llm_do::{Editing, Located, Problem, Settings};
 use llm_do_program::{
     Diagnostic, Diagnostics, Start,
     cases::{self, Case, is_cases_file, worker_candidates},
@@ -59,7 +59,7 @@ impl Suite {
         let source = located.source();
         let tree = source.tree.as_ref();
         let root = PathBuf::from(tree.root().as_str());
-        let mut found: Vec<Diagnostic> = findings(&settings, BTreeMap::new())?;
+        let mut found: Vec<Diagnostic> = Editing::open(&settings)?.findings(BTreeMap::new());
         let of_cases = |finding: &Diagnostic| {
             finding.span.as_ref().is_some_and(|span| is_cases_file(span.file().path()))
         };
