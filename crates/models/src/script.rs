@@ -62,9 +62,8 @@ fn model(
     read: impl FnOnce(&dyn Fn(&str) -> Result<(), String>) -> Result<Script, ModelError>,
 ) -> Result<Arc<dyn Model>, ModelError> {
     let templates = templates();
-    let script = read(&|template| {
-        templates.template_from_str(template).map(drop).map_err(|error| error.to_string())
-    })?;
+    let script =
+        read(&|template| templates.template_from_str(template).map(drop).map_err(|error| error.to_string()))?;
     Ok(Arc::new(ScriptModel { script, templates, used: Mutex::default() }))
 }
 
