@@ -2,6 +2,7 @@
 
 use llm_do_program::cases::recorded_folder;
 use llm_do_records::{BadRecording, Recording};
+use serde_json::Value;
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -53,7 +54,8 @@ pub(crate) fn read(root: &Path, cases: &str, case: &str, repeat: u32) -> Result<
     Recording::parse(&text).map_err(|source| RecordingError::Bad { file, source })
 }
 
-/// Writes the recording of a repeat. The same content leaves the file as it is.
+/// Writes the recording of a repeat. What differs from the file in the date alone leaves it as it is, so that recording again
+/// changes what is different now.
 pub(crate) fn write(
     root: &Path,
     cases: &str,
@@ -65,13 +67,25 @@ pub(crate) fn write(
     fs::create_dir_all(&folder)?;
     let text = recording.lines()?;
     let path = folder.join(name(case, repeat));
-    if fs::read_to_string(&path).is_ok_and(|before| before == text) {
+    if fs::read_to_string(&path).is_ok_and(|before| dateless(&before) == dateless(&text)) {
         return Ok(());
     }
     // Never half a recording: a reader in another process sees the old one or the new one.
     let file = tempfile::NamedTempFile::new_in(&folder)?;
     fs::write(file.path(), text)?;
     file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// The lines of a recording without the dates on which its runs started.
+fn dateless(text: &str) -> Vec<String> {
+    let dateless = |line: &str| match serde_json::from_str::<Value>(line) {
+        Ok(mut record) if record["kind"] == "run_started" => {
+            record["date"] = Value::Null;
+            record.to_string()
+        }
+        _ => line.to_owned(),
+    };
+    text.lines().map(dateless).collect()
 }
 
 /// Removes recordings of cases and repeats that are no more.
@@ -86,4 +100,18 @@ pub(crate) fn prune(root: &Path, cases: &str, kept: &BTreeSet<(String, u32)>) ->
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_date_of_a_run_may_differ() {
+        let run = |date: &str, text: &str| {
+            format!("{{\"kind\":\"run_started\",\"date\":\"{date}\"}}\n{{\"date\":\"{text}\"}}\n")
+        };
+        assert_eq!(dateless(&run("2026-01-01", "x")), dateless(&run("2026-01-02", "x")));
+        assert_ne!(dateless(&run("2026-01-01", "x")), dateless(&run("2026-01-01", "y")));
+    }
 }

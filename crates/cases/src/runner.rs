@@ -291,6 +291,9 @@ impl Attempt<'_> {
             failures =
                 vec!["a request is not the recorded one: `llm-do test --update` records it again".into()];
         }
+        // Where the copy lies differs from run to run.
+        let root = format!("{}/", self.workspace.root().display());
+        failures.iter_mut().for_each(|failure| *failure = failure.replace(&root, ""));
         Ok(RunReport {
             pass: failures.is_empty(),
             failures,

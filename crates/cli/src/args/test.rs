@@ -24,16 +24,16 @@ pub(crate) struct TestArgs {
     #[command(flatten)]
     pub(crate) program: ProgramFlags,
     /// Run only cases of this name; * matches any characters
-    #[arg(long = "case", value_name = "NAME")]
+    #[arg(long = "case", value_name = "NAME", help_heading = "Cases")]
     pub(crate) cases: Vec<String>,
     /// Run the I-th of N parts of the cases
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", help_heading = "Cases")]
     pub(crate) shard: Option<String>,
     /// Run each case this often, in place of its own `repeat`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Cases")]
     pub(crate) repeat: Option<u32>,
     /// Run again whenever a file of the program changes
-    #[arg(long)]
+    #[arg(long, help_heading = "Cases")]
     pub(crate) watch: bool,
 
     /// Take the answers of models from recordings only

@@ -173,6 +173,7 @@ fn templates_see_the_date_of_the_recording() {
         fs::write(file, text).expect("a recording");
     }
     let told = scenario.run(&["test"]);
+    // The prompt of `lookup` has the date in it, and is the recorded one again.
     assert_eq!(told.code, Some(0), "{told}");
 }
 

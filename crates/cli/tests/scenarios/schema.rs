@@ -52,5 +52,5 @@ fn schemas_accept_valid_and_reject_invalid_files() {
 fn unknown_schema_name_is_an_error() {
     let told = Scenario::new().run(&["schema", "wrokers"]);
     assert_eq!(told.code, Some(2), "{told}");
-    assert!(told.stderr.contains("possible values: worker, project, lib, events"), "{told}");
+    assert!(told.stderr.contains("possible values: worker, project, lib, cases, events"), "{told}");
 }

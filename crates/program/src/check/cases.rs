@@ -48,7 +48,7 @@ fn of_file(scope: &Scope<'_>, tree: &dyn SourceTree, file: &CasesFile, found: &m
         if scope.complete || !candidates.iter().any(is_there) {
             let own = scope.workers.values().filter(|worker| worker.located.package == PackageId::PROGRAM);
             let names: Vec<&str> = own.map(|worker| &*worker.definition.id).collect();
-            let name = candidates.last().map_or("", String::as_str);
+            let name = candidates.first().map_or("", String::as_str);
             found.push(
                 Diagnostic::error(
                     codes::CASES_OF_NOTHING,
