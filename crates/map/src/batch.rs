@@ -14,7 +14,7 @@ use llm_do_core::{
         Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse,
         ModelSettings, Models, Terms,
     },
-    price::Price,
+    price::{Price, Usd},
     send::BoxFuture,
     server_tool::ServerTool,
 };
@@ -503,8 +503,8 @@ impl Models for Batched {
 fn half(price: Price) -> Price {
     Price {
         input: price.input.half(),
-        cached_input: price.cached_input.map(|price| price.half()),
-        cache_write: price.cache_write.map(|price| price.half()),
+        cached_input: price.cached_input.map(Usd::half),
+        cache_write: price.cache_write.map(Usd::half),
         output: price.output.half(),
         server_use: price.server_use,
     }

@@ -25,6 +25,7 @@ use llm_do_core::{
     journal::RecordKind,
     model::{ModelName, Usage},
     origin::UntrustedPlaces,
+    price::Usd,
     question::Question,
     worker::WorkerMode,
 };
@@ -205,7 +206,7 @@ impl Map {
         let set = self.session.options().set.max_tokens.or(self.session.entry().settings.max_tokens);
         let output = set.or(terms.max_output).unwrap_or(MAX_TOKENS);
         let cost = terms.price.map(|price| price.at_most(bytes as u64 / BYTES_PER_TOKEN, output.into()));
-        cost.map_or(0.0, |cost| cost.as_dollars())
+        cost.map_or(0.0, Usd::as_dollars)
     }
 
     /// Runs rows that are missing: all, or so many.
@@ -312,7 +313,7 @@ impl Map {
     /// Whether one more row keeps to the maximum cost.
     fn affordable(&self, running: usize) -> Afford {
         let Some(most) = self.options.max_cost else { return Afford::Yes };
-        let spent = self.board.counts().usage.cost_usd.map_or(0.0, |cost| cost.as_dollars());
+        let spent = self.board.counts().usage.cost_usd.map_or(0.0, Usd::as_dollars);
         let is_first = self.measured.is_empty();
         let dearest = if is_first { self.guess } else { self.measured.dearest() };
         if spent + (running as f64 + 1.0) * dearest <= most {
