@@ -105,7 +105,7 @@ fn zsh_completes_with_descriptions() {
     let scenario = project();
     let complete = |line: &str| {
         // The functions of the completion system, which needs a terminal, print what they are given.
-        let steps = "compdef() { : }; _files() { print FILES }; _describe() { print -l -- \"${(@P)3}\" }; \
+        let steps = "compdef() { : }; _files() { print FILES }; _describe() { print -rl -- \"${(@P)3}\" }; \
                      eval \"$(llm-do completions zsh)\"; words=(\"${(@s: :)1}\"); CURRENT=$#words; _llm-do";
         shell(&scenario, "zsh", &["-f", "-c", steps, "zsh", line])
     };
