@@ -201,6 +201,13 @@ Examples:
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print what could be the last of these words, for the completion scripts
+    #[command(hide = true, after_help = "Examples:\n  llm-do complete -- llm-do runs show ''")]
+    Complete {
+        /// The words of the command line up to the cursor, with the name of the program
+        #[arg(value_name = "WORD", last = true)]
+        words: Vec<String>,
+    },
     /// Write the man pages, for packages of llm-do
     #[command(
         hide = true,

@@ -21,16 +21,11 @@ mod terminal;
 mod transaction;
 
 use args::{Cli, Command, Format, GateCommand, GrantsCommand};
-use clap::CommandFactory;
 use commands::check::Wanted;
 use exit::{Complaint, Exit};
 use llm_do::program::visible;
 use render::Output;
-use std::{
-    env,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{env, process::ExitCode};
 
 /// A turn is some hundred small pieces that come and go together, for which the system's allocator is slow
 /// (docs/performance.md).
@@ -106,11 +101,12 @@ fn carry_out(cli: Cli) -> Exit {
             Ok(Exit::Done)
         }
         Command::Man { dir } => commands::man::run(dir).map(|()| Exit::Done),
+        Command::Complete { words } => {
+            commands::complete::run(words);
+            Ok(Exit::Done)
+        }
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "llm-do", &mut script);
-            // A reader who has gone wants no more.
-            let _ = io::stdout().lock().write_all(&script);
+            commands::complete::script(*shell);
             Ok(Exit::Done)
         }
     };

@@ -9,13 +9,48 @@ use llm_do::{
 };
 
 use serde_json::{Value, json};
-use std::{path::Path, sync::Arc};
+use std::{borrow::Cow, path::Path, sync::Arc};
 
 /// One thing that was looked at.
 struct Finding {
     what: &'static str,
-    works: bool,
+    /// What a program cannot do without it.
+    why: &'static str,
+    /// What is here, or how it failed.
     found: String,
+    state: State,
+}
+
+/// Whether a thing is here.
+enum State {
+    Ok,
+    /// It is not, and this command or step brings it. `None`: nothing on this machine can.
+    Missing(Option<Cow<'static, str>>),
+}
+
+impl Finding {
+    fn new(
+        what: &'static str,
+        why: &'static str,
+        result: Result<String, String>,
+        command: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let state = if result.is_ok() { State::Ok } else { State::Missing(Some(command.into())) };
+        Self { what, why, found: result.unwrap_or_else(|reason| reason), state }
+    }
+
+    fn works(&self) -> bool {
+        matches!(self.state, State::Ok)
+    }
+
+    fn to_json(&self) -> Value {
+        let (state, command) = match &self.state {
+            State::Ok => ("ok", None),
+            State::Missing(command) => ("missing", command.as_deref()),
+        };
+        let Self { what, why, found, .. } = self;
+        json!({"what": what, "works": self.works(), "state": state, "found": found, "why": why, "command": command})
+    }
 }
 
 /// Carries out the command. It reports missing things, which are no error: not every program needs them.
@@ -27,20 +62,27 @@ pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complain
     let mut findings = confinement();
     findings.push(python(&project, &environment));
     findings.extend(models(&environment));
+    findings.push(own_folder(&home()));
+    findings.extend(programs(&environment));
     if output.format == Format::Text {
-        for Finding { what, works, found } in &findings {
-            let mark = if *works { output.out.green("ok     ") } else { output.out.yellow("missing") };
-            output.print(&format!("{mark}  {what:<12}  {}\n", visible::line(found)));
-        }
+        findings.iter().for_each(|finding| show(finding, output));
     } else {
-        let all: Vec<Value> = findings
-            .iter()
-            .map(|Finding { what, works, found }| json!({"what": what, "works": works, "found": found}))
-            .collect();
+        let all: Vec<Value> = findings.iter().map(Finding::to_json).collect();
         let tier = confine::probe().tier;
         output.print_json(&json!({"version": env!("CARGO_PKG_VERSION"), "tier": tier, "findings": all}));
     }
     Ok(())
+}
+
+fn show(finding: &Finding, output: &Output) {
+    let mark = if finding.works() { output.out.green("ok     ") } else { output.out.yellow("missing") };
+    output.print(&format!("{mark}  {:<12}  {}\n", finding.what, visible::line(&finding.found)));
+    if let State::Missing(command) = &finding.state {
+        output.print(&format!("         {:<12}  needed {}\n", "", finding.why));
+        if let Some(command) = command {
+            output.print(&format!("         {:<12}  {}\n", "", output.out.bold(format!("$ {command}"))));
+        }
+    }
 }
 
 /// The tier that processes run in, and its layers (docs/reference/sandbox.md).
@@ -59,13 +101,50 @@ fn confinement() -> Vec<Finding> {
         }
         None => "none: tools that are processes need `--grant unconfined`".to_owned(),
     };
-    let whole = Finding { what: "confinement", works: probe.tier.is_some(), found };
+    let whole = Finding {
+        what: "confinement",
+        why: "for Python tools, shell commands and MCP servers without `--grant unconfined`",
+        found,
+        state: if probe.tier.is_some() {
+            State::Ok
+        } else {
+            State::Missing(brings("namespaces").map(Into::into))
+        },
+    };
     let layers = probe.layers.iter().map(|layer| Finding {
         what: layer.name,
-        works: layer.works,
+        why: match layer.name {
+            "namespaces" => "for tier A, in which a process sees only its mounts",
+            "landlock" => "for tier B, where there are no namespaces",
+            "seccomp" => "to refuse dangerous system calls to confined processes",
+            "cgroup" => "to limit the memory of all processes of a tool together",
+            _ => "to confine processes",
+        },
         found: layer.found.clone(),
+        state: if layer.works { State::Ok } else { State::Missing(brings(layer.name).map(Into::into)) },
     });
     std::iter::once(whole).chain(layers).collect()
+}
+
+/// The command that switches a layer of confinement on, where the system has it switched off.
+fn brings(layer: &str) -> Option<&'static str> {
+    let off = |setting: &str, value: &str| {
+        std::fs::read_to_string(setting).is_ok_and(|found| found.trim() == value)
+    };
+    match layer {
+        "namespaces" if off("/proc/sys/kernel/unprivileged_userns_clone", "0") => {
+            Some("sudo sysctl -w kernel.unprivileged_userns_clone=1")
+        }
+        "namespaces" if off("/proc/sys/user/max_user_namespaces", "0") => {
+            Some("sudo sysctl -w user.max_user_namespaces=10000")
+        }
+        "namespaces" if off("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") => {
+            Some("sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+        }
+        "cgroup" => Some("systemd-run --user --scope -p Delegate=yes llm-do TARGET"),
+        // Landlock and filters are built into a kernel, or they are not.
+        _ => None,
+    }
 }
 
 fn python(project: &llm_do::core::authority::Place, environment: &Environment) -> Finding {
@@ -76,10 +155,8 @@ fn python(project: &llm_do::core::authority::Place, environment: &Environment) -
     let found = runtime
         .map_err(|error| error.to_string())
         .and_then(|runtime| runtime.block_on(python.interpreter()).map_err(|error| error.to_string()));
-    match found {
-        Ok(interpreter) => Finding { what: "python", works: true, found: interpreter.to_string() },
-        Err(found) => Finding { what: "python", works: false, found },
-    }
+    let why = "for tools in Python";
+    Finding::new("python", why, found.map(|found| found.to_string()), install("python3"))
 }
 
 fn models(environment: &Environment) -> Vec<Finding> {
@@ -87,18 +164,78 @@ fn models(environment: &Environment) -> Vec<Finding> {
     let providers = Providers::new(move |name| lookup(name));
     let keys: Vec<String> =
         providers.with_keys().iter().map(|(name, variable)| format!("{name} ({variable})")).collect();
-    let found =
-        if keys.is_empty() { "no provider has a key in the environment".to_owned() } else { keys.join(", ") };
-    let default = match providers.default_model() {
-        Some(chosen) => (true, format!("{}, since {}", chosen.name, chosen.because)),
-        None => (false, "none, unless a program names one or a local model is here".to_owned()),
+    let keys = match keys.is_empty() {
+        true => Err("no provider has a key in the environment".to_owned()),
+        false => Ok(keys.join(", ")),
     };
+    let default = match providers.default_model() {
+        Some(chosen) => Ok(format!("{}, since {}", chosen.name, chosen.because)),
+        None => Err("none, unless a program names one or a local model is here".to_owned()),
+    };
+    let key = "export ANTHROPIC_API_KEY=...   # or OPENAI_API_KEY, GEMINI_API_KEY, ...";
     let mut findings = vec![
-        Finding { what: "providers", works: !keys.is_empty(), found },
-        Finding { what: "default", works: default.0, found: default.1 },
+        Finding::new("providers", "for hosted models", keys, key),
+        Finding::new("default", "for workers that name no model", default, default_model()),
     ];
     findings.extend(local_models());
     findings
+}
+
+/// The folder for what belongs to the user: grants, installed packages, local models, runs of lone workers.
+fn own_folder(home: &Path) -> Finding {
+    // A report makes no folder: the nearest one that is there must let llm-do write.
+    let nearest = home.ancestors().find(|folder| folder.is_dir());
+    let probe = || tempfile::tempfile_in(nearest.unwrap_or(home)).map(drop);
+    let result =
+        probe().map(|()| home.display().to_string()).map_err(|error| format!("{}: {error}", home.display()));
+    Finding::new(
+        "home",
+        "for runs, grants, packages and local models",
+        result,
+        "export LLM_DO_HOME=/path/that/you/may/write",
+    )
+}
+
+/// Programs that some features start. They are looked for as the features do, on the `PATH`.
+fn programs(environment: &Environment) -> Vec<Finding> {
+    let path = environment("PATH").unwrap_or_default();
+    let wanted = [
+        ("git", "to install libraries from git repositories", install("git")),
+        ("npm", "to install MCP servers of npm (`llm-do mcp install npm:...`)", install("npm")),
+        ("uv", "for the packages of Python tools that a project declares", "pipx install uv".to_owned()),
+    ];
+    let find =
+        |name: &str| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    let found = wanted.into_iter().map(|(name, why, command)| {
+        let result = match find(name) {
+            Some(file) => Ok(file.display().to_string()),
+            None => Err("not on the PATH".to_owned()),
+        };
+        Finding::new(name, why, result, command)
+    });
+    found.collect()
+}
+
+/// A command of this system's package manager.
+fn install(package: &str) -> String {
+    let here = |file: &str| Path::new(file).exists();
+    let managers = [
+        ("/usr/bin/apt-get", "sudo apt-get install"),
+        ("/usr/bin/dnf", "sudo dnf install"),
+        ("/usr/bin/pacman", "sudo pacman -S"),
+        ("/sbin/apk", "sudo apk add"),
+    ];
+    let manager = managers.iter().find(|(program, _)| here(program));
+    format!("{} {package}", manager.map_or("brew install", |(_, command)| command))
+}
+
+/// How a model becomes the default.
+fn default_model() -> &'static str {
+    if cfg!(feature = "local") {
+        "llm-do models pull   # 100 MB, needs no key; or set a provider's key"
+    } else {
+        "export LLM_DO_MODEL=PROVIDER:MODEL   # or set a provider's key"
+    }
 }
 
 /// The local models that are here.
@@ -108,13 +245,22 @@ fn local_models() -> Option<Finding> {
     let names: Vec<String> =
         store.list().ok()?.into_iter().map(|model| format!("local:{}", model.name)).collect();
     let found = match names.is_empty() {
-        true => format!("none in {}: `llm-do models pull` fetches one", store.dir().display()),
-        false => names.join(", "),
+        true => Err(format!("none in {}", store.dir().display())),
+        false => Ok(names.join(", ")),
     };
-    Some(Finding { what: "local", works: !names.is_empty(), found })
+    Some(Finding::new("local", LOCAL, found, "llm-do models pull"))
 }
 
 #[cfg(not(feature = "local"))]
 fn local_models() -> Option<Finding> {
-    Some(Finding { what: "local", works: false, found: "this build runs no local models".to_owned() })
+    let found = Err("this build runs no local models".to_owned());
+    Some(Finding::new(
+        "local",
+        LOCAL,
+        found,
+        "cargo install --locked --path crates/cli   # in the sources of llm-do",
+    ))
 }
+
+/// Why a local model is wanted.
+const LOCAL: &str = "for models that run inside llm-do, without a key";

@@ -1,0 +1,117 @@
+//! Shell completions, by the shells themselves.
+
+use crate::scenario::{Scenario, script};
+use serde_json::json;
+use std::{
+    env,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// A project with two workers, of which one has run and one has cases.
+fn project() -> Scenario {
+    let scenario = Scenario::new()
+        .file("project.yaml", "description: A sample.\n")
+        .file("main.worker", "---\ndescription: The entry.\nmodel: script:s.yaml\n---\nGo.\n")
+        .file("workers/summarizer.worker", "---\ndescription: \"Shortens: a text.\"\n---\nShorten.\n")
+        .file("workers/summarizer.cases.yaml", "cases: []\n")
+        .file("s.yaml", &script(&[json!({"text": "done"})]));
+    let told = scenario.run(&["run", ".", "hi"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    scenario
+}
+
+/// What a shell prints for a script, with the program on its `PATH`. `None`: the shell is not installed. In CI it must be.
+fn shell(scenario: &Scenario, program: &str, arguments: &[&str]) -> Option<Vec<String>> {
+    let installed = ["/usr/bin", "/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(program));
+    let Some(installed) = installed.into_iter().find(|path| path.is_file()) else {
+        assert!(env::var_os("LLM_DO_TEST_SHELLS").is_none(), "{program} is not installed");
+        return None;
+    };
+    let binary = Path::new(env!("CARGO_BIN_EXE_llm-do")).parent().expect("its folder");
+    let mut command: Command = scenario.command_of(&installed);
+    command.args(arguments).env("PATH", format!("{}:/usr/bin:/bin", binary.display())).stdin(Stdio::null());
+    let output = command.output().expect("a shell");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Some(text.lines().map(str::to_owned).collect())
+}
+
+/// What bash would offer for a line whose end is the cursor.
+fn bash(scenario: &Scenario, line: &str) -> Vec<String> {
+    let steps = "eval \"$(llm-do completions bash)\"; COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'; COMP_LINE=$1; \
+                 COMP_POINT=${#1}; _llm_do; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let found = shell(scenario, "bash", &["--norc", "-c", steps, "bash", line]).expect("bash");
+    found.into_iter().filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn bash_completes_workers_runs_models_and_cases() {
+    let scenario = project();
+    assert_eq!(bash(&scenario, "llm-do show summ"), ["summarizer"]);
+    assert_eq!(bash(&scenario, "llm-do runs export last --cases s"), ["summarizer"]);
+    let run = scenario.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
+    assert_eq!(bash(&scenario, "llm-do runs show 2"), [run.clone()]);
+    assert_eq!(bash(&scenario, "llm-do runs show "), ["last".to_owned(), run]);
+    // bash replaces what follows the colon.
+    assert_eq!(bash(&scenario, "llm-do run --model scr"), ["script:s.yaml"]);
+    assert_eq!(bash(&scenario, "llm-do run --model script:s"), ["s.yaml"]);
+    assert_eq!(bash(&scenario, "llm-do check --output=sa"), ["sarif"]);
+    assert_eq!(bash(&scenario, "llm-do runs resu"), ["resume"]);
+}
+
+#[test]
+fn targets_are_workers_and_files() {
+    let found = bash(&project(), "llm-do list s");
+    assert!(found.contains(&"summarizer".to_owned()) && found.contains(&"s.yaml".to_owned()), "{found:?}");
+}
+
+#[test]
+fn completion_is_silent_where_a_program_is_broken() {
+    let scenario = Scenario::new().file("project.yaml", "model: [\n").file("main.worker", "---\n: :\n");
+    for line in ["show ", "runs show ", "run --model ", "--no-such-flag ", ""] {
+        let mut words = vec!["complete", "--", "llm-do"];
+        words.extend(line.split(' '));
+        let told = scenario.run(&words);
+        assert!(told.code == Some(0) && told.stderr.is_empty(), "{line}: {told}");
+    }
+}
+
+#[test]
+fn a_name_cannot_forge_a_candidate_or_a_command() {
+    let scenario = Scenario::new()
+        .file("main.worker", "---\ndescription: \"a\\nforged\\tb\"\nmodel: script:s.yaml\n---\nGo.\n")
+        .file("a;touch x.cases.yaml", "cases: []\n");
+    let told = scenario.run(&["complete", "--", "llm-do", "show", ""]);
+    assert!(told.stdout.lines().all(|line| !line.starts_with("forged")), "{told}");
+    let found = bash(&scenario, "llm-do list a");
+    assert!(scenario.read("x").is_none() && !found.is_empty(), "{found:?}");
+}
+
+#[test]
+fn fish_completes_with_descriptions() {
+    let scenario = project();
+    let complete = |line: &str| {
+        let steps = format!("llm-do completions fish | source; complete -C '{line}'");
+        shell(&scenario, "fish", &["--no-config", "-c", &steps])
+    };
+    let Some(found) = complete("llm-do show summ") else { return };
+    assert_eq!(found, ["summarizer\tShortens: a text."]);
+    assert_eq!(complete("llm-do run --model script:").expect("fish"), ["script:s.yaml\tof the worker main"]);
+}
+
+#[test]
+fn zsh_completes_with_descriptions() {
+    let scenario = project();
+    let complete = |line: &str| {
+        // The functions of the completion system, which needs a terminal, print what they are given.
+        let steps = "compdef() { : }; _files() { print FILES }; _describe() { print -rl -- \"${(@P)3}\" }; \
+                     eval \"$(llm-do completions zsh)\"; words=(\"${(@s: :)1}\"); CURRENT=$#words; _llm-do";
+        shell(&scenario, "zsh", &["-f", "-c", steps, "zsh", line])
+    };
+    let Some(found) = complete("llm-do show summ") else { return };
+    assert_eq!(found, ["summarizer:Shortens: a text."]);
+    let model = complete("llm-do run --model scr").expect("zsh");
+    assert_eq!(model, [r"script\:s.yaml:of the worker main"]);
+    assert!(complete("llm-do list s").expect("zsh").contains(&"FILES".to_owned()));
+}

@@ -1,0 +1,63 @@
+//! `llm-do doctor`: what is missing, why it would be needed, and the command that brings it.
+
+use crate::scenario::Scenario;
+use serde_json::Value;
+
+fn finding(told: &str, what: &str) -> Value {
+    let report: Value = serde_json::from_str(told).expect("JSON");
+    let all = report["findings"].as_array().expect("findings").clone();
+    all.into_iter().find(|finding| finding["what"] == what).unwrap_or_else(|| panic!("no {what}: {report}"))
+}
+
+#[test]
+fn missing_things_have_a_reason_and_a_command() {
+    let scenario = Scenario::new();
+    let told = scenario.run(&["doctor", "--output", "json"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let providers = finding(&told.stdout, "providers");
+    assert_eq!(providers["state"], "missing", "{providers}");
+    assert!(
+        providers["command"].as_str().is_some_and(|it| it.starts_with("export ANTHROPIC_API_KEY=")),
+        "{providers}"
+    );
+    let told = scenario.run(&["doctor"]);
+    assert!(told.stdout.contains("needed for hosted models"), "{told}");
+    assert!(told.stdout.contains("$ export ANTHROPIC_API_KEY="), "{told}");
+
+    let told = scenario.env("ANTHROPIC_API_KEY", "k-secret").run(&["doctor", "--output", "json"]);
+    let providers = finding(&told.stdout, "providers");
+    assert_eq!((&providers["state"], &providers["command"]), (&"ok".into(), &Value::Null));
+    assert!(!told.stdout.contains("k-secret"), "{told}");
+}
+
+#[test]
+fn every_finding_has_a_reason_and_a_state() {
+    let told = Scenario::new().run(&["doctor", "--output", "json"]);
+    let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    for finding in report["findings"].as_array().expect("findings") {
+        assert!(
+            finding["why"].as_str().is_some_and(|why| why.starts_with("for ") || why.starts_with("to ")),
+            "{finding}"
+        );
+        assert_eq!(finding["works"] == true, finding["state"] == "ok", "{finding}");
+    }
+}
+
+#[test]
+fn programs_that_are_not_on_the_path_are_missing_with_their_command() {
+    let told = Scenario::new().env("PATH", "/nowhere").run(&["doctor", "--output", "json"]);
+    let npm = finding(&told.stdout, "npm");
+    assert_eq!(npm["state"], "missing");
+    assert!(npm["command"].as_str().is_some_and(|command| command.ends_with(" npm")), "{npm}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_found_and_none_is_made() {
+    let scenario = Scenario::new().file("file", "not a folder");
+    let told = scenario.run(&["doctor", "--output", "json"]);
+    assert_eq!(finding(&told.stdout, "home")["state"], "ok");
+    assert!(!scenario.home().join("home/.llm-do").exists(), "a report makes no folder");
+    let told = scenario.env("LLM_DO_HOME", "/proc/llm-do").run(&["doctor", "--output", "json"]);
+    let home = finding(&told.stdout, "home");
+    assert!(home["state"] == "missing" && home["command"].as_str().is_some(), "{home}");
+}
