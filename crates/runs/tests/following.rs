@@ -102,3 +102,31 @@ fn half_a_line_is_waited_for_and_may_be_taken_back() {
     assert!(follow.more().is_err(), "a doubled line");
     drop(home);
 }
+
+#[test]
+fn a_long_journal_is_read_in_parts_that_count_the_values_beside_it() {
+    let story = Story::new();
+    story.begin();
+    for number in 0..10 {
+        // Each lies beside the journal, in a value of its own.
+        story.note(&number.to_string().repeat(100_000));
+    }
+    story.ends();
+    let mut follow = Follow::new(story.journal.dir());
+    let (mut sizes, mut next) = (Vec::new(), 0);
+    loop {
+        let part = follow.part(250_000).unwrap();
+        assert!(part.records.iter().all(|record| {
+            next += 1;
+            record.seq == next - 1
+        }));
+        sizes.push(part.records.len());
+        if part.is_last {
+            break;
+        }
+        assert!(!part.records.is_empty(), "{sizes:?}");
+    }
+    assert_eq!(sizes.iter().sum::<usize>(), 12);
+    assert!(sizes.iter().all(|size| *size <= 4), "{sizes:?}");
+    assert_eq!(follow.state(), RunState::Ended(RunStatus::Done));
+}
