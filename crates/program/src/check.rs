@@ -48,6 +48,7 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
 
 /// As [`check`], with what reaches what in the program.
 pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, Flow) {
+    let source = source.listed();
     let mut found = Vec::new();
     let mut loading = Loading::begin(&source, host, &mut found);
     let Pass { mut found, flow, .. } = pass(&source, &mut loading, found);

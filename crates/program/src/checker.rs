@@ -55,6 +55,7 @@ pub struct Checker {
 
 /// What is known of a program.
 struct Known {
+    source: Source,
     loading: Loading,
     /// The findings of the manifest and the libraries.
     begun: Vec<Diagnostic>,
@@ -82,7 +83,7 @@ impl Checker {
         if let Some(known) = &mut self.known {
             found.clone_from(&known.pass.found);
             // A migration reads every file, which says nothing about what the files are for.
-            known.cures = self.tree.uncounted(|| finish_knowing(&self.source, known.cures, &mut found));
+            known.cures = self.tree.uncounted(|| finish_knowing(&known.source, known.cures, &mut found));
         }
         (found, extent)
     }
@@ -117,7 +118,7 @@ impl Checker {
                 self.tree.forget(&edited);
                 known.cures = Cures::Unasked;
                 known.loading.begin_again(&edited);
-                known.pass = pass(&self.source, &mut known.loading, known.begun.clone());
+                known.pass = pass(&known.source, &mut known.loading, known.begun.clone());
                 Extent::Workers
             }
         };
@@ -128,11 +129,12 @@ impl Checker {
     fn read_everything(&mut self, texts: BTreeMap<String, String>) -> Extent {
         self.tree.put(&texts);
         self.tree.forget_all();
+        let source = self.source.clone().listed();
         let mut begun = Vec::new();
-        let mut loading = Loading::begin(&self.source, self.host.clone(), &mut begun);
+        let mut loading = Loading::begin(&source, self.host.clone(), &mut begun);
         loading.kept = Some(Kept::default());
-        let pass = pass(&self.source, &mut loading, begun.clone());
-        self.known = Some(Known { loading, begun, pass, cures: Cures::Unasked, texts });
+        let pass = pass(&source, &mut loading, begun.clone());
+        self.known = Some(Known { source, loading, begun, pass, cures: Cures::Unasked, texts });
         Extent::Everything
     }
 

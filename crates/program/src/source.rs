@@ -5,11 +5,13 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
+mod listed;
 mod memory;
 mod overlay;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::DiskTree;
+pub(crate) use listed::ListedTree;
 pub use memory::MemoryTree;
 pub use overlay::OverlayTree;
 

@@ -1,6 +1,6 @@
 //! A program to load, and where it starts.
 
-use crate::source::SourceTree;
+use crate::source::{ListedTree, SourceTree};
 use llm_do_core::authority::Place;
 use std::sync::Arc;
 
@@ -27,6 +27,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// The same for one load, which asks for the files of listed folders once.
+    pub(crate) fn listed(self) -> Self {
+        Self { tree: Arc::new(ListedTree::new(self.tree)), ..self }
+    }
+
     /// The program as grants know it: the root of a project, or a lone file.
     pub fn identity(&self) -> Place {
         match (&self.start, &self.work) {

@@ -37,7 +37,9 @@ impl Editor<'_> {
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, worker] = arguments.as_slice() else { return Err("usage: recheck FOLDER WORKER_FILE".into()) };
+    let [folder, worker] = arguments.as_slice() else {
+        return Err("usage: recheck FOLDER WORKER_FILE".into());
+    };
     let tree = Arc::new(DiskTree::open(Path::new(folder))?);
     let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
     let host = LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };

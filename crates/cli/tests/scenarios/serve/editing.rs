@@ -5,6 +5,10 @@ use super::{
     desk,
 };
 use serde_json::{Value, json};
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 const CONTENT: &str = "/v1/programs/desk/files/content";
 
@@ -118,6 +122,31 @@ fn unsaved_texts_are_checked_and_nothing_is_written() {
     let outside = check(json!({"../outside.worker": "---\nmodle: x\n---\n", "/etc/x.worker": "x"}));
     assert!(!outside.body["diagnostics"].to_string().contains("modle"), "{outside:?}");
     assert_eq!(scenario.read("workers/greeter.worker"), before);
+}
+
+#[test]
+fn each_edit_is_checked_and_other_changes_of_files_show_soon() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let found = |files: Value| {
+        let checked = server.post("/v1/programs/desk/check", &json!({"files": files})).send();
+        assert_eq!(checked.status, 200, "{checked:?}");
+        checked.body["diagnostics"].to_string()
+    };
+    let text = scenario.read("workers/greeter.worker").expect("a file");
+    for n in 0..3 {
+        let found = found(json!({"workers/greeter.worker": format!("{text}{{{{ nothing_{n} }}}}\n")}));
+        let seen = [0, 1, 2].map(|other| found.contains(&format!("nothing_{other}")));
+        assert_eq!(seen, [0, 1, 2].map(|other| other == n), "{found}");
+    }
+    assert!(!found(json!({})).contains("nothing_"));
+    let other = scenario.project().join("workers/writer.worker");
+    std::fs::write(other, "---\nmodle: x\n---\nHi.\n").expect("written");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !found(json!({})).contains("modle") {
+        assert!(Instant::now() < deadline, "a change of a file never shows");
+        sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

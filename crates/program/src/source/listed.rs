@@ -1,0 +1,131 @@
+//! A tree that remembers the folders that were listed. A check lists all folders of workers, and then looks for each callee
+//! under several names.
+
+use super::{Kind, RealPlace, SourceError, SourceTree, plain};
+use llm_do_core::authority::Place;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// The files of one load, whose listed folders stay as they were.
+pub(crate) struct ListedTree {
+    tree: Arc<dyn SourceTree>,
+    folders: RwLock<HashMap<String, Folder>>,
+}
+
+/// What a folder has.
+struct Folder {
+    kinds: HashMap<String, Kind>,
+    /// The names in lower case. Some file systems find a file by either.
+    lower: HashSet<String>,
+}
+
+impl ListedTree {
+    /// The same files; no folder is listed yet.
+    pub(crate) fn new(tree: Arc<dyn SourceTree>) -> Self {
+        Self { tree, folders: RwLock::default() }
+    }
+
+    /// What the listed folders say of a plain path. The outer `None`: nothing.
+    fn known(&self, path: &str) -> Option<Option<Kind>> {
+        let folders = self.folders.read().unwrap_or_else(PoisonError::into_inner);
+        let mut path = path;
+        let mut below = false;
+        loop {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let Some(listed) = folders.get(folder) else {
+                // Nothing is in a folder that is not there.
+                (path, below) = (Some(folder).filter(|folder| !folder.is_empty())?, true);
+                continue;
+            };
+            return match listed.kinds.get(name) {
+                // A symbolic link is followed by the tree.
+                Some(Kind::Special) => None,
+                Some(kind) if !below => Some(Some(*kind)),
+                Some(_) => None,
+                // A file system may find other names by this one, but none that differ in more than case.
+                None if name.is_ascii() && !listed.lower.contains(&name.to_ascii_lowercase()) => Some(None),
+                None => None,
+            };
+        }
+    }
+}
+
+impl SourceTree for ListedTree {
+    fn root(&self) -> &Place {
+        self.tree.root()
+    }
+
+    fn shown(&self, path: &str) -> String {
+        self.tree.shown(path)
+    }
+
+    fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {
+        match plain(path).ok().and_then(|path| self.known(&path)) {
+            Some(kind) => Ok(kind),
+            None => self.tree.kind(path),
+        }
+    }
+
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError> {
+        self.tree.read(path, limit)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError> {
+        let entries = self.tree.list(path)?;
+        if let Ok(path) = plain(path) {
+            let kinds = entries.iter().cloned().collect();
+            let lower = entries.iter().map(|(name, _)| name.to_lowercase()).collect();
+            let mut folders = self.folders.write().unwrap_or_else(PoisonError::into_inner);
+            folders.insert(path, Folder { kinds, lower });
+        }
+        Ok(entries)
+    }
+
+    fn locate(&self, path: &str) -> Result<RealPlace, SourceError> {
+        self.tree.locate(path)
+    }
+
+    fn opened(&self) -> u64 {
+        self.tree.opened()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_listed_folder_says_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str| std::fs::write(folder.path().join(name), "x").unwrap();
+        std::fs::create_dir_all(folder.path().join("sub/deep")).unwrap();
+        write("sub/a.worker");
+        std::os::unix::fs::symlink("a.worker", folder.path().join("sub/link")).unwrap();
+        let disk = Arc::new(crate::source::DiskTree::open(folder.path()).unwrap());
+        let tree = ListedTree::new(disk);
+        let seen = |path: &str| tree.kind(path).unwrap();
+        assert_eq!(seen("sub/new.worker"), None);
+        write("sub/new.worker");
+        assert_eq!(seen("sub/new.worker"), Some(Kind::File), "the folder is not listed yet");
+        tree.list("sub").unwrap();
+        for name in ["sub/later.worker", "sub/ünï.worker", "sub/A.worker.bak"] {
+            write(name);
+        }
+        assert_eq!(seen("./sub//a.worker"), Some(Kind::File));
+        assert_eq!(seen("sub/link"), Some(Kind::File));
+        assert_eq!(seen("sub/deep"), Some(Kind::Folder));
+        assert_eq!(seen("sub/deep/none"), None);
+        assert_eq!(seen("sub/later.worker"), None, "it is no part of this load");
+        assert_eq!(seen("sub/none/worker.worker"), None);
+        assert_eq!(seen("sub/a.worker/x"), None);
+        assert_eq!(
+            seen("sub/ünï.worker"),
+            Some(Kind::File),
+            "names that a file system may compare otherwise"
+        );
+        assert!(tree.kind("../x").is_err());
+    }
+}
