@@ -1,4 +1,5 @@
 //! A disk that is full in the middle of runs.
+#![allow(clippy::print_stderr, reason = "a test that skips says so")]
 
 use super::{client::Server, desk, whole};
 use crate::scenario::Scenario;

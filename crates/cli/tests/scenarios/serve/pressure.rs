@@ -1,4 +1,5 @@
 //! Clients that ask for too much, too slowly, or at the wrong time.
+#![allow(clippy::print_stderr, reason = "a test says what it has measured")]
 
 use super::{
     client::{Server, TOKEN_OF_CI, ci_token},
