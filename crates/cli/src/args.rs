@@ -398,7 +398,7 @@ mod tests {
             let whole = Cli::command().try_get_matches_from(&words).map(|it| Cli::from_arg_matches(&it));
             match (run_alone(&words), whole) {
                 (Some(part), Ok(Ok(whole))) => {
-                    assert_eq!(format!("{part:?}"), format!("{whole:?}"), "{line}")
+                    assert_eq!(format!("{part:?}"), format!("{whole:?}"), "{line}");
                 }
                 (part, whole) => assert!(part.is_none() && whole.is_err(), "{line}: {part:?} {whole:?}"),
             }

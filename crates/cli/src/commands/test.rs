@@ -31,7 +31,7 @@ pub(crate) fn run(args: &TestArgs, output: &Output) -> Exit {
     loop {
         let exit = once();
         // Of a program that can't be found there is nothing to watch.
-        let root = match make(args).map(|settings| llm_do::Located::find(settings)) {
+        let root = match make(args).map(llm_do::Located::find) {
             Ok(Ok(located)) => located.source().tree.root().clone(),
             _ => return exit,
         };

@@ -51,7 +51,7 @@ fn bash_completes_workers_runs_models_and_cases() {
     assert_eq!(bash(&scenario, "llm-do show summ"), ["summarizer"]);
     assert_eq!(bash(&scenario, "llm-do runs export last --cases s"), ["summarizer"]);
     let run = scenario.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
-    assert_eq!(bash(&scenario, "llm-do runs show 2"), [run.clone()]);
+    assert_eq!(bash(&scenario, "llm-do runs show 2"), std::slice::from_ref(&run));
     assert_eq!(bash(&scenario, "llm-do runs show "), ["last".to_owned(), run]);
     // bash replaces what follows the colon.
     assert_eq!(bash(&scenario, "llm-do run --model scr"), ["script:s.yaml"]);

@@ -42,7 +42,7 @@ fn answers(scenario: &Scenario) -> BTreeMap<String, usize> {
     let mut answers = BTreeMap::new();
     for entry in fs::read_dir(scenario.project().join("out.jsonl.map")).expect("the state") {
         let path = entry.expect("an entry").path();
-        if !path.file_name().unwrap().to_string_lossy().starts_with("journal-") {
+        if !path.file_name().expect("a name").to_string_lossy().starts_with("journal-") {
             continue;
         }
         let text = fs::read_to_string(path).expect("a segment");

@@ -40,7 +40,7 @@ fn mapped(name: &str, content: &[u8]) -> (Option<i32>, String, Vec<Value>) {
     let worker =
         "---\nmodel: script:s.yaml\nparameters: {text: string, n: integer?, flag: boolean?}\n---\nX\n";
     let scenario = Scenario::new().file("w.worker", worker).file("s.yaml", "answers: [{text: done}]\n");
-    fs::write(scenario.project().join(name), content).unwrap();
+    fs::write(scenario.project().join(name), content).expect("the table");
     let told = scenario.run(&["map", "w.worker", name, "-o", "out.jsonl", "--max-cost", "unlimited"]);
     // The inputs of the runs, as their records have them.
     let journal = scenario.read("out.jsonl.map/journal-000000.jsonl").unwrap_or_default();

@@ -68,9 +68,10 @@ fn a_provider_that_refuses_everything_for_an_hour_can_be_waited_for_or_not() {
 
 /// Hundredths of a second.
 fn processor_time(process: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
+    let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
+    ticks(11) + ticks(12)
 }
 
 #[test]

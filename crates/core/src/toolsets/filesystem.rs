@@ -192,10 +192,8 @@ impl Tool {
     fn schemas(self) -> &'static Schemas {
         static ALL: LazyLock<Vec<Schemas>> = LazyLock::new(|| {
             let built_in = |schema| Arc::new(Schema::built_in(schema));
-            let of = |tool: &Tool| Schemas {
-                input: built_in(tool.input()),
-                output: tool.output().map(built_in),
-            };
+            let of =
+                |tool: &Tool| Schemas { input: built_in(tool.input()), output: tool.output().map(built_in) };
             Tool::ALL.iter().map(of).collect()
         });
         &ALL[self as usize]
