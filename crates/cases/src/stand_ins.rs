@@ -1,9 +1,8 @@
 //! The results that a case gives in place of functions.
 
 use llm_do_core::{
-    function::{FunctionMeta, Leaf, LeafCall, ToolError, ToolOutput},
+    function::{FunctionMeta, Leaf, LeafCall, StandIns, ToolError, ToolOutput},
     send::BoxFuture,
-    stand_in::StandIns,
 };
 use llm_do_program::cases::{Stub, StubResult};
 use std::{

@@ -1,5 +1,7 @@
 //! Functions: anything callable by name, worker or tool, behind one interface (`docs/reference/loop.md`).
 
+mod stand_in;
+
 use crate::{
     attachment::Attachment,
     authority::{Access, Authority, Located},
@@ -24,6 +26,7 @@ pub use crate::{
     source::{FunctionId, FunctionSource},
 };
 use serde_json::Value;
+pub use stand_in::StandIns;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// The description of a function, without its code.

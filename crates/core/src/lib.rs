@@ -43,7 +43,6 @@ pub mod send;
 pub mod server_tool;
 pub mod shared;
 pub mod source;
-pub mod stand_in;
 pub mod step_name;
 pub mod template;
 pub mod toolset;

@@ -4,11 +4,11 @@ use crate::counting::Counting;
 use llm_do_core::{
     driver::Driver,
     engine::{End, Halt},
+    function::StandIns,
     journal::RunStatus,
     launch::{Counts, Launch, LaunchReport, Tally},
     ledger::Left,
     model::Usage,
-    stand_in::StandIns,
 };
 use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Stopper};
 use serde_json::Value;

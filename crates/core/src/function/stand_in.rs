@@ -1,9 +1,7 @@
 //! Functions that a test gives results in place of (`docs/reference/cases.md`).
 
-use crate::{
-    function::{FunctionMeta, Leaf},
-    send::{MaybeSend, MaybeSync},
-};
+use super::{FunctionMeta, Leaf};
+use crate::send::{MaybeSend, MaybeSync};
 use std::sync::Arc;
 
 /// What takes the place of functions in a run. A call takes every other step as usual: its input is validated, the gate
