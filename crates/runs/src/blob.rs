@@ -6,11 +6,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
-
-/// Numbers the writers that share folders with others.
-static WRITERS: AtomicU64 = AtomicU64::new(0);
 
 /// The folder of a run's long values.
 #[derive(Debug)]
@@ -33,10 +29,9 @@ impl BlobDir {
         Self { path, part: "part".into(), bytes: 0 }
     }
 
-    /// The folder `blobs` of several runs of this process, which write to it at the same time.
-    pub(crate) fn of_runs(dir: &Path) -> Self {
-        let number = WRITERS.fetch_add(1, Ordering::Relaxed);
-        Self { path: dir.join("blobs"), part: format!("{number}.part"), bytes: 0 }
+    /// The folder `blobs` of several runs, which write to it at the same time, as the run with that ID writes to it.
+    pub(crate) fn of_runs(dir: &Path, run: &str) -> Self {
+        Self { path: dir.join("blobs"), part: format!("{run}.part"), bytes: 0 }
     }
 
     /// Bytes of the stored values.

@@ -298,7 +298,7 @@ impl JournalWriter {
             Self::over(Box::new(Shared(log)), id, dir, redactor, seals, Clock::new(Timestamp::now()));
         {
             let mut tail = journal.tail();
-            tail.blobs = BlobDir::of_runs(&journal.dir);
+            tail.blobs = BlobDir::of_runs(&journal.dir, journal.id());
             if let Some(last) = before.last() {
                 journal.last_ms.store(last.at_ms, Ordering::Release);
                 (tail.next, tail.unwritten) = (last.seq + 1, last.seq + 1);
