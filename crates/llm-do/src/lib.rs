@@ -347,7 +347,7 @@ pub mod host {
     pub use crate::settings::{
         AddProviders, Client, Environment, IdempotencyKey, Input, RunOptions, Settings,
     };
-    pub use crate::transcript::{Called, Compacted, Joined, Said, Transcript, attached_name};
+    pub use crate::transcript::{Called, Compacted, Held, Joined, Said, Transcript, attached_name};
     pub use crate::typed_input::typed_input;
     pub use llm_do_core as core;
     pub use llm_do_core::launch::Counts;

@@ -34,7 +34,7 @@ fn approval(id: &str) -> Question {
     let choice = |key, label: &str, text: Option<&str>| Choice {
         key,
         label: label.into(),
-        text: text.map(Into::into),
+        text: text.map(|label| KeyText { label: label.into(), start: String::new() }),
     };
     Question {
         id: id.into(),
