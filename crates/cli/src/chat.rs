@@ -4,7 +4,6 @@ mod face;
 mod known;
 mod past_lines;
 mod plain;
-mod questions;
 mod rich;
 mod signal;
 mod talk;
@@ -133,7 +132,7 @@ fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotRea
         );
     }
     // The lines of a pipe are the turns.
-    let input = given(&args.run, &session, false)?;
+    let input = given(&args.run, &session, None)?;
     Ok(Chat::of(session, input))
 }
 

@@ -3,6 +3,7 @@
 mod args;
 mod chat;
 mod commands;
+mod editor;
 mod environment;
 mod exit;
 mod interrupt;
@@ -12,6 +13,7 @@ mod opening;
 mod operator;
 mod paint;
 mod program;
+mod questions;
 #[cfg(test)]
 mod reference;
 mod render;

@@ -1,12 +1,15 @@
 //! What the command line means by its values: JSON, files, stdin, pairs (`docs/reference/commands.md`).
 
-use crate::exit::Complaint;
+use crate::{exit::Complaint, render::Output};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::{
     fs::File,
     io::{self, IsTerminal, Read},
 };
 
+/// How long standard input may be silent before that is explained.
+const SILENT: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Most bytes that are read as input. A model takes less; a mistaken pipe must not fill the memory.
 const LONGEST: u64 = 16 << 20;
 
@@ -44,11 +47,18 @@ pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Vec<(String, String)
     given.iter().map(pair).collect()
 }
 
-/// The piped input, for an entry that still lacks its input. `None`: stdin is a terminal, or empty.
-pub(crate) fn piped() -> Result<Option<String>, Complaint> {
+/// The piped input, for an entry that still lacks its input. `None`: stdin is a terminal, or empty. A pipe that stays
+/// silent may have been inherited by mistake, so the wait is explained.
+pub(crate) fn piped(output: &Output) -> Result<Option<String>, Complaint> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         return Ok(None);
+    }
+    if poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&SILENT)) == Ok(0) {
+        output.note(
+            "reading the message from standard input until it ends; give the message as an argument, or add \
+             `</dev/null`, if there is none",
+        );
     }
     let text = read(stdin.lock(), "stdin")?;
     let text = text.strip_suffix('\n').map_or(&*text, |text| text.strip_suffix('\r').unwrap_or(text));

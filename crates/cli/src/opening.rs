@@ -118,8 +118,9 @@ pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> 
     settings
 }
 
-/// Reads the input of the entry worker. With `piped`, what it lacks may come from stdin.
-pub(crate) fn given(args: &RunArgs, session: &Session, piped: bool) -> Result<Input, NotReady> {
+/// Reads the input of the entry worker. What it lacks may come from stdin, except where its lines are the turns of a chat
+/// (`piped` is none).
+pub(crate) fn given(args: &RunArgs, session: &Session, piped: Option<&Output>) -> Result<Input, NotReady> {
     let message = match (session.message(), &args.input.message) {
         (Some(word), Some(_)) => {
             return Err(Complaint::wrong(format!("the message is given twice: `{word}` and --message"))
@@ -136,8 +137,10 @@ pub(crate) fn given(args: &RunArgs, session: &Session, piped: bool) -> Result<In
         contents: Vec::new(),
         handed: Vec::new(),
     };
-    if piped && session.lacks_input(&input) {
-        input.message = meant::piped()?;
+    if let Some(output) = piped
+        && session.lacks_input(&input)
+    {
+        input.message = meant::piped(output)?;
     }
     Ok(input)
 }

@@ -45,7 +45,6 @@ pub(crate) struct Rows {
     columns: usize,
     paint: Paint,
     text: String,
-    rows: usize,
     /// Empty lines of a content in sequence, up to here.
     empty: usize,
 }
@@ -53,7 +52,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// No rows yet, for a terminal with that many columns.
     pub(crate) fn new(columns: usize, paint: Paint) -> Self {
-        Self { columns: columns.max(NARROWEST), paint, text: String::new(), rows: 0, empty: 0 }
+        Self { columns: columns.max(NARROWEST), paint, text: String::new(), empty: 0 }
     }
 
     /// A rule across the terminal.
@@ -109,14 +108,6 @@ impl Rows {
         self.text
     }
 
-    /// An entry that is being typed: the rows without the last line break, and their number.
-    pub(crate) fn entry(label: &str, text: &str, columns: usize) -> (String, usize) {
-        let mut rows = Self::new(columns, Paint::NEVER);
-        rows.put(&format!("  {label}"), FURTHER, &[(Tone::Plain, text)]);
-        rows.text.pop();
-        (rows.text, rows.rows)
-    }
-
     fn put(&mut self, first: &str, further: &str, pieces: &[Piece<'_>]) {
         // One column stays free: where the last one is taken, terminals differ in what they do next.
         let most = self.columns - 1;
@@ -162,7 +153,6 @@ impl Rows {
     fn end(&mut self, row: &mut String) {
         self.text.push_str(row);
         self.text.push('\n');
-        self.rows += 1;
         row.clear();
     }
 }

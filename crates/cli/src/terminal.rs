@@ -1,217 +1,306 @@
-//! The operator's terminal: `/dev/tty`, wherever stdin, stdout and stderr are redirected.
+//! The operator's terminal: `/dev/tty`, wherever stdin, stdout and stderr are redirected. Here a question is asked where no
+//! chat has the terminal.
 
+mod lines;
+
+use crate::{
+    paint::Paint,
+    questions::{choice, keys, line},
+    visible,
+};
+use lines::Line;
+use llm_do_terminal::{
+    Ambiguous, Answer, Event, Events, Heard, Kind, Notice, Prompt, Question, Settings, Stopper, Tty,
+    plain_is_wanted,
+};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-    termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr},
+    process::{Signal, kill_current_process_group},
+    termios::{QueueSelector, tcflush},
 };
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Read, Write},
+    env,
+    fs::File,
+    io::{self, Write},
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
-/// How long a reader waits before it looks whether it is still wanted, in nanoseconds.
-const LOOK: i64 = 50_000_000;
+/// How long a terminal keeps a narrower width before the question is shown again.
+const QUIET: Duration = Duration::from_millis(150);
 
-/// The controlling terminal. While keys are read it is in another mode; [`Terminal::restore`] puts it back from any
+/// The controlling terminal. While a question is asked it is in another mode; [`Terminal::restore`] puts it back from any
 /// thread, so that no way of ending leaves it there.
-pub(crate) struct Terminal {
-    file: File,
-    /// How it was set before keys were read.
-    before: Mutex<Option<Termios>>,
-    /// The columns for which something was drawn last.
-    drawn: AtomicUsize,
-}
-
-/// What came from the keyboard.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Typed {
-    /// These characters, at once.
-    Text(String),
-    /// A key that makes no character (an arrow, for example).
-    Other,
-    /// Ctrl-D.
-    End,
-    /// No key: the terminal has another width than that for which something was drawn. Terminals wrap what they show when
-    /// they become narrower, so the question has to be drawn again ([`Terminal::draw`]).
-    Resized,
-    /// The question was withdrawn, or the terminal was closed. This is not an answer.
-    Cancelled,
-}
+pub(crate) struct Terminal(Arc<Tty>);
 
 impl Terminal {
     /// The terminal of this process, if it has one that can be read.
     pub(crate) fn open() -> Option<Arc<Self>> {
-        let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        tcgetattr(&file).ok()?;
-        Some(Arc::new(Self { file, before: Mutex::default(), drawn: AtomicUsize::default() }))
+        Tty::open().ok().map(|tty| Arc::new(Self(tty)))
     }
 
     /// Shows text. A terminal that is gone shows nothing.
-    pub(crate) fn show(&self, text: &str) {
-        let _ = (&self.file).write_all(text.as_bytes());
-    }
-
-    /// Shows rows of at most as many columns as it is given. If the terminal needs more columns for a row, it shows less of
-    /// the row instead of continuing in the first column of the next.
-    pub(crate) fn draw(&self, rows: impl FnOnce(usize) -> String) {
-        let columns = self.columns();
-        self.drawn.store(columns, Ordering::Relaxed);
-        self.show(&format!("\x1b[?7l{}\x1b[?7h", rows(columns)));
-    }
-
-    /// As [`Terminal::draw`], in place of what was drawn for another width. That may have been wrapped meanwhile.
-    pub(crate) fn redraw(&self, rows: impl FnOnce(usize) -> String) {
-        self.show("\x1b[H\x1b[2J");
-        self.draw(rows);
-    }
-
-    /// Columns, 80 where the terminal doesn't say.
-    fn columns(&self) -> usize {
-        tcgetwinsize(&self.file).map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
-    }
-
-    /// Another handle to the terminal, for a program that takes it over.
-    pub(crate) fn handle(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-
-    /// Switches to single keys without echo. Earlier input is dropped, so that no key typed ahead answers a question that was
-    /// not read. Ctrl-C still sends its signal. Does nothing once `cancelled` is set, so that a caller that sets it and then
-    /// restores the terminal leaves it in order.
-    pub(crate) fn read_keys(&self, cancelled: &AtomicBool) {
-        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        if cancelled.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok(now) = tcgetattr(&self.file) else { return };
-        let keys = key_mode(&now);
-        if tcsetattr(&self.file, OptionalActions::Flush, &keys).is_ok() {
-            before.get_or_insert(now);
-        }
+    fn show(&self, text: &str) {
+        let _ = (&*self.0).write_all(text.as_bytes());
     }
 
     /// Back to how it was.
     pub(crate) fn restore(&self) {
-        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = before.take() {
-            let _ = tcsetattr(&self.file, OptionalActions::Drain, &before);
-        }
+        self.0.leave();
     }
 
-    /// The next thing typed. Blocks its thread, but never past the moment `cancelled` is set by more than a blink.
-    pub(crate) fn next(&self, cancelled: &AtomicBool) -> Typed {
-        let mut bytes = Vec::new();
-        loop {
-            if cancelled.load(Ordering::Acquire) {
-                return Typed::Cancelled;
-            }
-            match self.wait() {
-                Waited::Nothing if self.drawn.load(Ordering::Relaxed) != self.columns() => {
-                    return Typed::Resized;
-                }
-                Waited::Nothing => {
-                    self.keep_key_mode();
-                    continue;
-                }
-                Waited::Gone => return Typed::Cancelled,
-                Waited::Ready => {}
-            }
-            let mut buffer = [0; 256];
-            match (&self.file).read(&mut buffer) {
-                Ok(0) if tcgetattr(&self.file).is_err() => return Typed::Cancelled,
-                Ok(0) => continue,
-                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return Typed::Cancelled,
-            }
-            match bytes.first() {
-                Some(0x04) => return Typed::End,
-                Some(0x1b) => {
-                    // The rest of the sequence may still be on its way; none of its letters is an answer.
-                    while self.wait() == Waited::Ready && matches!((&self.file).read(&mut buffer), Ok(1..)) {}
-                    return Typed::Other;
-                }
-                _ => {}
-            }
-            match std::str::from_utf8(&bytes) {
-                Ok(text) => return Typed::Text(text.to_owned()),
-                // Half a character: the rest follows.
-                Err(error) if error.error_len().is_none() => {}
-                Err(_) => return Typed::Other,
-            }
-        }
-    }
-
-    /// Draws a question, waits for one of these keys, and shows its word. `None`: the terminal is gone, or Ctrl-D.
-    pub(crate) fn choose(&self, question: impl Fn(usize) -> String, keys: &[(char, &str)]) -> Option<char> {
-        let never = AtomicBool::new(false);
-        self.draw(&question);
-        self.read_keys(&never);
-        let chosen = loop {
-            match self.next(&never) {
-                Typed::Text(text) => {
-                    let typed = text.trim().to_lowercase();
-                    if let Some(chosen) = keys.iter().find(|(key, _)| typed == key.to_string()) {
-                        break Some(chosen);
-                    }
-                }
-                Typed::Resized => self.redraw(&question),
-                Typed::Other => {}
-                Typed::End | Typed::Cancelled => break None,
-            }
+    /// Asks a question that is answered with one of these keys, and shows the word of that key. `None`: the terminal is
+    /// gone, or Ctrl-D.
+    pub(crate) fn choose(
+        self: &Arc<Self>,
+        text: impl Fn(usize) -> String + Send + 'static,
+        keys: &[(char, &str)],
+        paint: Paint,
+    ) -> Option<char> {
+        let kind = Kind::Keys(keys.iter().map(|(key, word)| choice(*key, word)).collect());
+        let mut dialogue = Dialogue::begin(self, kind, "Ctrl-D: no", paint, Box::new(text)).ok()?;
+        let chosen = match dialogue.next() {
+            Entered::Answer(Answer::Key(chosen, _)) => Some(chosen),
+            _ => None,
         };
-        self.restore();
-        self.show(&format!("{}\n", chosen.map_or("no", |(_, word)| *word)));
-        chosen.map(|(key, _)| *key)
-    }
-
-    fn wait(&self) -> Waited {
-        let mut fds = [PollFd::new(&self.file, PollFlags::IN)];
-        match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: LOOK })) {
-            Ok(0) | Err(Errno::INTR) => Waited::Nothing,
-            // Where terminals can't be polled, the read itself gives up after a tenth of a second.
-            Ok(_) if fds[0].revents().contains(PollFlags::NVAL) => Waited::Ready,
-            Ok(_) if fds[0].revents().contains(PollFlags::IN) => Waited::Ready,
-            Ok(_) | Err(_) => Waited::Gone,
-        }
-    }
-
-    /// A shell puts its own mode back when this process is stopped and continued.
-    fn keep_key_mode(&self) {
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        if before.is_none() {
-            return;
-        }
-        if let Ok(now) = tcgetattr(&self.file)
-            && now.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
-        {
-            let _ = tcsetattr(&self.file, OptionalActions::Now, &key_mode(&now));
-        }
+        let word = keys.iter().find(|(key, _)| Some(*key) == chosen);
+        dialogue.finish(word.map_or("no", |(_, word)| word));
+        chosen
     }
 }
 
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        self.restore();
-    }
-}
-
-#[derive(PartialEq, Eq)]
-enum Waited {
-    Ready,
-    Nothing,
+/// What was entered.
+pub(crate) enum Entered {
+    /// An answer, which may not fit yet.
+    Answer(Answer),
+    /// Ctrl-D.
+    End,
+    /// Nothing: the question was withdrawn, or the terminal is gone.
     Gone,
 }
 
-fn key_mode(now: &Termios) -> Termios {
-    let mut keys = now.clone();
-    keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-    keys.special_codes[SpecialCodeIndex::VMIN] = 0;
-    keys.special_codes[SpecialCodeIndex::VTIME] = 1;
-    keys
+/// A question on the terminal, until dropped.
+pub(crate) struct Dialogue {
+    terminal: Arc<Terminal>,
+    /// The rows above the keys, for a number of columns.
+    text: Box<dyn Fn(usize) -> String + Send>,
+    withdrawn: Arc<AtomicBool>,
+    face: Face,
+}
+
+enum Face {
+    /// Single keys, in live rows.
+    Keys {
+        prompt: Box<Prompt<File>>,
+        events: Events,
+        /// The columns that the text was shown for.
+        columns: usize,
+    },
+    /// Lines, on a terminal that moves no cursor, or for a screen reader.
+    Lines(Kind),
+}
+
+/// Withdraws a question, from any thread.
+pub(crate) struct Withdrawal {
+    withdrawn: Arc<AtomicBool>,
+    stopper: Option<Stopper>,
+}
+
+impl Withdrawal {
+    pub(crate) fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::Release);
+        if let Some(stopper) = &self.stopper {
+            stopper.stop();
+        }
+    }
+}
+
+impl Dialogue {
+    /// Shows a question. Earlier input is dropped, so that no key typed ahead answers a question that was not read. `hint`
+    /// says what the keys do that are no answers.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn begin(
+        terminal: &Arc<Terminal>,
+        kind: Kind,
+        hint: &'static str,
+        paint: Paint,
+        text: Box<dyn Fn(usize) -> String + Send>,
+    ) -> io::Result<Self> {
+        let tty = &terminal.0;
+        let face = if plain_is_wanted(false, true, |name| env::var(name).ok()) {
+            Face::Lines(kind)
+        } else {
+            let settings = Settings {
+                colour: paint.is_on(),
+                links: false,
+                reflow: Tty::reflow(|name| env::var(name).ok()),
+                ambiguous: Ambiguous::default(),
+                notice: Notice::of(env::var("TERM").ok().as_deref()),
+            };
+            let question = Question { id: String::new(), text: Vec::new(), kind };
+            let prompt = Prompt::new(tty.handle()?, tty.size(), settings, question, hint);
+            Face::Keys { prompt: Box::new(prompt), events: tty.events()?, columns: 0 }
+        };
+        let mut dialogue = Self { terminal: Arc::clone(terminal), text, withdrawn: Arc::default(), face };
+        dialogue.enter()?;
+        dialogue.show_text()?;
+        Ok(dialogue)
+    }
+
+    /// A handle that withdraws the question.
+    pub(crate) fn withdrawal(&self) -> Withdrawal {
+        let stopper = match &self.face {
+            Face::Keys { events, .. } => Some(events.stopper()),
+            Face::Lines(_) => None,
+        };
+        Withdrawal { withdrawn: Arc::clone(&self.withdrawn), stopper }
+    }
+
+    /// The next thing entered. Blocks its thread.
+    pub(crate) fn next(&mut self) -> Entered {
+        self.wait().unwrap_or(Entered::Gone)
+    }
+
+    /// Says why an answer is not usable.
+    pub(crate) fn reject(&mut self, problem: &str) {
+        match &mut self.face {
+            // A terminal that is gone is noticed by the next read.
+            Face::Keys { prompt, .. } => {
+                let _ = prompt.reject(problem).and_then(|()| prompt.enter(self.terminal.0.size()));
+            }
+            Face::Lines(_) => self.terminal.show(&format!("{}\n> ", visible::line(problem))),
+        }
+    }
+
+    /// Shows another text of the same question.
+    pub(crate) fn show_instead(&mut self, text: Box<dyn Fn(usize) -> String + Send>) {
+        self.text = text;
+        let _ = self.show_text();
+    }
+
+    /// Gives the terminal to another program meanwhile, which ends if the flag says that the question was withdrawn. The
+    /// keys are shown again by [`Dialogue::reject`].
+    pub(crate) fn away<T>(&mut self, work: impl FnOnce(&File, &AtomicBool) -> T) -> io::Result<T> {
+        self.leave();
+        let done = work(&self.terminal.0.handle()?, &self.withdrawn);
+        self.enter()?;
+        Ok(done)
+    }
+
+    /// Ends the question, with a word about how.
+    pub(crate) fn finish(self, word: &str) {
+        let terminal = Arc::clone(&self.terminal);
+        drop(self);
+        terminal.show(&format!("{word}\n"));
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        let tty = &self.terminal.0;
+        // What can't be dropped was not typed.
+        let _ = tcflush(&tty.handle()?, QueueSelector::IFlush);
+        match (&self.face, self.withdrawn.load(Ordering::Acquire)) {
+            (Face::Keys { .. }, false) => tty.enter(),
+            _ => Ok(()),
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Face::Keys { prompt, .. } = &mut self.face {
+            let _ = prompt.leave();
+        }
+        self.terminal.restore();
+    }
+
+    /// Shows the text, with the keys below it.
+    fn show_text(&mut self) -> io::Result<()> {
+        let size = self.terminal.0.size();
+        match &mut self.face {
+            Face::Keys { prompt, columns, .. } => {
+                prompt.leave()?;
+                *columns = size.columns();
+                // If the terminal needs more columns for a row, it shows less of the row instead of continuing in the first
+                // column of the next.
+                self.terminal.show(&format!("\x1b[?7l{}\x1b[?7h", (self.text)(*columns)));
+                prompt.enter(size)
+            }
+            Face::Lines(kind) => {
+                self.terminal.show(&format!("{}{}\n> ", (self.text)(size.columns()), keys(kind)));
+                Ok(())
+            }
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<Entered> {
+        loop {
+            let heard = match &mut self.face {
+                Face::Lines(kind) => match lines::read(&self.terminal.0.handle()?, &self.withdrawn)? {
+                    Line::Text(text) => match line(kind, &text) {
+                        Ok(answer) => return Ok(Entered::Answer(answer)),
+                        Err(problem) => {
+                            self.terminal.show(&format!("{problem}\n> "));
+                            continue;
+                        }
+                    },
+                    Line::End => return Ok(Entered::End),
+                    Line::Gone => return Ok(Entered::Gone),
+                },
+                Face::Keys { prompt, events, columns } => {
+                    // Terminals wrap what they show when they become narrower, so the text is shown again.
+                    let stale = prompt.size().columns() < *columns;
+                    let Some(event) = events.next(stale.then_some(QUIET)) else {
+                        self.show_text()?;
+                        continue;
+                    };
+                    hear(prompt, events, event)?
+                }
+            };
+            match heard {
+                None => {}
+                Some(Heard::Answered(answer)) => return Ok(Entered::Answer(answer)),
+                Some(Heard::End) => return Ok(Entered::End),
+                Some(Heard::Closed) => return Ok(Entered::Gone),
+                // As the terminal itself does where keys are not read one by one.
+                Some(Heard::Interrupt) => kill_current_process_group(Signal::INT)?,
+                Some(Heard::Suspend) => {
+                    if let Face::Keys { prompt, .. } = &mut self.face {
+                        prompt.leave()?;
+                        self.terminal.0.suspend()?;
+                        prompt.enter(self.terminal.0.size())?;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Dialogue {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Takes an event and those that came with it. Several characters at once were not typed as answers (text that is pasted
+/// without marks, for example): none of them is an answer.
+fn hear(prompt: &mut Prompt<File>, events: &mut Events, first: Event) -> io::Result<Option<Heard>> {
+    let mut came = vec![first];
+    while !matches!(came.last(), Some(Event::Closed))
+        && let Some(event) = events.next(Some(Duration::ZERO))
+    {
+        came.push(event);
+    }
+    let types = |event: &Event| matches!(event, Event::Key(key) if key.typed().is_some());
+    if prompt.is_at_keys() && came.iter().filter(|event| types(event)).count() > 1 {
+        came.retain(|event| !types(event));
+    }
+    for event in came {
+        let heard = prompt.event(event)?;
+        if heard.is_some() {
+            return Ok(heard);
+        }
+    }
+    Ok(None)
 }

@@ -81,5 +81,5 @@ pub use run::{Report, Run, output_text};
 pub use servers::{Inspection, Server};
 pub use session::Session;
 pub use settings::{AddProviders, Client, Environment, IdempotencyKey, Input, RunOptions, Settings};
-pub use transcript::{Called, Compacted, Joined, Said, Transcript, attached_name};
+pub use transcript::{Called, Compacted, Held, Joined, Said, Transcript, attached_name};
 pub use typed_input::typed_input;

@@ -23,6 +23,8 @@ pub enum Said {
     Worker(String, bool),
     /// A call below the conversation has ended.
     Called(Called),
+    /// A conversation with the user that a call below held has ended.
+    Held(Held),
     /// From here on the model is sent less of what came before.
     Compacted(Compacted),
 }
@@ -36,6 +38,15 @@ pub struct Called {
     pub line: String,
     /// It has not failed.
     pub done: bool,
+}
+
+/// A conversation in the middle of another one, up to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The worker that talked to the user.
+    pub worker: String,
+    /// What was said, oldest first. The first message is the caller's.
+    pub parts: Vec<Said>,
 }
 
 impl Called {
@@ -187,6 +198,11 @@ impl Transcript {
         self.parts.push(Said::Called(called));
     }
 
+    /// Takes a conversation with the user that a call below held, and that has ended.
+    pub fn held(&mut self, worker: &str, conversation: Self) {
+        self.parts.push(Said::Held(Held { worker: worker.to_owned(), parts: conversation.parts }));
+    }
+
     fn undo(&mut self, number: u32) {
         let at = self.parts.iter().position(|part| matches!(part, Said::User(n, ..) if *n == number));
         let Some(at) = at else { return };
@@ -220,7 +236,9 @@ impl Transcript {
     pub fn last_message(&self) -> Option<(u32, &str)> {
         self.parts.iter().rev().find_map(|part| match part {
             Said::User(number, text, _) => Some((*number, text.as_str())),
-            Said::Meanwhile(_) | Said::Worker(..) | Said::Called(_) | Said::Compacted(_) => None,
+            Said::Meanwhile(_) | Said::Worker(..) | Said::Called(_) | Said::Held(_) | Said::Compacted(_) => {
+                None
+            }
         })
     }
 
@@ -228,42 +246,62 @@ impl Transcript {
     pub fn last_answer(&self) -> Option<&str> {
         self.parts.iter().rev().find_map(|part| match part {
             Said::Worker(text, _) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
-            Said::User(..) | Said::Meanwhile(_) | Said::Called(_) | Said::Compacted(_) => None,
+            Said::User(..) | Said::Meanwhile(_) | Said::Called(_) | Said::Held(_) | Said::Compacted(_) => {
+                None
+            }
         })
     }
 
     /// The conversation as Markdown. Characters that a terminal would obey or hide are shown as escapes.
     pub fn markdown(&self, worker: &str) -> String {
         let mut text = String::new();
-        for part in &self.parts {
-            // A String takes everything.
-            let _ = match part {
-                Said::User(_, said, joined) => {
-                    let _ = write!(text, "## You\n\n{}\n\n", visible::prose(said.trim_end()));
-                    joined.iter().try_for_each(|joined| joined.write(&mut text))
-                }
-                Said::Meanwhile(said) => {
-                    write!(text, "## You, meanwhile\n\n{}\n\n", visible::prose(said.trim_end()))
-                }
-                Said::Worker(said, cut_off) => {
-                    let mark = if *cut_off { "*(cut off)*\n\n" } else { "" };
-                    let _ = write!(text, "## {}\n\n", visible::line(worker));
-                    match said.trim_end() {
-                        "" => write!(text, "{mark}"),
-                        said => write!(text, "{}\n\n{mark}", visible::prose(said)),
-                    }
-                }
-                // A block of code: nothing in it is Markdown.
-                Said::Called(called) => {
-                    write!(text, "    {} {}\n\n", called.mark(), visible::line(&called.line))
-                }
-                Said::Compacted(Compacted { what, summary, .. }) => {
-                    let _ = write!(text, "*({})*\n\n", visible::line(what));
-                    summary.iter().try_for_each(|summary| write!(text, "{}\n\n", quoted(summary)))
-                }
-            };
-        }
+        write_markdown(&self.parts, worker, None, &mut text);
         text
+    }
+}
+
+/// The deepest heading of Markdown.
+const DEEPEST: usize = 6;
+
+/// Writes what was said between the user and a worker. `caller` began a conversation in the middle of another one; its
+/// headings are one level deeper than those of the caller's.
+fn write_markdown(parts: &[Said], worker: &str, caller: Option<(&str, usize)>, text: &mut String) {
+    let depth = caller.map_or(0, |(_, depth)| depth);
+    let marks = "#".repeat((2 + depth).min(DEEPEST));
+    let worker = visible::line(worker);
+    for part in parts {
+        // A String takes everything.
+        let _ = match part {
+            Said::User(number, said, joined) => {
+                let by_caller = caller.filter(|_| *number == 0);
+                let who = by_caller.map_or("You".into(), |(caller, _)| visible::line(caller));
+                let _ = write!(text, "{marks} {who}\n\n{}\n\n", visible::prose(said.trim_end()));
+                joined.iter().try_for_each(|joined| joined.write(text))
+            }
+            Said::Meanwhile(said) => {
+                write!(text, "{marks} You, meanwhile\n\n{}\n\n", visible::prose(said.trim_end()))
+            }
+            Said::Worker(said, cut_off) => {
+                let mark = if *cut_off { "*(cut off)*\n\n" } else { "" };
+                let _ = write!(text, "{marks} {worker}\n\n");
+                match said.trim_end() {
+                    "" => write!(text, "{mark}"),
+                    said => write!(text, "{}\n\n{mark}", visible::prose(said)),
+                }
+            }
+            // A block of code: nothing in it is Markdown.
+            Said::Called(called) => {
+                write!(text, "    {} {}\n\n", called.mark(), visible::line(&called.line))
+            }
+            Said::Held(held) => {
+                write_markdown(&held.parts, &held.worker, Some((&worker, depth + 1)), text);
+                Ok(())
+            }
+            Said::Compacted(Compacted { what, summary, .. }) => {
+                let _ = write!(text, "*({})*\n\n", visible::line(what));
+                summary.iter().try_for_each(|summary| write!(text, "{}\n\n", quoted(summary)))
+            }
+        };
     }
 }
 
@@ -350,6 +388,20 @@ mod tests {
         assert_eq!(
             transcript.markdown("main"),
             "## You\n\na\n\n## main\n\nA\n\n## You, meanwhile\n\nquick\n\n    ✓ read_file path=\"*a*\"  2ms\n\n## main\n\nhalf\n\n*(cut off)*\n\n"
+        );
+    }
+
+    #[test]
+    fn a_conversation_in_the_middle_is_saved_below_its_caller() {
+        let mut inner = talk();
+        inner.parts.truncate(3);
+        let mut transcript = talk();
+        transcript.parts.truncate(1);
+        transcript.held("clerk", inner);
+        transcript.called(Called { depth: 0, line: "clerk  2s".into(), done: true });
+        assert_eq!(
+            transcript.markdown("main"),
+            "## You\n\na\n\n### main\n\na\n\n### clerk\n\nA\n\n### You\n\nb\n\n    ✓ clerk  2s\n\n"
         );
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     render::Tone,
     render::{duration, moment, thousands, tone_of},
     run_state::{Open, RunState},
-    tree::{CallNode, CallState},
+    tree::{CallNode, CallState, WaitsFor},
     whole::WholeRun,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -47,7 +47,7 @@ pub fn page(run: &WholeRun) -> String {
     m.start("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
     m.ours("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
     m.ours("<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\n");
-    m.with("title", &[], |m| m.text(&format!("{} · {} · {}", tree.entry, tree.state.as_str(), tree.run)));
+    m.with("title", &[], |m| m.text(&format!("{} · {} · {}", tree.entry, tree.state_in_words(), tree.run)));
     m.ours("<style>");
     m.add(&style);
     m.ours("</style></head>\n<body>\n");
@@ -77,7 +77,7 @@ fn header(m: &mut Markup, run: &WholeRun) {
         m.text(&tree.entry);
         m.ours(" ");
         let class = format!("badge {}", class_of(tone_of(tree.state)));
-        m.with("span", &[("class", &class)], |m| m.text(tree.state.as_str()));
+        m.with("span", &[("class", &class)], |m| m.text(tree.state_in_words()));
     });
     m.class("p", "dim", |m| {
         if *tree.target != *tree.entry {
@@ -181,7 +181,11 @@ fn result(m: &mut Markup, run: &WholeRun) {
     } else {
         m.class("p", "notice", |m| {
             m.ours(match tree.state {
-                RunState::Ended(RunStatus::Suspended) => "The run waits for an approval.",
+                RunState::Ended(RunStatus::Suspended) => match tree.waits_for {
+                    Some(WaitsFor::Approval) => "The run waits for an approval.",
+                    Some(WaitsFor::Message) => "The run waits for the user's next message.",
+                    Some(WaitsFor::Answer | WaitsFor::Settlement) | None => "The run waits for an answer.",
+                },
                 RunState::Open(Open::Running) => "The run had not ended when this page was made.",
                 RunState::Open(Open::CutOff) => "The run was cut off.",
                 RunState::Ended(_) => "The run ended without an output.",

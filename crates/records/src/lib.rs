@@ -48,5 +48,5 @@ pub use sections::{Section, sections};
 pub use sent::messages_sent;
 pub use steps::{Step, StepKind, steps};
 pub use timeline::{Timeline, TimelineGap, TimelineRow, TimelineSpan};
-pub use tree::{CallNode, CallState, Decision, RunTree};
+pub use tree::{CallNode, CallState, Decision, RunTree, WaitsFor};
 pub use whole::{WholeCall, WholeRun};

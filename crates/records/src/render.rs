@@ -98,7 +98,7 @@ pub(crate) fn tone_of(state: RunState) -> Tone {
 fn headline(tree: &RunTree) -> Line {
     let mut line = vec![
         (Tone::Strong, tree.run.to_string()),
-        (tone_of(tree.state), format!("  {}", tree.state.as_str())),
+        (tone_of(tree.state), format!("  {}", tree.state_in_words())),
         (Tone::Plain, format!("  {}  {}", shown(&tree.entry), duration(tree.took_ms))),
     ];
     if tree.usage != Usage::default() {

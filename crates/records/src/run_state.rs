@@ -31,7 +31,7 @@ impl RunState {
             Self::Ended(RunStatus::Failed) => "failed",
             Self::Ended(RunStatus::Limit) => "limit reached",
             Self::Ended(RunStatus::Refused) => "refused",
-            Self::Ended(RunStatus::Suspended) => "waiting for approval",
+            Self::Ended(RunStatus::Suspended) => "waiting for an answer",
             Self::Ended(RunStatus::Interrupted) => "interrupted",
             Self::Open(Open::Running) => "running",
             Self::Open(Open::CutOff) => "cut off",

@@ -9,10 +9,10 @@ use llm_do_core::{
     engine::{Failure, FailureKind, Principal},
     function::FunctionSource,
     gate::{DecidedBy, Rule},
-    journal::{Ending, Record, RecordKind},
+    journal::{Ending, Record, RecordKind, RunStatus},
     model::{ModelName, Usage},
     origin::Origins,
-    question::Question,
+    question::{Input, Question},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -45,6 +45,33 @@ pub struct RunTree {
     pub failure: Option<Failure>,
     /// The top-level call, and calls whose caller is not recorded.
     pub calls: Vec<CallNode>,
+    /// What a suspended run waits for.
+    #[serde(skip)]
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// What a suspended run waits for. Of several questions, the last of these kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitsFor {
+    /// The user's next message in a conversation.
+    Message,
+    /// The user's answer to a worker or a server.
+    Answer,
+    /// An approval.
+    Approval,
+    /// What became of a tool that was cut off.
+    Settlement,
+}
+
+impl WaitsFor {
+    fn of(question: &Question) -> Self {
+        match question {
+            Question::Approval(_) => Self::Approval,
+            Question::Input(Input { conversation: Some(_), .. }) => Self::Message,
+            Question::Input(_) => Self::Answer,
+            Question::Settlement(_) => Self::Settlement,
+        }
+    }
 }
 
 /// One call.
@@ -162,9 +189,17 @@ impl RunTree {
             output: None,
             failure: None,
             calls: Vec::new(),
+            waits_for: None,
         };
         let mut building = Building::default();
+        let mut asked = HashMap::new();
         for record in records {
+            let place = || (&record.path, &record.step);
+            match &record.body {
+                RecordKind::Asked(question) => _ = asked.insert(place(), WaitsFor::of(question)),
+                RecordKind::Answered(_) => _ = asked.remove(&place()),
+                _ => {}
+            }
             match &record.body {
                 RecordKind::RunStarted { target, entry, .. } => {
                     (tree.target, tree.entry) = (Arc::clone(target), Arc::clone(entry));
@@ -184,7 +219,21 @@ impl RunTree {
             }
         }
         tree.calls = building.finish(last_ms);
+        if tree.state == RunState::Ended(RunStatus::Suspended) {
+            tree.waits_for = asked.into_values().max();
+        }
         tree
+    }
+
+    /// The state in a few words for people, with what a suspended run waits for.
+    pub fn state_in_words(&self) -> &'static str {
+        match self.waits_for {
+            None => self.state.as_str(),
+            Some(WaitsFor::Message) => "waiting for your next message",
+            Some(WaitsFor::Answer) => "waiting for your answer",
+            Some(WaitsFor::Approval) => "waiting for approval",
+            Some(WaitsFor::Settlement) => "waiting for a decision about a call that was cut off",
+        }
     }
 }
 

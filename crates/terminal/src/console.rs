@@ -154,6 +154,16 @@ impl<W: Write> Console<W> {
         }
     }
 
+    /// Brings the question back that was answered last, because the answer only asked to see more.
+    pub fn ask_again(&mut self, id: &str) {
+        if self.question.is_none()
+            && let Some(mut asking) = self.answered.take().filter(|asking| asking.id() == id)
+        {
+            asking.take_focus();
+            self.question = Some(asking);
+        }
+    }
+
     /// Whether the keys are for a question now.
     pub fn is_question_focused(&self) -> bool {
         self.question.as_ref().is_some_and(Asking::is_focused)
@@ -270,7 +280,7 @@ impl<W: Write> Console<W> {
             && !self.composer.is_searching()
             && let Some(asking) = &mut self.question
         {
-            asking.focus(true);
+            asking.take_focus();
             return None;
         }
         if key == Key::plain(Code::Up) && !self.queue.is_empty() && self.composer.draft().is_empty() {

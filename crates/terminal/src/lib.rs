@@ -6,6 +6,7 @@
 //! - [`Tty`] is the terminal device: its modes, its size, and its [`Events`].
 //! - [`Console`] is everything on it: the [`Screen`] with the transcript and, from the top, a [`Question`], the queue,
 //!   the [`Composer`] and a status row. [`Console::event`] takes an event and returns the user's [`Action`], if it was one.
+//! - [`Prompt`] is one question where there is no conversation, with the same view and keys.
 //! - [`Plain`] is the same conversation as labelled lines, for pipes, screen readers and `TERM=dumb`.
 //!
 //! ```
@@ -27,6 +28,7 @@ mod event;
 mod keys;
 mod osc;
 mod plain;
+mod prompt;
 mod question;
 mod screen;
 mod style;
@@ -41,7 +43,8 @@ pub use event::Event;
 pub use keys::{Code, Decoder, Input, Key, Modifiers};
 pub use osc::{Notice, Sequence};
 pub use plain::{Plain, Speaker, is_wanted as plain_is_wanted};
-pub use question::{Answer, Choice, Field, FieldKind, Kind, Question};
+pub use prompt::{Heard, Prompt};
+pub use question::{Answer, Choice, Field, FieldKind, KeyText, Kind, Question};
 pub use screen::{Caret, Live, Reflow, Screen, Settings, Size};
 pub use style::{Line, Span};
 pub use tty::{Events, Stopper, Tty};

@@ -45,8 +45,17 @@ pub struct Choice {
     pub key: char,
     /// What it does: `approve`.
     pub label: String,
-    /// What a line of text after the key says, such as the reason of a refusal. `None`: no text follows.
-    pub text: Option<String>,
+    /// The line of text that follows the key, if one does.
+    pub text: Option<KeyText>,
+}
+
+/// A line of text that follows a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyText {
+    /// What it says, such as the reason of a refusal.
+    pub label: String,
+    /// The text to start from.
+    pub start: String,
 }
 
 /// A field of a form.
@@ -74,7 +83,7 @@ pub enum FieldKind {
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A key of [`Kind::Keys`], and the text that it asks for, if any was entered.
+    /// A key of [`Kind::Keys`], and the text that it asks for.
     Key(char, Option<String>),
     /// A text.
     Text(String),

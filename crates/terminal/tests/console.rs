@@ -3,7 +3,7 @@
 use anstyle::Style;
 use llm_do_terminal::{
     Action, Ambiguous, Answer, Candidate, Candidates, Caret, Choice, Code, Completer, Composer, Console,
-    Editing, Event, Field, FieldKind, History, Key, Kind, Line, Modifiers, Question, Settings, Size,
+    Editing, Event, Field, FieldKind, History, Key, KeyText, Kind, Line, Modifiers, Question, Settings, Size,
 };
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn approval(id: &str) -> Question {
     let choice = |key, label: &str, text: Option<&str>| Choice {
         key,
         label: label.into(),
-        text: text.map(Into::into),
+        text: text.map(|label| KeyText { label: label.into(), start: String::new() }),
     };
     Question {
         id: id.into(),

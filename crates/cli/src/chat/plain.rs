@@ -1,8 +1,9 @@
 //! The chat as labelled lines: for pipes, screen readers and `--plain`.
 
-use super::{
-    face::{Face, Status, Wish},
-    questions::{self, Meant},
+use super::face::{Face, Status, Wish};
+use crate::{
+    paint::Paint,
+    questions::{self, Extent, Meant},
 };
 use anstyle::Style;
 use llm_do::Called;
@@ -63,8 +64,8 @@ impl PlainFace {
     }
 
     fn put(&mut self, waiting: &Waiting) {
-        let text = questions::text(waiting, COLUMNS);
-        let text = format!("{}\n{}", text.trim_end(), questions::keys(&waiting.question));
+        let text = questions::text(waiting, Extent::Full, COLUMNS, Paint::NEVER);
+        let text = format!("{}\n{}", text.trim_end(), questions::keys(&questions::kind(&waiting.question)));
         self.say(Speaker::Question, &text);
     }
 }
@@ -159,12 +160,13 @@ impl Face for PlainFace {
         };
         let id = waiting.id.clone();
         let Some(line) = line else { return Some(Wish::Later(id)) };
-        match questions::line(&waiting.question, &line) {
+        let entered = questions::line(&questions::kind(&waiting.question), &line);
+        match entered.and_then(|entered| questions::meant(&waiting.question, entered)) {
             Ok(Meant::Answer(answer)) => {
                 self.questions.pop_front();
                 Some(Wish::Answer(id, answer))
             }
-            Ok(Meant::Later | Meant::Edit) => {
+            Ok(Meant::Later | Meant::Edit | Meant::Show) => {
                 self.questions.pop_front();
                 Some(Wish::Later(id))
             }

@@ -4,11 +4,15 @@ use super::{
     face::{Face, Status, Wish},
     known::Known,
     past_lines::PastLines,
-    questions::{self, Meant},
     signal::Signal,
     talk::commands,
 };
-use crate::{environment::LLM_DO_KEYS, operator::edit_file};
+use crate::{
+    editor::{Drafts, edit_file},
+    environment::LLM_DO_KEYS,
+    paint::Paint,
+    questions::{self, Extent, Meant},
+};
 use anstyle::{AnsiColor, Effects, Style};
 use llm_do::Called;
 use llm_do_core::question::{Answer, Question, QuestionId, Waiting};
@@ -22,7 +26,7 @@ use std::{
     env,
     fs::File,
     io,
-    sync::{Arc, mpsc::Sender},
+    sync::{Arc, atomic::AtomicBool, mpsc::Sender},
     thread::{self, JoinHandle},
 };
 
@@ -45,6 +49,8 @@ pub(super) struct RichFace {
     /// What of it came by deltas.
     streamed: String,
     questions: VecDeque<Waiting>,
+    /// Arguments that are being edited.
+    drafts: Drafts,
     past_lines: PastLines,
     title: String,
 }
@@ -87,6 +93,7 @@ impl RichFace {
             answer: None,
             streamed: String::new(),
             questions: VecDeque::new(),
+            drafts: Drafts::default(),
             past_lines,
             title: title.to_owned(),
         };
@@ -148,9 +155,7 @@ impl RichFace {
 
     fn put(&mut self) {
         let Some(waiting) = self.questions.front().cloned() else { return };
-        let columns = self.console.size().live_columns();
-        let lines: Vec<Line> = Line::split(&questions::text(&waiting, columns), Style::new()).collect();
-        self.print(&lines);
+        self.show_question(&waiting, Extent::Folded);
         let question = llm_do_terminal::Question {
             id: waiting.id.to_string(),
             text: vec![Line::plain(&questions::summary(&waiting.question))],
@@ -159,6 +164,13 @@ impl RichFace {
         self.console.ask(question);
         let _ = self.console.draw();
         self.notify(&questions::summary(&waiting.question));
+    }
+
+    /// Writes a question into the transcript.
+    fn show_question(&mut self, waiting: &Waiting, extent: Extent) {
+        let text = questions::text(waiting, extent, self.console.size().live_columns(), Paint::NEVER);
+        let lines: Vec<Line> = Line::split(&text, Style::new()).collect();
+        self.print(&lines);
     }
 
     fn next_question(&mut self) {
@@ -204,39 +216,43 @@ impl RichFace {
 
     fn answered(&mut self, id: &str, answer: llm_do_terminal::Answer) -> Option<Wish> {
         let waiting = self.questions.front().filter(|waiting| waiting.id.to_string() == id)?.clone();
-        let wish = match questions::meant(&waiting.question, answer) {
+        let wish = match self.meant(&waiting, answer) {
             Err(problem) => {
                 self.console.reject(id, &problem);
                 let _ = self.console.draw();
                 return None;
             }
-            Ok(Meant::Later) => Wish::Later(waiting.id.clone()),
-            Ok(Meant::Answer(answer)) => Wish::Answer(waiting.id.clone(), answer),
-            Ok(Meant::Edit) => match self.edited(&waiting) {
-                Ok(answer) => Wish::Answer(waiting.id.clone(), answer),
-                Err(problem) => {
-                    self.console.reject(id, &problem);
-                    let _ = self.console.draw();
-                    return None;
-                }
-            },
+            Ok(None) => {
+                self.console.ask_again(id);
+                self.show_question(&waiting, Extent::Full);
+                return None;
+            }
+            Ok(Some(wish)) => wish,
         };
+        self.drafts = Drafts::default();
         self.next_question();
         Some(wish)
+    }
+
+    /// What an entry means. `None`: the whole question is to be shown.
+    fn meant(&mut self, waiting: &Waiting, entered: llm_do_terminal::Answer) -> Result<Option<Wish>, String> {
+        let id = waiting.id.clone();
+        Ok(match questions::meant(&waiting.question, entered)? {
+            Meant::Later => Some(Wish::Later(id)),
+            Meant::Answer(answer) => Some(Wish::Answer(id, answer)),
+            Meant::Edit => Some(Wish::Answer(id, self.edited(waiting)?)),
+            Meant::Show => None,
+        })
     }
 
     /// The arguments as the user's editor left them.
     fn edited(&mut self, waiting: &Waiting) -> Result<Answer, String> {
         let Question::Approval(approval) = &waiting.question else { return Err("nothing to edit".into()) };
-        let text = format!("{:#}\n", approval.input);
-        let text =
-            self.away(|terminal| edit_file(terminal, &text, ".json")).map_err(|error| error.to_string())?;
-        match serde_json::from_str::<serde_json::Value>(&text) {
-            Ok(value) if value == *approval.input => Err("nothing was changed".into()),
-            Ok(value) if value.is_object() => Ok(Answer::Edit { input: Arc::new(value) }),
-            Ok(_) => Err("arguments are a JSON object, {\"name\": value}".into()),
-            Err(error) => Err(format!("not JSON: {error}")),
-        }
+        let mut drafts = std::mem::take(&mut self.drafts);
+        let edited =
+            self.away(|terminal| Ok(drafts.edit(terminal, &AtomicBool::new(false), &approval.input)));
+        self.drafts = drafts;
+        Ok(Answer::Edit { input: edited.map_err(|error| error.to_string())?? })
     }
 }
 

@@ -209,22 +209,28 @@ impl<'a> Talk<'a> {
             if !is_root {
                 self.introduce(&path, &worker, origin);
             }
-            for part in parts {
-                match part {
-                    // The first message of a conversation in the middle of a run is its caller's.
-                    Said::User(0, ..) if !is_root => {}
-                    Said::User(_, text, _) | Said::Meanwhile(text) => self.face.said(&text),
-                    Said::Worker(text, _) if text.trim().is_empty() => {}
-                    Said::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
-                    Said::Called(called) => self.face.call(&called),
-                    Said::Compacted(compacted) => self.face.note(&compacted.what),
-                }
-            }
+            self.show_parts(parts, &worker, is_root);
         }
         let what = if self.kind == Kind::Chat { "chat" } else { "run" };
         self.face.note(&format!("{what} {} continues", started.id));
         self.run = Some(started);
         self.since = Some(Instant::now());
+    }
+
+    /// Shows what was said earlier.
+    fn show_parts(&mut self, parts: Vec<Said>, worker: &str, is_root: bool) {
+        for part in parts {
+            match part {
+                // The first message of a conversation in the middle of a run is its caller's.
+                Said::User(0, ..) if !is_root => {}
+                Said::User(_, text, _) | Said::Meanwhile(text) => self.face.said(&text),
+                Said::Worker(text, _) if text.trim().is_empty() => {}
+                Said::Worker(text, cut_off) => self.face.answer(worker, &text, cut_off),
+                Said::Called(called) => self.face.call(&called),
+                Said::Held(held) => self.show_parts(held.parts, &held.worker, false),
+                Said::Compacted(compacted) => self.face.note(&compacted.what),
+            }
+        }
     }
 
     /// Talks until the user leaves or the run ends.

@@ -1,6 +1,8 @@
 //! `llm-do models`: lists, downloads and removes local models (docs/guides/local-models.md).
 
-use crate::{args::ModelsCommand, exit::Complaint, render::Output, terminal::Terminal, visible};
+use crate::{
+    args::ModelsCommand, exit::Complaint, paint::Paint, render::Output, terminal::Terminal, visible,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use llm_do_inference::{
     CATALOGUE, Download, Entry, Hub, HubError, HubName, Installed, Progress, PullError, Source, Store,
@@ -255,7 +257,7 @@ fn complaint(error: &PullError) -> Complaint {
 }
 
 /// Asks once whether the smallest model may be fetched, because nothing else can answer. `false`: no.
-pub(crate) fn offer(terminal: &Terminal, store: &Store) -> bool {
+pub(crate) fn offer(terminal: &Arc<Terminal>, store: &Store, paint: Paint) -> bool {
     let entry = &CATALOGUE[0];
     let from = match entry.weights {
         Weights::Pinned { sources, .. } => sources.first().map(Source::label).unwrap_or_default(),
@@ -263,13 +265,13 @@ pub(crate) fn offer(terminal: &Terminal, store: &Store) -> bool {
     };
     let question = format!(
         "No model is set up here: no provider's key in the environment, no Ollama, no local model.\n\
-         Fetch one that runs inside this program?\n  {}\n  {}, licence {}, from {from}, into {}\n[y]es  [n]o ",
+         Fetch one that runs inside this program?\n  {}\n  {}, licence {}, from {from}, into {}\n",
         entry.description,
         megabytes(entry.size),
         entry.licence,
         visible::line(&store.dir().display().to_string()),
     );
-    terminal.choose(|_| question.clone(), &[('y', "yes"), ('n', "no")]) == Some('y')
+    terminal.choose(move |_| question.clone(), &[('y', "yes"), ('n', "no")], paint) == Some('y')
 }
 
 /// The advice where no operator can be asked.

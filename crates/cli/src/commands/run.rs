@@ -19,7 +19,7 @@ use llm_do::{
         manifest::{LIBRARY, MANIFESTS},
     },
 };
-use std::{ffi::OsStr, fs};
+use std::{ffi::OsStr, fs, sync::Arc};
 
 /// Carries out the command.
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
@@ -121,12 +121,12 @@ pub(crate) fn ready(args: &RunArgs, asked: &Asked, output: &Output) -> Result<(S
     let settings = || Ok::<_, Complaint>(asking(settings(args)?, asked, output));
     let session = match Session::open(settings()?) {
         Err(Problem::NoModel) => {
-            get_model(asked.terminal.as_deref(), output)?;
+            get_model(asked.terminal.as_ref(), output)?;
             Session::open(settings()?)?
         }
         opened => opened?,
     };
-    let input = given(args, &session, true)?;
+    let input = given(args, &session, Some(output))?;
     Ok((session, input))
 }
 
@@ -145,19 +145,21 @@ pub(crate) fn say(session: &Session, output: &Output) {
 
 /// Gets the model that needs no key, if the operator wants it.
 #[cfg(feature = "local")]
-fn get_model(terminal: Option<&Terminal>, output: &Output) -> Result<(), NotReady> {
+fn get_model(terminal: Option<&Arc<Terminal>>, output: &Output) -> Result<(), NotReady> {
     use super::models::{offer, pull, without_model};
     use crate::opening::store;
     use llm_do_inference::CATALOGUE;
 
     let store = store();
     match terminal {
-        Some(terminal) if offer(terminal, &store) => Ok(pull(&store, &CATALOGUE[0], output).map(drop)?),
+        Some(terminal) if offer(terminal, &store, output.err) => {
+            Ok(pull(&store, &CATALOGUE[0], output).map(drop)?)
+        }
         _ => Err(without_model(Complaint::wrong(Problem::NoModel.to_string())).into()),
     }
 }
 
 #[cfg(not(feature = "local"))]
-fn get_model(_: Option<&Terminal>, _: &Output) -> Result<(), NotReady> {
+fn get_model(_: Option<&Arc<Terminal>>, _: &Output) -> Result<(), NotReady> {
     Err(Problem::NoModel.into())
 }

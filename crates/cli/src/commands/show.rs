@@ -114,11 +114,12 @@ fn text(shown: &Shown, output: &Output) -> String {
 }
 
 fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
-    let (session, input) =
-        match opened(|| would_run(run)).and_then(|session| Ok((given(run, &session, true)?, session))) {
-            Ok((input, session)) => (session, input),
-            Err(not_ready) => return Ok(said(not_ready, output)),
-        };
+    let (session, input) = match opened(|| would_run(run))
+        .and_then(|session| Ok((given(run, &session, Some(output))?, session)))
+    {
+        Ok((input, session)) => (session, input),
+        Err(not_ready) => return Ok(said(not_ready, output)),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -21,7 +21,9 @@ impl Grantor for TerminalGrantor {
             return Ok(true);
         }
         let words = [('y', "yes, this once"), ('r', "yes, remembered for this program"), ('n', "no")];
-        let answer = self.terminal.choose(|columns| question(program, missing, columns, self.paint), &words);
+        let (paint, asked) = (self.paint, (program.to_owned(), missing.to_vec()));
+        let text = move |columns| question(&asked.0, &asked.1, columns, paint);
+        let answer = self.terminal.choose(text, &words, paint);
         if answer == Some('r') {
             self.remembered.remember(program, missing)?;
         }
@@ -39,7 +41,7 @@ fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Pai
         rows.line(&[(Tone::Bold, &missing.to_string())]);
         rows.line(&[(Tone::Dim, &format!("  asked for at {asked_at}; --grant {grant}"))]);
     }
-    format!("{}Grant it?  [y]es, this once  [r]emember for this program  [n]o ", rows.finish())
+    format!("{}Grant it?\n", rows.finish())
 }
 
 #[cfg(test)]
@@ -59,7 +61,7 @@ mod tests {
           │ to use the network: a.example
           │   asked for at evil\x1b[2J.worker:3:1; --grant network=
           ┆ a.example
-        Grant it?  [y]es, this once  [r]emember for this program  [n]o
+        Grant it?
         ");
     }
 }

@@ -218,7 +218,7 @@ pub(crate) fn approvals() -> Group {
                     let mut session = session(world, &[write("rw/a.txt", "x")]);
                     session.expect_prompt();
                     session.type_keys("\u{1b}[D\u{1b}[200~all right, approve it\u{1b}[201~");
-                    session.expect_prompt();
+                    session.settle();
                     must(!world.project("rw/a.txt").exists(), "ESCAPE: approved by a paste")?;
                     deny(&mut session);
                     let (_, shown) = session.end();

@@ -190,7 +190,7 @@ pub(crate) fn group() -> Group {
                     session.type_keys("e");
                     session.expect("arguments: ");
                     session.type_keys("\u{1b}");
-                    session.expect_prompt();
+                    session.settle();
                     deny(&mut session);
                     let (_, shown) = session.end();
                     behind_bars(&shown, "wants to call read_file", 60)
@@ -234,11 +234,11 @@ pub(crate) fn group() -> Group {
                     world.put("main.worker", format!("---\nmodel: script:script.json\nsandbox: {{paths: {{x: {{root: '../{folder}'}}}}}}\n---\nx\n"));
                     world.arm();
                     let mut session = Session::start(world.command_on_terminal(&["."]));
-                    session.expect("[n]o ");
+                    session.expect("[n] no");
                     session.wait_for_keys();
                     session.type_keys("n");
                     let (_, shown) = session.end();
-                    let question = shown.split("[n]o ").next().unwrap_or_default();
+                    let question = shown.split("[n] no").next().unwrap_or_default();
                     behind_bars(question, "wants to call read_file", 100)
                 },
             ),

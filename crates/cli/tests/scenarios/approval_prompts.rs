@@ -100,13 +100,15 @@ fn only_offered_keys_answer() {
     session.type_keys("a");
     session.expect_prompt();
     session.type_keys("x");
-    session.expect("deny it; you may say why");
-    session.expect_prompt();
+    session.settle();
     // An arrow key, whose sequence ends in a letter that is offered.
     session.type_keys("\u{1b}[D");
-    session.expect_prompt();
+    session.settle();
+    // Pasted, with marks and without.
+    session.type_keys("\u{1b}[200~a\u{1b}[201~");
+    session.settle();
     session.type_keys("aaa");
-    session.expect_prompt();
+    session.settle();
     assert!(scenario.read("note.txt").is_none());
     session.type_keys("r");
     assert_eq!(session.end().0, Some(0));
@@ -261,4 +263,56 @@ fn approval_of_a_file_that_changed_is_asked_again() {
         scenario.journal().into_iter().filter(|record| record["kind"] == "rechecked").collect();
     let steps: Vec<&str> = steps.iter().filter_map(|record| record["step"].as_str()).collect();
     assert_eq!(steps, ["recheck", "recheck.1", "recheck"]);
+}
+
+#[test]
+fn a_reason_in_wide_characters_is_edited_and_passed_on() {
+    let scenario = writer();
+    let mut session = Session::start_in(scenario.command_on_terminal(&["."]), 40, 30);
+    session.expect_prompt();
+    session.type_keys("d");
+    session.expect("reason");
+    // Longer than a row, and the last character is deleted again.
+    let reason = "今日は書かないでください。理由は明日話します";
+    session.type_keys(reason);
+    session.type_keys("。\u{7f}\r");
+    session.expect("denied");
+    session.expect_prompt();
+    session.type_keys("r");
+    assert_eq!(session.end().0, Some(0));
+    assert_eq!(answers(&scenario)[0]["reason"], reason);
+}
+
+#[test]
+fn a_long_value_is_folded_until_all_is_wanted() {
+    let long = "word ".repeat(400);
+    let script = format!(
+        "answers:\n  - when: {{turn: 0}}\n    calls: [{{tool: write_file, arguments: {{path: b.txt, content: \"{long}END\"}}}}]\n  - text: ok\n"
+    );
+    let scenario = Scenario::new().file("main.worker", WRITER).file("script.yaml", &script);
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
+    session.expect("more characters: v shows them");
+    session.expect_prompt();
+    session.type_keys("v");
+    session.expect("END");
+    session.expect_prompt();
+    session.type_keys("r");
+    assert_eq!(session.end().0, Some(0));
+}
+
+#[test]
+fn a_terminal_that_moves_no_cursor_is_answered_by_lines() {
+    let scenario = writer().env("TERM", "dumb");
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
+    session.expect("a = approve");
+    session.type_keys("x\n");
+    session.expect("a = approve");
+    session.type_keys("d not today\n");
+    session.expect("denied");
+    session.expect("a = approve");
+    session.type_keys("a\n");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(answers(&scenario)[0]["reason"], "not today");
+    assert_eq!(scenario.read("note.txt").as_deref(), Some("hello\n"));
 }

@@ -16,7 +16,7 @@ fn answer(scenario: &Scenario, key: &str) -> Option<i32> {
     session.expect("asks for more than its own folder");
     session.expect("to read /etc");
     session.expect("--grant /etc:ro");
-    session.expect("[n]o");
+    session.expect("[n] no");
     session.wait_for_keys();
     session.type_keys(key);
     session.end().0
@@ -105,7 +105,7 @@ fn binding_outside_needs_a_grant_like_a_mount() {
     assert_eq!(scenario.run(&[".", "--param", "notes=."]).code, Some(0));
     let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect("to read /etc");
-    session.expect("[n]o");
+    session.expect("[n] no");
     session.wait_for_keys();
     session.type_keys("r");
     assert_eq!(session.end().0, Some(0));

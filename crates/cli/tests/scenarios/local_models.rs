@@ -57,7 +57,7 @@ fn missing_model_on_a_terminal_prompts_once() {
     let scenario = greeter();
     let mut session = Session::start(scenario.command_on_terminal(&["x.worker", "hello"]));
     session.expect("99 MB, licence Apache-2.0");
-    session.expect("[y]es  [n]o ");
+    session.expect("[n] no");
     session.wait_for_keys();
     session.type_keys("n");
     let (code, shown) = session.end();
@@ -90,7 +90,7 @@ fn missing_local_model_is_reported_before_the_run() {
 fn ctrl_c_at_the_pull_prompt_restores_the_terminal() {
     let scenario = greeter();
     let mut session = Session::start(scenario.command_on_terminal(&["x.worker", "hello"]));
-    session.expect("[y]es  [n]o ");
+    session.expect("[n] no");
     session.wait_for_keys();
     session.type_keys("\u{3}");
     assert_eq!(session.end().0, Some(130));

@@ -65,7 +65,7 @@ fn the_grant_of_a_command_is_asked_once_and_remembered_as_it_is() {
     let scenario = project();
     let mut session = Session::start(scenario.command_on_terminal(&[".", "--allow", "s:*"]));
     session.expect("to run the server `python3 server.py described`");
-    session.expect("[n]o");
+    session.expect("[n] no");
     session.wait_for_keys();
     session.type_keys("r");
     assert_eq!(session.end().0, Some(0));

@@ -153,7 +153,7 @@ impl Session {
 
     /// Waits until a prompt is shown and reads single keys.
     pub(crate) fn expect_prompt(&mut self) {
-        self.expect("[?] more ");
+        self.expect("[v] show all");
         self.wait_for_keys();
     }
 

@@ -13,7 +13,18 @@ pub(crate) struct Asking {
     pub(super) stage: Stage,
     /// Why the last answer was not accepted.
     pub(super) problem: Option<String>,
-    focused: bool,
+    focus: Focus,
+}
+
+/// Where keys go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Focus {
+    /// To the composer.
+    Composer,
+    /// To the question.
+    Question,
+    /// To the question, because there is no composer. The hint says how to leave it.
+    Alone(&'static str),
 }
 
 /// What is being entered.
@@ -51,6 +62,15 @@ pub(crate) enum Taken {
 impl Asking {
     /// A question without the focus.
     pub(crate) fn new(question: Question) -> Self {
+        Self::with(question, Focus::Composer)
+    }
+
+    /// A question without a composer below it.
+    pub(crate) fn alone(question: Question, hint: &'static str) -> Self {
+        Self::with(question, Focus::Alone(hint))
+    }
+
+    fn with(question: Question, focus: Focus) -> Self {
         let stage = match &question.kind {
             Kind::Keys(_) => Stage::Key,
             Kind::Text => Stage::Text(Draft::new()),
@@ -66,7 +86,7 @@ impl Asking {
                 0,
             ),
         };
-        Self { question, stage, problem: None, focused: false }
+        Self { question, stage, problem: None, focus }
     }
 
     /// Its name.
@@ -76,18 +96,51 @@ impl Asking {
 
     /// Whether keys are for it.
     pub(crate) fn is_focused(&self) -> bool {
-        self.focused
+        self.focus != Focus::Composer
     }
 
-    /// Gives it the focus, or takes it.
-    pub(crate) fn focus(&mut self, focused: bool) {
-        self.focused = focused;
+    /// Gives it the focus.
+    pub(crate) fn take_focus(&mut self) {
+        if self.focus == Focus::Composer {
+            self.focus = Focus::Question;
+        }
+    }
+
+    fn leave_focus(&mut self) {
+        if self.focus == Focus::Question {
+            self.focus = Focus::Composer;
+        }
+    }
+
+    /// How keys are given back, or the question is left.
+    pub(super) fn hint(&self) -> &'static str {
+        match self.focus {
+            Focus::Composer => "Ctrl-G: answer",
+            Focus::Question => "Escape: back to the message",
+            Focus::Alone(hint) => hint,
+        }
+    }
+
+    /// Whether the next key answers, or begins an answer.
+    pub(crate) fn is_at_keys(&self) -> bool {
+        matches!(self.stage, Stage::Key)
+    }
+
+    /// Whether a text is entered that is not empty.
+    pub(crate) fn has_draft(&self) -> bool {
+        match &self.stage {
+            Stage::Key | Stage::Pick(_) => false,
+            Stage::KeyText(_, draft) | Stage::Text(draft) => !draft.text().is_empty(),
+            Stage::Form(values, at) => {
+                matches!(values.get(*at), Some(Value::Text(draft)) if !draft.text().is_empty())
+            }
+        }
     }
 
     /// The answer was not accepted.
     pub(crate) fn reject(&mut self, problem: &str) {
         self.problem = Some(problem.to_owned());
-        self.focused = true;
+        self.take_focus();
     }
 
     /// Inserts pasted text where a text is entered.
@@ -111,15 +164,14 @@ impl Asking {
             if matches!(self.stage, Stage::KeyText(..)) {
                 self.stage = Stage::Key;
             }
-            self.focused = false;
+            self.leave_focus();
             return Taken::Key;
         }
         let answer = match &mut self.stage {
             Stage::Key => self.choose(key),
-            Stage::KeyText(chosen, draft) => entered(draft, key).then(|| {
-                let text = draft.text().trim().to_owned();
-                Answer::Key(*chosen, Some(text).filter(|text| !text.is_empty()))
-            }),
+            Stage::KeyText(chosen, draft) => {
+                entered(draft, key).then(|| Answer::Key(*chosen, Some(draft.text().trim().to_owned())))
+            }
             Stage::Text(draft) => entered(draft, key).then(|| Answer::Text(draft.text().to_owned())),
             Stage::Pick(selected) => {
                 let options = match &self.question.kind {
@@ -132,11 +184,8 @@ impl Asking {
         };
         match answer {
             Some(answer) => {
-                self.focused = false;
+                self.leave_focus();
                 self.problem = None;
-                if matches!(self.stage, Stage::KeyText(..)) {
-                    self.stage = Stage::Key;
-                }
                 Taken::Answered(answer)
             }
             None => Taken::Key,
@@ -147,8 +196,10 @@ impl Asking {
         let Kind::Keys(choices) = &self.question.kind else { return None };
         let typed = key.typed()?;
         let choice = choices.iter().find(|choice| choice.key == typed)?;
-        if choice.text.is_some() {
-            self.stage = Stage::KeyText(typed, Draft::new());
+        if let Some(text) = &choice.text {
+            let mut draft = Draft::new();
+            draft.insert(&text.start);
+            self.stage = Stage::KeyText(typed, draft);
             return None;
         }
         Some(Answer::Key(typed, None))

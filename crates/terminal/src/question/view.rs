@@ -48,7 +48,7 @@ impl Asking {
     }
 
     fn answer_rows(&self, columns: usize, ambiguous: Ambiguous) -> Live {
-        let hint = if self.is_focused() { "Escape: back to the message" } else { "Ctrl-G: answer" };
+        let hint = self.hint();
         let entry = |label: &str, draft: &crate::composer::Draft| {
             let label = Line::styled(&format!("{label}: "), KEY);
             draft_rows(draft.text(), draft.caret(), label, "  ", columns, ambiguous, ENTRY)
@@ -66,7 +66,8 @@ impl Asking {
             }
             (Stage::KeyText(key, draft), Kind::Keys(choices)) => {
                 let choice = choices.iter().find(|choice| choice.key == *key);
-                entry(choice.and_then(|choice| choice.text.as_deref()).unwrap_or("text"), draft)
+                let label = choice.and_then(|choice| choice.text.as_ref()).map(|text| text.label.as_str());
+                entry(label.unwrap_or("text"), draft)
             }
             (Stage::Text(draft), _) => entry("answer", draft),
             (Stage::Pick(selected), Kind::Pick(options)) => pick_rows(options, *selected),

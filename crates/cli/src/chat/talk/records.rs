@@ -92,7 +92,12 @@ impl Talk<'_> {
                 // A call that was suspended continues when the run is resumed.
                 if *path != CallPath::root() && *ending != Ending::Suspended =>
             {
+                let held = self.conversations.get(path);
+                let held = held.map(|held| (Arc::clone(&held.worker), held.transcript.clone()));
                 if let (Some(called), Some(conversation)) = (self.called(record), self.conversation_above(path)) {
+                    if let Some((worker, transcript)) = held {
+                        conversation.transcript.held(&worker, transcript);
+                    }
                     conversation.transcript.called(called);
                 }
                 self.open.remove(path);

@@ -223,16 +223,16 @@ fn allowed(
     let grant = Grant::Network(needed.clone());
     let flag = quoted(&grant.to_string());
     if let Some(terminal) = Terminal::open() {
-        let question = |columns| {
-            let mut rows = Rows::new(columns, output.err);
-            let name = wanted.to_string();
+        let (name, paint, domains, flag) = (wanted.to_string(), output.err, needed.clone(), flag.clone());
+        let question = move |columns| {
+            let mut rows = Rows::new(columns, paint);
             rows.heading(&[
                 (Tone::Name, &name),
                 (Tone::Plain, " is fetched from the network and installed:"),
             ]);
             rows.line(&[(
                 Tone::Bold,
-                &match needed {
+                &match &domains {
                     Network::Domains(domains) => {
                         let hosts: Vec<String> = domains.iter().map(ToString::to_string).collect();
                         format!("to use the network: {}", hosts.join(", "))
@@ -241,9 +241,9 @@ fn allowed(
                 },
             )]);
             rows.line(&[(Tone::Dim, &format!("  --grant {flag}"))]);
-            format!("{}Grant it?  [y]es, this once  [n]o ", rows.finish())
+            format!("{}Grant it?\n", rows.finish())
         };
-        if terminal.choose(question, &[('y', "yes, this once"), ('n', "no")]) == Some('y') {
+        if terminal.choose(question, &[('y', "yes, this once"), ('n', "no")], paint) == Some('y') {
             return Ok(needed.clone());
         }
     }

@@ -60,7 +60,7 @@ fn variable_without_a_grant_is_refused_with_the_flag() {
     // A remembered grant is for exactly that variable.
     let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect("--grant env=WEATHER_KEY");
-    session.expect("[n]o");
+    session.expect("[n] no");
     session.wait_for_keys();
     session.type_keys("r");
     assert_eq!(session.end().0, Some(0));

@@ -1,52 +1,19 @@
 //! The question for words: a worker, or a server behind a tool, wants something from the user.
 
-use super::{
-    entry::{Entered, read},
-    view::{Extent, diff},
-};
+use super::view::{Extent, diff};
 use crate::{
     paint::Paint,
     rows::{Rows, Tone},
-    terminal::Terminal,
 };
 use llm_do_core::{
-    question::{Answer, Input, Preview},
+    question::{Input, Preview},
     results::show,
     schema::Schema,
 };
 use serde_json::Value;
-use std::sync::{Arc, atomic::AtomicBool};
-
-/// Asks for one line. With a schema it is read as JSON, or as text where the schema takes that, and asked for again until
-/// it fits. Ctrl-D gives no answer. `None`: the question was cancelled.
-pub(super) fn ask(
-    terminal: &Terminal,
-    cancelled: &AtomicBool,
-    wanted: &Input,
-    paint: Paint,
-) -> Option<Answer> {
-    let question = |columns| question(wanted, columns, paint);
-    terminal.draw(question);
-    terminal.read_keys(cancelled);
-    let schema = wanted.schema.as_ref().and_then(|schema| Schema::new((**schema).clone()).ok());
-    let answer = loop {
-        match read(terminal, cancelled, &question, "> ", "") {
-            Entered::Line(line) => match value(&line, schema.as_ref()) {
-                Ok(value) => break Some(Answer::Give { value: Arc::new(value) }),
-                Err(problem) => {
-                    terminal.draw(|columns| problem_rows("not usable:", &problem, columns, paint));
-                }
-            },
-            Entered::Left => break Some(Answer::Decline { reason: None }),
-            Entered::Cancelled => break None,
-        }
-    };
-    terminal.restore();
-    answer
-}
 
 /// The line as the schema wants it, or what is wrong with it.
-pub(crate) fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String> {
+pub(super) fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String> {
     let text = Value::String(line.to_owned());
     let Some(schema) = schema else { return Ok(text) };
     let read = serde_json::from_str(line).unwrap_or_else(|_| text.clone());
@@ -59,22 +26,13 @@ pub(crate) fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String
     Err(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-/// A problem with what was typed.
-pub(super) fn problem_rows(what: &str, problem: &str, columns: usize, paint: Paint) -> String {
-    let mut rows = Rows::new(columns, paint);
-    for line in problem.lines() {
-        rows.line(&[(Tone::Removed, what), (Tone::Plain, " "), (Tone::Plain, line)]);
-    }
-    rows.finish()
-}
-
 /// What is asked.
-pub(crate) fn question(wanted: &Input, columns: usize, paint: Paint) -> String {
+pub(super) fn question(wanted: &Input, extent: Extent, columns: usize, paint: Paint) -> String {
     let mut rows = Rows::new(columns, paint);
     rows.heading(&[(Tone::Name, &wanted.chain.join(" → ")), (Tone::Plain, " asks:")]);
     rows.content(&wanted.prompt);
     for Preview::Change { path, before, after } in &wanted.changes {
-        diff(&mut rows, path, before.as_deref(), after.as_deref(), Extent::Full);
+        diff(&mut rows, path, before.as_deref(), after.as_deref(), extent);
     }
     if let Some(form) = wanted.schema.as_deref().and_then(in_words) {
         rows.line(&[(Tone::Dim, &form)]);
@@ -116,6 +74,7 @@ fn in_words(schema: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::sync::Arc;
 
     #[test]
     fn what_a_schema_wants_is_said_in_words() {
@@ -153,7 +112,7 @@ mod tests {
             changes: Vec::new(),
             conversation: None,
         };
-        let text = question(&wanted, 40, Paint::NEVER);
+        let text = question(&wanted, Extent::Full, 40, Paint::NEVER);
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{text}");
     }

@@ -26,7 +26,7 @@ const BEFORE_CHANGE: usize = 40;
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(crate) enum Extent {
     /// Long values by their beginning.
     Folded,
     /// Everything.

@@ -1,30 +1,35 @@
-//! Questions of a run beside the one for the next message: how they are shown, and what an answer means.
+//! Questions of a run beside the one for the next message: how they are shown, and what an answer means. The same in a
+//! chat, in `llm-do run` and in plain lines.
+
+mod cut_off;
+mod input;
+mod view;
+
+pub(crate) use view::Extent;
 
 use crate::{
-    operator::{approval_text, input_text, read_value, settlement_text},
+    editor::{arguments, has_editor},
     paint::Paint,
 };
 use llm_do_core::{
     question::{Answer, Input, Question, Waiting},
     schema::Schema,
 };
-use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, Kind};
+use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The whole text of a question, in rows of at most so many columns.
-pub(super) fn text(waiting: &Waiting, columns: usize) -> String {
+/// The text of a question, in rows of at most so many columns.
+pub(crate) fn text(waiting: &Waiting, extent: Extent, columns: usize, paint: Paint) -> String {
     match &waiting.question {
-        Question::Approval(approval) => approval_text(approval, columns, Paint::NEVER),
-        Question::Input(input) => input_text(input, columns, Paint::NEVER),
-        Question::Settlement(settlement) => {
-            settlement_text(&waiting.id.call, settlement, columns, Paint::NEVER)
-        }
+        Question::Approval(approval) => view::question(approval, extent, columns, paint),
+        Question::Input(input) => input::question(input, extent, columns, paint),
+        Question::Settlement(settlement) => cut_off::question(&waiting.id.call, settlement, columns, paint),
     }
 }
 
 /// The subject of a question, on one line.
-pub(super) fn summary(question: &Question) -> String {
+pub(crate) fn summary(question: &Question) -> String {
     match question {
         Question::Approval(approval) => format!(
             "{} wants to call {} (risk: {})",
@@ -43,29 +48,32 @@ pub(super) fn summary(question: &Question) -> String {
     }
 }
 
-fn choice(key: char, label: &str) -> Choice {
+/// A key that answers by itself.
+pub(crate) fn choice(key: char, label: &str) -> Choice {
     Choice { key, label: label.into(), text: None }
 }
 
 fn with_text(key: char, label: &str, text: &str) -> Choice {
-    Choice { text: Some(text.into()), ..choice(key, label) }
+    let text = KeyText { label: text.into(), start: String::new() };
+    Choice { text: Some(text), ..choice(key, label) }
 }
 
 /// How a question can be answered.
-pub(super) fn kind(question: &Question) -> Kind {
+pub(crate) fn kind(question: &Question) -> Kind {
     match question {
-        Question::Approval(_) => Kind::Keys(vec![
+        Question::Approval(approval) => Kind::Keys(vec![
             choice('a', "approve"),
             with_text('d', "deny", "reason (Enter for none)"),
             choice('r', "approve for this session"),
             with_text('D', "deny for this session", "reason (Enter for none)"),
-            choice('e', "edit"),
+            edit(&approval.input),
+            choice('v', "show all"),
         ]),
         Question::Settlement(_) => Kind::Keys(vec![
             choice('a', "run it again"),
             with_text('d', "it is done", "its result (text or JSON)"),
             choice('x', "end the run"),
-            choice('q', "not now"),
+            choice('q', "decide later"),
         ]),
         Question::Input(input) => match input.schema.as_deref() {
             None => Kind::Text,
@@ -74,6 +82,12 @@ pub(super) fn kind(question: &Question) -> Kind {
             }
         },
     }
+}
+
+/// Editing the arguments: in the user's editor, or on a line where none is set.
+fn edit(arguments: &Value) -> Choice {
+    let text = (!has_editor()).then(|| KeyText { label: "arguments".into(), start: arguments.to_string() });
+    Choice { text, ..choice('e', "edit") }
 }
 
 /// The texts to choose from, if a schema is a list of texts.
@@ -103,25 +117,31 @@ fn form(schema: &Value) -> Option<Vec<Field>> {
 }
 
 /// What an entry at the terminal means.
-pub(super) enum Meant {
+pub(crate) enum Meant {
     /// This answer.
     Answer(Answer),
     /// No answer now.
     Later,
     /// The arguments are to be edited.
     Edit,
+    /// No answer: the whole question is to be shown.
+    Show,
 }
 
 /// Reads an entry at the terminal as an answer.
 ///
 /// # Errors
 /// Why the answer is not usable.
-pub(super) fn meant(question: &Question, entered: Entered) -> Result<Meant, String> {
+pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, String> {
     let answer = match (question, entered) {
-        (Question::Approval(_), Entered::Key(key, reason)) => match key {
+        (Question::Approval(approval), Entered::Key(key, reason)) => match key {
             'a' => Answer::Approve { remember: false },
             'r' => Answer::Approve { remember: true },
-            'e' => return Ok(Meant::Edit),
+            'v' => return Ok(Meant::Show),
+            'e' => match reason {
+                None => return Ok(Meant::Edit),
+                Some(text) => Answer::Edit { input: arguments(&text, &approval.input)? },
+            },
             key => {
                 Answer::Deny { reason: reason.filter(|text| !text.trim().is_empty()), remember: key == 'D' }
             }
@@ -154,7 +174,7 @@ fn given(input: &Input, entered: Entered) -> Result<Value, String> {
                 let of_field = schema.and_then(|schema| schema.get("properties")?.get(&name)).cloned();
                 let of_field = of_field.and_then(|schema| Schema::new(schema).ok());
                 let value =
-                    read_value(&text, of_field.as_ref()).map_err(|wrong| format!("{name}: {wrong}"))?;
+                    input::value(&text, of_field.as_ref()).map_err(|wrong| format!("{name}: {wrong}"))?;
                 values.insert(name, value);
             }
             let value = Value::Object(values);
@@ -168,43 +188,45 @@ fn given(input: &Input, entered: Entered) -> Result<Value, String> {
         }
         Entered::Text(text) | Entered::Key(_, Some(text)) => {
             let schema = schema.and_then(|schema| Schema::new(schema.clone()).ok());
-            read_value(&text, schema.as_ref())
+            input::value(&text, schema.as_ref())
         }
         Entered::Key(_, None) => Err("this is no answer to the question".into()),
     }
 }
 
-/// Reads a line as an answer, where questions are answered by lines.
+/// Reads a line as what could have been entered with keys.
 ///
 /// # Errors
-/// What can be answered.
-pub(super) fn line(question: &Question, line: &str) -> Result<Meant, String> {
-    let Kind::Keys(choices) = kind(question) else {
-        let entered = match (kind(question), line.trim().parse::<usize>()) {
-            (Kind::Pick(texts), Ok(number)) if (1..=texts.len()).contains(&number) => {
-                Entered::Pick(number - 1)
-            }
-            _ => Entered::Text(line.to_owned()),
-        };
-        return meant(question, entered);
-    };
-    let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
-    let chosen = choices.iter().find(|choice| choice.key != 'e' && word == choice.key.to_string().as_str());
-    match chosen {
-        Some(choice) => meant(question, Entered::Key(choice.key, Some(rest.trim().to_owned()))),
-        None => Err(keys(question)),
+/// What can be entered.
+pub(crate) fn line(kind: &Kind, line: &str) -> Result<Entered, String> {
+    match kind {
+        Kind::Keys(choices) => {
+            let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+            let chosen = by_line(choices).find(|choice| word == choice.key.to_string().as_str());
+            let text = |choice: &Choice| choice.text.as_ref().map(|_| rest.trim().to_owned());
+            chosen.map(|choice| Entered::Key(choice.key, text(choice))).ok_or_else(|| keys(kind))
+        }
+        Kind::Pick(texts) => match line.trim().parse::<usize>() {
+            Ok(number) if (1..=texts.len()).contains(&number) => Ok(Entered::Pick(number - 1)),
+            _ => Ok(Entered::Text(line.to_owned())),
+        },
+        Kind::Form(_) | Kind::Text => Ok(Entered::Text(line.to_owned())),
     }
 }
 
+/// The keys that a line can say: nothing is edited there, and everything is shown already.
+fn by_line(choices: &[Choice]) -> impl Iterator<Item = &Choice> {
+    choices.iter().filter(|choice| !matches!(choice.key, 'e' | 'v'))
+}
+
 /// How a question is answered by a line.
-pub(super) fn keys(question: &Question) -> String {
-    match kind(question) {
+pub(crate) fn keys(kind: &Kind) -> String {
+    match kind {
         Kind::Keys(choices) => {
-            let choices =
-                choices.iter().filter(|choice| choice.key != 'e').map(|choice| match &choice.text {
-                    None => format!("{} = {}", choice.key, choice.label),
-                    Some(text) => format!("{} TEXT = {}, with {text}", choice.key, choice.label),
-                });
+            let choices = by_line(choices).map(|choice| match &choice.text {
+                None => format!("{} = {}", choice.key, choice.label),
+                Some(text) => format!("{} TEXT = {}, with {}", choice.key, choice.label, text.label),
+            });
             choices.collect::<Vec<_>>().join("; ")
         }
         Kind::Pick(texts) => {
@@ -268,9 +290,10 @@ mod tests {
     #[test]
     fn choices_are_picked_by_number_or_text() {
         let question = input(json!({"enum": ["red", "blue"]}));
-        assert_eq!(value(line(&question, "2")), Ok(json!("blue")));
-        assert_eq!(value(line(&question, "red")), Ok(json!("red")));
-        assert!(value(line(&question, "3")).is_err());
+        let picked = |text| value(meant(&question, line(&kind(&question), text).expect("a line")));
+        assert_eq!(picked("2"), Ok(json!("blue")));
+        assert_eq!(picked("red"), Ok(json!("red")));
+        assert!(picked("3").is_err());
     }
 
     #[test]
