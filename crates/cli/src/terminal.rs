@@ -93,7 +93,7 @@ pub(crate) struct Dialogue {
 enum Face {
     /// Single keys, in live rows.
     Keys {
-        prompt: Prompt<File>,
+        prompt: Box<Prompt<File>>,
         events: Events,
         /// The columns that the text was shown for.
         columns: usize,
@@ -143,7 +143,7 @@ impl Dialogue {
             };
             let question = Question { id: String::new(), text: Vec::new(), kind };
             let prompt = Prompt::new(tty.handle()?, tty.size(), settings, question, hint);
-            Face::Keys { prompt, events: tty.events()?, columns: 0 }
+            Face::Keys { prompt: Box::new(prompt), events: tty.events()?, columns: 0 }
         };
         let mut dialogue = Self { terminal: Arc::clone(terminal), text, withdrawn: Arc::default(), face };
         dialogue.enter()?;
@@ -195,7 +195,7 @@ impl Dialogue {
     pub(crate) fn finish(self, word: &str) {
         let terminal = Arc::clone(&self.terminal);
         drop(self);
-        terminal.show(&format!("{}\n", word));
+        terminal.show(&format!("{word}\n"));
     }
 
     fn enter(&mut self) -> io::Result<()> {

@@ -9,6 +9,7 @@ pub fn total() -> Option<u64> {
 }
 
 /// Bytes of that memory that are free. `None` where the system does not say.
+#[cfg(feature = "llama")]
 pub(crate) fn free() -> Option<u64> {
     reported("MemAvailable:")
 }

@@ -4,7 +4,7 @@
 
 use llm_do_terminal::{
     Action, Answer, Candidate, Candidates, Choice, Completer, Composer, Console, Editing, Event, History,
-    Kind, Line, Question, Settings, Tty, fuzzy,
+    KeyText, Kind, Line, Question, Settings, Tty, fuzzy,
 };
 use std::{
     error::Error,
@@ -197,7 +197,7 @@ impl Chat<'_> {
                 let choice = |key, label: &str, text: Option<&str>| Choice {
                     key,
                     label: label.into(),
-                    text: text.map(Into::into),
+                    text: text.map(|label| KeyText { label: label.into(), start: String::new() }),
                 };
                 let choices = vec![choice('a', "approve", None), choice('d', "deny", Some("reason"))];
                 let text = vec![Line::plain("main wants to call write_file")];

@@ -3,7 +3,7 @@
 use anstyle::Style;
 use llm_do_terminal::{
     Action, Ambiguous, Answer, Candidate, Candidates, Caret, Choice, Code, Completer, Composer, Console,
-    Editing, Event, Field, FieldKind, History, Key, Kind, Line, Modifiers, Question, Settings, Size,
+    Editing, Event, Field, FieldKind, History, Key, KeyText, Kind, Line, Modifiers, Question, Settings, Size,
 };
 use proptest::prelude::*;
 
