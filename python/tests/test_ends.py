@@ -47,6 +47,8 @@ class Cancellation(ClientTest):
         program = self.load()
         main = threading.main_thread().ident
         assert main is not None
+        # A process that was started in the background may ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupt = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
         interrupt.start()
         with self.assertRaises(KeyboardInterrupt):

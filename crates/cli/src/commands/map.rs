@@ -247,9 +247,10 @@ impl Work<'_> {
             _ => String::new(),
         };
         let other = if estimate.is_some() { "the other " } else { "" };
-        let question = |_: usize| format!("Run {other}{}{cost}?  [y]es  [n]o ", rows(rest));
+        let question = format!("Run {other}{}{cost}?\n", rows(rest));
         let _paused = self.output.screen.pause();
-        terminal.choose(question, &[('y', "yes"), ('n', "no")]) == Some('y')
+        let keys = [('y', "yes"), ('n', "no")];
+        terminal.choose(move |_| question.clone(), &keys, self.output.err) == Some('y')
     }
 
     /// Writes the output, and says what came of it.
