@@ -205,7 +205,10 @@ mod tests {
                 .all(|input| matches!(input, FnArg::Typed(one) if one.attrs.is_empty()))
         );
         let expanded = function.expand(&Declaration::default()).to_string();
-        assert!(expanded.contains("struct Arguments { # [doc = r\" The first.\"] a : i64 }"), "{expanded}");
+        // A doc comment becomes a plain or a raw string, as the version of the compiler will.
+        let fields = expanded.split_once("struct Arguments {").map(|(_, rest)| rest);
+        let fields = fields.and_then(|rest| rest.split_once('}')).map(|(fields, _)| fields);
+        assert!(fields.is_some_and(|it| it.contains("\" The first.\"] a : i64")), "{expanded}");
         assert!(expanded.contains("\"add\"") && !expanded.contains("Infallible"), "{expanded}");
     }
 }

@@ -24,6 +24,8 @@ static REGISTRY: LazyLock<ToolsetRegistry> = LazyLock::new(stand_in::registry);
 static WORKER: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::worker(&REGISTRY)).unwrap());
 static MANIFEST: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::manifest(&REGISTRY)).unwrap());
 
+static CASES: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::cases(&REGISTRY)).unwrap());
+
 static LIBRARY: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::library(&REGISTRY)).unwrap());
 
 /// The codes of what the loader finds wrong with the keys, types and values of a file.
@@ -298,6 +300,9 @@ fn read(path: &Path) -> Option<(Node, &'static [Key], &'static Schema)> {
         "project.yaml" | "llm-do.yaml" => {
             Some((front_matter::yaml_only(file).ok()?.keys, keys::MANIFEST, &MANIFEST))
         }
+        name if name.ends_with(".cases.yaml") => {
+            Some((front_matter::yaml_only(file).ok()?.keys, keys::CASES, &CASES))
+        }
         name if name.ends_with(".worker") => {
             Some((front_matter::worker(file).ok()?.keys, keys::WORKER, &WORKER))
         }
@@ -376,6 +381,7 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                 }
                 "after project.yaml" => (front_matter::yaml_only(file), &*MANIFEST),
                 "" if block.starts_with("---") => (front_matter::worker(file), &*WORKER),
+                "" if block.lines().any(|line| line == "cases:") => (front_matter::yaml_only(file), &*CASES),
                 "library" => (front_matter::yaml_only(file), &*LIBRARY),
                 "" if ["projects.md", "manifest.md"].contains(&name) => {
                     (front_matter::yaml_only(file), &*MANIFEST)
