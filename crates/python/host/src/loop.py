@@ -3,8 +3,10 @@
 # What the package `llm_do` has beside the names of tools: the client, which starts programs from outside of a run.
 CLIENT_NAMES = (
     "Answer",
+    "Chat",
     "Disconnected",
     "Event",
+    "Events",
     "Failed",
     "InvalidInput",
     "InvalidOutput",
@@ -14,6 +16,7 @@ CLIENT_NAMES = (
     "Program",
     "Question",
     "Refused",
+    "Reply",
     "Result",
     "StubsOutOfDate",
     "Stream",
