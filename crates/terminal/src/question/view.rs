@@ -51,7 +51,8 @@ impl Asking {
         let hint = self.hint();
         let entry = |label: &str, draft: &crate::composer::Draft| {
             let label = Line::styled(&format!("{label}: "), KEY);
-            draft_rows(draft.text(), draft.caret(), label, "  ", columns, ambiguous, ENTRY)
+            // What is edited may be text of others: its further rows stand behind the bar as well.
+            draft_rows(draft.text(), draft.caret(), label, FURTHER, columns, ambiguous, ENTRY)
         };
         let mut live = match (&self.stage, &self.question.kind) {
             (Stage::Key, Kind::Keys(choices)) => {
