@@ -12,6 +12,7 @@ use serde_json::json;
 use std::{
     env,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Carries out the command. `store` is the folder of the models.
