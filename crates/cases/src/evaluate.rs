@@ -27,7 +27,7 @@ pub(crate) struct Finished<'a> {
     pub(crate) stubs: &'a Stubs,
 }
 
-/// What does not hold, apart from judges and functions, which are asked elsewhere.
+/// The expectations that an outcome fails. Judges and functions are asked elsewhere.
 pub(crate) fn failures(expect: &Expect, run: &Finished<'_>) -> Vec<String> {
     let mut failures = Vec::new();
     ending(expect, run.end, &mut failures);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the format.
 pub const FORMAT: u32 = 1;
 
-/// What came of a suite. A baseline is such a report, kept.
+/// The results of a suite. A baseline is a report that was kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SuiteReport {
     /// [`FORMAT`].

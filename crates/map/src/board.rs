@@ -23,7 +23,7 @@ pub struct Counts {
     pub before: u64,
     /// Rows that run now.
     pub running: u64,
-    /// What this command has used.
+    /// The tokens and the cost of this command.
     pub usage: Usage,
     /// What cost something is known of.
     pub priced: bool,

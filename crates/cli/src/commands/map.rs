@@ -316,7 +316,7 @@ fn told(summary: &Summary) -> String {
     text
 }
 
-/// What this command has used, if anything is known.
+/// The tokens and the cost of this command, as far as they are known.
 fn used(counts: &Counts) -> Option<String> {
     match counts.usage.cost_usd {
         Some(cost) => Some(cost.to_string()),

@@ -21,7 +21,7 @@ fn project() -> Scenario {
     scenario
 }
 
-/// What a shell prints for a script, with the program on its `PATH`. `None`: the shell is not installed. In CI it must be.
+/// The lines that a shell prints for a script, with the program on its `PATH`. `None`: the shell is not installed. In CI it must be.
 fn shell(scenario: &Scenario, program: &str, arguments: &[&str]) -> Option<Vec<String>> {
     let installed = ["/usr/bin", "/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(program));
     let Some(installed) = installed.into_iter().find(|path| path.is_file()) else {
@@ -37,7 +37,7 @@ fn shell(scenario: &Scenario, program: &str, arguments: &[&str]) -> Option<Vec<S
     Some(text.lines().map(str::to_owned).collect())
 }
 
-/// What bash would offer for a line whose end is the cursor.
+/// The words that bash offers at the end of a line.
 fn bash(scenario: &Scenario, line: &str) -> Vec<String> {
     let steps = "eval \"$(llm-do completions bash)\"; COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'; COMP_LINE=$1; \
                  COMP_POINT=${#1}; _llm_do; printf '%s\\n' \"${COMPREPLY[@]}\"";

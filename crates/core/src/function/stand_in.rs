@@ -4,7 +4,7 @@ use super::{FunctionMeta, Leaf};
 use crate::send::{MaybeSend, MaybeSync};
 use std::sync::Arc;
 
-/// What takes the place of functions in a run. A call takes every other step as usual: its input is validated, the gate
+/// Takes the place of functions in a run. A call takes every other step as usual: its input is validated, the gate
 /// judges it, and its result must fit the schema of the function that it stands in for.
 pub trait StandIns: MaybeSend + MaybeSync {
     /// What runs in the place of that function, if anything does.

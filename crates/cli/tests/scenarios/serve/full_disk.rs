@@ -17,7 +17,7 @@ struct SmallDisk {
     place: PathBuf,
 }
 
-/// What makes the disk in the folder that is given, and keeps it until its standard input ends.
+/// Makes the disk in the folder that is given, and keeps it until its standard input ends.
 const KEEPER: &str =
     r#"mount -t tmpfs -o size=16m,mode=700 tmpfs "$1" && mkdir "$1/home" && echo made && cat"#;
 

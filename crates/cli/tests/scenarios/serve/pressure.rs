@@ -149,7 +149,7 @@ fn body_that_does_not_arrive_is_dropped_and_others_are_served() {
     while dripping && begun.elapsed() < Duration::from_secs(60) {
         let served = server.post("/v1/runs?wait=60", &json!({"input": {"name": "Ada"}})).send();
         assert_eq!(served.body["state"], "done", "while bodies are on their way: {served:?}");
-        // Each byte would start a timeout anew that counted from the last one.
+        // A timeout that counts from the last byte would never end.
         dripping = slow.iter_mut().any(|stream| stream.write_all(b" ").is_ok());
         std::thread::sleep(Duration::from_secs(1));
         if begun.elapsed() > Duration::from_secs(32) {
