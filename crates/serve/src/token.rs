@@ -145,8 +145,8 @@ impl Tokens {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             read => read.map_err(|error| wrong(error.to_string()))?,
         };
-        // As in worker files, `yes` and `no` are texts.
-        let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+        // As in worker files, `yes` and `no` are texts, while `true` and `1` are none.
+        let options = serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };
         let File { tokens } =
             serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let mut names = BTreeSet::new();
