@@ -8,6 +8,8 @@ from typing import List
 from harness import ClientTest
 
 from llm_do import Answer, Failed, InvalidInput, LlmDoError, Question, Reply
+from llm_do.client.connection import Waited
+from llm_do.client.stream import Events
 
 
 class Chats(ClientTest):
@@ -55,6 +57,26 @@ class Chats(ClientTest):
         self.assertTrue(stopped.cut_off)
         self.assertLess(len(stopped.text), len("one two three four five six"))
         self.assertEqual(chat.send("And now?").text, "I heard: And now?")
+
+    def test_text_that_no_delta_brought_is_that_of_the_record(self) -> None:
+        ended = Waited()
+        ended.settle("done", None)
+        stream = Events(lambda _: ended, str)
+
+        def hear(event: str, **more: object) -> None:
+            stream.hear({"event": event, "path": "0", **more})
+
+        def answered(step: str, *texts: str) -> None:
+            message = {"parts": [{"part": "text", "text": text} for text in texts]}
+            hear("record", record={"path": "0", "step": step, "kind": "model_answered", "message": message})
+
+        hear("delta", turn=0, delta="text", text="Hel")
+        answered("model.0.0", "Hello", " you.")
+        answered("summary.1.0", "They said hello.")
+        hear("delta", turn=1, delta="text", text="Lost")
+        hear("discard", turn=1)
+        answered("model.1.1", " And you.")
+        self.assertEqual(list(stream.text()), ["Hel", "lo you.", "Lost", " And you."])
 
     def test_approvals_go_to_the_operator_and_without_one_they_are_denied(self) -> None:
         asked: List[str] = []

@@ -38,8 +38,10 @@ export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
 
   /** The pieces of the worker's own answer. Pieces of a request that failed and is repeated are among them. */
   async *text(): AsyncGenerator<string, void, undefined> {
+    const answer = new Answer();
     for await (const event of this) {
-      if (event.kind === "text" && event.path === "0") yield event.text;
+      const piece = answer.piece(event);
+      if (piece !== "") yield piece;
     }
   }
 
@@ -88,6 +90,37 @@ export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
 
 /** The events of a run, and its result. `close` cancels the run. */
 export class Stream<O> extends Events<Result<O>> {}
+
+/**
+ * What has been heard of an answer that is being made. Deltas can be missing: they begin with the subscription, and a slow reader
+ * loses some. The record of the answer is never lost, and has the rest.
+ */
+class Answer {
+  #heard = "";
+
+  /** What the event adds to the text. */
+  piece(event: Event): string {
+    if (event.path !== "0") return "";
+    if (event.kind === "text") {
+      this.#heard += event.text;
+      return event.text;
+    }
+    if (event.kind === "discard") this.#heard = "";
+    if (event.kind !== "record") return "";
+    const { kind, step, message } = event.record;
+    if (kind !== "model_answered" || !String(step).startsWith("model.")) return "";
+    const heard = this.#heard;
+    this.#heard = "";
+    const whole = textOf(message);
+    return whole.startsWith(heard) ? whole.slice(heard.length) : "";
+  }
+}
+
+/** The text of a recorded message. A long one lies beside the journal. */
+function textOf(message: unknown): string {
+  const { parts = [] } = (message ?? {}) as { parts?: readonly { part?: unknown; text?: unknown }[] };
+  return parts.map(({ part, text }) => (part === "text" && typeof text === "string" ? text : "")).join("");
+}
 
 function isDelta(event: Event): boolean {
   return event.kind === "text" || event.kind === "reasoning" || event.kind === "call";

@@ -4,7 +4,30 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Failed, InvalidInput, LlmDoError } from "llm-do";
+import { Events } from "../dist/stream.js";
 import { desk, until } from "./harness.js";
+
+test("text that no delta brought is that of the record", async () => {
+  let hear = (_) => {};
+  const start = (hears) => {
+    hear = (event, more) => hears({ event, path: "0", ...more });
+    return { result: Promise.resolve("done"), cancel: () => {} };
+  };
+  const stream = new Events(start, String);
+  const answered = (step, ...texts) => {
+    const message = { parts: texts.map((text) => ({ part: "text", text })) };
+    hear("record", { record: { path: "0", step, kind: "model_answered", message } });
+  };
+  hear("delta", { turn: 0, delta: "text", text: "Hel" });
+  answered("model.0.0", "Hello", " you.");
+  answered("summary.1.0", "They said hello.");
+  hear("delta", { turn: 1, delta: "text", text: "Lost" });
+  hear("discard", { turn: 1 });
+  answered("model.1.1", " And you.");
+  const pieces = [];
+  for await (const piece of stream.text()) pieces.push(piece);
+  assert.deepEqual(pieces, ["Hel", "lo you.", "Lost", " And you."]);
+});
 
 test("messages are answered one after the other, and the end has a result", async (t) => {
   const { open } = desk(t);

@@ -122,15 +122,19 @@ class Events(Generic[E]):
 
     def text(self) -> Iterator[str]:
         """The pieces of the worker's own answer. Pieces of a request that failed and is repeated are among them."""
+        answer = _Answer()
         for event in self:
-            if event.kind == "text" and event.path == "0":
-                yield event.text
+            piece = answer.piece(event)
+            if piece:
+                yield piece
 
     async def atext(self) -> AsyncIterator[str]:
         """Like `text`, for `async for`."""
+        answer = _Answer()
         async for event in self:
-            if event.kind == "text" and event.path == "0":
-                yield event.text
+            piece = answer.piece(event)
+            if piece:
+                yield piece
 
     def result(self) -> E:
         """Waits for the end, and returns the result."""
@@ -160,6 +164,39 @@ class Events(Generic[E]):
 
 class Stream(Events[Result[T]], Generic[T]):
     """The events of a run, and its result. `close` cancels the run."""
+
+
+class _Answer:
+    """What has been heard of an answer that is being made.
+
+    Deltas can be missing: they begin with the subscription, and a slow reader loses some. The record of the answer is never
+    lost, and has the rest.
+    """
+
+    def __init__(self) -> None:
+        self._heard = ""
+
+    def piece(self, event: Event) -> str:
+        """What the event adds to the text."""
+        if event.path != "0":
+            return ""
+        if event.kind == "text":
+            self._heard += event.text
+            return event.text
+        if event.kind == "discard":
+            self._heard = ""
+        record = event.record or {}
+        if record.get("kind") != "model_answered" or not str(record.get("step")).startswith("model."):
+            return ""
+        heard, self._heard = self._heard, ""
+        whole = _text_of(record.get("message") or {})
+        return whole[len(heard) :] if whole.startswith(heard) else ""
+
+
+def _text_of(message: Dict[str, Any]) -> str:
+    """The text of a recorded message. A long one lies beside the journal."""
+    texts = [part.get("text") for part in message.get("parts") or [] if part.get("part") == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _set(future: asyncio.Future[None]) -> None:
