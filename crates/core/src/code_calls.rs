@@ -219,6 +219,9 @@ impl<'a> CodeCalls<'a> {
         let outcome = worker::caller::call(self.engine, &frame, call.spec, Some(&call.function)).await?;
         let origins = outcome.origins.clone();
         let ending = outcome.end.to_ending();
+        for said in Content::said(&path, &call.function.meta.name, &outcome.said) {
+            self.receive(said)?;
+        }
         if let Some(content) = Content::of_outcome(path, &call.function.meta, &ending, origins) {
             self.receive(content.shortened())?;
         }
@@ -241,8 +244,9 @@ impl<'a> CodeCalls<'a> {
 
     /// How the execution of the code ended. What it received decides about the origins of its result.
     pub fn outcome(&self, end: End, usage: Usage, blobs: Vec<Blob>) -> Outcome {
-        let origins = self.trail().ends(&end);
-        Outcome { end, usage, blobs, origins }
+        let trail = self.trail();
+        let (origins, said) = (trail.ends(&end), trail.said_since(self.frame.trail()));
+        Outcome { end, usage, blobs, origins, said }
     }
 
     /// Waits for the code's next call or its end. `limit` and the deadlines of its callers apply; `None` if one of

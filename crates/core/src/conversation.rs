@@ -129,8 +129,9 @@ pub struct Conversation {
     user: Vec<UserMessage>,
     /// What joins the user's next message.
     joining: Vec<Joining>,
-    /// The results of the calls that the user has made, by the number of the user's message.
-    ran: BTreeMap<u32, Content>,
+    /// The results of the calls that the user has made, and what the user wrote within these calls, by the number of the
+    /// user's message.
+    ran: BTreeMap<u32, (Content, Vec<Content>)>,
     /// The ID of the next message. One that was taken back keeps its ID.
     next_id: u32,
     /// The user has ended it: only the result is left to give.

@@ -135,7 +135,8 @@ pub trait Driver: MaybeSend + MaybeSync {
         question: Question,
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>>;
-    /// The conversation with the user at `path` has ended, however it did: others may ask the user.
+    /// The conversation with the user at `path` has ended, however it did: others may ask the user. A driver with an
+    /// operator passes it on ([`Operator::conversation_ended`](crate::operator::Operator::conversation_ended)).
     fn conversation_ended(&self, _path: &CallPath) {}
     /// Waits; recorded. The time does not count as work.
     fn sleep<'a>(

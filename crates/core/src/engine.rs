@@ -225,7 +225,9 @@ impl Engine {
     fn ended(&self, call: &Call<'_>, outcome: Outcome) -> Result<Outcome, Halt> {
         let blobs = outcome.blobs.clone();
         let (ending, usage, origins) = (outcome.end.to_ending(), outcome.usage, outcome.origins.clone());
-        let body = RecordKind::CallEnded { ending, usage, blobs, origins };
+        // The entry has no caller.
+        let said = if call.path == CallPath::root() { Vec::new() } else { outcome.said.clone() };
+        let body = RecordKind::CallEnded { ending, usage, blobs, origins, said };
         self.host.driver.record(&call.path, StepName::End, body)?;
         Ok(outcome)
     }

@@ -283,6 +283,10 @@ pub enum RecordKind {
         /// The origins of the value; left out if all of it is trusted.
         #[serde(default, skip_serializing_if = "Origins::is_trusted")]
         origins: Origins,
+        /// What the operator wrote in the conversations of the call and below it. Its caller's rules may test for these
+        /// words (`from: input`).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        said: Vec<Arc<Value>>,
     },
     /// A worker's conversation has begun. With the later records of its path it holds everything that the model was
     /// sent.

@@ -56,13 +56,17 @@ pub fn conversation_at(
             | RecordKind::CallEnded { ending, blobs, origins, .. }
                 if record.path != *path =>
             {
+                let said = match &record.body {
+                    RecordKind::CallEnded { said, .. } => said.as_slice(),
+                    _ => &[],
+                };
                 let function = names.get(&record.path).copied();
                 let (ending, origins) = (ending.clone(), origins.clone());
                 let by_user = match (&ending, given.get(&record.path)) {
                     (Ending::Output(value), Some(given)) => value == *given,
                     _ => false,
                 };
-                ends.insert(&record.path, Ended { ending, blobs, function, origins, by_user });
+                ends.insert(&record.path, Ended { ending, blobs, function, origins, by_user, said });
             }
             RecordKind::CallStarted { function, input, origins, .. } => {
                 names.insert(&record.path, function);
@@ -83,7 +87,10 @@ pub fn conversation_at(
                 let function = names.get(&record.path).copied();
                 let failure = timed_out(function.map_or("?", |name| &**name), *after_ms);
                 let (ending, origins) = (Ending::Failure(failure), Origins::TRUSTED);
-                ends.insert(&record.path, Ended { ending, blobs: &[], function, origins, by_user: false });
+                ends.insert(
+                    &record.path,
+                    Ended { ending, blobs: &[], function, origins, by_user: false, said: &[] },
+                );
             }
             RecordKind::ConversationStarted {
                 worker,
@@ -197,14 +204,29 @@ struct Ended<'a> {
     origins: Origins,
     /// Whether its value is what the user answered.
     by_user: bool,
+    /// What the user wrote within it.
+    said: &'a [Arc<Value>],
 }
 
 impl Ended<'_> {
-    /// What its caller receives.
-    fn content(&self, path: CallPath) -> Option<Content> {
-        let function = self.function.map_or_else(|| "?".into(), Arc::clone);
-        let content = Content::result(path, function, &self.ending, self.origins.clone())?;
+    fn function(&self) -> Arc<str> {
+        self.function.map_or_else(|| "?".into(), Arc::clone)
+    }
+
+    /// Its result, as its caller receives it.
+    fn result(&self, path: CallPath) -> Option<Content> {
+        let content = Content::result(path, self.function(), &self.ending, self.origins.clone())?;
         Some(if self.by_user { content.of_user() } else { content })
+    }
+
+    /// What the user wrote within it, as its caller receives it.
+    fn said(&self, path: &CallPath) -> Vec<Content> {
+        Content::said(path, &self.function(), self.said).collect()
+    }
+
+    /// All that its caller receives.
+    fn contents(&self, path: CallPath) -> impl Iterator<Item = Content> {
+        self.said(&path).into_iter().chain(self.result(path))
     }
 }
 
@@ -230,8 +252,9 @@ impl Fold<'_> {
     /// Takes the result of the call that the user made with that message.
     fn ran(&mut self, number: u32, ends: &HashMap<&CallPath, Ended<'_>>) {
         let path = self.path.by_user(number);
-        if let Some(result) = ends.get(&path).and_then(|ended| ended.content(path.clone())) {
-            self.conversation.ran(number, result);
+        let Some(ended) = ends.get(&path) else { return };
+        if let Some(result) = ended.result(path.clone()) {
+            self.conversation.ran(number, result, ended.said(&path));
         }
     }
 
@@ -255,7 +278,7 @@ impl Fold<'_> {
         let Some(ended) = ended.collect::<Option<Vec<_>>>() else { return };
         let said: Vec<Ending> = ended.iter().map(|(_, ended)| ended.ending.clone()).collect();
         if !said.contains(&Ending::Suspended) {
-            self.conversation.received(ended.into_iter().filter_map(|(path, ended)| ended.content(path)));
+            self.conversation.received(ended.into_iter().flat_map(|(path, ended)| ended.contents(path)));
             self.conversation.ensured(&said);
         }
     }
@@ -273,7 +296,7 @@ impl Fold<'_> {
                     let path = self.path.call(turn, *index);
                     let ended = ends.get(&path)?;
                     blobs.extend(ended.blobs.iter().cloned());
-                    contents.extend(ended.content(path));
+                    contents.extend(ended.contents(path));
                     let (text, is_error) = match &ended.ending {
                         Ending::Output(value) => (show(value), false),
                         Ending::Failure(failure) => (show_failure(failure), true),

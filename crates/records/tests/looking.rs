@@ -119,6 +119,7 @@ impl Sample {
                 usage: Usage::default(),
                 blobs: Vec::new(),
                 origins: Default::default(),
+                said: Vec::new(),
             },
         );
         let body = RecordKind::RunEnded { status: RunStatus::Done, ending: done(), usage: Usage::default() };

@@ -101,7 +101,13 @@ impl Sample {
         self.add(
             path,
             "end",
-            RecordKind::CallEnded { ending: output(), usage, blobs: Vec::new(), origins: Default::default() },
+            RecordKind::CallEnded {
+                ending: output(),
+                usage,
+                blobs: Vec::new(),
+                origins: Default::default(),
+                said: Vec::new(),
+            },
         );
     }
     fn tree(&self, running: bool) -> RunTree {
@@ -188,6 +194,7 @@ fn report() -> Sample {
             usage: Usage::default(),
             blobs: Vec::new(),
             origins: Default::default(),
+            said: Vec::new(),
         },
     );
     scenario.end("0/0.1", used(640, 80));
@@ -317,6 +324,7 @@ fn open_questions_and_retries_are_said() {
             usage: used(1, 1),
             blobs: Vec::new(),
             origins: Default::default(),
+            said: Vec::new(),
         },
     );
     let lines = text(&scenario.tree(false), None);

@@ -1599,6 +1599,11 @@ export interface components {
             blobs?: components["schemas"]["Blob"][];
             /** @description The origins of the value; left out if all of it is trusted. */
             origins?: components["schemas"]["Origins"];
+            /**
+             * @description What the operator wrote in the conversations of the call and below it. Its caller's rules may test for these
+             *     words (`from: input`).
+             */
+            said?: unknown[];
         } | {
             /** @constant */
             kind: "conversation_started";

@@ -188,7 +188,7 @@ export type KnownRecord =
   | Kind<"rechecked", { changed?: string }>
   | Kind<"tool_started", { function: string; risk: Risk; idempotency_key: string }>
   | Kind<"tool_ended", { ending: Ending; blobs?: Blob64[]; log?: string; origins?: Mark[] }>
-  | Kind<"call_ended", { ending: Ending; usage: Usage; blobs?: Blob64[]; origins?: Mark[] }>
+  | Kind<"call_ended", { ending: Ending; usage: Usage; blobs?: Blob64[]; origins?: Mark[]; said?: Json[] }>
   | Kind<
       "conversation_started",
       {

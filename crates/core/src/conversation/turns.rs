@@ -37,6 +37,8 @@ pub struct Joining {
     pub part: Part,
     /// What the conversation receives with it.
     pub content: Content,
+    /// What the user wrote within the call whose result it is.
+    pub said: Vec<Content>,
     /// The size of the file in bytes, if it is one.
     pub bytes: Option<u64>,
 }
@@ -157,16 +159,16 @@ impl Conversation {
     }
 
     /// Takes the result of a call that the user has made with the message of that number.
-    pub(crate) fn ran(&mut self, number: u32, result: Content) {
-        self.ran.insert(number, result);
+    pub(crate) fn ran(&mut self, number: u32, result: Content, said: Vec<Content>) {
+        self.ran.insert(number, (result, said));
     }
 
     /// Lets the result of the call of that message join the next one.
     fn keep(&mut self, number: u32, message: u32) {
-        let Some(content) = self.ran.get(&message).cloned() else { return };
+        let Some((content, said)) = self.ran.get(&message).cloned() else { return };
         let name = format!("result of {}", content.function).into();
         let part = Part::Attachment { name, text: first_page(&show(&content.value), None).into() };
-        self.joining.push(Joining { number, part, content, bytes: None });
+        self.joining.push(Joining { number, part, content, said, bytes: None });
     }
 
     /// Takes what the user says while the answer is made, before the next request.
@@ -187,7 +189,9 @@ impl Conversation {
         if let Some(words) = words {
             self.received_words(words);
         }
-        self.received(joined.iter().map(|joining| joining.content.clone()));
+        for Joining { content, said, .. } in &joined {
+            self.received(said.iter().chain([content]).cloned());
+        }
         self.user.push(UserMessage { number, at, turn, trail, joined });
         self.push(message);
         self.invalid_outputs = 0;

@@ -125,6 +125,10 @@ impl Driver for MemoryDriver {
         })
     }
 
+    fn conversation_ended(&self, path: &CallPath) {
+        self.operator.conversation_ended(path);
+    }
+
     fn sleep<'a>(
         &'a self,
         path: &'a CallPath,

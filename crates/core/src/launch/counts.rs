@@ -89,6 +89,7 @@ mod tests {
             usage: Usage::default(),
             blobs: Vec::new(),
             origins: Default::default(),
+            said: Vec::new(),
         };
         let used = |tokens| RecordKind::ModelAnswered {
             message: crate::conversation::Conversation::first_message(Vec::new()),

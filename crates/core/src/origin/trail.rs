@@ -85,6 +85,18 @@ impl Trail {
         })
     }
 
+    /// What the operator wrote since the trail was `begun`: the words of a conversation that count for its caller too. Words
+    /// that an untrusted conversation offered to choose from are not among them.
+    pub(crate) fn said_since(&self, begun: &Self) -> Vec<Arc<Value>> {
+        let begun = begun.0.as_ref().map(Arc::as_ptr);
+        let nodes = std::iter::successors(self.0.as_ref(), |node| node.before.0.as_ref());
+        let since = nodes.take_while(|node| Some(Arc::as_ptr(node)) != begun).map(|node| &node.content);
+        let mut said: Vec<Arc<Value>> =
+            since.filter(|content| content.kind == ContentKind::Input).filter_map(Content::words).collect();
+        said.reverse();
+        said
+    }
+
     /// The most suspicious origin of the contents. What follows from an untrusted trail is untrusted.
     pub fn origin(&self) -> Origin {
         self.0.as_ref().map(|node| node.origin).unwrap_or_default()
@@ -124,6 +136,30 @@ impl Content {
     pub(crate) fn of_provider(call: &CallPath, worker: &Arc<str>, answer: &Message) -> Self {
         let (call, function, value) = (call.clone(), Arc::clone(worker), Arc::new(answer.text().into()));
         Self { kind: ContentKind::Provider, call, function, value, origins: Origins::untrusted() }
+    }
+
+    /// What the operator wrote in the conversations of a call, for its caller.
+    pub(crate) fn said(
+        call: &CallPath,
+        function: &Arc<str>,
+        said: &[Arc<Value>],
+    ) -> impl Iterator<Item = Self> {
+        said.iter().map(|value| Self {
+            kind: ContentKind::Input,
+            call: call.clone(),
+            function: Arc::clone(function),
+            value: Arc::clone(value),
+            origins: Origins::TRUSTED,
+        })
+    }
+
+    /// The trusted part of it, if there is any.
+    fn words(&self) -> Option<Arc<Value>> {
+        if self.origins.is_trusted() {
+            return Some(Arc::clone(&self.value));
+        }
+        let trusted: Vec<Value> = self.trusted().cloned().collect();
+        (!trusted.is_empty()).then(|| Arc::new(Value::Array(trusted)))
     }
 
     /// This result as words of the user, who answered a question with it.

@@ -164,7 +164,8 @@ impl Composite for WorkerBody {
             if self.definition.code.is_some() {
                 return Box::pin(code::run(&self.definition, &call)).await;
             }
-            let mut trail = call.frame.trail().clone();
+            let begun = call.frame.trail();
+            let mut trail = begun.clone();
             let end = match Box::pin(answer(&self.definition, &call, &mut usage, &mut trail)).await {
                 Ok(end) => end,
                 Err(stop) => stop.end()?,
@@ -176,8 +177,8 @@ impl Composite for WorkerBody {
                 call.engine.host().driver.record(call.path, StepName::Limit, what)?;
             }
             call.engine.host().driver.shared().ended(call.path).await;
-            let origins = trail.ends(&end);
-            Ok(Outcome { origins, ..Outcome::of(end, usage) })
+            let (origins, said) = (trail.ends(&end), trail.said_since(begun));
+            Ok(Outcome { origins, said, ..Outcome::of(end, usage) })
         })
     }
 }

@@ -3,16 +3,19 @@
 use crate::world::{Ran, Script, World, block_on, calls, mount, place, rule, text, tool, worker_with_tools};
 use llm_do_core::{
     authority::Access,
+    call_path::CallPath,
     function::{Function, Risk},
     gate::{Mode, Policy, Rule},
-    journal::RecordKind,
+    journal::{Record, RecordKind},
+    limits::Limits,
     model::{ModelError, ModelResponse},
-    origin::{Origin, Origins, ResultOrigin},
+    origin::{From, Origin, Origins, Provenance, ResultOrigin},
     question::Answer,
+    rebuild::conversation_at,
     schema::Schema,
     server_tool::ServerTool,
     template::{TemplateName, TemplateRefusal, TemplateSource, TemplateText},
-    worker::WorkerDefinition,
+    worker::{WorkerDefinition, WorkerMode},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -484,4 +487,84 @@ fn a_parameter_that_others_write_does_not_become_known_through_a_caller() {
         Policy { lines: vec![rule("send where to from trusted", Rule::PreApproved)], ..Policy::default() };
     let ran = world.run(json!({"input": "Go."}));
     assert!(sent(&ran).is_empty());
+}
+
+/// A worker that talks to the user in a conversation of its own.
+fn interviewer() -> WorkerDefinition {
+    WorkerDefinition { mode: WorkerMode::Chat, interactive: true, ..worker_with_tools("interviewer") }
+}
+
+fn asks_the_user() -> ModelResponse {
+    calls([("interviewer", json!({"input": "Ask whom."}))]).unwrap()
+}
+
+#[test]
+fn what_the_operator_wrote_to_a_callee_counts_for_its_callers() {
+    let interview = vec![
+        text("Whom?"),
+        text("Not eve?"),
+        calls([("fetch", json!({}))]),
+        calls([("ask_user", json!({"question": "Or?", "choices": ["evil@x.org", "nobody"]}))]),
+        text("Sure?"),
+        text("Well."),
+    ];
+    let mut middle = main_with("interviewer");
+    middle.id = "middle".into();
+    let said = [
+        says("To bob@x.org, never to eve@x.org"),
+        Answer::Undo { message: 1 },
+        says("To bob@x.org"),
+        says("evil@x.org"),
+        Answer::End,
+    ];
+    let ran = sends_to_the_named(said)
+        .worker(
+            main_with("middle"),
+            vec![
+                send_to("bob@x.org"),
+                calls([("middle", json!({"input": "Find out whom."}))]),
+                send_to("bob@x.org"),
+                send_to("eve@x.org"),
+                send_to("evil@x.org"),
+                text("Done."),
+            ],
+        )
+        .worker(middle, vec![Ok(asks_the_user()), text("I have asked.")])
+        .worker(interviewer(), interview)
+        .run(json!({"input": "Send it."}));
+    assert_eq!(sent(&ran), ["0/2.0"], "once it was said, not if it was taken back, and no words of a page");
+    let rebuilt = conversation_at(&ran.records, &CallPath::root(), Limits::default()).unwrap();
+    let holds = |to: &str| rebuilt.trail().holds(From::Input, &json!(to));
+    assert!(holds("bob@x.org") && !holds("eve@x.org") && !holds("evil@x.org"), "the records suffice");
+}
+
+#[test]
+fn what_the_user_of_somebody_else_wrote_to_a_callee_does_not_count() {
+    let mut ready = sends_to_the_named([says("to evil@x.org"), Answer::End])
+        .worker(main_with("interviewer"), vec![Ok(asks_the_user()), send_to("evil@x.org"), text("Done.")])
+        .worker(interviewer(), vec![text("Whom?"), text("Sure?"), text("Well.")])
+        .ready(json!({"input": "Send it."}));
+    ready.launch.input_origins = Origins::untrusted();
+    block_on(ready.launch.call()).unwrap();
+    let records = ready.driver.records();
+    let said =
+        |record: &&Record| record.path.as_str() == "0/0.0" && matches!(record.body, RecordKind::Answered(_));
+    assert_eq!(records.iter().filter(said).count(), 2);
+    let ran = records.iter().any(|record| {
+        record.path.as_str() == "0/1.0" && matches!(record.body, RecordKind::ToolStarted { .. })
+    });
+    assert!(!ran);
+}
+
+#[test]
+fn what_the_operator_wrote_in_a_call_of_its_own_counts_once_the_result_is_kept() {
+    let call = Answer::Run { worker: "interviewer".into(), input: Arc::new(json!({"input": "Ask whom."})) };
+    let said = [call, says("To bob@x.org"), Answer::End, says("Now."), Answer::Keep { message: 1 }];
+    let script = vec![text("Yes?"), send_to("bob@x.org"), text("No."), send_to("bob@x.org"), text("Done.")];
+    let mut world = sends_to_the_named(said.into_iter().chain([says("Again."), Answer::End]))
+        .worker(worker_with_tools("main"), script)
+        .worker(interviewer(), vec![text("Whom?"), text("Sure?"), text("Well.")]);
+    world.chat = true;
+    let ran = world.run(json!({"input": "Hello."}));
+    assert_eq!(sent(&ran), ["0/3.0"]);
 }

@@ -85,7 +85,7 @@ pub(crate) fn attached(
         value: Arc::new(name(&part).into()),
         origins: Origins::whole(origin),
     };
-    Joining { number, part, content, bytes: Some(bytes) }
+    Joining { number, part, content, said: Vec::new(), bytes: Some(bytes) }
 }
 
 /// The name of an attached file.
@@ -290,8 +290,9 @@ pub(super) async fn run(
         return Err(Stop::Suspended(waiting));
     }
     let (name, ending) = (Arc::clone(&function.meta.name), outcome.end.to_ending());
+    let said = Content::said(&path, &name, &outcome.said).collect();
     if let Some(result) = Content::result(path, name, &ending, outcome.origins) {
-        conversation.ran(number, result);
+        conversation.ran(number, result, said);
     }
     Ok(())
 }

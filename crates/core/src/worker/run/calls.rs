@@ -99,11 +99,12 @@ pub(super) async fn make(
             PlannedCall::Make { call, index, tool, .. } => (call, *index, *tool),
         };
         let mut outcome = made.next();
-        contents.extend(outcome.as_ref().and_then(|outcome| {
+        if let Some(outcome) = &outcome {
             let meta = &prepared.functions[tool].meta;
             let (path, origins) = (parent.path.call(turn, index), outcome.origins.clone());
-            Content::of_outcome(path, meta, &outcome.end.to_ending(), origins)
-        }));
+            contents.extend(Content::said(&path, &meta.name, &outcome.said));
+            contents.extend(Content::of_outcome(path, meta, &outcome.end.to_ending(), origins));
+        }
         blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
         let (text, is_error) = match outcome.map(|outcome| outcome.end) {
             Some(End::Done(value)) => (show(&value), false),

@@ -105,8 +105,9 @@ pub(super) async fn ask(
     let (mut endings, mut contents) = (Vec::new(), Vec::new());
     for (at, (judging, outcome)) in prepared.judges.iter().zip(made).enumerate() {
         let function = Arc::clone(&prepared.functions[judging.function].meta.name);
-        let ending = outcome.end.to_ending();
-        contents.extend(Content::result(call.path.judge(turn, at), function, &ending, outcome.origins));
+        let (path, ending) = (call.path.judge(turn, at), outcome.end.to_ending());
+        contents.extend(Content::said(&path, &function, &outcome.said));
+        contents.extend(Content::result(path, function, &ending, outcome.origins));
         endings.push(ending);
     }
     Ok((endings, contents))
