@@ -368,13 +368,14 @@ impl Authority {
     /// This authority, in which these files are protected as well. Only the grant resolver calls this.
     #[must_use]
     pub fn protecting(self, files: impl IntoIterator<Item = Place>) -> Self {
-        let mut files = files.into_iter().peekable();
-        // Usually there are none, and then all runs share what is protected.
-        if files.peek().is_none() {
-            return self;
-        }
         let protection = Protection::clone(&self.protection).with_defining(files);
         Self { protection: Arc::new(protection), ..self }
+    }
+
+    /// This authority with the protection of another one of the same program. Only the grant resolver calls this.
+    #[must_use]
+    pub fn protected_by(self, protection: Arc<Protection>) -> Self {
+        Self { protection, ..self }
     }
 
     /// This authority, in which a worker's own toolsets show these mounts of [served](Place::served) places for reading.

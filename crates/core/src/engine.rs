@@ -27,7 +27,7 @@ use crate::{
     definition::{CallOverride, Definitions, ModelChoice},
     driver::Driver,
     event::Event,
-    function::{CompositeCall, Effects, Function, FunctionMeta, Implementation, StandIns},
+    function::{Composite, CompositeCall, Effects, Function, FunctionMeta, Implementation, StandIns},
     gate::{Gate, Subject},
     journal::RecordKind,
     model::Models,
@@ -159,7 +159,7 @@ impl Engine {
                 origins: origins.clone(),
             },
         )?;
-        // Boxed, like the leaf: a call of a worker waits for its models nearly all of its time, and keeps no room for these.
+        // Boxed, like the execution: a call waits for the operator here, or for its models there, and keeps no room for the other.
         let admitted = match Box::pin(self.admit(&call, &origins)).await {
             Ok(admitted) => admitted,
             Err(stop) => {
@@ -174,52 +174,64 @@ impl Engine {
         match &call.function.body {
             Implementation::Leaf(leaf) => Box::pin(self.leaf(&call, leaf.as_ref(), &admitted)).await,
             Implementation::Composite(composite) => {
-                let timeout = timeout(&call, &admitted);
-                let limited = match timeout {
-                    Some(timeout) => Some(call.frame.limited(&meta.name, timeout, &call.path, driver).await),
-                    None => None,
-                };
-                let frame = limited.as_ref().unwrap_or(call.frame);
-                let frame = frame.after(self.trail_into(&call, &admitted.input, &admitted.origins));
-                self.list_written(&call, &admitted)?;
-                let outcome = composite
-                    .run(CompositeCall {
-                        engine: self,
-                        frame: &frame,
-                        path: &call.path,
-                        input: &admitted.input,
-                        origins: &admitted.origins,
-                        places: &admitted.places,
-                        untrusted: &admitted.untrusted,
-                        attachments: call.attachments,
-                        timeout,
-                    })
-                    .await?;
-                if limited.is_some() {
-                    driver.shared().ended(&call.path).await;
-                }
-                // What a worker does, its calls do.
-                if !matches!(meta.risk, Risk::Delegate) {
-                    self.did(&call, &admitted, None, &outcome.end).await;
-                }
-                let (outcome, fits) = match outcome.end {
-                    End::Done(value) => {
-                        let (end, note, fits) = match Returned::of(meta, value) {
-                            Returned::Fits(value) => (End::Done(value), None, true),
-                            Returned::Noted(value, note) => (End::Done(value), Some(note), false),
-                            Returned::Invalid(failure) => (End::Failed(failure), None, false),
-                        };
-                        if let Some(text) = note {
-                            driver.record(&call.path, StepName::Misfit, RecordKind::Note { text })?;
-                        }
-                        (Outcome { end, ..outcome }, fits)
-                    }
-                    _ => (outcome, false),
-                };
-                let outcome = self.composite_origins(&call, &admitted, outcome, fits);
-                self.ended(&call, outcome)
+                Box::pin(self.composite(&call, composite.as_ref(), &admitted)).await
             }
         }
+    }
+
+    async fn composite(
+        &self,
+        call: &Call<'_>,
+        composite: &dyn Composite,
+        admitted: &Admitted,
+    ) -> Result<Outcome, Halt> {
+        let (driver, meta) = (&*self.host.driver, &call.function.meta);
+        let timeout = timeout(call, admitted);
+        let limited = match timeout {
+            Some(timeout) => {
+                Some(Box::pin(call.frame.limited(&meta.name, timeout, &call.path, driver)).await)
+            }
+            None => None,
+        };
+        let frame = limited.as_ref().unwrap_or(call.frame);
+        let frame = frame.after(self.trail_into(call, &admitted.input, &admitted.origins));
+        self.list_written(call, admitted)?;
+        let outcome = composite
+            .run(CompositeCall {
+                engine: self,
+                frame: &frame,
+                path: &call.path,
+                input: &admitted.input,
+                origins: &admitted.origins,
+                places: &admitted.places,
+                untrusted: &admitted.untrusted,
+                attachments: call.attachments,
+                timeout,
+            })
+            .await?;
+        if limited.is_some() {
+            driver.shared().ended(&call.path).await;
+        }
+        // What a worker does, its calls do.
+        if !matches!(meta.risk, Risk::Delegate) {
+            Box::pin(self.did(call, admitted, None, &outcome.end)).await;
+        }
+        let (outcome, fits) = match outcome.end {
+            End::Done(value) => {
+                let (end, note, fits) = match Returned::of(meta, value) {
+                    Returned::Fits(value) => (End::Done(value), None, true),
+                    Returned::Noted(value, note) => (End::Done(value), Some(note), false),
+                    Returned::Invalid(failure) => (End::Failed(failure), None, false),
+                };
+                if let Some(text) = note {
+                    driver.record(&call.path, StepName::Misfit, RecordKind::Note { text })?;
+                }
+                (Outcome { end, ..outcome }, fits)
+            }
+            _ => (outcome, false),
+        };
+        let outcome = self.composite_origins(call, admitted, outcome, fits);
+        self.ended(call, outcome)
     }
 
     fn ended(&self, call: &Call<'_>, outcome: Outcome) -> Result<Outcome, Halt> {

@@ -191,6 +191,7 @@ mod model_choice;
 mod open_questions;
 mod problem;
 mod program_operator;
+mod protected;
 mod python;
 mod reach;
 mod recorded_model;

@@ -6,6 +6,7 @@ use crate::{
     located::Located,
     missing, model_choice,
     problem::Problem,
+    protected::Protected,
     python::{PythonFor, code_reader, prepare},
     recorded_model::RecordedRuns,
     settings::{Environment, RunOptions},
@@ -82,6 +83,7 @@ pub(crate) struct Machinery {
     /// The variables that code may get, as far as they are granted. The redactor knows their values.
     pub(crate) variables: BTreeSet<Arc<str>>,
     pub(crate) effects: Effects,
+    pub(crate) protected: Protected,
     home: PathBuf,
     seal_key: OnceLock<Option<SealKey>>,
 }
@@ -169,6 +171,7 @@ impl Located {
             grantor: settings.grantor,
             redactor: Arc::new(Redactor::for_environment(std::env::vars_os(), secrets)),
             environment,
+            protected: Protected::default(),
             home,
             seal_key: OnceLock::new(),
         };

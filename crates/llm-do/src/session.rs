@@ -541,12 +541,13 @@ impl Session {
 
     /// What the entry may touch, with these places and bound parameters.
     fn beginning(&self, places: &[Extent], bound: &[BoundPath]) -> Authority {
-        self.program()
+        let authority = self
+            .program()
             .authority(places, self.network(), bound)
             .with_variables(self.variables())
             .with_processes(grant::processes(&self.opened.grants))
-            .with_servers(grant::network(&self.opened.grants))
-            .protecting(self.deciding_files())
+            .with_servers(grant::network(&self.opened.grants));
+        self.loaded.machinery.protected.with(authority, self.deciding_files())
     }
 
     /// The files beside the program's definitions that decide about the run, and about the next one: those that sets of the

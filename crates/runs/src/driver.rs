@@ -44,6 +44,14 @@ enum Begun {
     Now { at_ms: Option<u64> },
 }
 
+/// What a question meets.
+enum Put {
+    /// An answer that is known.
+    Answered(Exchanged),
+    /// It was recorded at that time, and waits.
+    Asked { question: Question, asked_ms: u64 },
+}
+
 /// [`Given::via`] of what the user says while an answer is made.
 const VIA: &str = "chat";
 
@@ -319,6 +327,103 @@ impl LocalDriver {
         Ok(Begun::Now { at_ms: intent.map(|intent| intent.at_ms) })
     }
 
+    /// Puts a question, unless its answer is known.
+    fn put(&self, path: &CallPath, name: &StepName, question: Question, known: &Known) -> Result<Put, Halt> {
+        self.unless_ended()?;
+        let id = QuestionId::new(path, name);
+        let recall = self.shared.known(known, &id);
+        let (question, asked_ms) = match self.history.find(path, name) {
+            Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
+                self.reach(at_ms);
+                recall.answered(given);
+                let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
+                let asked = match self.history.begun(path, name) {
+                    Some(RecordKind::Asked(question)) => Some(question.clone()),
+                    _ => None,
+                };
+                return Ok(Put::Answered(Exchanged { reply: Reply::Given(given.clone()), asked, waited }));
+            }
+            Found::Ended { body, .. } => return Err(Halt::unexpected(path, name, body)),
+            // Asked before and not answered: the question stays as it is.
+            Found::Begun(RecordKind::Asked(question), at_ms) => (question.clone(), Some(at_ms)),
+            Found::Begun(body, _) => return Err(Halt::unexpected(path, name, body)),
+            Found::Nothing => (question, None),
+        };
+        let decided = self.decisions.get(&id).filter(|given| given.answer.fits(&question)).cloned();
+        if let Some(given) = decided.or_else(|| recall.recall()) {
+            // Without a time it was never asked.
+            let asked = asked_ms.map(|_| question);
+            return self.answered(path, name, given, asked, asked_ms, known).map(Put::Answered);
+        }
+        let (question, asked_ms) = match asked_ms {
+            Some(at_ms) => (question, at_ms),
+            None => match self.write(path, name, RecordKind::Asked(question))? {
+                Written { at_ms, body: RecordKind::Asked(question) } => (question, at_ms),
+                Written { body, .. } => return Err(Halt::unexpected(path, name, &body)),
+            },
+        };
+        self.journal.flush()?;
+        Ok(Put::Asked { question, asked_ms })
+    }
+
+    /// Waits for the operator's answer to a question that was put at that time.
+    async fn answer_to(&self, waiting: Waiting, asked_ms: u64, known: Known) -> Result<Exchanged, Halt> {
+        let listens = matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. }));
+        if listens {
+            self.stopper.reset();
+        }
+        let reply = {
+            let recall = self.shared.known(&known, &waiting.id);
+            let reply = async {
+                let reply = self.operator.exchange(&waiting, &recall);
+                if !waiting.question.ends_with_answer() {
+                    return reply.await;
+                }
+                tokio::select! {
+                    // An answer that arrived counts, even if the user stopped the answer at the same moment.
+                    biased;
+                    reply = reply => reply,
+                    () = self.stopper.stopped() => Reply::Given(Given::operator(Answer::Stop, STOPPED)),
+                }
+            };
+            self.unless_cancelled(&waiting.id.call, &waiting.id.step, pin!(reply)).await?
+        };
+        if listens {
+            // A stop that came after the end of the answer is not one of the next answer.
+            self.stopper.reset();
+        }
+        let Waiting { id, question } = waiting;
+        match reply {
+            Reply::Given(given) if given.answer.fits(&question) => {
+                self.answered(&id.call, &id.step, given, Some(question), Some(asked_ms), &known)
+            }
+            // An operator that answers another question than it was asked has not answered this one.
+            Reply::Given(_) | Reply::Later => {
+                Ok(Exchanged { reply: Reply::Later, asked: Some(question), waited: Duration::ZERO })
+            }
+        }
+    }
+
+    /// Remembers and records an answer, in the same poll in which it arrives, before the next in line is served.
+    fn answered(
+        &self,
+        path: &CallPath,
+        name: &StepName,
+        given: Given,
+        asked: Option<Question>,
+        asked_ms: Option<u64>,
+        known: &Known,
+    ) -> Result<Exchanged, Halt> {
+        self.shared.known(known, &QuestionId::new(path, name)).answered(&given);
+        let written = self.write(path, name, RecordKind::Answered(given))?;
+        let asked_ms = asked_ms.unwrap_or(written.at_ms);
+        let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
+        match written.body {
+            RecordKind::Answered(given) => Ok(Exchanged { reply: Reply::Given(given), asked, waited }),
+            other => Err(Halt::unexpected(path, name, &other)),
+        }
+    }
+
     /// The future's value, or the record that the step was cut off.
     async fn unless_cancelled<T>(
         &self,
@@ -424,85 +529,15 @@ impl Driver for LocalDriver {
         question: Question,
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
-        Box::pin(async move {
-            self.unless_ended()?;
-            let id = QuestionId::new(path, &name);
-            let recall = self.shared.known(&known, &id);
-            let (question, asked_ms) = match self.history.find(path, &name) {
-                Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
-                    self.reach(at_ms);
-                    recall.answered(given);
-                    let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
-                    let asked = match self.history.begun(path, &name) {
-                        Some(RecordKind::Asked(question)) => Some(question.clone()),
-                        _ => None,
-                    };
-                    return Ok(Exchanged { reply: Reply::Given(given.clone()), asked, waited });
-                }
-                Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
-                // Asked before and not answered: the question stays as it is.
-                Found::Begun(RecordKind::Asked(question), at_ms) => (question.clone(), Some(at_ms)),
-                Found::Begun(body, _) => return Err(Halt::unexpected(path, &name, body)),
-                Found::Nothing => (question, None),
-            };
-            let decided = self.decisions.get(&id).filter(|given| given.answer.fits(&question)).cloned();
-            let (question, asked_ms, known) = match (decided.or_else(|| recall.recall()), asked_ms) {
-                (Some(given), asked_ms) => (question, asked_ms, Some(given)),
-                (None, Some(at_ms)) => (question, Some(at_ms), None),
-                (None, None) => match self.write(path, &name, RecordKind::Asked(question))? {
-                    Written { at_ms, body: RecordKind::Asked(question) } => (question, Some(at_ms), None),
-                    Written { body, .. } => return Err(Halt::unexpected(path, &name, &body)),
-                },
-            };
-            let (given, asked) = match known {
-                // Without a time it was never asked.
-                Some(given) => (given, asked_ms.map(|_| question)),
-                None => {
-                    self.journal.flush()?;
-                    let listens = matches!(&question, Question::Input(Input { conversation: Some(_), .. }));
-                    if listens {
-                        self.stopper.reset();
-                    }
-                    let waiting = Waiting { id: id.clone(), question };
-                    // An answer is remembered in the same poll in which it arrives, before the next in line is served.
-                    let reply = async {
-                        let reply = self.operator.exchange(&waiting, &recall);
-                        if !waiting.question.ends_with_answer() {
-                            return reply.await;
-                        }
-                        tokio::select! {
-                            // An answer that arrived counts, even if the user stopped the answer at the same moment.
-                            biased;
-                            reply = reply => reply,
-                            () = self.stopper.stopped() => Reply::Given(Given::operator(Answer::Stop, STOPPED)),
-                        }
-                    };
-                    let reply = self.unless_cancelled(path, &name, pin!(reply)).await?;
-                    if listens {
-                        // A stop that came after the end of the answer is not one of the next answer.
-                        self.stopper.reset();
-                    }
-                    match reply {
-                        Reply::Given(given) if given.answer.fits(&waiting.question) => {
-                            (given, Some(waiting.question))
-                        }
-                        // An operator that answers another question than it was asked has not answered this one.
-                        Reply::Given(_) | Reply::Later => {
-                            let (reply, asked) = (Reply::Later, Some(waiting.question));
-                            return Ok(Exchanged { reply, asked, waited: Duration::ZERO });
-                        }
-                    }
-                }
-            };
-            recall.answered(&given);
-            let written = self.write(path, &name, RecordKind::Answered(given))?;
-            let asked_ms = asked_ms.unwrap_or(written.at_ms);
-            let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
-            match written.body {
-                RecordKind::Answered(given) => Ok(Exchanged { reply: Reply::Given(given), asked, waited }),
-                other => Err(Halt::unexpected(path, &name, &other)),
+        // As in a step, the future holds only what it needs while it waits.
+        match self.put(path, &name, question, &known) {
+            Ok(Put::Answered(exchanged)) => Box::pin(ready(Ok(exchanged))),
+            Ok(Put::Asked { question, asked_ms }) => {
+                let waiting = Waiting { id: QuestionId::new(path, &name), question };
+                Box::pin(self.answer_to(waiting, asked_ms, known))
             }
-        })
+            Err(halt) => Box::pin(ready(Err(halt))),
+        }
     }
 
     fn sleep<'a>(

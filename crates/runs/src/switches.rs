@@ -1,4 +1,4 @@
-//! What ends a run or stops an answer from outside.
+//! Switches: what ends a run or stops an answer from outside.
 
 use std::{
     pin::pin,
@@ -45,25 +45,27 @@ impl Stopper {
     }
 }
 
-/// Off until it is turned on. Smaller than a channel of `tokio`: every run has two, and thousands of runs may wait.
+/// Off until it is turned on. Smaller than a channel of `tokio`: every run has some, and thousands of runs may wait.
 #[derive(Debug, Default)]
-struct Switch {
+pub struct Switch {
     on: AtomicBool,
     turned: Notify,
 }
 
 impl Switch {
-    fn turn_on(&self) {
+    /// Turns it on, and wakes all who wait for that.
+    pub fn turn_on(&self) {
         self.on.store(true, Ordering::Release);
         self.turned.notify_waiters();
     }
 
-    fn is_on(&self) -> bool {
+    /// Whether it is on.
+    pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Acquire)
     }
 
     /// Waits until it is on.
-    async fn turned_on(&self) {
+    pub async fn turned_on(&self) {
         let mut turned = pin!(self.turned.notified());
         loop {
             // Waits from here on, so that nothing is missed between the look and the wait.

@@ -15,7 +15,7 @@ use llm_do::{
         send::BoxFuture,
     },
     records::RecordRef,
-    runs::{Canceller, EventSink, Interjector, Said, Stopper},
+    runs::{Canceller, EventSink, Interjector, Said, Stopper, Switch},
 };
 use std::{
     collections::VecDeque,
@@ -25,7 +25,7 @@ use std::{
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
 
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
 pub(crate) const KEPT_EVENTS: usize = 256;
@@ -58,7 +58,7 @@ pub(crate) struct LiveRun {
     interjector: Interjector,
     desk: Arc<Desk>,
     feed: Arc<Feed>,
-    ended: watch::Sender<bool>,
+    ended: Switch,
 }
 
 /// The ports of a run to its clients, made before the run.
@@ -70,7 +70,7 @@ pub(crate) struct Ports {
 impl Ports {
     /// Ports to clients whose answers and messages come through that, as recorded.
     pub(crate) fn new(via: &'static str) -> Self {
-        let feed = Feed { source: Mutex::default(), first: watch::Sender::new(false) };
+        let feed = Feed::default();
         let desk = Desk {
             via,
             questions: OpenQuestions::default(),
@@ -117,7 +117,7 @@ impl LiveRun {
             interjector: run.interjector(),
             desk,
             feed,
-            ended: watch::Sender::new(false),
+            ended: Switch::default(),
         })
     }
 
@@ -166,16 +166,20 @@ impl LiveRun {
     }
 
     /// Runs it to its end.
-    pub(crate) async fn carry_out(&self, run: Run) -> Report {
-        let report = run.finish().await;
-        self.feed.close();
-        report
+    pub(crate) fn carry_out(&self, run: Run) -> impl Future<Output = Report> + use<> {
+        // Made here, so that the future keeps no room for the run itself.
+        let (running, feed) = (run.finish(), Arc::clone(&self.feed));
+        async move {
+            let report = running.await;
+            feed.close();
+            report
+        }
     }
 
     /// Tells those who wait that it is over, and that others can know.
     pub(crate) fn over(&self) {
         self.feed.close();
-        self.ended.send_replace(true);
+        self.ended.turn_on();
     }
 
     pub(crate) fn state(&self) -> State {
@@ -215,18 +219,16 @@ impl LiveRun {
     /// Waits until its journal has a record, so that it can be continued whatever happens to the process. `false`: it ended
     /// without one.
     pub(crate) async fn recorded(&self) -> bool {
-        let mut first = self.feed.first.subscribe();
         tokio::select! {
             biased;
-            recorded = first.wait_for(|recorded| *recorded) => recorded.is_ok(),
+            () = self.feed.first.turned_on() => true,
             () = self.ended() => false,
         }
     }
 
     /// Waits until it is over.
     pub(crate) async fn ended(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+        self.ended.turned_on().await;
     }
 
     /// Gives a message to its conversation: at once if that waits for one, else when its answer is complete, or with the next
@@ -372,10 +374,11 @@ impl Operator for Desk {
 }
 
 /// The events of a run, for those who follow it. Costs nothing while there is none.
+#[derive(Default)]
 struct Feed {
     source: Mutex<Source>,
-    /// Whether the first record was written.
-    first: watch::Sender<bool>,
+    /// On when the first record was written.
+    first: Switch,
 }
 
 #[derive(Default)]
@@ -423,14 +426,16 @@ impl EventSink for Feed {
     }
 
     fn record(&self, record: RecordRef<'_>) {
-        self.first.send_if_modified(|first| !std::mem::replace(first, true));
+        if !self.first.is_on() {
+            self.first.turn_on();
+        }
         if self.has_readers() {
             self.event(Event::Record { record: Arc::new(record.to_record()) });
         }
     }
 
     fn wants_written(&self) -> bool {
-        !*self.first.borrow() || self.has_readers()
+        !self.first.is_on() || self.has_readers()
     }
 
     fn wants_deltas(&self) -> bool {

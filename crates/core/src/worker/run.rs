@@ -287,8 +287,8 @@ impl<'a> Talk<'a> {
                     {
                         conversation.said_meanwhile(&value);
                     }
-                    let (message, finish) = self
-                        .ask(conversation)
+                    // Boxed, as what follows below: a conversation that waits for one of them keeps no room for the others.
+                    let (message, finish) = Box::pin(self.ask(conversation))
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
                     conversation.received_answer(&message);
@@ -299,10 +299,9 @@ impl<'a> Talk<'a> {
                 Next::Call(planned) => {
                     let turn = conversation.calling_turn();
                     let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. }));
-                    count(prepared, call, StepName::ReserveCalls(turn), calls.count())
+                    Box::pin(count(prepared, call, StepName::ReserveCalls(turn), calls.count()))
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
-                    // Boxed, as what follows below: most of the time a conversation waits for its model.
                     let made =
                         Box::pin(calls::make(prepared, call, turn, self.trail, &planned, self.usage)).await?;
                     conversation.received(made.contents);
@@ -316,7 +315,7 @@ impl<'a> Talk<'a> {
                 }
                 Next::Ensure(output) => {
                     let turn = conversation.calling_turn();
-                    count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len())
+                    Box::pin(count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len()))
                         .await
                         .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
                     let (said, contents) =

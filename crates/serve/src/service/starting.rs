@@ -187,8 +187,10 @@ impl Service {
         let service = self.clone();
         let mut tasks = self.0.tasks();
         while tasks.try_join_next().is_some() {}
+        // What only the beginning needs is left behind: thousands of such tasks may wait.
+        let running = live.carry_out(run);
         tasks.spawn(async move {
-            let report = live.carry_out(run).await;
+            let report = running.await;
             drop(held);
             service.ended(&live, &report);
         });
