@@ -26,7 +26,7 @@ pub use event_sink::EventSink;
 pub use follow::{Follow, Part};
 pub use journal::{CreateError, JOURNAL_FILE, JournalLog, JournalWriter, ReopenError, Written, fork};
 pub use list::{
-    FindError, RunSummary, find_run, is_running, keeps_running, list_runs, list_runs_before, read_ends,
+    FindError, RunSummary, find_run, is_running, keeps_running, list_runs, newest_and_unfinished, read_ends,
     run_ids, summary_of, writer_of,
 };
 pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};

@@ -17,11 +17,15 @@ use serde_json::Value;
 use std::{
     fs::{self, File, TryLockError},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
+    num::NonZero,
     path::{Path, PathBuf},
+    thread,
 };
 
 /// Most bytes at a journal's beginning or end that are read for one line.
 const LONGEST_LINE: u64 = 1 << 20;
+/// Runs that are read at once.
+const AT_ONCE: usize = 1024;
 /// Bytes that are first read from the end: the last record is usually short.
 const LAST_LINE_GUESS: u64 = 4096;
 
@@ -95,19 +99,52 @@ pub fn list_runs(runs_dir: &Path, limit: usize) -> io::Result<Vec<RunSummary>> {
     Ok(ids.into_iter().filter_map(|id| summary(runs_dir, id).ok()).take(limit).collect())
 }
 
-/// The newest runs in a folder that are kept, newest first, at most `limit`: those before the run with the ID `before`, if
-/// there is one. Runs whose journal can't be read are left out.
+/// The runs in a folder that are kept, newest first: at least the newest `most` of them, and all older ones that can be continued,
+/// because they wait or were interrupted or cut off. Runs whose journal can't be read are left out.
 ///
 /// # Errors
 /// The folder can't be read.
-pub fn list_runs_before(
+pub fn newest_and_unfinished(
     runs_dir: &Path,
-    before: Option<&str>,
-    limit: usize,
-    keep: impl Fn(&RunSummary) -> bool,
+    most: usize,
+    keep: impl Fn(&RunSummary) -> bool + Sync,
 ) -> io::Result<Vec<RunSummary>> {
-    let ids = run_ids(runs_dir)?.into_iter().filter(|id| before.is_none_or(|before| id.as_str() < before));
-    Ok(ids.filter_map(|id| summary(runs_dir, id).ok()).filter(keep).take(limit).collect())
+    let mut found = Vec::new();
+    for ids in run_ids(runs_dir)?.chunks(AT_ONCE) {
+        let only_unfinished = found.len() >= most;
+        let read = |id: &String| {
+            // The end of a journal is read faster than both ends.
+            if only_unfinished && ended_in(&runs_dir.join(id)).is_some_and(is_final) {
+                return None;
+            }
+            summary(runs_dir, id.clone()).ok().filter(&keep)
+        };
+        found.extend(in_parallel(ids, read));
+    }
+    Ok(found)
+}
+
+/// Whether a run that ended like this can't be continued.
+fn is_final(status: RunStatus) -> bool {
+    match status {
+        RunStatus::Done | RunStatus::Failed | RunStatus::Limit | RunStatus::Refused => true,
+        RunStatus::Suspended | RunStatus::Interrupted => false,
+    }
+}
+
+/// What `read` makes of each run, in their order, read on all processors.
+fn in_parallel<T: Send>(ids: &[String], read: impl Fn(&String) -> Option<T> + Sync) -> Vec<T> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let each = ids.len().div_ceil(threads).max(1);
+    let read = &read;
+    thread::scope(|scope| {
+        let parts = ids.chunks(each).map(|ids| scope.spawn(move || ids.iter().filter_map(read).collect()));
+        let parts: Vec<thread::ScopedJoinHandle<'_, Vec<T>>> = parts.collect();
+        parts
+            .into_iter()
+            .flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
 }
 
 /// The state and the beginning of the run with that ID.

@@ -9,7 +9,8 @@ use llm_do_core::{
 };
 use llm_do_records::{Open, Problem, RunState};
 use llm_do_runs::{
-    FindError, JOURNAL_FILE, JournalWriter, ReadError, find_run, list_runs, read_journal, read_tree,
+    FindError, JOURNAL_FILE, JournalWriter, ReadError, find_run, list_runs, newest_and_unfinished,
+    read_journal, read_tree,
 };
 use serde_json::json;
 use std::{
@@ -216,6 +217,38 @@ fn a_last_line_longer_than_the_first_look_is_found() {
         },
     );
     assert_eq!(list_runs(&runs, 1).unwrap()[0].state, RunState::Ended(RunStatus::Failed));
+}
+
+#[test]
+fn older_runs_that_can_be_continued_are_listed_beside_the_newest() {
+    let runs = tempfile::tempdir().unwrap();
+    // More than are read at once, so that the older ones come after enough newer ones.
+    let id = |number: usize| format!("20260101-000000-{number:04x}");
+    for number in 0..3000 {
+        let status = match number {
+            0 => Some("suspended"),
+            1 => Some("interrupted"),
+            2 => None,
+            _ => Some("done"),
+        };
+        let start = json!({"seq": 0, "at_ms": number, "path": "0", "step": "run", "kind": "run_started", "entry": "main"});
+        let mut lines = format!("{start}\n");
+        if let Some(status) = status {
+            let end = json!({"seq": 1, "at_ms": number, "path": "0", "step": "run", "kind": "run_ended", "status": status});
+            lines += &format!("{end}\n");
+        }
+        let dir = runs.path().join(id(number));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join(JOURNAL_FILE), lines).unwrap();
+    }
+    let found: Vec<String> =
+        newest_and_unfinished(runs.path(), 10, |_| true).unwrap().into_iter().map(|run| run.run).collect();
+    let (newest, older) = found.split_at(found.len() - 3);
+    assert!(newest.len() >= 10 && newest.len() < 2000, "{}", newest.len());
+    assert!(newest.iter().rev().eq((3000 - newest.len()..3000).map(id).collect::<Vec<_>>().iter()));
+    assert_eq!(older, [id(2), id(1), id(0)]);
+    let none = newest_and_unfinished(runs.path(), 10, |run| run.run == id(1)).unwrap();
+    assert_eq!(none.len(), 1, "only those that are kept count");
 }
 
 #[test]

@@ -186,25 +186,42 @@ impl Runs {
             counts.queued += 1;
             InQueue(Arc::clone(&self.counts))
         };
+        Ok(Room { of_token, place: self.in_line(Some(in_queue)) })
+    }
+
+    /// A place now, or after those that wait already.
+    fn in_line(&self, in_queue: Option<InQueue>) -> Place {
         // Polled once, so that it is in the line from now on.
         let mut place = Box::pin(Arc::clone(&self.slots).acquire_owned());
         if let Some(Ok(place)) = (&mut place).now_or_never() {
-            return Ok(Room { of_token, place: Place::Now(place) });
+            return Place::Now(place);
         }
-        let place = async move {
+        Place::Later(Box::pin(async move {
             let place = place.await.ok();
             drop(in_queue);
             place
-        };
-        Ok(Room { of_token, place: Place::Later(Box::pin(place)) })
+        }))
     }
 
-    /// Room for a run that was admitted before. `None`: the server shuts down.
+    /// Room for a run of an earlier process, which was admitted there: it counts for no limit but that of the runs at once.
+    /// `None`: the server shuts down.
+    pub(crate) fn room_in_line(&self, client: &Arc<str>) -> Option<Room> {
+        if self.is_ending() {
+            return None;
+        }
+        Some(Room { of_token: self.of_token(client), place: self.in_line(None) })
+    }
+
+    /// Waits for room for another run of that client. `None`: the server shuts down.
     pub(crate) async fn room(&self, client: &Arc<str>) -> Option<Room> {
         let place = Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())?;
+        Some(Room { of_token: self.of_token(client), place: Place::Now(place) })
+    }
+
+    /// Counts another run of that client.
+    fn of_token(&self, client: &Arc<str>) -> OfToken {
         *counts(&self.counts).by_token.entry(Arc::clone(client)).or_default() += 1;
-        let of_token = OfToken { counts: Arc::clone(&self.counts), token: Arc::clone(client) };
-        Some(Room { of_token, place: Place::Now(place) })
+        OfToken { counts: Arc::clone(&self.counts), token: Arc::clone(client) }
     }
 
     pub(crate) fn insert(&self, run: &Arc<LiveRun>) {

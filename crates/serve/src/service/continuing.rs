@@ -11,49 +11,56 @@ use crate::{
     views::State,
 };
 use llm_do::{
-    Decisions, PastRun, Problem, ResumeError, Run,
+    Client, Decisions, PastRun, Problem, ResumeError, Run,
     core::journal::RunStatus,
     records::{Open, RunState},
-    runs::{RunSummary, list_runs_before, summary_of},
+    runs::{RunSummary, newest_and_unfinished, summary_of},
 };
-use std::sync::Arc;
+use std::{io, sync::Arc};
 use tokio::task::spawn_blocking;
+
+/// A run of an earlier process.
+struct Earlier {
+    id: Arc<str>,
+    client: Client,
+    /// Whether it is not over.
+    is_left: bool,
+}
+
+/// The runs of that program's service in earlier processes, oldest first: all that are not over, and so many others that no key is
+/// forgotten which this process could know.
+fn left_by_earlier(program: &Served) -> io::Result<Vec<Earlier>> {
+    let client =
+        |run: &RunSummary| client_of(run).filter(|client| *client.program == *program.name().as_str());
+    let runs = newest_and_unfinished(program.runs_dir(), MOST_KEYS, |run| client(run).is_some())?;
+    let earlier = runs.iter().rev().filter_map(|run| {
+        let is_left = match run.state {
+            RunState::Ended(RunStatus::Suspended) | RunState::Open(Open::CutOff) => true,
+            RunState::Ended(_) => cut_off_because(run, &program.run_dir(&run.run)).is_some(),
+            RunState::Open(Open::Running) => false,
+        };
+        Some(Earlier { id: run.run.as_str().into(), client: client(run)?, is_left })
+    });
+    Ok(earlier.collect())
+}
 
 impl Service {
     /// Continues the runs of an earlier process that are not over, and remembers the keys of its requests.
     pub(super) async fn continue_all(&self) {
         for program in self.0.programs.iter() {
             let of = Arc::clone(program);
-            let listed = spawn_blocking(move || {
-                let is_own = |run: &RunSummary| {
-                    client_of(run).is_some_and(|client| *client.program == *of.name().as_str())
-                };
-                list_runs_before(of.runs_dir(), None, MOST_KEYS, is_own)
-            });
-            let runs = match listed.await {
-                Ok(Ok(runs)) => runs,
+            let found = match spawn_blocking(move || left_by_earlier(&of)).await {
+                Ok(Ok(found)) => found,
                 Ok(Err(error)) => {
                     self.log(&format!("{}: cannot read the runs of before: {error}", program.name()));
                     continue;
                 }
                 Err(_) => continue,
             };
-            for summary in runs.into_iter().rev() {
-                let id: Arc<str> = summary.run.as_str().into();
-                if let Some(client) = client_of(&summary) {
-                    self.0.runs.remember(&client, &id);
-                }
-                let is_left = match summary.state {
-                    RunState::Ended(RunStatus::Suspended) => true,
-                    RunState::Ended(_) => {
-                        let (dir, of) = (program.run_dir(&id), summary.clone());
-                        spawn_blocking(move || cut_off_because(&of, &dir).is_some()).await.unwrap_or(false)
-                    }
-                    RunState::Open(open) => open == Open::CutOff,
-                };
+            for Earlier { id, client, is_left } in found {
+                self.0.runs.remember(&client, &id);
                 if is_left {
-                    let client = client_of(&summary).map(|client| client.name).unwrap_or_default();
-                    self.continue_one(program, id, &client).await;
+                    self.continue_one(program, id, &client.name).await;
                 }
             }
         }
@@ -72,7 +79,7 @@ impl Service {
     }
 
     pub(super) async fn continue_one(&self, program: &Arc<Served>, id: Arc<str>, client: &Arc<str>) {
-        let Some(room) = self.0.runs.room(client).await else { return };
+        let Some(room) = self.0.runs.room_in_line(client) else { return };
         let (of, dir, service) = (Arc::clone(program), program.run_dir(&id), self.clone());
         let continued = spawn_blocking(move || {
             let past = of.past(&dir)?;

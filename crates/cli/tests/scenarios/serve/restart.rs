@@ -58,6 +58,26 @@ fn killed_server_loses_no_run() {
 }
 
 #[test]
+fn server_with_fewer_places_starts_and_continues_the_others_later() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let ask = || {
+        let started =
+            server.post("/v1/runs?wait=60", &json!({"worker": "writer", "message": "Write."})).send();
+        assert_eq!(started.body["state"], "waiting", "{started:?}");
+        started.body["run"].as_str().expect("an ID").to_owned()
+    };
+    let (first, second) = (ask(), ask());
+    drop(server);
+    let server = Server::start(&scenario, &["--max-runs", "1"]);
+    let view = server.until(&first, |view| view["state"] == "waiting");
+    let later = server.get(&format!("/v1/runs/{second}")).send().body;
+    assert_eq!(later["state"], "queued", "{later}");
+    approve(&server, &first, &view["questions"][0]);
+    server.until(&second, |view| view["state"] == "waiting");
+}
+
+#[test]
 fn run_whose_worker_has_changed_is_not_continued() {
     let scenario = desk();
     let server = Server::start(&scenario, &[]);
