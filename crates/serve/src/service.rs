@@ -32,12 +32,15 @@ use llm_do::{
     runs::{RunSummary, is_run_id, summary_of},
 };
 use std::{
+    num::NonZero,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
     time::Duration,
 };
 use tokio::{
     runtime::Handle,
+    sync::Semaphore,
     task::{JoinSet, spawn_blocking},
 };
 
@@ -84,6 +87,8 @@ struct Inner {
     metrics: Metrics,
     grace: Duration,
     owner: Owner,
+    /// Who prepares a run holds a permit. More at once would be no faster, and each takes a thread with its memory.
+    starting: Semaphore,
     /// The tasks of the runs.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -138,6 +143,7 @@ impl Service {
             metrics: Metrics::default(),
             grace: limits.grace,
             owner,
+            starting: Semaphore::new(2 * thread::available_parallelism().map_or(1, NonZero::get)),
             tasks: Mutex::default(),
         }))
     }

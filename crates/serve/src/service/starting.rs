@@ -134,6 +134,8 @@ impl Service {
         let began = Instant::now();
         let (program, service, token) = (Arc::clone(program), self.clone(), token.clone());
         let runtime = Handle::current();
+        // It is never closed.
+        let _turn = self.0.starting.acquire().await.map_err(ApiError::internal)?;
         let prepared = spawn_blocking(move || {
             let client = starter.client().clone();
             let session = program.for_request(&request, starter)?;
