@@ -64,6 +64,8 @@ async def events(run: str):
 def main():
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    # From here on clients wait for the server instead of being refused.
+    listener.listen(4096)
     print("127.0.0.1:%d" % listener.getsockname()[1], flush=True)
     config = uvicorn.Config(app, log_level="warning", backlog=4096)
     uvicorn.Server(config).run(sockets=[listener])
