@@ -238,7 +238,7 @@ impl Engine {
         let blobs = outcome.blobs.clone();
         let (ending, usage, origins) = (outcome.end.to_ending(), outcome.usage, outcome.origins.clone());
         // The entry has no caller.
-        let said = if call.path == CallPath::root() { Vec::new() } else { outcome.said.clone() };
+        let said = if call.path == CallPath::root() { Box::default() } else { outcome.said.clone() };
         let body = RecordKind::CallEnded { ending, usage, blobs, origins, said };
         self.host.driver.record(&call.path, StepName::End, body)?;
         Ok(outcome)

@@ -285,8 +285,8 @@ pub enum RecordKind {
         origins: Origins,
         /// What the operator wrote in the conversations of the call and below it. Its caller's rules may test for these
         /// words (`from: input`).
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        said: Vec<Arc<Value>>,
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+        said: Box<[Arc<Value>]>,
     },
     /// A worker's conversation has begun. With the later records of its path it holds everything that the model was
     /// sent.

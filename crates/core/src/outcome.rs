@@ -143,8 +143,8 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Origins::is_trusted")]
     pub origins: Origins,
     /// What the operator wrote within it: messages and answers that conversations of it and below it hold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<Arc<Value>>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub said: Box<[Arc<Value>]>,
 }
 
 impl Outcome {
@@ -154,7 +154,7 @@ impl Outcome {
     }
     /// An end with that usage.
     pub fn of(end: End, usage: Usage) -> Self {
-        Self { end, usage, blobs: Vec::new(), origins: Origins::TRUSTED, said: Vec::new() }
+        Self { end, usage, blobs: Vec::new(), origins: Origins::TRUSTED, said: Box::default() }
     }
 }
 

@@ -57,7 +57,7 @@ pub fn conversation_at(
                 if record.path != *path =>
             {
                 let said = match &record.body {
-                    RecordKind::CallEnded { said, .. } => said.as_slice(),
+                    RecordKind::CallEnded { said, .. } => &**said,
                     _ => &[],
                 };
                 let function = names.get(&record.path).copied();

@@ -119,7 +119,7 @@ impl Sample {
                 usage: Usage::default(),
                 blobs: Vec::new(),
                 origins: Default::default(),
-                said: Vec::new(),
+                said: Box::default(),
             },
         );
         let body = RecordKind::RunEnded { status: RunStatus::Done, ending: done(), usage: Usage::default() };

@@ -48,7 +48,7 @@ fn call_ended(value: Value) -> RecordKind {
         usage: Usage::default(),
         blobs: Vec::new(),
         origins: Default::default(),
-        said: Vec::new(),
+        said: Box::default(),
     }
 }
 

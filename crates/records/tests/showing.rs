@@ -106,7 +106,7 @@ impl Sample {
                 usage,
                 blobs: Vec::new(),
                 origins: Default::default(),
-                said: Vec::new(),
+                said: Box::default(),
             },
         );
     }
@@ -194,7 +194,7 @@ fn report() -> Sample {
             usage: Usage::default(),
             blobs: Vec::new(),
             origins: Default::default(),
-            said: Vec::new(),
+            said: Box::default(),
         },
     );
     scenario.end("0/0.1", used(640, 80));
@@ -324,7 +324,7 @@ fn open_questions_and_retries_are_said() {
             usage: used(1, 1),
             blobs: Vec::new(),
             origins: Default::default(),
-            said: Vec::new(),
+            said: Box::default(),
         },
     );
     let lines = text(&scenario.tree(false), None);

@@ -201,7 +201,7 @@ async fn a_call_that_is_not_made_any_more_is_noticed_when_its_caller_ends() {
         usage: Default::default(),
         blobs: Vec::new(),
         origins: Default::default(),
-        said: Vec::new(),
+        said: Box::default(),
     };
     let halt = driver.record(&root, "end".into(), end.clone()).unwrap_err();
     assert!(halt.to_string().contains("0/0.0"), "{halt}");

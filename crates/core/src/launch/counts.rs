@@ -89,7 +89,7 @@ mod tests {
             usage: Usage::default(),
             blobs: Vec::new(),
             origins: Default::default(),
-            said: Vec::new(),
+            said: Box::default(),
         };
         let used = |tokens| RecordKind::ModelAnswered {
             message: crate::conversation::Conversation::first_message(Vec::new()),

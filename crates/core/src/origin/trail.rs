@@ -87,14 +87,14 @@ impl Trail {
 
     /// What the operator wrote since the trail was `begun`: the words of a conversation that count for its caller too. Words
     /// that an untrusted conversation offered to choose from are not among them.
-    pub(crate) fn said_since(&self, begun: &Self) -> Vec<Arc<Value>> {
+    pub(crate) fn said_since(&self, begun: &Self) -> Box<[Arc<Value>]> {
         let begun = begun.0.as_ref().map(Arc::as_ptr);
         let nodes = std::iter::successors(self.0.as_ref(), |node| node.before.0.as_ref());
         let since = nodes.take_while(|node| Some(Arc::as_ptr(node)) != begun).map(|node| &node.content);
         let mut said: Vec<Arc<Value>> =
             since.filter(|content| content.kind == ContentKind::Input).filter_map(Content::words).collect();
         said.reverse();
-        said
+        said.into()
     }
 
     /// The most suspicious origin of the contents. What follows from an untrusted trail is untrusted.

@@ -75,7 +75,7 @@ async fn make(
                     usage: Default::default(),
                     blobs: Vec::new(),
                     origins: Default::default(),
-                    said: Vec::new(),
+                    said: Box::default(),
                 },
             }
         }),

@@ -116,7 +116,7 @@ pub(super) async fn prepare(
                         usage: Default::default(),
                         blobs: Vec::new(),
                         origins,
-                        said: Vec::new(),
+                        said: Box::default(),
                     },
                     Ok((Beginning { mut system, parts, listens, origin }, functions, withheld)) => {
                         let in_text = !with_user && !can.native_schema && !output.uses_final_tool();
