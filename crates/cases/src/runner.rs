@@ -11,7 +11,8 @@ use crate::{
     suite::{Suite, SuiteCase},
 };
 use llm_do::{
-    Effects, Grant, Input, Located, ModelSource, Problem, Report, Session, Settings, ask_function, sections,
+    Canceller, Effects, Grant, Input, Located, ModelSource, Problem, Report, Session, Settings, ask_function,
+    sections,
 };
 use llm_do_core::{
     authority::Access,
@@ -27,7 +28,9 @@ use llm_do_runs::read_journal;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs,
+    future::pending,
+    io,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -65,6 +68,8 @@ pub struct Options<'a> {
     pub on_case: &'a dyn Fn(&CaseReport),
     /// Whether recordings of cases that are no more are removed: all cases of each file are run.
     pub prune: bool,
+    /// Ends the suite: the run under way is cut off, and no other begins.
+    pub canceller: Canceller,
 }
 
 /// How a suite ended.
@@ -72,19 +77,31 @@ pub struct Options<'a> {
 pub struct Ended {
     /// What came of the cases.
     pub report: SuiteReport,
-    /// Whether the cost ended it before its end.
-    pub out_of_money: bool,
+    /// What ended it before its end.
+    pub cut: Option<Cut>,
+}
+
+/// What ends a suite before all its cases have run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// [`Options::max_cost`].
+    Cost,
+    /// [`Options::canceller`].
+    Interrupt,
 }
 
 /// Why a suite stopped before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
+    /// [`Options::canceller`] has cut off a run.
+    #[error("interrupted")]
+    Interrupted,
     /// A run can't start.
     #[error(transparent)]
     Problem(#[from] Problem),
     /// A case has no copy to run on.
     #[error("cannot copy the program for a case: {0}")]
-    Copy(#[from] CopyError),
+    Copy(CopyError),
     /// A recording or a page can't be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -98,6 +115,15 @@ pub enum Stopped {
         "`--grant {0}` would let a case write outside of its copy: a test is granted places for reading only"
     )]
     WritesOutside(String),
+}
+
+impl From<CopyError> for Stopped {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::Interrupted => Self::Interrupted,
+            error => Self::Copy(error),
+        }
+    }
 }
 
 /// One repeat of a case, as it is about to run.
@@ -121,7 +147,7 @@ impl Suite {
         let mut report =
             SuiteReport { format: FORMAT, cost_usd: Some(Usd::default()), ..SuiteReport::default() };
         let mut spent = Usage::default();
-        let mut out_of_money = false;
+        let mut cut = None;
         let mut kept: BTreeMap<&str, BTreeSet<(String, u32)>> = BTreeMap::new();
         // A suite that has recordings asks no model by accident, because one file of it has none yet.
         let has_recordings = self.cases.iter().any(|case| recordings::exist(&self.root, &case.file));
@@ -148,10 +174,18 @@ impl Suite {
                 for number in 1..=repeats {
                     if options.max_cost.is_some_and(|most| spent.cost_usd.is_some_and(|spent| spent >= most))
                     {
-                        out_of_money = true;
+                        cut = Some(Cut::Cost);
+                    }
+                    if cut.is_some() {
                         break;
                     }
-                    let run = self.once(&Repeat { case, model, number, recorded }, options).await?;
+                    let run = match self.once(&Repeat { case, model, number, recorded }, options).await {
+                        Err(Stopped::Interrupted) => {
+                            cut = Some(Cut::Interrupt);
+                            break;
+                        }
+                        run => run?,
+                    };
                     if !recorded {
                         spent = spent.plus(run.usage);
                     }
@@ -167,7 +201,7 @@ impl Suite {
                 report.cases.push(of_case);
             }
         }
-        if options.answers == Answers::Update && options.prune && !out_of_money {
+        if options.answers == Answers::Update && options.prune && cut.is_none() {
             for (file, kept) in &kept {
                 recordings::prune(&self.root, file, kept).map_err(|source| {
                     let path = recordings::folder(&self.root, file);
@@ -179,11 +213,14 @@ impl Suite {
             true => None,
             false => spent.cost_usd,
         };
-        Ok(Ended { report, out_of_money })
+        Ok(Ended { report, cut })
     }
 
     async fn once(&self, repeat: &Repeat<'_>, options: &Options<'_>) -> Result<RunReport, Stopped> {
         let Repeat { case: SuiteCase { file, case, .. }, number, recorded, .. } = repeat;
+        if options.canceller.is_cancelled() {
+            return Err(Stopped::Interrupted);
+        }
         let recording = match recorded {
             false => None,
             true => match recordings::read(&self.root, file, &case.name, *number) {
@@ -193,11 +230,12 @@ impl Suite {
                 }
             },
         };
+        let is_cut = || options.canceller.is_cancelled();
         let workspace = match &self.lone {
-            None => Workspace::of_project(&self.root)?,
+            None => Workspace::of_project(&self.root, &is_cut)?,
             Some(_) => Workspace::empty()?,
         };
-        workspace.add(&self.root, file, &case.files)?;
+        workspace.add(&self.root, file, &case.files, &is_cut)?;
         let attempt = Attempt {
             suite: self,
             repeat,
@@ -267,7 +305,11 @@ impl Attempt<'_> {
         if let End::Done(output) = &report.end {
             for ensured in &case.expect.ensures {
                 let Ensured::Function { file, function } = ensured else { continue };
-                match ask_function(session, file, function, output).await {
+                let asked = tokio::select! {
+                    asked = ask_function(session, file, function, output) => asked,
+                    () = self.options.canceller.cancelled() => return Err(Stopped::Interrupted),
+                };
+                match asked {
                     Ok(None) => {}
                     Ok(Some(problem)) => failures.push(format!("ensures: `{file}:{function}`: {problem}")),
                     Err(failure) => failures.push(format!("ensures: {failure}")),
@@ -418,18 +460,31 @@ impl Attempt<'_> {
         }
         let canceller = run.canceller();
         let mut running = Box::pin(run.finish());
-        let mut timed_out = false;
-        let report = match timeout {
-            None => running.await,
-            Some(timeout) => match tokio::time::timeout(timeout, &mut running).await {
-                Ok(report) => report,
-                Err(_) => {
-                    timed_out = true;
-                    canceller.cancel();
-                    running.await
-                }
-            },
+        let deadline = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => pending().await,
+            }
         };
+        let (ended, timed_out) = tokio::select! {
+            biased;
+            () = self.options.canceller.cancelled() => (None, false),
+            report = &mut running => (Some(report), false),
+            () = deadline => (None, true),
+        };
+        let report = match ended {
+            Some(report) => report,
+            // Its processes have ended then, and nothing writes to the copy any more.
+            None => {
+                canceller.cancel();
+                running.await
+            }
+        };
+        // The journal of a lone file lies in the user's folder.
+        let _removed = self.suite.lone.is_some().then(|| Removed(report.dir.clone()));
+        if self.options.canceller.is_cancelled() {
+            return Err(Stopped::Interrupted);
+        }
         let journal = read_journal(&report.dir).map_err(|error| Stopped::Write {
             path: report.dir.clone(),
             source: io::Error::other(error.to_string()),
@@ -467,11 +522,16 @@ impl Attempt<'_> {
                 .map_err(|source| Stopped::Write { path, source })?;
         }
         self.runs += 1;
-        // The journal of a lone file lies in the user's folder.
-        if self.suite.lone.is_some() {
-            let _ = fs::remove_dir_all(&report.dir);
-        }
         Ok(Ok(Made { session, report, records, timed_out }))
+    }
+}
+
+/// A folder that is removed when this goes out of scope.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
