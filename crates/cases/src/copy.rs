@@ -8,8 +8,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What a copy leaves out: history, caches and what belongs to earlier runs.
-const LEFT_OUT: [&str; 3] = [".git", ".llm-do", "__pycache__"];
+/// What a copy leaves out: caches and what belongs to earlier runs.
+const LEFT_OUT: [&str; 2] = [".llm-do", "__pycache__"];
+/// The project's own history, which it leaves out too. A repository in a folder of the project may be data of its workers.
+const HISTORY: &str = ".git";
 /// Most files of a copy.
 const MOST_FILES: u64 = 200_000;
 /// Most bytes of a copy.
@@ -188,7 +190,8 @@ fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left<'_>) -> Result<(),
     for entry in fs::read_dir(from).map_err(io(from))? {
         let entry = entry.map_err(io(from))?;
         let name = entry.file_name();
-        if LEFT_OUT.iter().any(|left_out| name == *left_out) || is_recording(&name) {
+        let is_history = depth == 0 && name == HISTORY;
+        if is_history || LEFT_OUT.iter().any(|left_out| name == *left_out) || is_recording(&name) {
             continue;
         }
         if (left.is_cut)() {
@@ -226,6 +229,7 @@ mod tests {
         let project = TempDir::new().expect("a folder");
         fs::create_dir_all(project.path().join(".git/objects")).expect("folders");
         fs::create_dir_all(project.path().join("input")).expect("a folder");
+        fs::create_dir_all(project.path().join("notes/.git/objects")).expect("folders");
         fs::write(project.path().join("input/a.txt"), "a").expect("a file");
         std::os::unix::fs::symlink("/etc", project.path().join("link")).expect("a link");
         let cut = || true;
@@ -233,6 +237,7 @@ mod tests {
         let whole = || false;
         let copy = Workspace::of_project(project.path(), &whole).expect("a copy");
         assert!(!copy.root().join(".git").exists());
+        assert!(copy.root().join("notes/.git/objects").is_dir());
         assert_eq!(copy.read("input/a.txt", 10).expect("a text").as_deref(), Some("a"));
         assert_eq!(copy.read("input/b.txt", 10).expect("no error"), None);
         assert!(matches!(copy.read("link/hostname", 1000), Err(CopyError::Outside(_)) | Ok(None)));

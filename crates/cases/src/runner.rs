@@ -7,7 +7,7 @@ use crate::{
     operator::CaseOperator,
     recordings,
     report::{CaseReport, FORMAT, Missed, RunReport, SuiteReport},
-    stand_ins::Stubs,
+    stand_ins::{Stubs, WithListings},
     suite::{Suite, SuiteCase},
 };
 use llm_do::{
@@ -275,6 +275,15 @@ struct Made {
     timed_out: bool,
 }
 
+/// A worker of the copy, ready to run.
+struct Opened {
+    session: Session,
+    /// The recorded models, if they answer.
+    models: Option<RecordedModels>,
+    /// Whether the servers of its toolsets are started.
+    starts_servers: bool,
+}
+
 impl Attempt<'_> {
     async fn run(mut self) -> Result<RunReport, Stopped> {
         let case = Arc::clone(&self.repeat.case.case);
@@ -365,7 +374,7 @@ impl Attempt<'_> {
                 None => {}
             }
             let session = match self.open(judge)? {
-                Ok((session, _)) => session,
+                Ok(opened) => opened.session,
                 Err(failure) => return Ok(Some(failure)),
             };
             let parameters: BTreeSet<&str> =
@@ -388,7 +397,7 @@ impl Attempt<'_> {
     }
 
     /// Opens the program of the copy with that worker, and the models that answer it. `Err`: the recording has no such run.
-    fn open(&self, worker: &str) -> Result<Result<(Session, Option<RecordedModels>), String>, Problem> {
+    fn open(&self, worker: &str) -> Result<Result<Opened, String>, Problem> {
         let mut settings = (self.options.settings)();
         let here = std::mem::replace(&mut settings.around.here, self.workspace.root().to_owned());
         settings.around.project = None;
@@ -431,9 +440,12 @@ impl Attempt<'_> {
                 default: models.first_model().or_else(|| "recorded:none".parse().ok()),
             },
         };
-        let loaded = Located::find(settings)?.load(Effects::Allowed, &options)?;
+        // Recorded, a server is only started for an operator who grants one for this test.
+        let starts_servers = models.is_none() || options.grants.iter().any(is_for_server);
+        let effects = if starts_servers { Effects::Allowed } else { Effects::WithoutServers };
+        let loaded = Located::find(settings)?.load(effects, &options)?;
         let session = loaded.grant(options, source)?.open()?;
-        Ok(Ok((session, models)))
+        Ok(Ok(Opened { session, models, starts_servers }))
     }
 
     /// Makes a run of that worker.
@@ -445,7 +457,7 @@ impl Attempt<'_> {
         timeout: Option<Duration>,
         is_call: bool,
     ) -> Result<Result<Made, String>, Stopped> {
-        let (session, models) = match self.open(worker)? {
+        let Opened { session, models, starts_servers } = match self.open(worker)? {
             Ok(opened) => opened,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -455,9 +467,8 @@ impl Attempt<'_> {
         if let Some(models) = &models {
             run = run.dated(Arc::clone(models.date()));
         }
-        if is_call {
-            run = run.with_stand_ins(Arc::clone(stubs) as _);
-        }
+        let recorded = models.clone().filter(|_| !starts_servers);
+        run = run.with_stand_ins(Arc::new(WithListings { stubs: Arc::clone(stubs), recorded }));
         let canceller = run.canceller();
         let mut running = Box::pin(run.finish());
         let deadline = async {
@@ -546,6 +557,11 @@ fn root_input(records: &[Record]) -> Option<Arc<Value>> {
 /// Whether a grant reaches files that no case has a copy of, for writing.
 fn writes_outside(grant: &Grant) -> bool {
     matches!(grant, Grant::Place(extent) if extent.access == Access::Write)
+}
+
+/// Whether a grant lets a server of a toolset start or be reached.
+fn is_for_server(grant: &Grant) -> bool {
+    matches!(grant, Grant::Process(_) | Grant::Network(_))
 }
 
 fn missed(divergence: &Divergence) -> Missed {
