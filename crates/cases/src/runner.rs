@@ -409,7 +409,7 @@ impl Attempt<'_> {
             // Beside a message, if an empty one, a word is never the message.
             positionals: vec![target.to_string_lossy().into_owned(), String::new()],
             project: None,
-            entry: self.suite.lone.is_none().then(|| worker.to_owned()),
+            entry: self.suite.entry(worker),
             libraries: settings.request.libraries.iter().map(|folder| here.join(folder)).collect(),
             ..settings.request
         };

@@ -84,6 +84,11 @@ fn cases_of_the_helpdesk_hold() {
 }
 
 #[test]
+fn cases_of_the_strikes_hold() {
+    holds("strikes", "strikes.yaml");
+}
+
+#[test]
 fn cases_of_the_minutes_hold_without_their_servers() {
     holds("minutes", "minutes.yaml");
 }
