@@ -45,6 +45,9 @@ pub(crate) struct Columns {
     file: Vec<(String, FilePart)>,
 }
 
+/// The columns of a file in a folder.
+pub(crate) const FILE_COLUMNS: [&str; 3] = ["path", "name", "text"];
+
 /// What a parameter gets of a file in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FilePart {
