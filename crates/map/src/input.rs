@@ -3,6 +3,7 @@
 mod bounded;
 mod folder;
 mod json_lines;
+mod quotes;
 mod table;
 
 use crate::{
