@@ -8,8 +8,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What a copy leaves out: history, caches and what belongs to earlier runs.
-const LEFT_OUT: [&str; 3] = [".git", ".llm-do", "__pycache__"];
+/// What a copy leaves out: caches and what belongs to earlier runs.
+const LEFT_OUT: [&str; 2] = [".llm-do", "__pycache__"];
+/// The project's own history, which it leaves out too. A repository in a folder of the project may be data of its workers.
+const HISTORY: &str = ".git";
 /// Most files of a copy.
 const MOST_FILES: u64 = 200_000;
 /// Most bytes of a copy.
@@ -36,6 +38,9 @@ pub enum CopyError {
         /// What it exceeds.
         what: &'static str,
     },
+    /// The suite was ended while files were copied.
+    #[error("interrupted")]
+    Interrupted,
     /// A file of a case would lie outside of the copy.
     #[error("`{0}` is not a path below the root of the copy")]
     Outside(String),
@@ -47,17 +52,24 @@ pub(crate) struct Workspace {
     root: PathBuf,
 }
 
-struct Left {
+/// What more may be copied.
+struct Left<'a> {
     files: u64,
     bytes: u64,
+    is_cut: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Left<'a> {
+    fn all(is_cut: &'a dyn Fn() -> bool) -> Self {
+        Self { files: MOST_FILES, bytes: MOST_BYTES, is_cut }
+    }
 }
 
 impl Workspace {
-    /// A copy of a project.
-    pub(crate) fn of_project(project: &Path) -> Result<Self, CopyError> {
+    /// A copy of a project. `is_cut` is asked before each file whether to give up.
+    pub(crate) fn of_project(project: &Path, is_cut: &dyn Fn() -> bool) -> Result<Self, CopyError> {
         let workspace = Self::named(project.file_name().unwrap_or(OsStr::new("project")))?;
-        let mut left = Left { files: MOST_FILES, bytes: MOST_BYTES };
-        copy(project, &workspace.root, 0, &mut left).map_err(|error| match error {
+        copy(project, &workspace.root, 0, &mut Left::all(is_cut)).map_err(|error| match error {
             CopyError::TooLarge { what, .. } => CopyError::TooLarge { path: project.to_owned(), what },
             other => other,
         })?;
@@ -94,7 +106,13 @@ impl Workspace {
     }
 
     /// Adds the files of a case. `from` is the root of the program, and `file` the file of cases in it.
-    pub(crate) fn add(&self, from: &Path, file: &str, files: &CaseFiles) -> Result<(), CopyError> {
+    pub(crate) fn add(
+        &self,
+        from: &Path,
+        file: &str,
+        files: &CaseFiles,
+        is_cut: &dyn Fn() -> bool,
+    ) -> Result<(), CopyError> {
         match files {
             CaseFiles::None => Ok(()),
             CaseFiles::Inline(files) => files.iter().try_for_each(|(path, text)| {
@@ -112,8 +130,7 @@ impl Workspace {
                 if !is_portable(folder) {
                     return Err(CopyError::Outside(folder.clone()));
                 }
-                let mut left = Left { files: MOST_FILES, bytes: MOST_BYTES };
-                copy(&from.join(beside_file(file, folder)), &self.root, 0, &mut left)
+                copy(&from.join(beside_file(file, folder)), &self.root, 0, &mut Left::all(is_cut))
             }
         }
     }
@@ -160,7 +177,7 @@ impl Workspace {
     }
 }
 
-fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left) -> Result<(), CopyError> {
+fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left<'_>) -> Result<(), CopyError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| CopyError::Io { path, source }
@@ -173,8 +190,12 @@ fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left) -> Result<(), Cop
     for entry in fs::read_dir(from).map_err(io(from))? {
         let entry = entry.map_err(io(from))?;
         let name = entry.file_name();
-        if LEFT_OUT.iter().any(|left_out| name == *left_out) || is_recording(&name) {
+        let is_history = depth == 0 && name == HISTORY;
+        if is_history || LEFT_OUT.iter().any(|left_out| name == *left_out) || is_recording(&name) {
             continue;
+        }
+        if (left.is_cut)() {
+            return Err(CopyError::Interrupted);
         }
         left.files = left.files.checked_sub(1).ok_or_else(|| too_large("200,000 files"))?;
         let (source, target) = (entry.path(), to.join(&name));
@@ -208,22 +229,27 @@ mod tests {
         let project = TempDir::new().expect("a folder");
         fs::create_dir_all(project.path().join(".git/objects")).expect("folders");
         fs::create_dir_all(project.path().join("input")).expect("a folder");
+        fs::create_dir_all(project.path().join("notes/.git/objects")).expect("folders");
         fs::write(project.path().join("input/a.txt"), "a").expect("a file");
         std::os::unix::fs::symlink("/etc", project.path().join("link")).expect("a link");
-        let copy = Workspace::of_project(project.path()).expect("a copy");
+        let cut = || true;
+        assert!(matches!(Workspace::of_project(project.path(), &cut), Err(CopyError::Interrupted)));
+        let whole = || false;
+        let copy = Workspace::of_project(project.path(), &whole).expect("a copy");
         assert!(!copy.root().join(".git").exists());
+        assert!(copy.root().join("notes/.git/objects").is_dir());
         assert_eq!(copy.read("input/a.txt", 10).expect("a text").as_deref(), Some("a"));
         assert_eq!(copy.read("input/b.txt", 10).expect("no error"), None);
         assert!(matches!(copy.read("link/hostname", 1000), Err(CopyError::Outside(_)) | Ok(None)));
         assert!(matches!(copy.read("../x", 10), Err(CopyError::Outside(_))));
         let inline = |path: &str| CaseFiles::Inline(vec![(path.to_owned(), "x".to_owned())]);
         for path in ["../x", "/x", "link/x", "a/../../x", "link"] {
-            assert!(copy.add(project.path(), "x.cases.yaml", &inline(path)).is_err(), "{path}");
+            assert!(copy.add(project.path(), "x.cases.yaml", &inline(path), &whole).is_err(), "{path}");
         }
-        copy.add(project.path(), "x.cases.yaml", &inline("output/new.txt")).expect("a file");
+        copy.add(project.path(), "x.cases.yaml", &inline("output/new.txt"), &whole).expect("a file");
         assert_eq!(copy.read("output/new.txt", 10).expect("a text").as_deref(), Some("x"));
         // What the copy changes, the project keeps.
-        copy.add(project.path(), "x.cases.yaml", &inline("input/a.txt")).expect("a file");
+        copy.add(project.path(), "x.cases.yaml", &inline("input/a.txt"), &whole).expect("a file");
         assert_eq!(fs::read_to_string(project.path().join("input/a.txt")).expect("a text"), "a");
     }
 }

@@ -19,5 +19,5 @@ pub mod summary;
 
 pub use copy::CopyError;
 pub use report::{CaseReport, Missed, RunReport, SuiteReport};
-pub use runner::{Answers, Ended, Options, Stopped};
+pub use runner::{Answers, Cut, Ended, Options, Stopped};
 pub use suite::{Suite, SuiteCase, SuiteError};

@@ -17,7 +17,7 @@ pub struct SuiteReport {
     /// What the models cost; absent if that is not known of one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Usd>,
-    /// Cases that did not run because the cost had reached its limit.
+    /// Cases that did not run because the cost had reached its limit, or because the suite was interrupted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_run: u64,
 }

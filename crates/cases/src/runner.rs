@@ -7,11 +7,12 @@ use crate::{
     operator::CaseOperator,
     recordings,
     report::{CaseReport, FORMAT, Missed, RunReport, SuiteReport},
-    stand_ins::Stubs,
+    stand_ins::{Stubs, WithListings},
     suite::{Suite, SuiteCase},
 };
 use llm_do::{
-    Effects, Grant, Input, Located, ModelSource, Problem, Report, Session, Settings, ask_function, sections,
+    Canceller, Effects, Grant, Input, Located, ModelSource, Problem, Report, Session, Settings, ask_function,
+    sections,
 };
 use llm_do_core::{
     authority::Access,
@@ -27,7 +28,9 @@ use llm_do_runs::read_journal;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs,
+    future::pending,
+    io,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -65,6 +68,8 @@ pub struct Options<'a> {
     pub on_case: &'a dyn Fn(&CaseReport),
     /// Whether recordings of cases that are no more are removed: all cases of each file are run.
     pub prune: bool,
+    /// Ends the suite: the run under way is cut off, and no other begins.
+    pub canceller: Canceller,
 }
 
 /// How a suite ended.
@@ -72,19 +77,31 @@ pub struct Options<'a> {
 pub struct Ended {
     /// What came of the cases.
     pub report: SuiteReport,
-    /// Whether the cost ended it before its end.
-    pub out_of_money: bool,
+    /// What ended it before its end.
+    pub cut: Option<Cut>,
+}
+
+/// What ends a suite before all its cases have run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// [`Options::max_cost`].
+    Cost,
+    /// [`Options::canceller`].
+    Interrupt,
 }
 
 /// Why a suite stopped before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
+    /// [`Options::canceller`] has cut off a run.
+    #[error("interrupted")]
+    Interrupted,
     /// A run can't start.
     #[error(transparent)]
     Problem(#[from] Problem),
     /// A case has no copy to run on.
     #[error("cannot copy the program for a case: {0}")]
-    Copy(#[from] CopyError),
+    Copy(CopyError),
     /// A recording or a page can't be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -98,6 +115,15 @@ pub enum Stopped {
         "`--grant {0}` would let a case write outside of its copy: a test is granted places for reading only"
     )]
     WritesOutside(String),
+}
+
+impl From<CopyError> for Stopped {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::Interrupted => Self::Interrupted,
+            error => Self::Copy(error),
+        }
+    }
 }
 
 /// One repeat of a case, as it is about to run.
@@ -121,7 +147,7 @@ impl Suite {
         let mut report =
             SuiteReport { format: FORMAT, cost_usd: Some(Usd::default()), ..SuiteReport::default() };
         let mut spent = Usage::default();
-        let mut out_of_money = false;
+        let mut cut = None;
         let mut kept: BTreeMap<&str, BTreeSet<(String, u32)>> = BTreeMap::new();
         // A suite that has recordings asks no model by accident, because one file of it has none yet.
         let has_recordings = self.cases.iter().any(|case| recordings::exist(&self.root, &case.file));
@@ -148,10 +174,18 @@ impl Suite {
                 for number in 1..=repeats {
                     if options.max_cost.is_some_and(|most| spent.cost_usd.is_some_and(|spent| spent >= most))
                     {
-                        out_of_money = true;
+                        cut = Some(Cut::Cost);
+                    }
+                    if cut.is_some() {
                         break;
                     }
-                    let run = self.once(&Repeat { case, model, number, recorded }, options).await?;
+                    let run = match self.once(&Repeat { case, model, number, recorded }, options).await {
+                        Err(Stopped::Interrupted) => {
+                            cut = Some(Cut::Interrupt);
+                            break;
+                        }
+                        run => run?,
+                    };
                     if !recorded {
                         spent = spent.plus(run.usage);
                     }
@@ -167,7 +201,7 @@ impl Suite {
                 report.cases.push(of_case);
             }
         }
-        if options.answers == Answers::Update && options.prune && !out_of_money {
+        if options.answers == Answers::Update && options.prune && cut.is_none() {
             for (file, kept) in &kept {
                 recordings::prune(&self.root, file, kept).map_err(|source| {
                     let path = recordings::folder(&self.root, file);
@@ -179,11 +213,14 @@ impl Suite {
             true => None,
             false => spent.cost_usd,
         };
-        Ok(Ended { report, out_of_money })
+        Ok(Ended { report, cut })
     }
 
     async fn once(&self, repeat: &Repeat<'_>, options: &Options<'_>) -> Result<RunReport, Stopped> {
         let Repeat { case: SuiteCase { file, case, .. }, number, recorded, .. } = repeat;
+        if options.canceller.is_cancelled() {
+            return Err(Stopped::Interrupted);
+        }
         let recording = match recorded {
             false => None,
             true => match recordings::read(&self.root, file, &case.name, *number) {
@@ -193,11 +230,12 @@ impl Suite {
                 }
             },
         };
+        let is_cut = || options.canceller.is_cancelled();
         let workspace = match &self.lone {
-            None => Workspace::of_project(&self.root)?,
+            None => Workspace::of_project(&self.root, &is_cut)?,
             Some(_) => Workspace::empty()?,
         };
-        workspace.add(&self.root, file, &case.files)?;
+        workspace.add(&self.root, file, &case.files, &is_cut)?;
         let attempt = Attempt {
             suite: self,
             repeat,
@@ -237,6 +275,15 @@ struct Made {
     timed_out: bool,
 }
 
+/// A worker of the copy, ready to run.
+struct Opened {
+    session: Session,
+    /// The recorded models, if they answer.
+    models: Option<RecordedModels>,
+    /// Whether the servers of its toolsets are started.
+    starts_servers: bool,
+}
+
 impl Attempt<'_> {
     async fn run(mut self) -> Result<RunReport, Stopped> {
         let case = Arc::clone(&self.repeat.case.case);
@@ -267,7 +314,11 @@ impl Attempt<'_> {
         if let End::Done(output) = &report.end {
             for ensured in &case.expect.ensures {
                 let Ensured::Function { file, function } = ensured else { continue };
-                match ask_function(session, file, function, output).await {
+                let asked = tokio::select! {
+                    asked = ask_function(session, file, function, output) => asked,
+                    () = self.options.canceller.cancelled() => return Err(Stopped::Interrupted),
+                };
+                match asked {
                     Ok(None) => {}
                     Ok(Some(problem)) => failures.push(format!("ensures: `{file}:{function}`: {problem}")),
                     Err(failure) => failures.push(format!("ensures: {failure}")),
@@ -323,7 +374,7 @@ impl Attempt<'_> {
                 None => {}
             }
             let session = match self.open(judge)? {
-                Ok((session, _)) => session,
+                Ok(opened) => opened.session,
                 Err(failure) => return Ok(Some(failure)),
             };
             let parameters: BTreeSet<&str> =
@@ -346,7 +397,7 @@ impl Attempt<'_> {
     }
 
     /// Opens the program of the copy with that worker, and the models that answer it. `Err`: the recording has no such run.
-    fn open(&self, worker: &str) -> Result<Result<(Session, Option<RecordedModels>), String>, Problem> {
+    fn open(&self, worker: &str) -> Result<Result<Opened, String>, Problem> {
         let mut settings = (self.options.settings)();
         let here = std::mem::replace(&mut settings.around.here, self.workspace.root().to_owned());
         settings.around.project = None;
@@ -358,7 +409,7 @@ impl Attempt<'_> {
             // Beside a message, if an empty one, a word is never the message.
             positionals: vec![target.to_string_lossy().into_owned(), String::new()],
             project: None,
-            entry: self.suite.lone.is_none().then(|| worker.to_owned()),
+            entry: self.suite.entry(worker),
             libraries: settings.request.libraries.iter().map(|folder| here.join(folder)).collect(),
             ..settings.request
         };
@@ -389,9 +440,12 @@ impl Attempt<'_> {
                 default: models.first_model().or_else(|| "recorded:none".parse().ok()),
             },
         };
-        let loaded = Located::find(settings)?.load(Effects::Allowed, &options)?;
+        // Recorded, a server is only started for an operator who grants one for this test.
+        let starts_servers = models.is_none() || options.grants.iter().any(is_for_server);
+        let effects = if starts_servers { Effects::Allowed } else { Effects::WithoutServers };
+        let loaded = Located::find(settings)?.load(effects, &options)?;
         let session = loaded.grant(options, source)?.open()?;
-        Ok(Ok((session, models)))
+        Ok(Ok(Opened { session, models, starts_servers }))
     }
 
     /// Makes a run of that worker.
@@ -403,7 +457,7 @@ impl Attempt<'_> {
         timeout: Option<Duration>,
         is_call: bool,
     ) -> Result<Result<Made, String>, Stopped> {
-        let (session, models) = match self.open(worker)? {
+        let Opened { session, models, starts_servers } = match self.open(worker)? {
             Ok(opened) => opened,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -413,23 +467,35 @@ impl Attempt<'_> {
         if let Some(models) = &models {
             run = run.dated(Arc::clone(models.date()));
         }
-        if is_call {
-            run = run.with_stand_ins(Arc::clone(stubs) as _);
-        }
+        let recorded = models.clone().filter(|_| !starts_servers);
+        run = run.with_stand_ins(Arc::new(WithListings { stubs: Arc::clone(stubs), recorded }));
         let canceller = run.canceller();
         let mut running = Box::pin(run.finish());
-        let mut timed_out = false;
-        let report = match timeout {
-            None => running.await,
-            Some(timeout) => match tokio::time::timeout(timeout, &mut running).await {
-                Ok(report) => report,
-                Err(_) => {
-                    timed_out = true;
-                    canceller.cancel();
-                    running.await
-                }
-            },
+        let deadline = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => pending().await,
+            }
         };
+        let (ended, timed_out) = tokio::select! {
+            biased;
+            () = self.options.canceller.cancelled() => (None, false),
+            report = &mut running => (Some(report), false),
+            () = deadline => (None, true),
+        };
+        let report = match ended {
+            Some(report) => report,
+            // Its processes have ended then, and nothing writes to the copy any more.
+            None => {
+                canceller.cancel();
+                running.await
+            }
+        };
+        // The journal of a lone file lies in the user's folder.
+        let _removed = self.suite.lone.is_some().then(|| Removed(report.dir.clone()));
+        if self.options.canceller.is_cancelled() {
+            return Err(Stopped::Interrupted);
+        }
         let journal = read_journal(&report.dir).map_err(|error| Stopped::Write {
             path: report.dir.clone(),
             source: io::Error::other(error.to_string()),
@@ -467,11 +533,16 @@ impl Attempt<'_> {
                 .map_err(|source| Stopped::Write { path, source })?;
         }
         self.runs += 1;
-        // The journal of a lone file lies in the user's folder.
-        if self.suite.lone.is_some() {
-            let _ = fs::remove_dir_all(&report.dir);
-        }
         Ok(Ok(Made { session, report, records, timed_out }))
+    }
+}
+
+/// A folder that is removed when this goes out of scope.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -486,6 +557,11 @@ fn root_input(records: &[Record]) -> Option<Arc<Value>> {
 /// Whether a grant reaches files that no case has a copy of, for writing.
 fn writes_outside(grant: &Grant) -> bool {
     matches!(grant, Grant::Place(extent) if extent.access == Access::Write)
+}
+
+/// Whether a grant lets a server of a toolset start or be reached.
+fn is_for_server(grant: &Grant) -> bool {
+    matches!(grant, Grant::Process(_) | Grant::Network(_))
 }
 
 fn missed(divergence: &Divergence) -> Missed {

@@ -1,10 +1,13 @@
-//! The results that a case gives in place of functions.
+//! What a case gives in place of functions, and a recording in place of servers.
 
 use llm_do_core::{
+    call_path::CallPath,
     function::{FunctionMeta, Leaf, LeafCall, StandIns, ToolError, ToolOutput},
+    listing::Listing,
     send::BoxFuture,
 };
 use llm_do_program::cases::{Stub, StubResult};
+use llm_do_records::RecordedModels;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -46,7 +49,8 @@ fn is_named(stub: &Stub, function: &str) -> bool {
     stub.function == function || llm_do_core::function::tool_name(&stub.function) == function
 }
 
-impl StandIns for Stubs {
+impl Stubs {
+    /// The result of the next call of that function, if it is a stub.
     fn stand_in(&self, function: &FunctionMeta) -> Option<Arc<dyn Leaf>> {
         let named = |stub: &Stub| is_named(stub, &function.name) || is_named(stub, &function.tool_name);
         let at = self.stubs.iter().position(named)?;
@@ -71,6 +75,23 @@ impl StandIns for Stubs {
             }
         };
         Some(Arc::new(Fixed(result)))
+    }
+}
+
+/// The stubs of a case, with the tools that the servers of its recording listed.
+pub(crate) struct WithListings {
+    pub(crate) stubs: Arc<Stubs>,
+    /// Absent where servers are asked.
+    pub(crate) recorded: Option<RecordedModels>,
+}
+
+impl StandIns for WithListings {
+    fn stand_in(&self, function: &FunctionMeta) -> Option<Arc<dyn Leaf>> {
+        self.stubs.stand_in(function)
+    }
+
+    fn listing(&self, call: &CallPath, toolset: &str) -> Option<Arc<Listing>> {
+        self.recorded.as_ref()?.listing(call, toolset)
     }
 }
 

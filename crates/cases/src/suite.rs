@@ -22,6 +22,8 @@ pub struct Suite {
     pub(crate) root: PathBuf,
     /// The worker file that is the program, if it is no project.
     pub(crate) lone: Option<PathBuf>,
+    /// The name of the Python function that the manifest starts with.
+    function: Option<String>,
     /// Each case.
     pub cases: Vec<SuiteCase>,
 }
@@ -69,7 +71,9 @@ impl Suite {
         }
         let (start, is_lone) = (&source.start, source.work.is_some());
         let mut suite_cases = Vec::new();
-        for (path, worker) in files(tree, start) {
+        let manifest = Manifest::load(tree, &mut Vec::new());
+        let function = entry_function(&manifest);
+        for (path, worker) in files(tree, start, &manifest, function.as_deref()) {
             let mut problems = Vec::new();
             let Some(file) = cases::read(tree, &path, &mut problems) else { continue };
             if problems.iter().any(Diagnostic::is_error) {
@@ -89,7 +93,13 @@ impl Suite {
             Start::File(file) if is_lone => Some(root.join(file)),
             _ => None,
         };
-        Ok(Self { root, lone, cases: suite_cases })
+        Ok(Self { root, lone, function, cases: suite_cases })
+    }
+
+    /// What a run of that worker starts with; nothing if it is the program's own entry.
+    pub(crate) fn entry(&self, worker: &str) -> Option<String> {
+        let is_own = self.lone.is_some() || self.function.as_deref() == Some(worker);
+        (!is_own).then(|| worker.to_owned())
     }
 
     /// The root of the program.
@@ -99,20 +109,31 @@ impl Suite {
 }
 
 /// Each file of cases with its worker. `check` has reported those without one.
-fn files(tree: &dyn SourceTree, start: &Start) -> Vec<(String, String)> {
-    let manifest = Manifest::load(tree, &mut Vec::new());
-    let layout = Layout::of(&manifest);
+fn files(
+    tree: &dyn SourceTree,
+    start: &Start,
+    manifest: &Manifest,
+    function: Option<&str>,
+) -> Vec<(String, String)> {
+    let layout = Layout::of(manifest);
     if let Start::File(file) = start {
         let id = layout.identify(file).id;
         let of_file = cases::of_worker_file(tree, file);
         return of_file.into_iter().map(|path| (path, id.clone())).collect();
     }
     let workers: Vec<String> =
-        scan::workers(tree, &manifest, &layout).into_iter().map(|found| found.id).collect();
+        scan::workers(tree, manifest, &layout).into_iter().map(|found| found.id).collect();
     let of = |path: String| {
         let mut candidates = worker_candidates(&layout, &path).into_iter();
-        let id = candidates.find(|id| workers.contains(id))?;
+        let id = candidates.find(|id| workers.contains(id) || function == Some(id))?;
         Some((path, id))
     };
     cases::files(tree).into_iter().filter_map(of).collect()
+}
+
+/// The name of the Python function that is the program's entry, which its callers know it by. An entry of a library has a name
+/// of this form too: `check` has refused cases for it.
+fn entry_function(manifest: &Manifest) -> Option<String> {
+    let (_, name) = manifest.entry.as_ref()?.as_text()?.rsplit_once(':')?;
+    Some(name.to_owned())
 }

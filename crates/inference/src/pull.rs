@@ -249,6 +249,8 @@ async fn download(
         file.set_len(0)?;
         done = 0;
     }
+    // What an earlier pull has left, before anything new has come.
+    progress(Progress::Bytes { done, total: wanted.size });
     let mut breaks = 0;
     while done < wanted.size {
         let before = done;

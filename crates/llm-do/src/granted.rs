@@ -84,7 +84,9 @@ impl Loaded {
             &machinery.confiner,
             &grants,
         ));
-        missing.extend(missing::toolsets(&self.workers, &machinery.toolsets, &grants));
+        if machinery.effects != Effects::WithoutServers {
+            missing.extend(missing::toolsets(&self.workers, &machinery.toolsets, &grants));
+        }
         if matches!(source, ModelSource::Providers) {
             missing.extend(missing::endpoints(&machinery.declared, &self.workers, &choice, &grants));
             let operators = model_choice::of_operator(&options, &machinery.environment, &machinery.user);

@@ -38,6 +38,9 @@ use std::{
 pub enum Effects {
     /// They read and write files, and their processes do what their workers may do.
     Allowed,
+    /// The same without the servers of toolsets: none is started or reached, so that none needs a grant. For tests, whose
+    /// recordings have the tools that servers listed.
+    WithoutServers,
     /// They see no file, and their processes can neither change anything nor reach the network. For a replay, and for a
     /// function that is tried against recorded cases.
     Denied,
@@ -160,7 +163,7 @@ impl Located {
             toolsets: Arc::new(toolsets),
             mcp,
             files: match effects {
-                Effects::Allowed => Arc::new(NativeFileSystem::new()),
+                Effects::Allowed | Effects::WithoutServers => Arc::new(NativeFileSystem::new()),
                 Effects::Denied => Arc::new(NoFiles),
             },
             providers: Arc::new(providers),

@@ -45,6 +45,9 @@ pub(crate) struct Columns {
     file: Vec<(String, FilePart)>,
 }
 
+/// The columns of a file in a folder.
+pub(crate) const FILE_COLUMNS: [&str; 3] = ["path", "name", "text"];
+
 /// What a parameter gets of a file in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FilePart {
@@ -184,7 +187,15 @@ impl Columns {
         }
         let mut fields = Vec::new();
         for column in header {
-            fields.push(self.of_column(column)?);
+            fields.push(self.of_column(column).map_err(|problem| match problem {
+                // A table of a spreadsheet whose country writes numbers with a comma.
+                Problem::Columns { what, mut hints } if header.len() == 1 && column.contains([';', '\t', ',']) => {
+                    let hint = "the fields of a .csv file are separated by commas and those of a .tsv file by tabs: write the table so";
+                    hints.insert(0, hint.into());
+                    Problem::Columns { what, hints }
+                }
+                problem => problem,
+            })?);
         }
         let missing: Vec<&str> = self
             .parameters()

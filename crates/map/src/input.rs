@@ -3,9 +3,14 @@
 mod bounded;
 mod folder;
 mod json_lines;
+mod quotes;
 mod table;
 
-use crate::{problem::Problem, row::Row};
+use crate::{
+    columns::FILE_COLUMNS,
+    problem::Problem,
+    row::{Content, Row, without_failure},
+};
 use std::{
     fs::File,
     io::{self, Read, Seek as _, SeekFrom},
@@ -91,6 +96,27 @@ impl Rows {
             Self::Folder(rows) => rows.next(),
         }
     }
+}
+
+/// The names of an input's columns: the header of a table, the keys of the first line of JSON, or what a file of a folder has.
+///
+/// # Errors
+/// The input can't be read.
+pub fn column_names(path: &Path) -> Result<Vec<String>, Problem> {
+    let source = Source::at(path)?;
+    if source.form == Form::Folder {
+        return Ok(FILE_COLUMNS.map(str::to_owned).to_vec());
+    }
+    let mut rows = source.rows(false)?;
+    if let Some(columns) = rows.columns() {
+        return Ok(columns.to_vec());
+    }
+    Ok(match rows.next()?.map(|row| row.content) {
+        Some(Ok(Content::Json(serde_json::Value::Object(object)))) => {
+            without_failure(object).into_iter().map(|(name, _)| name).collect()
+        }
+        _ => Vec::new(),
+    })
 }
 
 /// The file without its byte order mark.

@@ -27,6 +27,16 @@ pub enum Problem {
         /// What is wrong.
         reason: String,
     },
+    /// A quote is opened in a row and never closed.
+    #[error(
+        "{file}:{line}: a quote is opened in this row and never closed, so that the rest of the file would be one field"
+    )]
+    OpenQuote {
+        /// The file.
+        file: String,
+        /// The line on which the row begins.
+        line: u64,
+    },
     /// The columns don't fit the parameters.
     #[error("{what}")]
     Columns {
@@ -85,6 +95,9 @@ impl Problem {
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Columns { hints, .. } | Self::Occupied { hints, .. } => hints.clone(),
+            Self::OpenQuote { .. } => {
+                vec!["close it, or write the field as \"…\" with each quote of its text doubled".into()]
+            }
             Self::Changed(_) => vec!["run the command again: what is done stays done".into()],
             Self::State { .. } => {
                 vec!["run the command again when this is mended: what is done stays done".into()]

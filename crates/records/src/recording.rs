@@ -10,6 +10,7 @@ use llm_do_core::{
     call_path::CallPath,
     conversation::Conversation,
     journal::{Record, RecordKind},
+    listing::Listing,
     model::{
         Capabilities, DeltaSink, FinishReason, Message, Model, ModelError, ModelErrorKind, ModelName,
         ModelRequest, ModelResponse, Models, Purpose, Usage,
@@ -270,6 +271,18 @@ impl RecordedModels {
     pub fn first_model(&self) -> Option<ModelName> {
         self.shared.records.iter().find_map(|record| match &record.body {
             RecordKind::ConversationStarted { model, .. } => Some(model.clone()),
+            _ => None,
+        })
+    }
+
+    /// The tools that a toolset listed for the worker of that call.
+    pub fn listing(&self, call: &CallPath, toolset: &str) -> Option<Arc<Listing>> {
+        self.shared.records.iter().find_map(|record| match &record.body {
+            RecordKind::ToolsListed { toolset: listed, listing }
+                if record.path == *call && **listed == *toolset =>
+            {
+                Some(Arc::clone(listing))
+            }
             _ => None,
         })
     }

@@ -26,7 +26,8 @@ impl Canceller {
     pub fn is_cancelled(&self) -> bool {
         self.0.is_on()
     }
-    pub(crate) async fn cancelled(&self) {
+    /// Waits until the run is ended.
+    pub async fn cancelled(&self) {
         self.0.turned_on().await;
     }
 }

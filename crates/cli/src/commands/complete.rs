@@ -1,5 +1,5 @@
 //! `llm-do complete`: what could come next on the command line. The scripts of `llm-do completions` call it at each press of
-//! the key, so that they complete workers, runs and models of the project in which the user is.
+//! the key, so that they complete workers, runs, models and cases of the project in which the user is.
 //!
 //! `clap_complete` has an engine of that kind too, behind `unstable-dynamic`. Its interface changes between minor versions,
 //! and it cannot leave out the `run` that `llm-do TARGET` omits.
@@ -10,7 +10,7 @@ use crate::args::Cli;
 use clap::{Arg, ArgAction, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
 use std::io::{self, Write};
-use values::{Kind, values};
+use values::{Kind, Words, values};
 
 /// A word that could stand at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,30 +86,20 @@ struct Reading<'c> {
     path: Vec<&'c str>,
     /// The option whose value is at the cursor.
     option: Option<&'c Arg>,
-    /// Positional words so far.
-    positionals: usize,
     /// After `--` no word is an option.
     only_words: bool,
-    /// The project that `--project` names.
-    project: Option<String>,
+    /// What names the program and its input.
+    words: Words,
 }
 
 fn read<'c>(root: &'c Command, words: &[String]) -> Reading<'c> {
-    let mut reading = Reading {
-        command: root,
-        path: Vec::new(),
-        option: None,
-        positionals: 0,
-        only_words: false,
-        project: None,
-    };
+    let mut reading =
+        Reading { command: root, path: Vec::new(), option: None, only_words: false, words: Words::default() };
     for word in words {
         if let Some(option) = reading.option.take() {
-            if option.get_id() == "project" {
-                reading.project = Some(word.clone());
-            }
+            reading.words.set(option.get_id().as_str(), word);
         } else if reading.only_words || !word.starts_with('-') || word == "-" {
-            let sub = reading.command.find_subcommand(word).filter(|_| reading.positionals == 0);
+            let sub = reading.command.find_subcommand(word).filter(|_| reading.words.positionals.is_empty());
             if let Some(sub) = sub.filter(|_| !reading.only_words) {
                 reading.command = sub;
                 reading.path.push(sub.get_name());
@@ -122,7 +112,7 @@ fn read<'c>(root: &'c Command, words: &[String]) -> Reading<'c> {
                 reading.command = run;
                 reading.path.push("run");
             }
-            reading.positionals += 1;
+            reading.words.positionals.push(word.clone());
         } else if word == "--" {
             reading.only_words = true;
         } else {
@@ -131,10 +121,8 @@ fn read<'c>(root: &'c Command, words: &[String]) -> Reading<'c> {
             // `llm-do --model NAME` is a run as well.
             let of_run = || root.find_subcommand("run").filter(|_| reading.path.is_empty());
             let option = option(reading.command, name).or_else(|| option(of_run()?, name));
-            if let (Some(option), Some(value)) = (option, value)
-                && option.get_id() == "project"
-            {
-                reading.project = Some(value.to_owned());
+            if let (Some(option), Some(value)) = (option, value) {
+                reading.words.set(option.get_id().as_str(), value);
             }
             reading.option = option.filter(|option| value.is_none() && takes_value(option));
         }
@@ -160,17 +148,16 @@ fn takes_value(arg: &Arg) -> bool {
 
 fn offer(root: &Command, before: &[String], current: &str) -> Offer {
     let reading = read(root, before);
-    let of_value = |arg: &Arg| value_of(arg, &reading);
     if let Some(option) = reading.option {
-        return of_value(option);
+        return value_of(option, &reading, current);
     }
     if !reading.only_words
-        && let Some((name, _)) = current.split_once('=').filter(|_| current.starts_with("--"))
+        && let Some((name, value)) = current.split_once('=').filter(|_| current.starts_with("--"))
     {
         let Some(option) = option(reading.command, name) else {
             return Offer { candidates: Vec::new(), files: Files::None };
         };
-        let Offer { candidates, files } = of_value(option);
+        let Offer { candidates, files } = value_of(option, &reading, value);
         let with_name = |it: Candidate| Candidate { word: format!("{name}={}", it.word), ..it };
         return Offer { candidates: candidates.into_iter().map(with_name).collect(), files };
     }
@@ -178,19 +165,18 @@ fn offer(root: &Command, before: &[String], current: &str) -> Offer {
         return Offer { candidates: options(&reading, root), files: Files::None };
     }
     let mut found = Offer { candidates: Vec::new(), files: Files::None };
-    if reading.positionals == 0 && !reading.only_words {
+    let count = reading.words.positionals.len();
+    if count == 0 && !reading.only_words {
         let subs = reading.command.get_subcommands().filter(|sub| !sub.is_hide_set());
         found.candidates.extend(subs.map(|sub| Candidate::new(sub.get_name(), about(sub.get_about()))));
     }
     let run = root.find_subcommand("run").filter(|_| reading.path.is_empty());
     let takes = run.unwrap_or(reading.command);
     let many = |arg: &&Arg| matches!(arg.get_action(), ArgAction::Append);
-    let positional = takes
-        .get_positionals()
-        .nth(reading.positionals)
-        .or_else(|| takes.get_positionals().last().filter(many));
+    let positional =
+        takes.get_positionals().nth(count).or_else(|| takes.get_positionals().last().filter(many));
     if let Some(arg) = positional {
-        let Offer { candidates, files } = of_value(arg);
+        let Offer { candidates, files } = value_of(arg, &reading, current);
         found.candidates.extend(candidates);
         found.files = files;
     }
@@ -218,8 +204,8 @@ fn about(help: Option<&clap::builder::StyledStr>) -> String {
     help.map(ToString::to_string).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
 }
 
-/// The values of an argument.
-fn value_of(arg: &Arg, reading: &Reading<'_>) -> Offer {
+/// The values of an argument, of which `current` is typed.
+fn value_of(arg: &Arg, reading: &Reading<'_>, current: &str) -> Offer {
     let fixed = arg.get_possible_values();
     if !fixed.is_empty() && !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::Count) {
         let candidates = fixed
@@ -239,7 +225,7 @@ fn value_of(arg: &Arg, reading: &Reading<'_>) -> Offer {
         .map_or_else(|| arg.get_id().as_str().to_uppercase(), ToString::to_string);
     let kind = Kind::of(&reading.path, &name);
     let files = if matches!(kind, Some(Kind::Target)) { Files::All } else { files };
-    let candidates = kind.map(|kind| values(kind, reading.project.as_deref())).unwrap_or_default();
+    let candidates = kind.map(|kind| values(kind, &reading.words, current)).unwrap_or_default();
     Offer { candidates, files }
 }
 

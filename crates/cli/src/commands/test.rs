@@ -3,40 +3,57 @@
 use crate::{
     args::{ApprovalMode, Format, ModelFlags, RunArgs, TestArgs},
     exit::{Complaint, Exit},
+    interrupt::Interrupts,
     opening::{NotReady, said, settings, surrounded},
     paint::Paint,
+    program::show_complaint,
     render::Output,
     visible,
 };
 use llm_do::{
-    Problem, Settings,
+    Canceller, Problem, Settings,
     core::{model::ModelName, price::Usd},
 };
 use llm_do_cases::{
-    Answers, CaseReport, Ended, Missed, Options, Stopped, Suite, SuiteError, SuiteReport,
+    Answers, CaseReport, Cut, Ended, Missed, Options, Stopped, Suite, SuiteError, SuiteReport,
     baseline::{Change, Comparison},
     junit::junit,
     summary::{markdown, sentence},
 };
 use std::{fmt::Write as _, fs, path::Path};
+use watch::Watched;
 
 mod watch;
 
 /// Carries out the command.
 pub(crate) fn run(args: &TestArgs, output: &Output) -> Exit {
-    let once = || tested(args, output).unwrap_or_else(|not_ready| said(not_ready, output));
-    if !args.watch {
-        return once();
-    }
-    loop {
-        let exit = once();
+    let canceller = Canceller::default();
+    let interrupts = match Interrupts::listen(None) {
+        Ok(interrupts) => interrupts,
+        Err(error) => {
+            return show_complaint(&Complaint::failed(format!("cannot listen to signals: {error}")), output);
+        }
+    };
+    let cancel = canceller.clone();
+    interrupts.on_first(move || cancel.cancel());
+    let once = || tested(args, &canceller, output).unwrap_or_else(|not_ready| said(not_ready, output));
+    let watched = match args.watch.then(|| make(args).map(llm_do::Located::find)) {
+        Some(Ok(Ok(located))) => Watched::of(&located, args),
         // Of a program that can't be found there is nothing to watch.
-        let root = match make(args).map(llm_do::Located::find) {
-            Ok(Ok(located)) => located.source().tree.root().clone(),
-            _ => return exit,
-        };
+        _ => return once(),
+    };
+    loop {
+        // A change while the cases run counts too.
+        let before = watched.state();
+        let exit = once();
+        if canceller.is_cancelled() {
+            return exit;
+        }
         output.note("waiting for a change; Ctrl-C ends the tests");
-        watch::until_change(Path::new(root.as_str()));
+        watched.until_change(before, &canceller);
+        if canceller.is_cancelled() {
+            return Exit::Interrupted;
+        }
     }
 }
 
@@ -51,7 +68,7 @@ fn make(args: &TestArgs) -> Result<Settings, Complaint> {
     })
 }
 
-fn tested(args: &TestArgs, output: &Output) -> Result<Exit, NotReady> {
+fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exit, NotReady> {
     if args.approval.operator.is_some() || matches!(args.approval.mode, Some(ApprovalMode::Interactive)) {
         return Err(Complaint::wrong("nobody is asked in a test")
             .hint("--allow RULE or --approval approve_all lets calls run")
@@ -102,8 +119,9 @@ fn tested(args: &TestArgs, output: &Output) -> Result<Exit, NotReady> {
         pages: args.html.clone(),
         on_case: &tell,
         prune: args.cases.is_empty() && args.shard.is_none() && args.repeat.is_none(),
+        canceller: canceller.clone(),
     };
-    let Ended { report, out_of_money } =
+    let Ended { report, cut } =
         runtime.block_on(suite.run(&chosen, &options)).map_err(|stopped| match stopped {
             Stopped::Problem(problem) => not_ready(problem),
             Stopped::WritesOutside(_) => NotReady::from(Complaint::wrong(stopped.to_string())),
@@ -113,7 +131,7 @@ fn tested(args: &TestArgs, output: &Output) -> Result<Exit, NotReady> {
     write(args.junit.as_deref(), || junit(&report))?;
     write(args.summary.as_deref(), || markdown(&report, comparison.as_ref()))?;
     if output.format == Format::Text {
-        output.print(&ending(&report, comparison.as_ref(), output.out));
+        output.print(&ending(&report, cut, comparison.as_ref(), output.out));
     } else {
         let mut json = serde_json::to_value(&report).unwrap_or_default();
         if let Some(comparison) = &comparison {
@@ -122,10 +140,13 @@ fn tested(args: &TestArgs, output: &Output) -> Result<Exit, NotReady> {
         output.print_json(&json);
     }
     let worse = comparison.as_ref().is_some_and(Comparison::is_worse);
-    Ok(match (out_of_money, report.passes() && !worse) {
-        (true, _) => Exit::Limit,
-        (_, true) => Exit::Done,
-        (_, false) => Exit::Failed,
+    // What a cut-off run has begun is not waited for.
+    runtime.shutdown_background();
+    Ok(match (cut, report.passes() && !worse) {
+        (Some(Cut::Interrupt), _) => Exit::Interrupted,
+        (Some(Cut::Cost), _) => Exit::Limit,
+        (None, true) => Exit::Done,
+        (None, false) => Exit::Failed,
     })
 }
 
@@ -236,7 +257,7 @@ fn difference(out: &mut String, missed: &Missed, paint: Paint) {
 }
 
 /// The last lines: what changed, and how many pass.
-fn ending(report: &SuiteReport, comparison: Option<&Comparison>, paint: Paint) -> String {
+fn ending(report: &SuiteReport, cut: Option<Cut>, comparison: Option<&Comparison>, paint: Paint) -> String {
     let mut out = String::new();
     if let Some(comparison) = comparison {
         for case in comparison.cases.iter().filter(|case| case.change != Change::Same) {
@@ -261,9 +282,10 @@ fn ending(report: &SuiteReport, comparison: Option<&Comparison>, paint: Paint) -
         );
     }
     let cost = report.cost_usd.map(|cost| format!(", {cost}")).unwrap_or_default();
-    let left = match report.not_run {
-        0 => String::new(),
-        left => format!("; {left} did not run, because the cost reached its limit"),
+    let left = match (report.not_run, cut) {
+        (0, _) | (_, None) => String::new(),
+        (left, Some(Cut::Cost)) => format!("; {left} did not run, because the cost reached its limit"),
+        (left, Some(Cut::Interrupt)) => format!("; {left} did not run, because of the interrupt"),
     };
     let _ = writeln!(out, "{} of {} cases pass{cost}{left}", report.passed(), report.cases.len());
     out

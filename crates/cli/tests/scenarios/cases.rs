@@ -1,9 +1,12 @@
 //! `llm-do test`: cases of workers, from recordings and from models.
 
-use crate::scenario::{Finished, Scenario, lines};
+use crate::{
+    scenario::{Finished, Scenario, lines},
+    terminal_session::Session,
+};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use std::fs;
+use std::{fs, time::Duration};
 
 const MAIN: &str = "\
 ---
@@ -479,4 +482,36 @@ fn recorded_cases_open_no_socket() {
     let told = scenario.finished(command.output().expect("strace starts"));
     assert_eq!(told.code, Some(0), "{told}");
     assert_eq!(scenario.read("calls.txt").as_deref(), Some(""));
+}
+
+#[test]
+fn watched_cases_run_again_after_each_change_until_ctrl_c() {
+    let scenario = shop();
+    updated(&scenario);
+    let mut session =
+        Session::start(scenario.command_on_terminal(&["test", "--watch", "--junit", "report.xml"]));
+    let write = |name: &str, text: &str| fs::write(scenario.project().join(name), text).expect("a file");
+    session.expect("2 of 2 cases pass");
+    session.expect("waiting for a change");
+    write("main.worker", &MAIN.replace("What do", "How much do"));
+    session.expect("a request is not the recorded one");
+    session.expect("0 of 2 cases pass");
+    session.expect("waiting for a change");
+    write("main.cases.yaml", "cases: [");
+    session.expect("error");
+    session.expect("waiting for a change");
+    write("main.cases.yaml", CASES);
+    session.expect("0 of 2 cases pass");
+    session.expect("waiting for a change");
+    write("project.yaml", "name: [");
+    session.expect("error");
+    session.expect("waiting for a change");
+    fs::remove_file(scenario.project().join("project.yaml")).expect("a manifest");
+    write("main.worker", MAIN);
+    session.expect("2 of 2 cases pass");
+    session.expect("waiting for a change");
+    // The report that each of them wrote was no change.
+    assert_eq!(session.written_within(Duration::from_secs(2)), 0);
+    session.type_keys("\u{3}");
+    assert_eq!(session.end().0, Some(130));
 }

@@ -8,13 +8,29 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A project with two workers, of which one has run and one has cases.
+const CASES: &str = "\
+cases:
+- name: short-text
+  input: {text: a}
+  expect: {output: a}
+- name: long
+  input: {text: b}
+  expect: {output: b}
+";
+
+/// A project with two workers, of which one has run and one has cases, and with input for a map.
 fn project() -> Scenario {
     let scenario = Scenario::new()
         .file("project.yaml", "description: A sample.\n")
         .file("main.worker", "---\ndescription: The entry.\nmodel: script:s.yaml\n---\nGo.\n")
-        .file("workers/summarizer.worker", "---\ndescription: \"Shortens: a text.\"\n---\nShorten.\n")
-        .file("workers/summarizer.cases.yaml", "cases: []\n")
+        .file(
+            "workers/summarizer.worker",
+            "---\ndescription: \"Shortens: a text.\"\nparameters: {text: string, most: integer?}\n---\nShorten {{ text }}.\n",
+        )
+        .file("workers/summarizer.cases.yaml", CASES)
+        .file("main.cases.yaml", "cases:\n- name: short-run\n  expect: {output: x}\n- {}\n")
+        .file("reviews.csv", "\u{feff}review,the stars\na,5\n")
+        .file("reviews.jsonl", "{\"body\": \"a\"}\n")
         .file("s.yaml", &script(&[json!({"text": "done"})]));
     let told = scenario.run(&["run", ".", "hi"]);
     assert_eq!(told.code, Some(0), "{told}");
@@ -61,9 +77,41 @@ fn bash_completes_workers_runs_models_and_cases() {
 }
 
 #[test]
-fn targets_are_workers_and_files() {
-    let found = bash(&project(), "llm-do list s");
-    assert!(found.contains(&"summarizer".to_owned()) && found.contains(&"s.yaml".to_owned()), "{found:?}");
+fn targets_are_worker_files_and_other_files() {
+    let scenario = project();
+    for command in ["list", "run", "test", "map"] {
+        // bash finds it as a file, too, and shows it once.
+        let found = bash(&scenario, &format!("llm-do {command} workers/summarizer.w"));
+        assert!(found.iter().all(|it| it == "workers/summarizer.worker"), "{command}: {found:?}");
+        let found = bash(&scenario, &format!("llm-do {command} "));
+        let has = |name: &str| found.iter().any(|it| it == name);
+        assert!(
+            has("main.worker") && has("workers/summarizer.worker") && has("s.yaml"),
+            "{command}: {found:?}"
+        );
+        // A name of a worker is no target.
+        assert!(!has("summarizer"), "{command}: {found:?}");
+    }
+    assert_eq!(bash(&scenario, "llm-do map --entry s"), ["summarizer"]);
+}
+
+#[test]
+fn bash_completes_cases_parameters_and_columns() {
+    let scenario = project();
+    assert_eq!(bash(&scenario, "llm-do test --case s"), ["short-run", "short-text"]);
+    assert_eq!(bash(&scenario, "llm-do test . --case lo"), ["long"]);
+    // Of a worker file only its own.
+    assert_eq!(bash(&scenario, "llm-do test workers/summarizer.worker --case sh"), ["short-text"]);
+    let map = "llm-do map workers/summarizer.worker reviews.csv -o o.jsonl";
+    assert_eq!(bash(&scenario, &format!("{map} --set-column ")), ["text=", "most="]);
+    // bash replaces what follows the equals sign, and a word with a space is quoted.
+    assert_eq!(bash(&scenario, &format!("{map} --set-column text=")), ["review", r"the\ stars"]);
+    assert_eq!(bash(&scenario, &format!("{map} --ignore-column r")), ["review"]);
+    assert_eq!(bash(&scenario, &format!("{map} --param m")), ["most="]);
+    let lines = map.replace(".csv", ".jsonl");
+    assert_eq!(bash(&scenario, &format!("{lines} --set-column=text=b")), ["body"]);
+    assert_eq!(bash(&scenario, "llm-do map . workers --entry summarizer --set-column text=n"), ["name"]);
+    assert_eq!(bash(&scenario, "llm-do run . --entry summarizer --param te"), ["text="]);
 }
 
 #[test]
@@ -98,6 +146,11 @@ fn fish_completes_with_descriptions() {
     let Some(found) = complete("llm-do show summ") else { return };
     assert_eq!(found, ["summarizer\tShortens: a text."]);
     assert_eq!(complete("llm-do run --model script:").expect("fish"), ["script:s.yaml\tof the worker main"]);
+    let cases = complete("llm-do test --case short-t").expect("fish");
+    assert_eq!(cases, ["short-text\tworkers/summarizer.cases.yaml"]);
+    let map = "llm-do map workers/summarizer.worker reviews.csv --set-column";
+    assert_eq!(complete(&format!("{map} m")).expect("fish"), ["most=\tinteger?"]);
+    assert_eq!(complete(&format!("{map} text=r")).expect("fish"), ["text=review\ta column"]);
 }
 
 #[test]
@@ -105,7 +158,7 @@ fn zsh_completes_with_descriptions() {
     let scenario = project();
     let complete = |line: &str| {
         // The functions of the completion system, which needs a terminal, print what they are given.
-        let steps = "compdef() { : }; _files() { print FILES }; _describe() { print -rl -- \"${(@P)3}\" }; \
+        let steps = "compdef() { : }; _files() { print FILES }; _describe() { print -rl -- \"${(@P)3}\"; (( $# > 3 )) && print -r -- \"$4\"; true }; \
                      eval \"$(llm-do completions zsh)\"; words=(\"${(@s: :)1}\"); CURRENT=$#words; _llm-do";
         shell(&scenario, "zsh", &["-f", "-c", steps, "zsh", line])
     };
@@ -114,4 +167,9 @@ fn zsh_completes_with_descriptions() {
     let model = complete("llm-do run --model scr").expect("zsh");
     assert_eq!(model, [r"script\:s.yaml:of the worker main"]);
     assert!(complete("llm-do list s").expect("zsh").contains(&"FILES".to_owned()));
+    let cases = complete("llm-do test --case short-t").expect("zsh");
+    assert_eq!(cases, ["short-text:workers/summarizer.cases.yaml"]);
+    let map = "llm-do map workers/summarizer.worker reviews.csv --set-column";
+    assert_eq!(complete(&format!("{map} m")).expect("zsh"), ["most=:integer?", "-S"]);
+    assert_eq!(complete(&format!("{map} text=r")).expect("zsh"), ["text=review:a column"]);
 }

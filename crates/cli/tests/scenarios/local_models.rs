@@ -3,19 +3,30 @@
 use crate::{scenario::Scenario, terminal_session::Session};
 use serde_json::json;
 use std::{
-    io::{BufRead, BufReader, Write},
-    net::TcpListener,
+    io::{self, BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
     thread,
+    time::{Duration, Instant},
 };
 
-/// A hub with the repository `a/m`, in whose only file is `GGUF`. Anything else is missing, and `a/gated` is gated.
+/// Bytes of the file of `a/slow`, which are all zero.
+const SLOW: usize = 3_000_000;
+
+/// A hub with the repository `a/m`, in whose only file is `GGUF`. Of `a/slow` half a file comes slowly, and of `a/silent` and
+/// `a/dead` nothing: one server says nothing, and the other one closes the connection. Anything else is missing, and `a/gated`
+/// is gated.
 fn hub() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
-    // Of the four bytes.
-    let sha256 = "b83633aa785344791618f2fddf131b010ea04912a60430760b070bad293f65bd";
-    let file = json!({"type": "file", "path": "m-Q4_K_M.gguf", "size": 4, "lfs": {"oid": sha256, "size": 4}});
+    let file = |size: usize, sha256: &str| {
+        json!([{"type": "file", "path": "m-Q4_K_M.gguf", "size": size, "lfs": {"oid": sha256, "size": size}}])
+            .to_string()
+    };
+    let small = file(4, "b83633aa785344791618f2fddf131b010ea04912a60430760b070bad293f65bd");
+    let large = file(SLOW, "35bce4eae54ec8e6cc2868baa8d157914d6ae2858811b4cc0c078c94460fa26f");
     thread::spawn(move || {
+        let mut silent = Vec::new();
         for mut stream in listener.incoming().map_while(Result::ok) {
             let Ok(reader) = stream.try_clone() else { continue };
             let lines: Vec<String> = BufReader::new(reader)
@@ -25,8 +36,20 @@ fn hub() -> String {
                 .collect();
             let path = lines.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
             let (status, head, body) = match path {
-                "/api/models/a/m" => (200, "", json!({"sha": "c0ffee", "tags": ["license:mit"]}).to_string()),
-                "/api/models/a/m/tree/c0ffee?recursive=true" => (200, "", json!([file]).to_string()),
+                "/api/models/a/m" | "/api/models/a/slow" | "/api/models/a/silent" | "/api/models/a/dead" => {
+                    (200, "", json!({"sha": "c0ffee", "tags": ["license:mit"]}).to_string())
+                }
+                "/api/models/a/m/tree/c0ffee?recursive=true" => (200, "", small.clone()),
+                path if path.ends_with("/tree/c0ffee?recursive=true") => (200, "", large.clone()),
+                "/a/slow/resolve/c0ffee/m-Q4_K_M.gguf" => {
+                    thread::spawn(|| slowly(stream));
+                    continue;
+                }
+                "/a/silent/resolve/c0ffee/m-Q4_K_M.gguf" => {
+                    silent.push(stream);
+                    continue;
+                }
+                "/a/dead/resolve/c0ffee/m-Q4_K_M.gguf" => continue,
                 "/a/m/resolve/c0ffee/m-Q4_K_M.gguf" => (200, "", "GGUF".to_owned()),
                 "/api/models/a/gated" => (403, "x-error-code: GatedRepo\r\n", String::new()),
                 _ => (404, "", String::new()),
@@ -39,6 +62,123 @@ fn hub() -> String {
         }
     });
     endpoint
+}
+
+/// Half of the file within three seconds, and then the rest.
+fn slowly(mut stream: TcpStream) -> io::Result<()> {
+    write!(stream, "HTTP/1.1 200 x\r\ncontent-length: {SLOW}\r\nconnection: close\r\n\r\n")?;
+    for _ in 0..30 {
+        stream.write_all(&[0; SLOW / 60])?;
+        thread::sleep(Duration::from_millis(100));
+    }
+    stream.write_all(&[0; SLOW / 2])
+}
+
+/// A server that takes connections and says nothing.
+fn silent_server() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    (listener, address)
+}
+
+/// The lines of stderr up to one with this text, and how long that took. The command is ended then.
+fn until(scenario: &Scenario, arguments: &[&str], text: &str) -> (Vec<String>, Duration) {
+    let began = Instant::now();
+    let mut child = scenario.command(arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = Vec::new();
+    for line in BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
+        lines.push(line);
+        if lines.last().is_some_and(|line| line.contains(text)) {
+            break;
+        }
+    }
+    let took = began.elapsed();
+    child.kill().expect("a kill");
+    child.wait().expect("an end");
+    (lines, took)
+}
+
+/// Without a terminal, what a fetch says that has not ended after a moment: one line, and what to do without a network.
+#[test]
+fn a_fetch_says_within_two_seconds_how_it_goes_and_what_to_do_offline() {
+    let endpoint = hub();
+    let host = endpoint.trim_start_matches("http://").to_owned();
+    let scenario = greeter().env("HF_ENDPOINT", &endpoint);
+    let place = scenario.home().join("home/.llm-do/models/a");
+    let offline = |repo: &str| {
+        format!(
+            "hint: without a network: run `curl -LO {endpoint}/a/{repo}/resolve/c0ffee/m-Q4_K_M.gguf` on another machine, \
+             and put the file at {}",
+            place.join(format!("{repo}/Q4_K_M.gguf")).display()
+        )
+    };
+    let other =
+        "hint: or use another model: `llm-do TARGET --model PROVIDER:MODEL`, or `--model local:PATH.gguf`";
+
+    let (lines, took) = until(&scenario, &["models", "pull", "hf:a/silent"], "or use another model");
+    let [.., word, first, second] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(*word, format!("note: `a/silent:Q4_K_M` (3 MB) from {host}: no byte has come yet"));
+    assert_eq!(*first, offline("silent"));
+    assert!(second.starts_with(other), "{lines:?}");
+    // The machine that tests may be busy.
+    assert!(took > Duration::from_millis(1400) && took < Duration::from_secs(10), "{took:?}");
+
+    let told = scenario.run(&["models", "pull", "hf:a/slow"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let word = told.stderr.lines().find(|line| line.contains("MB are here")).expect("the speed");
+    let before = format!("note: `a/slow:Q4_K_M` (3 MB) from {host}: ");
+    assert!(word.starts_with(&before) && word.contains(" MB/s, about "), "{told}");
+    assert_eq!(told.stderr.matches("hint:").count(), 2, "it is said once: {told}");
+    assert_eq!(scenario.run(&["models", "remove", "a/slow:Q4_K_M"]).code, Some(0));
+
+    // Nothing of it with -q, and nothing where a fetch is fast.
+    let told = scenario.run(&["-q", "models", "pull", "hf:a/slow"]);
+    assert!(told.code == Some(0) && told.stderr.is_empty(), "{told}");
+    let told = scenario.run(&["models", "pull", "hf:a/m"]);
+    assert!(told.code == Some(0) && !told.stderr.contains("hint:"), "{told}");
+
+    // A fetch that fails ends with the same advice.
+    let told = scenario.run(&["models", "pull", "hf:a/dead"]);
+    assert!(told.code == Some(1) && told.stderr.contains("could not pull"), "{told}");
+    assert!(
+        told.stderr.contains(&scenario.steady(&offline("dead"))) && told.stderr.contains(other),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_hub_that_does_not_answer_is_named_within_two_seconds() {
+    let (_listener, address) = silent_server();
+    let scenario = greeter().env("HF_ENDPOINT", format!("http://{address}"));
+    let (lines, _) = until(&scenario, &["models", "pull", "qwen3-0.6b"], "or use another model");
+    let [word, place, _] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(*word, format!("note: Qwen/Qwen3-0.6B-GGUF (about 639 MB): {address} has not answered yet"));
+    assert!(
+        place.contains("put the model's GGUF file at") && place.ends_with("Qwen3-0.6B-GGUF/Q8_0.gguf"),
+        "{place}"
+    );
+    // A hub that can't be reached at all.
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    let scenario = scenario.env("HF_ENDPOINT", format!("http://{closed}"));
+    let told = scenario.run(&["models", "pull", "qwen3-0.6b"]);
+    assert!(told.code == Some(1) && told.stderr.contains("Qwen3-0.6B-GGUF/Q8_0.gguf"), "{told}");
+}
+
+#[test]
+fn the_first_run_says_how_its_model_comes_while_the_server_says_nothing() {
+    let (_listener, address) = silent_server();
+    let scenario = greeter().env("HTTPS_PROXY", format!("http://{address}"));
+    // Wide, so that no line is broken.
+    let mut session = Session::start_in(scenario.command_on_terminal(&["x.worker", "hello"]), 40, 400);
+    session.expect("[n] no");
+    session.wait_for_keys();
+    session.type_keys("y");
+    session.expect("fetching `smollm2-135m-instruct` (99 MB) from huggingface.co");
+    session.expect("(99 MB) from huggingface.co: no byte has come yet");
+    session.expect("hint: without a network: run `curl -LO https://huggingface.co/");
+    session.expect("hint: or use another model");
+    session.type_keys("\u{3}");
+    assert_eq!(session.end().0, Some(130));
 }
 
 fn greeter() -> Scenario {

@@ -169,7 +169,8 @@ fn columns_are_checked_before_anything_is_sent() {
         .file("other.csv", "review,stars\ngood,5\n")
         .file("twice.csv", "text,text\na,b\n")
         .file("lines.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\", \"txet\": 1}\n")
-        .file("odd.txt", "a\n");
+        .file("odd.txt", "a\n")
+        .file("semicolons.csv", "text;n\na;1\n");
     assert_snapshot!(map(&scenario, "other.csv", &[]).stderr, @"
     error: the column `review` fits no parameter
       signature: w(text: string, n: integer?)
@@ -196,6 +197,13 @@ fn columns_are_checked_before_anything_is_sent() {
     hint: or leave it out with --ignore-column txet
     ");
     assert_snapshot!(map(&scenario, "odd.txt", &[]).stderr, @"error: odd.txt: only .jsonl, .ndjson, .csv and .tsv files, and folders, are input");
+    assert_snapshot!(map(&scenario, "semicolons.csv", &[]).stderr, @"
+    error: the column `text;n` fits no parameter
+      signature: w(text: string, n: integer?)
+    hint: the fields of a .csv file are separated by commas and those of a .tsv file by tabs: write the table so
+    hint: name its parameter with --set-column text='text;n'
+    hint: or leave it out with --ignore-column 'text;n'
+    ");
     assert!(map(&scenario, "none.csv", &[]).code == Some(2));
     assert!(scenario.read("out.jsonl").is_none());
     let told = map(&scenario, "other.csv", &["--set-column", "text=review", "--set-column", "n=stars"]);
@@ -517,6 +525,18 @@ fn two_maps_do_not_share_an_output() {
     ");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_quote_that_is_never_closed_does_not_swallow_the_rows_below() {
+    // The last column would hold the rest of the file.
+    let scenario = classifier().file("in.csv", "n,text\n1,a\n2,\"oops\n3,b\n");
+    let told = map(&scenario, "in.csv", &[]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert_snapshot!(told.stderr, @r#"
+    error: in.csv:3: a quote is opened in this row and never closed, so that the rest of the file would be one field
+    hint: close it, or write the field as "…" with each quote of its text doubled
+    "#);
 }
 
 #[test]

@@ -18,6 +18,12 @@ const ONCE_MS: u64 = 1_767_225_600_000;
 /// The ID of a recorded run.
 const RUN: &str = "20260101-000000-0000";
 
+/// What the user of `minutes` grants.
+pub(crate) const MINUTES_GRANTS: [&str; 2] = [
+    "process=node servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js minutes",
+    "process=servers/venv/bin/mcp-server-git --repository minutes",
+];
+
 pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("the examples")
 }
@@ -189,7 +195,7 @@ fn environment(project: &Path) {
 }
 
 /// Installs the servers that the example uses, from the network. Only for recording.
-fn install(project: &Path) {
+pub(crate) fn install(project: &Path) {
     let done = Command::new(project.join("install")).current_dir(project).status().expect("a shell");
     assert!(done.success());
 }
@@ -261,11 +267,9 @@ fn analysis_replays() {
 
 #[test]
 fn minutes_replay_without_their_servers() {
-    let grants = &[
-        "process=node servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js minutes",
-        "process=servers/venv/bin/mcp-server-git --repository minutes",
-    ];
-    Example { grants, ..Example::new("minutes") }.finished("Who prints the catalogue?").is_same();
+    Example { grants: &MINUTES_GRANTS, ..Example::new("minutes") }
+        .finished("Who prints the catalogue?")
+        .is_same();
 }
 
 #[test]

@@ -1,7 +1,11 @@
-//! Functions that a test gives results in place of (`docs/reference/cases.md`).
+//! What a test gives in place of functions and servers (`docs/reference/cases.md`).
 
 use super::{FunctionMeta, Leaf};
-use crate::send::{MaybeSend, MaybeSync};
+use crate::{
+    call_path::CallPath,
+    listing::Listing,
+    send::{MaybeSend, MaybeSync},
+};
 use std::sync::Arc;
 
 /// Takes the place of functions in a run. A call takes every other step as usual: its input is validated, the gate
@@ -9,4 +13,9 @@ use std::sync::Arc;
 pub trait StandIns: MaybeSend + MaybeSync {
     /// What runs in the place of that function, if anything does.
     fn stand_in(&self, function: &FunctionMeta) -> Option<Arc<dyn Leaf>>;
+
+    /// What counts as the tools that a toolset lists for the worker of that call, in place of a question to its servers.
+    fn listing(&self, _call: &CallPath, _toolset: &str) -> Option<Arc<Listing>> {
+        None
+    }
 }

@@ -47,7 +47,8 @@ impl JsonLines {
         }
         self.row += 1;
         let place = Place { file: Arc::clone(&self.file), row: self.row, line: Some(self.line) };
-        let content = serde_json::from_slice::<Value>(&self.bytes);
+        // Without the end of the line, after which an error would have no column.
+        let content = serde_json::from_slice::<Value>(self.bytes.trim_ascii_end());
         let raw = || Raw::Line(String::from_utf8_lossy(self.bytes.trim_ascii()).into_owned());
         let content = match content {
             // A row of an earlier map that could not be read, as it was found.

@@ -1,6 +1,9 @@
 //! CSV and TSV.
 
-use super::bounded::Bounded;
+use super::{
+    bounded::Bounded,
+    quotes::{Quotes, Watched},
+};
 use crate::{
     problem::Problem,
     row::{Broken, Content, Place, Raw, Row},
@@ -16,8 +19,9 @@ use std::{
 
 /// The rows below a header.
 pub(crate) struct Table {
-    reader: csv::Reader<Bounded<File>>,
+    reader: csv::Reader<Watched<Bounded<File>>>,
     read: Rc<Cell<u64>>,
+    quotes: Quotes,
     file: Arc<str>,
     columns: Vec<String>,
     record: ByteRecord,
@@ -31,10 +35,14 @@ impl Table {
         let crlf =
             ends_in_crlf(&mut file).map_err(|source| Problem::Input { path: (*name).into(), source })?;
         let (bounded, read) = Bounded::new(file);
+        let (watched, quotes) = Watched::new(bounded, delimiter);
         // Lines with another number of fields are broken rows, of which there may be some. TSV as spreadsheets write it has
         // quotes, too.
-        let mut reader = ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bounded);
+        let mut reader = ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(watched);
         let header = reader.byte_headers().map_err(|error| unreadable(&name, error))?.clone();
+        if quotes.is_open_at(reader.position().byte()) {
+            return Err(Problem::OpenQuote { file: name.to_string(), line: 1 });
+        }
         let columns: Result<Vec<String>, _> =
             header.iter().map(|name| String::from_utf8(name.to_vec())).collect();
         let columns = columns.map_err(|_| Problem::Header {
@@ -53,7 +61,7 @@ impl Table {
                 return Err(wrong(format!("two columns are named `{column}`")));
             }
         }
-        Ok(Self { reader, read, file: name, columns, record: ByteRecord::new(), row: 0, crlf })
+        Ok(Self { reader, read, quotes, file: name, columns, record: ByteRecord::new(), row: 0, crlf })
     }
 
     pub(super) fn columns(&self) -> &[String] {
@@ -68,6 +76,9 @@ impl Table {
         }
         self.row += 1;
         let line = self.record.position().map(|at| at.line() + u64::from(self.crlf));
+        if self.quotes.is_open_at(self.reader.position().byte()) {
+            return Err(Problem::OpenQuote { file: self.file.to_string(), line: line.unwrap_or_default() });
+        }
         let place = Place { file: Arc::clone(&self.file), row: self.row, line };
         let lossy = || self.record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
         let (wanted, found) = (self.columns.len(), self.record.len());

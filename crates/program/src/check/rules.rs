@@ -223,8 +223,11 @@ fn of_toolsets<'a>(scope: &Scope<'a>, toolsets: &'a Toolsets) -> Vec<(&'a dyn To
     kinds.collect()
 }
 
-/// A worker and all workers that it can reach by exact references.
+/// A worker and all workers that it can reach by exact references. Code may call every worker of the program.
 fn closure<'a>(scope: &Scope<'a>, worker: &'a Effective) -> Vec<&'a Effective> {
+    if worker.definition.code.is_some() {
+        return scope.workers.values().map(AsRef::as_ref).collect();
+    }
     let mut reached: Vec<&Effective> = vec![worker];
     let mut names: HashSet<&str> = HashSet::from([&*worker.definition.id]);
     let mut next = 0;

@@ -5,18 +5,27 @@
 # Where it goes: a folder of $fpath, as `_llm-do`, or `eval "$(llm-do completions zsh)"`.
 
 _llm-do() {
-    local line files=0 folders=0
-    local -a found
+    local line word files=0 folders=0
+    local -a found open
     for line in "${(@f)$("${(Q)words[1]}" complete -- "${(@Q)words[1,CURRENT]}" 2>/dev/null)}"; do
         case "$line" in
         '') ;;
         :files) files=1 ;;
         :folders) folders=1 ;;
-        # A colon in a word is none before its description.
-        *) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+        *)
+            word=${line%%$'\t'*}
+            # A colon in a word is none before its description.
+            line="${word//:/\\:}:${line#*$'\t'}"
+            # After `provider:` and `parameter=` more follows.
+            case "$word" in
+            *[:=]) open+=("$line") ;;
+            *) found+=("$line") ;;
+            esac
+            ;;
         esac
     done
     (( $#found )) && _describe -V 'llm-do' found
+    (( $#open )) && _describe -V 'llm-do' open -S ''
     (( files )) && _files
     (( folders )) && _files -/
     return 0

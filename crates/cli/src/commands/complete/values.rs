@@ -1,4 +1,4 @@
-//! Values that are here and now: workers, runs, models and cases.
+//! Values that are here and now: workers, runs, models, cases, parameters and columns.
 
 use super::Candidate;
 use crate::{
@@ -9,11 +9,12 @@ use crate::{
 use llm_do::{
     Environment,
     models::Providers,
-    program::{Listing, list_workers, target},
+    program::{Listing, LoadOptions, Program, Start, cases, list_workers, target},
 };
+use llm_do_map::column_names;
 use std::{
-    collections::BTreeSet,
-    env, fs,
+    collections::{BTreeMap, BTreeSet},
+    env,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,13 +22,10 @@ use std::{
 /// Most runs that are offered, the newest.
 const MOST_RUNS: usize = 40;
 
-/// Most files of cases that are looked for.
-const MOST_CASES: usize = 1000;
-
 /// What an argument names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A worker of the project, or a file.
+    /// A worker file, or another file or folder.
     Target,
     /// A worker of the project.
     Worker,
@@ -37,8 +35,14 @@ pub(super) enum Kind {
     Model,
     /// A model of `llm-do models`.
     Local,
-    /// A worker that has cases.
-    Cases,
+    /// A case of the program.
+    Case,
+    /// A parameter with a value.
+    Parameter,
+    /// A parameter with a column of the input.
+    ParameterColumn,
+    /// A column of the input.
+    Column,
 }
 
 impl Kind {
@@ -46,29 +50,81 @@ impl Kind {
     pub(super) fn of(command: &[&str], name: &str) -> Option<Self> {
         match (command, name) {
             (["models", "pull" | "remove"], "NAME") => Some(Self::Local),
-            // Files `NAME.cases.yaml` stand beside a worker (`llm-do test`).
-            (["test"], "TARGET" | "WORKER" | "CASES") | (_, "CASES") => Some(Self::Cases),
-            (_, "TARGET") => Some(Self::Target),
+            (["test"], "NAME") => Some(Self::Case),
+            (["map"], "WORKER") | (_, "TARGET") => Some(Self::Target),
             (_, "WORKER" | "ID") => Some(Self::Worker),
             (_, "RUN" | "RUNS" | "RUN [TARGET]") => Some(Self::Run),
             (_, "MODEL" | "PROVIDER:MODEL") => Some(Self::Model),
+            (["map" | "run"], "NAME=VALUE") => Some(Self::Parameter),
+            (["map"], "PARAMETER=COLUMN") => Some(Self::ParameterColumn),
+            (["map"], "COLUMN") => Some(Self::Column),
             _ => None,
         }
     }
 }
 
-/// The candidates of a kind, for the project here or the one that is named. What cannot be read offers none: a press of
-/// the key prints no errors.
-pub(super) fn values(kind: Kind, project: Option<&str>) -> Vec<Candidate> {
+/// The words of the command line that name a program and its input.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    pub(super) positionals: Vec<String>,
+    project: Option<String>,
+    entry: Option<String>,
+}
+
+impl Words {
+    /// Notes the value of an option.
+    pub(super) fn set(&mut self, option: &str, value: &str) {
+        match option {
+            "project" => self.project = Some(value.to_owned()),
+            "entry" => self.entry = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+
+    /// The program that they name, and how to read it.
+    fn program(&self) -> Option<(target::Target, LoadOptions)> {
+        self.found(self.positionals.first().filter(|_| self.project.is_none()).cloned(), self.entry.clone())
+    }
+
+    /// The project that they name, or the one here.
+    fn project(&self) -> Option<(target::Target, LoadOptions)> {
+        self.found(None, None)
+    }
+
+    /// No Python is started for it.
+    fn found(&self, target: Option<String>, entry: Option<String>) -> Option<(target::Target, LoadOptions)> {
+        let project = self.project.as_ref().map(PathBuf::from);
+        let program = ProgramFlags { project, entry, no_import_tools: true, ..ProgramFlags::default() };
+        let request = looked_at(&ProgramArgs { target, program });
+        let around = surroundings().ok()?;
+        let target = target::find(&request, &around).ok()?;
+        let host = reading_host(&request, &around, &target).ok()?;
+        Some((target, LoadOptions { code: None, ..host }))
+    }
+}
+
+/// The candidates of a kind, of which `current` is typed. What cannot be read offers none: a press of the key prints no errors.
+pub(super) fn values(kind: Kind, words: &Words, current: &str) -> Vec<Candidate> {
+    let project = words.project.as_deref();
     match kind {
-        Kind::Target | Kind::Worker => workers(project)
+        Kind::Target => worker_files(words),
+        Kind::Worker => workers(words)
             .into_iter()
             .map(|worker| Candidate::new(worker.id, first_line(worker.description)))
             .collect(),
         Kind::Run => recorded(project),
-        Kind::Model => models(project),
+        Kind::Model => models(words),
         Kind::Local => local(),
-        Kind::Cases => cases(Path::new(project.unwrap_or("."))),
+        Kind::Case => cases(words),
+        Kind::Parameter => parameters(words),
+        Kind::ParameterColumn => match current.split_once('=') {
+            None => parameters(words),
+            Some((parameter, _)) => columns(words)
+                .into_iter()
+                .map(|column| Candidate::new(format!("{parameter}={column}"), "a column"))
+                .collect(),
+        },
+        Kind::Column => columns(words).into_iter().map(|column| Candidate::new(column, "")).collect(),
     }
 }
 
@@ -76,18 +132,56 @@ fn first_line(text: Option<String>) -> String {
     text.unwrap_or_default().trim().lines().next().unwrap_or_default().to_owned()
 }
 
-/// The workers of the project. No Python is started for it.
-fn workers(project: Option<&str>) -> Vec<Listing> {
-    let flags = ProgramFlags {
-        project: project.map(PathBuf::from),
-        no_import_tools: true,
-        ..ProgramFlags::default()
-    };
-    let request = looked_at(&ProgramArgs { target: None, program: flags });
-    let Ok(around) = surroundings() else { return Vec::new() };
-    let Ok(target) = target::find(&request, &around) else { return Vec::new() };
-    let Ok(host) = reading_host(&request, &around, &target) else { return Vec::new() };
+/// The workers of the project.
+fn workers(words: &Words) -> Vec<Listing> {
+    let Some((target, host)) = words.project() else { return Vec::new() };
     list_workers(&target.source, host).map(|listed| listed.workers).unwrap_or_default()
+}
+
+/// The worker files of the project here, as they are named from here.
+fn worker_files(words: &Words) -> Vec<Candidate> {
+    let Some((target, host)) = words.project().filter(|_| words.project.is_none()) else { return Vec::new() };
+    let is_here = env::current_dir().is_ok_and(|here| Path::new(target.source.tree.root().as_str()) == here);
+    let listed = list_workers(&target.source, host).ok().filter(|_| is_here);
+    let workers = listed.map(|listed| listed.workers).unwrap_or_default();
+    workers
+        .into_iter()
+        // Those of libraries lie elsewhere.
+        .filter(|worker| Path::new(&worker.path).is_relative())
+        .map(|worker| Candidate::new(worker.path, first_line(worker.description)))
+        .collect()
+}
+
+/// The cases of the program.
+fn cases(words: &Words) -> Vec<Candidate> {
+    let Some((target::Target { source, .. }, _)) = words.program() else { return Vec::new() };
+    let tree = source.tree.as_ref();
+    let paths = match &source.start {
+        Start::File(file) => cases::of_worker_file(tree, file),
+        Start::Entry(_) => cases::files(tree),
+    };
+    let mut found = BTreeMap::new();
+    for path in paths {
+        let file = cases::read(tree, &path, &mut Vec::new());
+        for case in file.into_iter().flat_map(|file| file.cases) {
+            found.entry(case.name.to_string()).or_insert_with(|| path.clone());
+        }
+    }
+    found.into_iter().map(|(name, path)| Candidate::new(name, path)).collect()
+}
+
+/// The parameters of the program's entry, each before its value.
+fn parameters(words: &Words) -> Vec<Candidate> {
+    let loaded = words.program().and_then(|(target, host)| Program::load(target.source, host).ok());
+    let Some(loaded) = loaded else { return Vec::new() };
+    let parameters = &loaded.program.entry().signature.parameters;
+    parameters.iter().map(|it| Candidate::new(format!("{}=", it.name), &*it.shown_type)).collect()
+}
+
+/// The columns of a map's input.
+fn columns(words: &Words) -> Vec<String> {
+    let [_, input, ..] = &words.positionals[..] else { return Vec::new() };
+    column_names(Path::new(input)).unwrap_or_default()
 }
 
 /// The newest runs, and `last`.
@@ -106,8 +200,8 @@ fn recorded(project: Option<&str>) -> Vec<Candidate> {
 }
 
 /// Models that workers of the project name, those on this machine, and the providers that have a key.
-fn models(project: Option<&str>) -> Vec<Candidate> {
-    let mut named: BTreeSet<(String, String)> = workers(project)
+fn models(words: &Words) -> Vec<Candidate> {
+    let mut named: BTreeSet<(String, String)> = workers(words)
         .into_iter()
         .filter_map(|worker| Some((worker.model?, format!("of the worker {}", worker.id))))
         .collect();
@@ -156,30 +250,4 @@ fn local() -> Vec<Candidate> {
         .filter(|(name, _)| seen.insert(name.clone()))
         .map(|(name, about)| Candidate::new(name, about))
         .collect()
-}
-
-/// The workers that have files of cases, below the folder. Folders that begin with a dot and links are passed over.
-fn cases(folder: &Path) -> Vec<Candidate> {
-    let mut found = BTreeSet::new();
-    let mut waiting = vec![(folder.to_owned(), 0)];
-    let mut left = MOST_CASES;
-    while let Some((folder, depth)) = waiting.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            left -= 1;
-            if left == 0 {
-                return found.into_iter().map(|name| Candidate::new(name, "has cases")).collect();
-            }
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < 4 && !name.starts_with('.') => {
-                    waiting.push((entry.path(), depth + 1));
-                }
-                Ok(kind) if kind.is_file() => {
-                    found.extend(name.strip_suffix(".cases.yaml").map(str::to_owned));
-                }
-                _ => {}
-            }
-        }
-    }
-    found.into_iter().map(|name| Candidate::new(name, "has cases")).collect()
 }

@@ -7,6 +7,7 @@ use super::fixture::{
 use crate::scenario::Scenario;
 use rustix::process::Signal;
 use serde_json::json;
+use std::fs;
 
 const STARTED: &str = "import time\nfrom pathlib import Path\nfrom llm_do import ToolContext\n\n\
                        def started(out):\n    (out / 'draft').touch()\n    (out / 'draft').rename(out / 'started')\n\n";
@@ -121,5 +122,28 @@ fn killed_run_leaves_no_process() {
     assert!(processes_of(&scenario).len() > 1, "the host can be seen");
     running.signal(Signal::KILL);
     assert_eq!(running.end(&scenario).code, None);
+    assert_no_process_is_left(&scenario);
+}
+
+#[test]
+fn interrupted_test_leaves_neither_its_copy_nor_a_process() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f(ctx: ToolContext) -> int:\n    started(ctx.sandbox.path('/out'))\n    time.sleep(100_000)\n    return 1\n";
+    let calls = [json!({"tool": "f", "arguments": {}})];
+    let cases = "cases:\n- name: first\n  expect: {calls: [f]}\n- name: second\n  expect: {calls: [f]}\n";
+    let scenario = writing(&format!("{STARTED}{tools}"), &calls).file("main.cases.yaml", cases);
+    let temporary = scenario.home().join("temporary");
+    fs::create_dir(&temporary).expect("a folder");
+    let scenario = scenario.env("TMPDIR", temporary.to_string_lossy());
+    let copies = || fs::read_dir(&temporary).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let running = Running::start(&scenario, &["test"]);
+    wait_for("the function works", || copies().any(|copy| copy.join("project/out/started").exists()));
+    running.signal(Signal::INT);
+    let told = running.end(&scenario);
+    assert_eq!(told.code, Some(130), "{told}");
+    assert!(told.stdout.contains("0 of 0 cases pass; 2 did not run, because of the interrupt"), "{told}");
+    assert_eq!(copies().collect::<Vec<_>>(), [] as [std::path::PathBuf; 0]);
     assert_no_process_is_left(&scenario);
 }

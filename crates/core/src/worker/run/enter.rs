@@ -204,7 +204,11 @@ pub(super) async fn list(
                         policy: None,
                         listing: None,
                     };
-                    let listing = Arc::new(kind.list(&configuration.own, &context).await);
+                    let stand_in = host.stand_ins.as_ref().and_then(|it| it.listing(path, kind.name()));
+                    let listing = match stand_in {
+                        Some(listing) => listing,
+                        None => Arc::new(kind.list(&configuration.own, &context).await),
+                    };
                     RecordKind::ToolsListed { toolset: Arc::clone(&toolset), listing }
                 }),
             })
