@@ -41,6 +41,8 @@ pub enum Action {
         /// The answer.
         answer: Answer,
     },
+    /// The window has a size that lasts, after others: a question in the transcript can be shown again.
+    Settled,
     /// Stop this process as Ctrl-Z does: [`Console::leave`], [`crate::Tty::suspend`], [`Console::enter`].
     Suspend,
     /// The terminal is gone.
@@ -200,6 +202,7 @@ impl<W: Write> Console<W> {
             },
             Event::Focus(focused) => self.window = Some(focused),
             Event::Resize(size) => self.screen.resize(size)?,
+            Event::Settled => action = Some(Action::Settled),
             Event::Resumed => self.screen.redraw()?,
             Event::Closed => return Ok(Some(Action::Closed)),
         }

@@ -194,7 +194,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Continues a run that was started before, and shows what was said in it.
-    pub(super) fn resumed(&mut self, started: Started, records: &[Record]) {
+    fn resumed(&mut self, started: Started, records: &[Record]) {
         for record in records {
             self.note_record(record);
         }
@@ -236,19 +236,13 @@ impl<'a> Talk<'a> {
     /// Talks until the user leaves or the run ends.
     pub(super) fn hold(mut self, begins: Begins) -> Left {
         match begins {
-            Begins::WithUser | Begins::Already => {}
-            Begins::Saying(first) => self.say(first),
-            Begins::AtOnce => match self.starter.begin() {
-                Ok(started) => {
-                    self.run = Some(started);
-                    self.working();
-                }
-                Err(problem) => {
-                    self.exit = Exit::Wrong;
-                    self.face.problem(&problem.text());
-                    self.leaving = Some(Leaving::Chat);
-                }
-            },
+            Begins::WithUser => {}
+            Begins::Said(started, text) => self.said_first(&text, started),
+            Begins::Run(started) => {
+                self.run = Some(started);
+                self.working();
+            }
+            Begins::Again(started, records) => self.resumed(started, &records),
         }
         loop {
             self.show_status();
@@ -562,8 +556,7 @@ impl<'a> Talk<'a> {
         if let Some(run) = self.run.take() {
             self.pending = None;
             self.asked.clear();
-            run.canceller.cancel();
-            let _ = run.thread.join();
+            run.cancel();
         }
         self.face.leave();
     }

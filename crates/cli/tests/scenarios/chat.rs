@@ -142,7 +142,7 @@ fn a_question_takes_no_key_before_it_is_given_the_focus() {
     let mut session = Session::start(scenario.command_on_terminal(&["chat", "main.worker"]));
     session.expect("/help");
     session.type_keys("write it\r");
-    session.expect("wants to call write_file (risk: write)");
+    session.expect("wants to call write_file  (risk: write)");
     // Keys of answers go to the draft.
     session.type_keys("aaa");
     session.expect("aaa");
