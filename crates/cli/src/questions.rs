@@ -9,7 +9,7 @@ pub(crate) use view::Extent;
 
 use crate::{
     editor::{arguments, has_editor},
-    rows::{Tone, unwrapped},
+    rows::{Tone, rule, unwrapped},
 };
 use llm_do_core::{
     question::{Answer, Input, Question, Waiting},
@@ -19,8 +19,14 @@ use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// A question, in rows of at most so many columns.
+/// A question in a transcript, in rows of at most so many columns: a rule is between a call and what came before.
 pub(crate) fn rows(waiting: &Waiting, extent: Extent, columns: usize) -> Vec<Line> {
+    let approval = matches!(waiting.question, Question::Approval(_));
+    approval.then(|| rule(columns)).into_iter().chain(text(waiting, extent, columns)).collect()
+}
+
+/// The text of a question, in rows of at most so many columns.
+pub(crate) fn text(waiting: &Waiting, extent: Extent, columns: usize) -> Vec<Line> {
     match &waiting.question {
         Question::Approval(approval) => view::question(approval, extent, columns),
         Question::Input(input) => input::question(input, extent, columns),

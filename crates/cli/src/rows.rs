@@ -65,6 +65,11 @@ pub(crate) fn unwrapped(pieces: &[Piece<'_>]) -> Line {
     line
 }
 
+/// A rule across a terminal.
+pub(crate) fn rule(columns: usize) -> Line {
+    Line::styled(&"─".repeat((columns.max(NARROWEST) - 1).min(72)), Tone::Dim.style())
+}
+
 /// Rows of a terminal.
 pub(crate) struct Rows {
     columns: usize,
@@ -77,11 +82,6 @@ impl Rows {
     /// No rows yet, for a terminal with that many columns.
     pub(crate) fn new(columns: usize) -> Self {
         Self { columns: columns.max(NARROWEST), rows: Vec::new(), empty: 0 }
-    }
-
-    /// A rule across the terminal.
-    pub(crate) fn rule(&mut self) {
-        self.rows.push(Line::styled(&"─".repeat((self.columns - 1).min(72)), Tone::Dim.style()));
     }
 
     /// A heading: it begins in the first column with our own words or a name, and its further rows stand behind the bar.

@@ -6,6 +6,7 @@ use llm_do_terminal::{
     Editing, Event, Field, FieldKind, History, Key, KeyText, Kind, Line, Modifiers, Question, Settings, Size,
 };
 use proptest::prelude::*;
+use std::{cell::Cell, rc::Rc};
 
 const SIZE: (usize, usize) = (50, 12);
 
@@ -164,6 +165,89 @@ fn options_are_picked_and_texts_entered() {
     console.event(Event::Paste("there\n".into())).expect("written");
     let answer = press(&mut console, Key::ENTER);
     assert_eq!(answer, Some(Action::Answered { id: "t".into(), answer: Answer::Text("hi\nthere\n".into()) }));
+}
+
+#[test]
+fn the_selected_option_can_be_read_in_a_narrow_window() {
+    let long = "a text of more than fifty columns, of which the end is worth reading";
+    let mut console = console();
+    let pick = |id: &str, kind| Question { id: id.into(), text: vec![Line::plain("Which?")], kind };
+    console.ask(pick("pick", Kind::Pick(vec![long.into(), "short".into()])));
+    press(&mut console, FOCUS);
+    let text = |console: &Console<Vec<u8>>| shown(console).concat();
+    assert!(text(&console).contains(&format!("* 1 {long}")), "{:?}", shown(&console));
+    press(&mut console, Key::plain(Code::Down));
+    assert!(text(&console).contains("* 2 short") && !text(&console).contains("worth reading"));
+    // The caret is on the row of the selected option.
+    let options = ["first", "second", "third", "fourth", "fifth option"].map(str::to_owned).to_vec();
+    let kind = FieldKind::Pick(options);
+    let field = Field { name: "field".into(), note: String::new(), kind, required: true };
+    console.ask(pick("form", Kind::Form(vec![field])));
+    press(&mut console, FOCUS);
+    press(&mut console, Key::char('5'));
+    assert!(text(&console).contains("[fifth option]"), "{:?}", shown(&console));
+}
+
+#[test]
+fn keys_after_a_resize_are_drawn_for_the_new_size() {
+    let size = Rc::new(Cell::new(Size::new(40, 12)));
+    let asked = Rc::clone(&size);
+    let mut console = Console::new(Vec::new(), size.get(), Settings::default()).measured(move || asked.get());
+    let mut emulator = avt::Terminal::with_scrollback(40, 12, None).expect("a size");
+    let mut fed = 0;
+    let mut feed = |emulator: &mut avt::Terminal, console: &Console<Vec<u8>>| {
+        let text = std::str::from_utf8(&console.get_ref()[fed..]).expect("text");
+        emulator.feed(text);
+        fed += text.len();
+    };
+    console.set_status(Line::plain(&"status ".repeat(5)));
+    console.ask(approval("call 1"));
+    type_text(&mut console, "a draft that takes all of the row");
+    feed(&mut emulator, &console);
+    // The window has changed, and the event that says so comes behind keys.
+    size.set(Size::new(20, 12));
+    emulator.resize(20, 12);
+    type_text(&mut console, " and");
+    press(&mut console, FOCUS);
+    console.event(Event::Resize(size.get())).expect("a vector takes everything");
+    feed(&mut emulator, &console);
+    let lines = emulator.screen().text().into_iter();
+    let questions = lines.filter(|line| line.contains("main → notes")).count();
+    assert_eq!(questions, 1, "{:?}", emulator.screen().text());
+}
+
+#[test]
+fn a_size_that_lasts_is_for_the_caller() {
+    let mut console = console();
+    type_text(&mut console, "a draft");
+    let before = console.get_ref().len();
+    let action = console.event(Event::Settled).expect("a vector takes everything");
+    assert_eq!((action, console.get_ref().len()), (Some(Action::Settled), before));
+}
+
+#[test]
+fn notes_of_candidates_begin_in_one_column() {
+    struct Names;
+    impl Completer for Names {
+        fn candidates(&mut self, _: &str, caret: usize) -> Option<Candidates> {
+            let candidate = |text: &str| Candidate { text: text.into(), note: "does it".into() };
+            let list =
+                ["/help ", "/tools", "/a-name-of-more-than-twenty-four-columns "].map(candidate).into();
+            Some(Candidates { replaces: 0..caret, list })
+        }
+    }
+    let composer = Composer::new(Editing::Emacs, History::default(), Box::new(Names));
+    let mut console = console().with_composer(composer);
+    type_text(&mut console, "/");
+    assert_eq!(
+        shown(&console),
+        [
+            "* /help                     does it",
+            "  /tools                    does it",
+            "  /a-name-of-more-than-twenty-four-columns  does i",
+            "> /",
+        ]
+    );
 }
 
 #[test]

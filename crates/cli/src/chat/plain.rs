@@ -61,7 +61,7 @@ impl PlainFace {
     }
 
     fn put(&mut self, waiting: &Waiting) {
-        let mut lines = questions::rows(waiting, Extent::Full, COLUMNS);
+        let mut lines = questions::text(waiting, Extent::Full, COLUMNS);
         lines.push(Line::plain(&questions::keys(&questions::kind(&waiting.question))));
         self.break_prompt();
         let _ = self.out.say(Speaker::Question, &lines);

@@ -83,7 +83,7 @@ impl RichFace {
         let tty = Tty::open()?;
         let settings = Settings {
             colour,
-            links: colour,
+            links: colour && Tty::links(|name| env::var(name).ok()),
             reflow: Tty::reflow(|name| env::var(name).ok()),
             ambiguous: Ambiguous::default(),
             notice: Notice::of(env::var("TERM").ok().as_deref()),
@@ -91,7 +91,10 @@ impl RichFace {
         let vi = env::var(LLM_DO_KEYS.name).is_ok_and(|keys| keys == "vi");
         let editing = if vi { Editing::Vi } else { Editing::Emacs };
         let composer = Composer::new(editing, History::new(history), Box::new(Completion(known)));
-        let console = Console::new(tty.handle()?, tty.size(), settings).with_composer(composer);
+        let measured = Arc::clone(&tty);
+        let console = Console::new(tty.handle()?, tty.size(), settings)
+            .with_composer(composer)
+            .measured(move || measured.size());
         let mut face = Self {
             console,
             tty,
@@ -138,8 +141,11 @@ impl RichFace {
         if self.answer.is_none() {
             self.print(&[Line::new(), Line::styled(worker, NAME)]);
         }
-        let columns = self.console.size().columns();
-        self.answer.get_or_insert_with(|| Blocks::new(columns))
+        let (columns, links) = (self.console.size().columns(), self.console.settings().links);
+        self.answer.get_or_insert_with(|| {
+            let blocks = Blocks::new(columns);
+            if links { blocks } else { blocks.without_links() }
+        })
     }
 
     fn extend(&mut self, worker: &str, text: &str) {

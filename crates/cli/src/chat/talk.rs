@@ -147,8 +147,11 @@ impl Conversation {
 struct Open {
     function: Arc<str>,
     input: Arc<Value>,
-    /// When it began to work, later by the time that it has waited for the user.
+    /// When it began to work, later by the time that it, or a call below it, has waited for the user.
     began_ms: u64,
+    /// Their questions that wait.
+    asked: usize,
+    /// When the first of these was asked.
     asked_ms: u64,
     worker: Option<Arc<str>>,
     model: Option<ModelName>,
@@ -347,9 +350,15 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// The innermost conversation with the user that is under way.
+    fn under_way(&self) -> Option<&CallPath> {
+        let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
+        under_way.max_by_key(|path| path.depth())
+    }
+
     /// Whether a conversation with the user is under way.
     fn is_in_conversation(&self) -> bool {
-        self.conversations.keys().any(|path| self.open.contains_key(path))
+        self.under_way().is_some()
     }
 
     fn leave(&mut self, leaving: Leaving) {

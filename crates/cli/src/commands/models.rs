@@ -1,7 +1,13 @@
 //! `llm-do models`: lists, downloads and removes local models (docs/guides/local-models.md).
 
 use crate::{
-    args::ModelsCommand, exit::Complaint, paint::Paint, render::Output, terminal::Terminal, visible,
+    args::ModelsCommand,
+    exit::{Complaint, Exit},
+    interrupt::Interrupts,
+    paint::Paint,
+    render::Output,
+    terminal::Terminal,
+    visible,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use llm_do_inference::{
@@ -11,6 +17,7 @@ use llm_do_inference::{
 use serde_json::json;
 use std::{
     env,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,6 +27,10 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
     match command {
         ModelsCommand::List => list(store, output),
         ModelsCommand::Pull { name } => {
+            let told = output.clone();
+            let interrupts = Interrupts::listen(None)
+                .map_err(|error| Complaint::failed(format!("cannot listen to signals: {error}")))?;
+            interrupts.on_first(move || interrupted(&told));
             let name = name.as_deref().unwrap_or(catalogue::DEFAULT);
             let (name, path) = match name.strip_prefix("hf:") {
                 Some(hub) => from_hub(store, &hub_name(hub)?, output)?,
@@ -43,6 +54,15 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
             Err(error) => Err(Complaint::failed(format!("cannot delete `{name}`: {error}"))),
         },
     }
+}
+
+/// Ends the process in the middle of a download, of which nothing is lost.
+fn interrupted(output: &Output) {
+    // The progress bar has the row of the cursor.
+    let line_break = if output.err_terminal { "\n" } else { "" };
+    // There is nowhere to say that stderr is gone.
+    let _ = write!(io::stderr(), "{line_break}note: interrupted; the same command continues the download\n");
+    std::process::exit(Exit::Interrupted.code().into());
 }
 
 fn unknown(name: &str) -> Complaint {
@@ -88,7 +108,10 @@ fn from_hub(store: &Store, name: &HubName, output: &Output) -> Result<(String, P
     if memory.is_some_and(|memory| needs > memory) {
         output.note("this machine may be too small for it");
     }
-    let path = fetch(store, &file.download(), output)?;
+    let path = fetch(store, &file.download(), output)?.map_err(|error| match error.is_gated() {
+        true => hub_complaint(&file.gated()),
+        false => complaint(&error),
+    })?;
     Ok((file.name, path))
 }
 
@@ -206,13 +229,17 @@ pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<Path
         Weights::Hub(name) => Ok(from_hub(store, &hub_name(name)?, output)?.1),
         Weights::Pinned { sha256, sources } => {
             let file = Download { name: entry.name, size: entry.size, sha256, sources: sources.to_vec() };
-            fetch(store, &file, output)
+            fetch(store, &file, output)?.map_err(|error| complaint(&error))
         }
     }
 }
 
 /// Fetches a file, with a progress bar where a person watches.
-fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf, Complaint> {
+fn fetch(
+    store: &Store,
+    file: &Download<'_>,
+    output: &Output,
+) -> Result<Result<PathBuf, PullError>, Complaint> {
     let runtime = runtime()?;
     let bar = if output.quiet || !output.err_terminal {
         ProgressBar::hidden()
@@ -225,6 +252,7 @@ fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf,
     let tell = |line: String| {
         if bar.is_hidden() { output.note(&line) } else { bar.println(format!("note: {line}")) }
     };
+    let mut measured = false;
     let outcome = runtime.block_on(store.pull(file, |progress| match progress {
         Progress::Waiting => tell("another process is fetching it; waiting for that one".into()),
         Progress::Asking { source } => {
@@ -234,23 +262,30 @@ fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf,
         Progress::Bytes { done, total } => {
             bar.set_length(total);
             bar.set_position(done);
+            // What an earlier download has left came at no speed.
+            if !std::mem::replace(&mut measured, true) {
+                bar.reset_eta();
+            }
         }
         Progress::Resuming { reason } => {
             tell(format!("the connection failed ({reason}); trying again"));
         }
         Progress::Fallback { failed, reason, next } => {
             bar.reset();
+            measured = false;
             tell(format!("{failed} did not give it ({reason}); trying {next}"));
         }
         Progress::Verifying => bar.set_message("checking"),
     }));
     bar.finish_and_clear();
-    outcome.map_err(|error| complaint(&error))
+    Ok(outcome)
 }
 
 fn complaint(error: &PullError) -> Complaint {
     let complaint = Complaint::failed(error.to_string());
     match error {
+        PullError::Sources { .. } if error.is_of_content() => complaint
+            .hint("nothing of another file was kept; run it again, and if that fails too, the source or a proxy gives a wrong file"),
         PullError::Sources { .. } => complaint
             .hint("check the network and the proxy variables, then run it again; it keeps what has arrived"),
         PullError::Folder { .. } => complaint.hint("LLM_DO_HOME may name another folder"),

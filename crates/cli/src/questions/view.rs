@@ -51,7 +51,6 @@ pub(super) fn with_subject<T>(ask: &Approval, show: impl FnOnce(&[Piece<'_>]) ->
 /// The question: who wants to call what, with what, and which rule asks. Everything but its first rows stands behind a bar.
 pub(super) fn question(ask: &Approval, extent: Extent, columns: usize) -> Vec<Line> {
     let mut rows = Rows::new(columns);
-    rows.rule();
     with_subject(ask, |subject| rows.heading(subject));
     rows.line(&[(Tone::Dim, &format!("asked because of: {}", ask.rule))]);
     if let Some(steering) = &ask.steering {
@@ -87,8 +86,11 @@ fn arguments(rows: &mut Rows, input: &Value, brief: bool, extent: Extent) {
         let shown_by_diff =
             brief && extent == Extent::Folded && argument.as_str().is_some_and(|text| text.contains('\n'));
         if shown_by_diff {
-            let lines = argument.as_str().map_or(0, |text| text.lines().count());
-            rows.line(&[(Tone::Name, name), (Tone::Dim, &format!(" {lines} lines, see below"))]);
+            let lines = match argument.as_str().map_or(0, |text| text.lines().count()) {
+                1 => "1 line".to_owned(),
+                lines => format!("{lines} lines"),
+            };
+            rows.line(&[(Tone::Name, name), (Tone::Dim, &format!(" {lines}, see below"))]);
         } else {
             value(rows, name, argument, extent);
         }
@@ -259,7 +261,6 @@ mod tests {
         };
         let text = shown(json!({"path": "report.md", "content": "one\n2\nthree\n"}), Some(change));
         insta::assert_snapshot!(text, @r#"
-        ───────────────────────────────────────────────────────────
         main → reports/summarizer wants to call write_file  (risk:
           ┆  write)
           │ asked because of: default for risk `write`
@@ -294,7 +295,6 @@ mod tests {
         let steering = Some(Box::new(Steering { read: vec![read], more: 2, held: vec![held] }));
         let asked = Approval { rule, steering, ..ask(json!({"to": "evil@x.org"}), None) };
         insta::assert_snapshot!(text(&asked, Extent::Folded, 72), @r#"
-        ───────────────────────────────────────────────────────────────────────
         main → reports/summarizer wants to call write_file  (risk: write)
           │ asked because of: project.yaml:2 (untrusted words could steer the c
           ┆ all, so the operator decides)

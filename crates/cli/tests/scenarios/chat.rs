@@ -242,6 +242,7 @@ fn a_run_on_a_terminal_gives_a_conversation_what_a_chat_has() {
         Emulator::start(scenario.command_on_terminal(&["--project", ".", "Plan a trip."]), 80, 24);
     window.wait_for("Where to?");
     window.wait_for_prompt("main");
+    assert!(window.shows("main → interview · script:interview.yaml"), "{}", window.picture());
     window.type_keys("/fork\r");
     window.wait_for("/fork is for a chat, and this is a run of main");
     window.type_keys("Rome,\nor not\r");

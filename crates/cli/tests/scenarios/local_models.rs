@@ -3,12 +3,15 @@
 use crate::{scenario::Scenario, terminal_session::Session};
 use serde_json::json;
 use std::{
+    fs,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
     thread,
+    time::{Duration, Instant},
 };
 
-/// A hub with the repository `a/m`, in whose only file is `GGUF`. Anything else is missing, and `a/gated` is gated.
+/// A hub with the repository `a/m`, in whose only file is `GGUF`. Anything else is missing, `a/gated` and `a/listed` are gated,
+/// `a/wrong` gives another file, and `a/slow` half of it.
 fn hub() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
@@ -16,6 +19,7 @@ fn hub() -> String {
     let sha256 = "b83633aa785344791618f2fddf131b010ea04912a60430760b070bad293f65bd";
     let file = json!({"type": "file", "path": "m-Q4_K_M.gguf", "size": 4, "lfs": {"oid": sha256, "size": 4}});
     thread::spawn(move || {
+        let mut open = Vec::new();
         for mut stream in listener.incoming().map_while(Result::ok) {
             let Ok(reader) = stream.try_clone() else { continue };
             let lines: Vec<String> = BufReader::new(reader)
@@ -24,10 +28,25 @@ fn hub() -> String {
                 .take_while(|line| !line.is_empty())
                 .collect();
             let path = lines.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+            if path == "/a/slow/resolve/c0ffee/m-Q4_K_M.gguf" {
+                let _ = write!(stream, "HTTP/1.1 200 x\r\ncontent-length: 4\r\n\r\nGG");
+                open.push(stream);
+                continue;
+            }
             let (status, head, body) = match path {
                 "/api/models/a/m" => (200, "", json!({"sha": "c0ffee", "tags": ["license:mit"]}).to_string()),
                 "/api/models/a/m/tree/c0ffee?recursive=true" => (200, "", json!([file]).to_string()),
                 "/a/m/resolve/c0ffee/m-Q4_K_M.gguf" => (200, "", "GGUF".to_owned()),
+                "/api/models/a/listed" | "/api/models/a/wrong" | "/api/models/a/slow" => {
+                    (200, "", json!({"sha": "c0ffee"}).to_string())
+                }
+                "/api/models/a/listed/tree/c0ffee?recursive=true"
+                | "/api/models/a/wrong/tree/c0ffee?recursive=true"
+                | "/api/models/a/slow/tree/c0ffee?recursive=true" => (200, "", json!([file]).to_string()),
+                "/a/listed/resolve/c0ffee/m-Q4_K_M.gguf" => {
+                    (403, "x-error-code: GatedRepo\r\n", String::new())
+                }
+                "/a/wrong/resolve/c0ffee/m-Q4_K_M.gguf" => (200, "", "FUGG".to_owned()),
                 "/api/models/a/gated" => (403, "x-error-code: GatedRepo\r\n", String::new()),
                 _ => (404, "", String::new()),
             };
@@ -114,6 +133,24 @@ fn a_model_of_the_hub_is_pulled_used_and_removed() {
 }
 
 #[test]
+fn ctrl_c_in_a_download_keeps_what_has_arrived_and_says_so() {
+    let scenario = greeter().env("HF_ENDPOINT", hub());
+    let mut session = Session::start(scenario.command_on_terminal(&["models", "pull", "hf:a/slow"]));
+    session.expect("fetching `a/slow:Q4_K_M`");
+    let part = scenario.home().join("home/.llm-do/models/a/slow/Q4_K_M.gguf.part");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while fs::read(&part).ok().as_deref() != Some(b"GG") {
+        assert!(Instant::now() < deadline, "nothing arrives");
+        thread::sleep(Duration::from_millis(20));
+    }
+    session.type_keys("\u{3}");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.contains("note: interrupted; the same command continues the download\n"), "{shown}");
+    assert_eq!(fs::read(&part).ok().as_deref(), Some(&b"GG"[..]));
+}
+
+#[test]
 fn a_program_names_models_of_the_hub_without_a_grant() {
     let scenario = Scenario::new().file("x.worker", "---\nmodel: local:a/m:Q4_K_M\n---\nHi.\n");
     let told = scenario.run(&["x.worker", "hello"]);
@@ -132,6 +169,9 @@ fn refusals_of_the_hub_say_what_to_do() {
     let scenario = greeter().env("HF_ENDPOINT", hub());
     for (name, wanted) in [
         ("hf:a/gated", "accept its conditions at"),
+        // Anybody may see the list of its files.
+        ("hf:a/listed", "accept its conditions at"),
+        ("hf:a/wrong", "nothing of another file was kept"),
         ("hf:a/nothing", "set HF_TOKEN to a token that may read it"),
         ("hf:a/m:Q8_0", "there is: Q4_K_M (1 MB)"),
         ("hf:a", "is not OWNER/REPO"),

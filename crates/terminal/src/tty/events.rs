@@ -108,10 +108,11 @@ impl Events {
                 }
                 return Some(Event::Resumed);
             }
-            if let Some(event) = self.ready.pop_front() {
+            // Before what came with it, which is drawn for the size that the terminal has now.
+            if let Some(event) = self.resized() {
                 return Some(event);
             }
-            if let Some(event) = self.resized() {
+            if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
             let now = Instant::now();

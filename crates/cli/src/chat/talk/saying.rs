@@ -110,9 +110,8 @@ impl Talk<'_> {
     pub(super) fn say_now(&mut self, text: String) {
         match &self.run {
             Some(run) if self.pending.is_none() => {
-                let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
                 // A chat that has just begun has no record yet.
-                let path = under_way.max_by_key(|path| path.depth()).cloned();
+                let path = self.under_way().cloned();
                 run.interjector.say(path.unwrap_or_else(CallPath::root), text);
                 self.face.note("it is said with the next request of this answer");
             }
