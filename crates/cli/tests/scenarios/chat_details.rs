@@ -164,8 +164,13 @@ fn questions_in_labelled_lines_are_without_rules() {
     let scenario = program()
         .file("main.worker", "---\nmodel: script:main.yaml\ntoolsets: [filesystem]\n---\nTalk.\n")
         .file("main.yaml", write);
-    let done = chat(&scenario, &["--plain"], "write\na\n");
-    assert_eq!(done.code, Some(0), "{done}");
-    let question = "question: main wants to call write_file  (risk: write)\n  │ asked because of: ";
-    assert!(done.stdout.contains(question), "{done}");
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "--project", ".", "--plain"]));
+    session.expect("you: ");
+    session.type_keys("write\n");
+    session.expect("question: main wants to call write_file  (risk: write)\n  │ asked because of: ");
+    session.type_keys("a\n");
+    session.expect("main: done");
+    session.type_keys("\u{4}");
+    assert_eq!(session.end().0, Some(0));
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a\n"));
 }
