@@ -158,56 +158,42 @@ pub(crate) fn is_wanted(output: &Output) -> bool {
 pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Complaint> {
     let Chat { session, kind, mut input, past } = chat;
     let (sender, signals) = channel();
-    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if past.is_none() {
         say(&session, output);
     }
     listen(&sender).map_err(cannot_start)?;
     let name = Arc::clone(&session.entry().id);
     let known = Arc::new(Known::of(&session));
-    let mut face: Box<dyn Face> =
-        match llm_do_terminal::plain_is_wanted(plain, terminal, |name| env::var(name).ok()) {
-            true => {
-                read_lines(sender.clone()).map_err(cannot_start)?;
-                Box::new(PlainFace::new(io::stdin().is_terminal(), output.quiet))
-            }
-            false => {
-                let title = format!("llm-do: {name}");
-                Box::new(
-                    RichFace::new(
-                        sender.clone(),
-                        &title,
-                        output.out.is_on(),
-                        PastLines::of(&session),
-                        Arc::clone(&known),
-                    )
-                    .map_err(cannot_start)?,
-                )
-            }
-        };
-    let begins = match (&past, kind) {
-        (Some(_), _) => Begins::Already,
-        (None, Kind::Run) => Begins::AtOnce,
-        (None, Kind::Chat) => input.message.take().map_or(Begins::WithUser, Begins::Saying),
-    };
+    let message = input.message.take_if(|_| kind == Kind::Chat);
     let mut starter = OfSession { session, input, sender };
-    let resumed = past.map(|past| {
-        let records = past.records().to_vec();
-        (starter.continue_run(past), records)
-    });
-    if begins == Begins::WithUser {
+    // Before the terminal is taken over: the first request waits for nothing that it does not need.
+    let begins = match (past, kind, message) {
+        (Some(past), ..) => {
+            let records = past.records().to_vec();
+            starter.continue_run(past).map(|started| Begins::Again(started, records))
+        }
+        (None, Kind::Run, _) => starter.begin().map(Begins::Run),
+        (None, Kind::Chat, Some(text)) => {
+            let files = known.mentioned(&text);
+            Ok(Begins::Said(starter.start(text.clone(), &files), text))
+        }
+        (None, Kind::Chat, None) => Ok(Begins::WithUser),
+    };
+    let begins = match begins {
+        Ok(begins) => begins,
+        Err(problem) => return Ok(said(problem, output)),
+    };
+    let mut face = match face(&starter, &known, plain, output) {
+        Ok(face) => face,
+        Err(error) => {
+            begins.cancel();
+            return Err(cannot_start(error));
+        }
+    };
+    if matches!(begins, Begins::WithUser) {
         face.note(&format!("chat with {name}; /help shows the commands"));
     }
-    let mut talk = Talk::new(&mut *face, &signals, &mut starter, &known, name, kind);
-    match resumed {
-        Some((Ok(started), records)) => talk.resumed(started, &records),
-        Some((Err(problem), _)) => {
-            drop(talk);
-            face.leave();
-            return Ok(said(problem, output));
-        }
-        None => {}
-    }
+    let talk = Talk::new(&mut *face, &signals, &mut starter, &known, name, kind);
     Ok(match talk.hold(begins) {
         Left::Chat(exit) => exit,
         Left::Run(report) => {
@@ -215,6 +201,20 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
             Exit::from(&*report)
         }
     })
+}
+
+/// What the user looks at: the terminal, or plain lines.
+fn face(starter: &OfSession, known: &Arc<Known>, plain: bool, output: &Output) -> io::Result<Box<dyn Face>> {
+    let OfSession { session, sender, .. } = starter;
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if llm_do_terminal::plain_is_wanted(plain, terminal, |name| env::var(name).ok()) {
+        read_lines(sender.clone())?;
+        return Ok(Box::new(PlainFace::new(io::stdin().is_terminal(), output.quiet)));
+    }
+    let title = format!("llm-do: {}", session.entry().id);
+    let past_lines = PastLines::of(session);
+    let face = RichFace::new(sender.clone(), &title, output.out.is_on(), past_lines, Arc::clone(known))?;
+    Ok(Box::new(face))
 }
 
 fn cannot_start(error: io::Error) -> Complaint {

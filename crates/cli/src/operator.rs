@@ -151,7 +151,7 @@ impl Asking {
 
 fn text(waiting: &Waiting, extent: Extent, paint: Paint) -> Box<dyn Fn(usize) -> String + Send> {
     let waiting = waiting.clone();
-    Box::new(move |columns| questions::text(&waiting, extent, columns, paint))
+    Box::new(move |columns| paint.lines(&questions::rows(&waiting, extent, columns)))
 }
 
 /// An answer, as a word below its question.

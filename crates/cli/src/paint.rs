@@ -2,7 +2,8 @@
 
 use crate::environment::{NO_COLOR, TERM};
 use anstyle::{AnsiColor, Effects, Style};
-use std::fmt::{self, Display};
+use llm_do_terminal::Line;
+use std::fmt::{self, Display, Write as _};
 
 /// Whether and how text is coloured on one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,18 @@ impl Paint {
     }
     fn with<T>(self, what: T, style: Style) -> Painted<T> {
         Painted { what, style: self.on.then_some(style) }
+    }
+    /// Lines in their styles, each with a line break.
+    pub(crate) fn lines(self, lines: &[Line]) -> String {
+        let mut text = String::new();
+        for line in lines {
+            for span in line.spans() {
+                // Writing to a `String` does not fail.
+                let _ = write!(text, "{}", self.with(span.text(), span.style()));
+            }
+            text.push('\n');
+        }
+        text
     }
     /// As it is.
     pub(crate) fn plain<T>(self, what: T) -> Painted<T> {

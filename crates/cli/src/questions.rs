@@ -9,42 +9,48 @@ pub(crate) use view::Extent;
 
 use crate::{
     editor::{arguments, has_editor},
-    paint::Paint,
+    rows::{Tone, rule, unwrapped},
 };
 use llm_do_core::{
     question::{Answer, Input, Question, Waiting},
     schema::Schema,
 };
-use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind};
+use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind, Line};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+/// A question in a transcript, in rows of at most so many columns: a rule is between a call and what came before.
+pub(crate) fn rows(waiting: &Waiting, extent: Extent, columns: usize) -> Vec<Line> {
+    let approval = matches!(waiting.question, Question::Approval(_));
+    approval.then(|| rule(columns)).into_iter().chain(text(waiting, extent, columns)).collect()
+}
+
 /// The text of a question, in rows of at most so many columns.
-pub(crate) fn text(waiting: &Waiting, extent: Extent, columns: usize, paint: Paint) -> String {
+pub(crate) fn text(waiting: &Waiting, extent: Extent, columns: usize) -> Vec<Line> {
     match &waiting.question {
-        Question::Approval(approval) => view::question(approval, extent, columns, paint),
-        Question::Input(input) => input::question(input, extent, columns, paint),
-        Question::Settlement(settlement) => cut_off::question(&waiting.id.call, settlement, columns, paint),
+        Question::Approval(approval) => view::question(approval, extent, columns),
+        Question::Input(input) => input::question(input, extent, columns),
+        Question::Settlement(settlement) => cut_off::question(&waiting.id.call, settlement, columns),
     }
 }
 
 /// The subject of a question, on one line.
-pub(crate) fn summary(question: &Question) -> String {
+pub(crate) fn summary(question: &Question) -> Line {
     match question {
-        Question::Approval(approval) => format!(
-            "{} wants to call {} (risk: {})",
-            approval.chain.join(" → "),
-            approval.function,
-            approval.risk
-        ),
+        Question::Approval(approval) => view::with_subject(approval, unwrapped),
         Question::Input(input) => {
             // The whole text stands in the transcript.
             let first = input.prompt.trim().lines().next().unwrap_or_default();
-            format!("{} asks: {first}", input.chain.join(" → "))
+            unwrapped(&[
+                (Tone::Name, &input.chain.join(" → ")),
+                (Tone::Plain, " asks: "),
+                (Tone::Plain, first),
+            ])
         }
-        Question::Settlement(settlement) => {
-            format!("{} was cut off in an earlier process: what became of it?", settlement.function)
-        }
+        Question::Settlement(settlement) => unwrapped(&[
+            (Tone::Bold, &settlement.function),
+            (Tone::Plain, " was cut off in an earlier process: what became of it?"),
+        ]),
     }
 }
 
@@ -284,7 +290,7 @@ mod tests {
     fn the_subject_of_a_question_is_one_line() {
         let Question::Input(input) = input(json!({})) else { panic!() };
         let question = Question::Input(Input { prompt: "Which one?\n  a\n  b".into(), ..input });
-        assert_eq!(summary(&question), "main asks: Which one?");
+        assert_eq!(summary(&question).text(), "main asks: Which one?");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! A terminal continues a long line in its first column, where our own questions begin. Nothing is left to it here: lines
 //! are cut into rows by display width, and every row begins with a bar.
 
-use crate::{paint::Paint, visible};
+use crate::visible;
+use anstyle::{AnsiColor, Effects, Style};
+use llm_do_terminal::Line;
 use std::{borrow::Cow, fmt::Write as _, ops::RangeInclusive};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -37,29 +39,49 @@ pub(crate) enum Tone {
     Notice,
 }
 
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Dim => Style::new().effects(Effects::DIMMED),
+            Self::Bold => Style::new().effects(Effects::BOLD),
+            Self::Name => AnsiColor::Cyan.on_default(),
+            Self::Added => AnsiColor::Green.on_default(),
+            Self::Removed => AnsiColor::Red.on_default(),
+            Self::Notice => AnsiColor::Yellow.on_default(),
+        }
+    }
+}
+
 /// A piece of a line. Control characters and hidden ones are escaped when it is shown.
 pub(crate) type Piece<'a> = (Tone, &'a str);
+
+/// The pieces on one line, however wide it is.
+pub(crate) fn unwrapped(pieces: &[Piece<'_>]) -> Line {
+    let mut line = Line::new();
+    for (tone, text) in pieces {
+        line.push(&tamed(&expanded(text)), tone.style());
+    }
+    line
+}
+
+/// A rule across a terminal.
+pub(crate) fn rule(columns: usize) -> Line {
+    Line::styled(&"─".repeat((columns.max(NARROWEST) - 1).min(72)), Tone::Dim.style())
+}
 
 /// Rows of a terminal.
 pub(crate) struct Rows {
     columns: usize,
-    paint: Paint,
-    text: String,
+    rows: Vec<Line>,
     /// Empty lines of a content in sequence, up to here.
     empty: usize,
 }
 
 impl Rows {
     /// No rows yet, for a terminal with that many columns.
-    pub(crate) fn new(columns: usize, paint: Paint) -> Self {
-        Self { columns: columns.max(NARROWEST), paint, text: String::new(), empty: 0 }
-    }
-
-    /// A rule across the terminal.
-    pub(crate) fn rule(&mut self) {
-        let mut row = String::new();
-        self.painted(&mut row, Tone::Dim, &mut "─".repeat((self.columns - 1).min(72)));
-        self.end(&mut row);
+    pub(crate) fn new(columns: usize) -> Self {
+        Self { columns: columns.max(NARROWEST), rows: Vec::new(), empty: 0 }
     }
 
     /// A heading: it begins in the first column with our own words or a name, and its further rows stand behind the bar.
@@ -102,58 +124,33 @@ impl Rows {
         }
     }
 
-    /// The rows, each with a line break.
-    pub(crate) fn finish(mut self) -> String {
+    /// The rows.
+    pub(crate) fn finish(mut self) -> Vec<Line> {
         self.end_content();
-        self.text
+        self.rows
     }
 
     fn put(&mut self, first: &str, further: &str, pieces: &[Piece<'_>]) {
         // One column stays free: where the last one is taken, terminals differ in what they do next.
         let most = self.columns - 1;
         let mut used = width(first);
-        let mut row = first.to_owned();
+        let mut row = Line::plain(first);
         for (tone, text) in pieces {
             let text = counted(&tamed(&expanded(text))).into_owned();
             let mut run = String::new();
             for character in text.graphemes(true) {
                 let wide = width(character);
                 if used + wide > most && used > BAR.max(width(further)) {
-                    self.painted(&mut row, *tone, &mut run);
-                    self.end(&mut row);
-                    row.push_str(further);
+                    row.push(&std::mem::take(&mut run), tone.style());
+                    self.rows.push(std::mem::replace(&mut row, Line::plain(further)));
                     used = width(further);
                 }
                 run.push_str(character);
                 used += wide;
             }
-            self.painted(&mut row, *tone, &mut run);
+            row.push(&run, tone.style());
         }
-        self.end(&mut row);
-    }
-
-    fn painted(&self, row: &mut String, tone: Tone, run: &mut String) {
-        let text = std::mem::take(run);
-        if text.is_empty() {
-            return;
-        }
-        let painted = match tone {
-            Tone::Plain => self.paint.plain(text),
-            Tone::Dim => self.paint.dim(text),
-            Tone::Bold => self.paint.bold(text),
-            Tone::Name => self.paint.cyan(text),
-            Tone::Added => self.paint.green(text),
-            Tone::Removed => self.paint.red(text),
-            Tone::Notice => self.paint.yellow(text),
-        };
-        // Writing to a `String` does not fail.
-        let _ = write!(row, "{painted}");
-    }
-
-    fn end(&mut self, row: &mut String) {
-        self.text.push_str(row);
-        self.text.push('\n');
-        row.clear();
+        self.rows.push(row);
     }
 }
 
@@ -262,12 +259,13 @@ fn counted(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paint::Paint;
     use proptest::prelude::*;
 
     fn content(text: &str, columns: usize) -> String {
-        let mut rows = Rows::new(columns, Paint::NEVER);
+        let mut rows = Rows::new(columns);
         rows.content(text);
-        rows.finish()
+        Paint::NEVER.lines(&rows.finish())
     }
 
     #[test]
@@ -326,9 +324,9 @@ mod tests {
 
         #[test]
         fn a_heading_leaves_the_first_column_after_its_first_row(text in ".{0,200}", columns in 0usize..120) {
-            let mut rows = Rows::new(columns, Paint::NEVER);
+            let mut rows = Rows::new(columns);
             rows.heading(&[(Tone::Name, &text), (Tone::Plain, " wants to call x")]);
-            prop_assert!(rows.finish().lines().skip(1).all(|row| row.starts_with(FURTHER)));
+            prop_assert!(rows.finish().iter().skip(1).all(|row| row.text().starts_with(FURTHER)));
         }
     }
 }

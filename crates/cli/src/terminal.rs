@@ -28,9 +28,6 @@ use std::{
     time::Duration,
 };
 
-/// How long a terminal keeps a narrower width before the question is shown again.
-const QUIET: Duration = Duration::from_millis(150);
-
 /// The controlling terminal. While a question is asked it is in another mode; [`Terminal::restore`] puts it back from any
 /// thread, so that no way of ending leaves it there.
 pub(crate) struct Terminal(Arc<Tty>);
@@ -234,6 +231,14 @@ impl Dialogue {
         }
     }
 
+    /// Whether the terminal is narrower than the text was shown for.
+    fn is_narrower(&self) -> bool {
+        match &self.face {
+            Face::Keys { prompt, columns, .. } => prompt.size().columns() < *columns,
+            Face::Lines(_) => false,
+        }
+    }
+
     fn wait(&mut self) -> io::Result<Entered> {
         loop {
             let heard = match &mut self.face {
@@ -248,18 +253,12 @@ impl Dialogue {
                     Line::End => return Ok(Entered::End),
                     Line::Gone => return Ok(Entered::Gone),
                 },
-                Face::Keys { prompt, events, columns } => {
-                    // Terminals wrap what they show when they become narrower, so the text is shown again.
-                    let stale = prompt.size().columns() < *columns;
-                    let Some(event) = events.next(stale.then_some(QUIET)) else {
-                        self.show_text()?;
-                        continue;
-                    };
-                    hear(prompt, events, event)?
-                }
+                Face::Keys { prompt, events, .. } => hear(prompt, events)?,
             };
             match heard {
-                None => {}
+                // Terminals wrap what they show when they become narrower.
+                Some(Heard::Settled) if self.is_narrower() => self.show_text()?,
+                None | Some(Heard::Settled) => {}
                 Some(Heard::Answered(answer)) => return Ok(Entered::Answer(answer)),
                 Some(Heard::End) => return Ok(Entered::End),
                 Some(Heard::Closed) => return Ok(Entered::Gone),
@@ -285,8 +284,8 @@ impl Drop for Dialogue {
 
 /// Takes an event and those that came with it. Several characters at once were not typed as answers (text that is pasted
 /// without marks, for example): none of them is an answer.
-fn hear(prompt: &mut Prompt<File>, events: &mut Events, first: Event) -> io::Result<Option<Heard>> {
-    let mut came = vec![first];
+fn hear(prompt: &mut Prompt<File>, events: &mut Events) -> io::Result<Option<Heard>> {
+    let mut came: Vec<Event> = events.next(None).into_iter().collect();
     while !matches!(came.last(), Some(Event::Closed))
         && let Some(event) = events.next(Some(Duration::ZERO))
     {
@@ -296,11 +295,14 @@ fn hear(prompt: &mut Prompt<File>, events: &mut Events, first: Event) -> io::Res
     if prompt.is_at_keys() && came.iter().filter(|event| types(event)).count() > 1 {
         came.retain(|event| !types(event));
     }
+    let mut settled = None;
     for event in came {
-        let heard = prompt.event(event)?;
-        if heard.is_some() {
-            return Ok(heard);
+        match prompt.event(event)? {
+            // The events that came with it are taken as well.
+            Some(Heard::Settled) => settled = Some(Heard::Settled),
+            None => {}
+            heard => return Ok(heard),
         }
     }
-    Ok(None)
+    Ok(settled)
 }

@@ -149,10 +149,19 @@ pub struct HubFile {
     /// How many files of the repository could have been chosen. 1 if the name left no choice.
     pub candidates: usize,
     url: String,
+    /// `OWNER/REPO`, and its page.
+    repo: String,
+    page: String,
     token: Option<Token>,
 }
 
 impl HubFile {
+    /// The error where the hub lists the file, and gives it only to users who accepted its owner's conditions.
+    pub fn gated(&self) -> HubError {
+        let (repo, page) = (self.repo.clone(), self.page.clone());
+        HubError::Gated { repo, page, with_token: self.token.is_some() }
+    }
+
     /// What to pull.
     pub fn download(&self) -> Download<'_> {
         let source = Source::Hub { url: &self.url, token: Token::text(self.token.as_ref()) };
@@ -301,6 +310,8 @@ impl Hub {
             licence: licence(&about),
             candidates,
             url: format!("{}/{name}/resolve/{commit}/{}", self.endpoint, encoded(&file.path)),
+            repo: name.to_string(),
+            page: self.page(name),
             token: self.token.clone(),
         })
     }
@@ -345,13 +356,17 @@ impl Hub {
         Ok((value, next))
     }
 
+    /// Where people see the repository.
+    fn page(&self, name: &HubName) -> String {
+        format!("{}/{name}", self.endpoint)
+    }
+
     fn refusal(&self, name: &HubName, answer: &Response) -> HubError {
         let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
         let (repo, with_token) = (name.to_string(), self.token.is_some());
         match (answer.status(), header("x-error-code")) {
             (_, Some("GatedRepo")) | (StatusCode::FORBIDDEN, _) => {
-                let page = format!("{}/{name}", self.endpoint);
-                HubError::Gated { repo, page, with_token }
+                HubError::Gated { repo, page: self.page(name), with_token }
             }
             // Without a token it says 401 for what does not exist, so that private names are not given away.
             (_, Some("RepoNotFound")) | (StatusCode::NOT_FOUND, _) => HubError::Missing { repo, with_token },

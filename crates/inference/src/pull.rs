@@ -82,6 +82,22 @@ pub enum PullError {
     },
 }
 
+impl PullError {
+    /// Whether a source gave something else than the file. What came of it was deleted.
+    pub fn is_of_content(&self) -> bool {
+        self.any(|error| matches!(error, SourceError::Hash { .. } | SourceError::Size { .. }))
+    }
+
+    /// Whether the owner of the file gives it only to users who accepted conditions.
+    pub fn is_gated(&self) -> bool {
+        self.any(|error| matches!(error, SourceError::Gated))
+    }
+
+    fn any(&self, is: impl Fn(&SourceError) -> bool) -> bool {
+        matches!(self, Self::Sources { failures, .. } if failures.iter().any(|(_, error)| is(error)))
+    }
+}
+
 /// Why one source did not give the file.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -91,6 +107,9 @@ pub enum SourceError {
     /// It answered with something else than the file.
     #[error("answered {0}")]
     Status(u16),
+    /// Its owner wants to know who downloads it.
+    #[error("gives it only to users who accepted its conditions")]
+    Gated,
     /// The received file has a different size than in the catalogue.
     #[error("gave {found} bytes where {expected} are right")]
     Size {
@@ -304,6 +323,9 @@ async fn stream(
             file.set_len(0)?;
             *done = 0;
             return Err(SourceError::Network("cannot resume there".into()));
+        }
+        401 | 403 if response.headers().get("x-error-code").is_some_and(|code| code == "GatedRepo") => {
+            return Err(SourceError::Gated);
         }
         status @ (408 | 429 | 500..=599) => return Err(SourceError::Network(format!("answered {status}"))),
         status => return Err(SourceError::Status(status)),

@@ -21,6 +21,7 @@ const LIMIT: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Blocks {
     columns: usize,
+    links: bool,
     /// The line that has not ended.
     line: String,
     /// The line began before [`Blocks::line`]; that part was taken already.
@@ -80,6 +81,7 @@ impl Blocks {
     pub fn new(columns: usize) -> Self {
         Self {
             columns,
+            links: true,
             line: String::new(),
             continues: false,
             open: Open::None,
@@ -89,6 +91,12 @@ impl Blocks {
             list: None,
             out: Vec::new(),
         }
+    }
+
+    /// For a terminal that follows no links: their addresses are part of the text.
+    #[must_use]
+    pub fn without_links(self) -> Self {
+        Self { links: false, ..self }
     }
 
     /// The terminal has another width now. Lines that were given stay as they are.
@@ -343,7 +351,7 @@ impl Blocks {
             return;
         }
         self.separate(kind);
-        let chunk = Chunk { source: &source, number, is_continued, columns: self.columns };
+        let chunk = Chunk { source: &source, number, is_continued, columns: self.columns, links: self.links };
         let mut rendered = render::render(&chunk);
         self.out.append(&mut rendered.lines);
         self.blank = rendered.gap && kind == Kind::Item;

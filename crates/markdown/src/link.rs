@@ -17,8 +17,9 @@ pub(crate) struct OpenLink {
 }
 
 impl OpenLink {
-    pub(crate) fn new(address: String, is_image: bool) -> Self {
-        let link = followable(&address).then(|| address.clone());
+    /// `links`: the terminal can follow links.
+    pub(crate) fn new(address: String, is_image: bool, links: bool) -> Self {
+        let link = (links && followable(&address)).then(|| address.clone());
         Self { address, link, label: String::new(), is_image }
     }
 
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     fn link(label: &str, address: &str) -> OpenLink {
-        OpenLink { label: label.to_owned(), ..OpenLink::new(address.to_owned(), false) }
+        OpenLink { label: label.to_owned(), ..OpenLink::new(address.to_owned(), false, true) }
     }
 
     #[test]

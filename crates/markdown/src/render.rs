@@ -24,6 +24,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) is_continued: bool,
     /// The width of the terminal.
     pub(crate) columns: usize,
+    /// The terminal can follow links.
+    pub(crate) links: bool,
 }
 
 /// A block as lines.
@@ -42,6 +44,7 @@ pub(crate) fn render(chunk: &Chunk<'_>) -> Rendered {
     let source = without_definitions(chunk.source, options);
     let mut renderer = Renderer {
         columns: chunk.columns,
+        links: chunk.links,
         given: chunk.number,
         is_continued: chunk.is_continued,
         lines: Vec::new(),
@@ -97,6 +100,7 @@ enum Container {
 
 struct Renderer {
     columns: usize,
+    links: bool,
     /// [`Chunk::number`], until the first item.
     given: Option<u64>,
     /// [`Chunk::is_continued`], until the first item.
@@ -190,11 +194,11 @@ impl Renderer {
             Tag::Link { link_type, dest_url, .. } => {
                 self.separate();
                 let scheme = if link_type == LinkType::Email { "mailto:" } else { "" };
-                self.inline.begin_link(OpenLink::new(format!("{scheme}{dest_url}"), false));
+                self.inline.begin_link(OpenLink::new(format!("{scheme}{dest_url}"), false, self.links));
             }
             Tag::Image { dest_url, .. } => {
                 self.separate();
-                self.inline.begin_link(OpenLink::new(dest_url.into_string(), true));
+                self.inline.begin_link(OpenLink::new(dest_url.into_string(), true, self.links));
             }
             Tag::Paragraph | Tag::HtmlBlock => self.end_text(),
             Tag::TableRow | Tag::TableCell => {}

@@ -100,6 +100,17 @@ fn links_and_images() {
 }
 
 #[test]
+fn addresses_of_links_are_text_where_links_cannot_be_followed() {
+    let source = "[text](https://a.example/x) <https://b.example> <me@c.example> [file](src/main.rs)\n";
+    let mut blocks = Blocks::new(80).without_links();
+    let mut lines = blocks.push(source);
+    lines.extend(blocks.finish());
+    let shown = "text (https://a.example/x) https://b.example me@c.example file (src/main.rs)\n";
+    assert_eq!(joined(&lines), shown);
+    assert!(lines.iter().flat_map(|line| &line.spans).all(|span| span.link.is_none()));
+}
+
+#[test]
 fn lists() {
     assert_snapshot!(text(
         "Steps:\n1. one\n2. two\n   - inner\n   - inner\n     * deep\n3. three\n\n   More on three.\n4. four\n\n\

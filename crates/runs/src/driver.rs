@@ -39,7 +39,7 @@ use std::{
 /// What a step begins with.
 enum Begun {
     /// It has its end already.
-    Before(Stepped),
+    Before(Box<Stepped>),
     /// It begins, at the time of its intent if it has one.
     Now { at_ms: Option<u64> },
 }
@@ -316,7 +316,7 @@ impl LocalDriver {
     ) -> Result<Begun, Halt> {
         self.unless_ended()?;
         if let Some(before) = self.ended_before(path, name, intent.as_ref(), cut_off)? {
-            return Ok(Begun::Before(before));
+            return Ok(Begun::Before(Box::new(before)));
         }
         let intent = intent.map(|body| self.write(path, name, body)).transpose()?;
         // A reservation happens in this process alone. Its record goes to the kernel with the intent of the request, or
@@ -457,7 +457,7 @@ impl Driver for LocalDriver {
         // The future holds only what it needs while it waits, which is most of what a run does.
         let began_ms = match self.begin(path, &name, intent, cut_off) {
             Ok(Begun::Now { at_ms }) => at_ms,
-            Ok(Begun::Before(stepped)) => return Box::pin(ready(Ok(stepped))),
+            Ok(Begun::Before(stepped)) => return Box::pin(ready(Ok(*stepped))),
             Err(halt) => return Box::pin(ready(Err(halt))),
         };
         Box::pin(async move {

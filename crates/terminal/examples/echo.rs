@@ -133,7 +133,7 @@ impl Chat<'_> {
     /// `false`: the chat ends.
     fn take(&mut self, action: Option<Action>) -> io::Result<bool> {
         match action {
-            None => {}
+            None | Some(Action::Settled) => {}
             Some(Action::Submit(text)) if self.stream.next < self.stream.end => {
                 self.queue.push(text);
                 self.console.set_queue(self.queue.clone());

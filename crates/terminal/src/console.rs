@@ -41,6 +41,8 @@ pub enum Action {
         /// The answer.
         answer: Answer,
     },
+    /// The window has a size that lasts, after others: a question in the transcript can be shown again.
+    Settled,
     /// Stop this process as Ctrl-Z does: [`Console::leave`], [`crate::Tty::suspend`], [`Console::enter`].
     Suspend,
     /// The terminal is gone.
@@ -53,6 +55,8 @@ pub enum Action {
 /// The setters only set. [`Console::draw`], [`Console::print`] and [`Console::event`] draw, and write only what differs.
 pub struct Console<W> {
     screen: Screen<W>,
+    /// Asks the terminal for its size.
+    measure: Option<Box<dyn Fn() -> Size>>,
     composer: Composer,
     question: Option<Asking>,
     /// The question that was answered last, in case the answer is not accepted.
@@ -72,6 +76,7 @@ impl<W: Write> Console<W> {
     pub fn new(out: W, size: Size, settings: Settings) -> Self {
         Self {
             screen: Screen::new(out, size, settings),
+            measure: None,
             composer: Composer::new(Editing::Emacs, History::default(), Box::new(NoCompletion)),
             question: None,
             answered: None,
@@ -92,6 +97,14 @@ impl<W: Write> Console<W> {
         self
     }
 
+    /// The console of a terminal that is asked for its size before each change: rows that are drawn for another width stay in
+    /// the transcript.
+    #[must_use]
+    pub fn measured(mut self, size: impl Fn() -> Size + 'static) -> Self {
+        self.measure = Some(Box::new(size));
+        self
+    }
+
     /// The composer.
     pub fn composer(&self) -> &Composer {
         &self.composer
@@ -105,6 +118,11 @@ impl<W: Write> Console<W> {
     /// The size that is drawn for.
     pub fn size(&self) -> Size {
         self.screen.size()
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> Settings {
+        self.screen.settings()
     }
 
     /// The writer.
@@ -174,6 +192,9 @@ impl<W: Write> Console<W> {
     /// # Errors
     /// The terminal can't be written to.
     pub fn print(&mut self, lines: &[Line]) -> io::Result<()> {
+        if let Some(measure) = &self.measure {
+            self.screen.resize(measure())?;
+        }
         let live = self.layout();
         self.screen.update(lines, live)
     }
@@ -200,6 +221,7 @@ impl<W: Write> Console<W> {
             },
             Event::Focus(focused) => self.window = Some(focused),
             Event::Resize(size) => self.screen.resize(size)?,
+            Event::Settled => action = Some(Action::Settled),
             Event::Resumed => self.screen.redraw()?,
             Event::Closed => return Ok(Some(Action::Closed)),
         }

@@ -13,6 +13,8 @@ pub enum Event {
     Focus(bool),
     /// The terminal has another size.
     Resize(Size),
+    /// The size has stayed the same for a moment after [`Event::Resize`]: text that depends on it can be shown again.
+    Settled,
     /// The process was stopped and continued: others may have written to the terminal.
     Resumed,
     /// The terminal is gone, or nothing is to be read from it any more.

@@ -17,6 +17,8 @@ pub enum Heard {
     Interrupt,
     /// Ctrl-D where no text is entered.
     End,
+    /// The window has a size that lasts, after others: text above the question can be shown again.
+    Settled,
     /// Stop this process as Ctrl-Z does: [`Prompt::leave`], [`crate::Tty::suspend`], [`Prompt::enter`].
     Suspend,
     /// The terminal is gone.
@@ -76,6 +78,7 @@ impl<W: Write> Prompt<W> {
             Event::Paste(text) => self.asking.paste(&text),
             Event::Focus(_) => {}
             Event::Resize(size) => self.screen.resize(size)?,
+            Event::Settled => heard = Some(Heard::Settled),
             Event::Resumed => self.screen.redraw()?,
             Event::Closed => return Ok(Some(Heard::Closed)),
         }

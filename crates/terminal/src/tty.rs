@@ -178,6 +178,15 @@ impl Tty {
         if cuts { Reflow::Cuts } else { Reflow::Wraps }
     }
 
+    /// Whether a terminal of this environment takes links (OSC 8). tmux and screen leave them out unless they are told that
+    /// the terminal around them knows them, and the console of Linux can't follow any: there, addresses belong into the text.
+    pub fn links(variable: impl Fn(&str) -> Option<String>) -> bool {
+        let set = |name| variable(name).is_some_and(|value| !value.is_empty());
+        let term = variable("TERM").unwrap_or_default();
+        let inside = set("TMUX") || set("STY") || term.starts_with("tmux") || term.starts_with("screen");
+        !inside && term != "linux"
+    }
+
     /// Turns kitty's keyboard protocol on, which the terminal has offered.
     fn use_keyboard_protocol(&self) {
         let mut mode = self.mode();
@@ -250,4 +259,22 @@ fn wait(tty: Option<&File>, pipes: [&UnixStream; 2], timeout: Option<Duration>) 
 fn drain(pipe: &UnixStream) {
     let mut buffer = [0; 64];
     while matches!((&*pipe).read(&mut buffer), Ok(1..)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn links_are_for_terminals_that_pass_them_on() {
+        assert!(Tty::links(of(&[("TERM", "xterm-256color")])));
+        assert!(Tty::links(of(&[("TERM", "xterm-256color"), ("TMUX", "")])));
+        assert!(!Tty::links(of(&[("TERM", "xterm-256color"), ("TMUX", "/tmp/tmux-1/default,1,0")])));
+        assert!(!Tty::links(of(&[("TERM", "tmux-256color")])));
+        assert!(!Tty::links(of(&[("TERM", "linux")])));
+    }
 }

@@ -167,6 +167,61 @@ fn options_are_picked_and_texts_entered() {
 }
 
 #[test]
+fn the_selected_option_can_be_read_in_a_narrow_window() {
+    let long = "a text of more than fifty columns, of which the end is worth reading";
+    let mut console = console();
+    let pick = |id: &str, kind| Question { id: id.into(), text: vec![Line::plain("Which?")], kind };
+    console.ask(pick("pick", Kind::Pick(vec![long.into(), "short".into()])));
+    press(&mut console, FOCUS);
+    let text = |console: &Console<Vec<u8>>| shown(console).concat();
+    assert!(text(&console).contains(&format!("* 1 {long}")), "{:?}", shown(&console));
+    press(&mut console, Key::plain(Code::Down));
+    assert!(text(&console).contains("* 2 short") && !text(&console).contains("worth reading"));
+    // The caret is on the row of the selected option.
+    let options = ["first", "second", "third", "fourth", "fifth option"].map(str::to_owned).to_vec();
+    let kind = FieldKind::Pick(options);
+    let field = Field { name: "field".into(), note: String::new(), kind, required: true };
+    console.ask(pick("form", Kind::Form(vec![field])));
+    press(&mut console, FOCUS);
+    press(&mut console, Key::char('5'));
+    assert!(text(&console).contains("[fifthoption]"), "{:?}", shown(&console));
+}
+
+#[test]
+fn a_size_that_lasts_is_for_the_caller() {
+    let mut console = console();
+    type_text(&mut console, "a draft");
+    let before = console.get_ref().len();
+    let action = console.event(Event::Settled).expect("a vector takes everything");
+    assert_eq!((action, console.get_ref().len()), (Some(Action::Settled), before));
+}
+
+#[test]
+fn notes_of_candidates_begin_in_one_column() {
+    struct Names;
+    impl Completer for Names {
+        fn candidates(&mut self, _: &str, caret: usize) -> Option<Candidates> {
+            let candidate = |text: &str| Candidate { text: text.into(), note: "does it".into() };
+            let list =
+                ["/help ", "/tools", "/a-name-of-more-than-twenty-four-columns "].map(candidate).into();
+            Some(Candidates { replaces: 0..caret, list })
+        }
+    }
+    let composer = Composer::new(Editing::Emacs, History::default(), Box::new(Names));
+    let mut console = console().with_composer(composer);
+    type_text(&mut console, "/");
+    assert_eq!(
+        shown(&console),
+        [
+            "* /help                     does it",
+            "  /tools                    does it",
+            "  /a-name-of-more-than-twenty-four-columns  does",
+            "> /",
+        ]
+    );
+}
+
+#[test]
 fn control_c_clears_then_stops_then_hints() {
     let mut console = console();
     console.set_busy(true);

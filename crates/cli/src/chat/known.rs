@@ -1,5 +1,6 @@
 //! What the commands of a chat know of the program: its workers and its files.
 
+use super::words;
 use crate::{
     commands::runs::{about_chat, local_time},
     visible,
@@ -137,6 +138,11 @@ impl Known {
     /// Whether that path, relative to the program's folder, is a file.
     pub(super) fn is_file(&self, path: &str) -> bool {
         !path.is_empty() && self.root.join(path.trim_start_matches('/')).is_file()
+    }
+
+    /// The files that a message names, relative to the program's folder.
+    pub(super) fn mentioned(&self, message: &str) -> Vec<String> {
+        words::mentioned(message).into_iter().filter(|file| self.is_file(file)).collect()
     }
 
     /// The files of the program's folder, relative to it, without hidden ones.

@@ -1,10 +1,7 @@
 //! The chat as labelled lines: for pipes, screen readers and `--plain`.
 
 use super::face::{Face, Status, Wish};
-use crate::{
-    paint::Paint,
-    questions::{self, Extent, Meant},
-};
+use crate::questions::{self, Extent, Meant};
 use anstyle::Style;
 use llm_do::Called;
 use llm_do_core::question::{QuestionId, Waiting};
@@ -64,9 +61,10 @@ impl PlainFace {
     }
 
     fn put(&mut self, waiting: &Waiting) {
-        let text = questions::text(waiting, Extent::Full, COLUMNS, Paint::NEVER);
-        let text = format!("{}\n{}", text.trim_end(), questions::keys(&questions::kind(&waiting.question)));
-        self.say(Speaker::Question, &text);
+        let mut lines = questions::text(waiting, Extent::Full, COLUMNS);
+        lines.push(Line::plain(&questions::keys(&questions::kind(&waiting.question))));
+        self.break_prompt();
+        let _ = self.out.say(Speaker::Question, &lines);
     }
 }
 

@@ -10,7 +10,6 @@ use super::{
 use crate::{
     editor::{Drafts, edit_file},
     environment::LLM_DO_KEYS,
-    paint::Paint,
     questions::{self, Extent, Meant},
 };
 use anstyle::{AnsiColor, Effects, Style};
@@ -49,10 +48,18 @@ pub(super) struct RichFace {
     /// What of it came by deltas.
     streamed: String,
     questions: VecDeque<Waiting>,
+    /// How the first question stands in the transcript.
+    shown: Shown,
     /// Arguments that are being edited.
     drafts: Drafts,
     past_lines: PastLines,
     title: String,
+}
+
+/// How much of a question stands in the transcript, and for how many columns.
+struct Shown {
+    extent: Extent,
+    columns: usize,
 }
 
 /// The thread that reads the terminal.
@@ -76,7 +83,7 @@ impl RichFace {
         let tty = Tty::open()?;
         let settings = Settings {
             colour,
-            links: colour,
+            links: colour && Tty::links(|name| env::var(name).ok()),
             reflow: Tty::reflow(|name| env::var(name).ok()),
             ambiguous: Ambiguous::default(),
             notice: Notice::of(env::var("TERM").ok().as_deref()),
@@ -84,7 +91,10 @@ impl RichFace {
         let vi = env::var(LLM_DO_KEYS.name).is_ok_and(|keys| keys == "vi");
         let editing = if vi { Editing::Vi } else { Editing::Emacs };
         let composer = Composer::new(editing, History::new(history), Box::new(Completion(known)));
-        let console = Console::new(tty.handle()?, tty.size(), settings).with_composer(composer);
+        let measured = Arc::clone(&tty);
+        let console = Console::new(tty.handle()?, tty.size(), settings)
+            .with_composer(composer)
+            .measured(move || measured.size());
         let mut face = Self {
             console,
             tty,
@@ -93,6 +103,7 @@ impl RichFace {
             answer: None,
             streamed: String::new(),
             questions: VecDeque::new(),
+            shown: Shown { extent: Extent::Folded, columns: 0 },
             drafts: Drafts::default(),
             past_lines,
             title: title.to_owned(),
@@ -130,8 +141,11 @@ impl RichFace {
         if self.answer.is_none() {
             self.print(&[Line::new(), Line::styled(worker, NAME)]);
         }
-        let columns = self.console.size().columns();
-        self.answer.get_or_insert_with(|| Blocks::new(columns))
+        let (columns, links) = (self.console.size().columns(), self.console.settings().links);
+        self.answer.get_or_insert_with(|| {
+            let blocks = Blocks::new(columns);
+            if links { blocks } else { blocks.without_links() }
+        })
     }
 
     fn extend(&mut self, worker: &str, text: &str) {
@@ -155,21 +169,24 @@ impl RichFace {
 
     fn put(&mut self) {
         let Some(waiting) = self.questions.front().cloned() else { return };
-        self.show_question(&waiting, Extent::Folded);
-        let question = llm_do_terminal::Question {
+        self.show_question(Extent::Folded);
+        let summary = questions::summary(&waiting.question);
+        let text = summary.text().into_owned();
+        self.console.ask(llm_do_terminal::Question {
             id: waiting.id.to_string(),
-            text: vec![Line::plain(&questions::summary(&waiting.question))],
+            text: vec![summary],
             kind: questions::kind(&waiting.question),
-        };
-        self.console.ask(question);
+        });
         let _ = self.console.draw();
-        self.notify(&questions::summary(&waiting.question));
+        self.notify(&text);
     }
 
-    /// Writes a question into the transcript.
-    fn show_question(&mut self, waiting: &Waiting, extent: Extent) {
-        let text = questions::text(waiting, extent, self.console.size().live_columns(), Paint::NEVER);
-        let lines: Vec<Line> = Line::split(&text, Style::new()).collect();
+    /// Writes the first question into the transcript.
+    fn show_question(&mut self, extent: Extent) {
+        let Some(waiting) = self.questions.front() else { return };
+        let columns = self.console.size().columns();
+        let lines = questions::rows(waiting, extent, columns);
+        self.shown = Shown { extent, columns };
         self.print(&lines);
     }
 
@@ -210,6 +227,13 @@ impl RichFace {
                 let entered = self.console.enter(self.tty.size());
                 stopped.and(entered).err().map(|_| Wish::End)
             }
+            Action::Settled => {
+                // Terminals wrap what they show when they become narrower.
+                if self.console.size().columns() < self.shown.columns {
+                    self.show_question(self.shown.extent);
+                }
+                None
+            }
             Action::Answered { id, answer } => self.answered(&id, answer),
         }
     }
@@ -224,7 +248,7 @@ impl RichFace {
             }
             Ok(None) => {
                 self.console.ask_again(id);
-                self.show_question(&waiting, Extent::Full);
+                self.show_question(Extent::Full);
                 return None;
             }
             Ok(Some(wish)) => wish,

@@ -147,8 +147,11 @@ impl Conversation {
 struct Open {
     function: Arc<str>,
     input: Arc<Value>,
-    /// When it began to work, later by the time that it has waited for the user.
+    /// When it began to work, later by the time that it, or a call below it, has waited for the user.
     began_ms: u64,
+    /// Their questions that wait.
+    asked: usize,
+    /// When the first of these was asked.
     asked_ms: u64,
     worker: Option<Arc<str>>,
     model: Option<ModelName>,
@@ -194,7 +197,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Continues a run that was started before, and shows what was said in it.
-    pub(super) fn resumed(&mut self, started: Started, records: &[Record]) {
+    fn resumed(&mut self, started: Started, records: &[Record]) {
         for record in records {
             self.note_record(record);
         }
@@ -236,19 +239,13 @@ impl<'a> Talk<'a> {
     /// Talks until the user leaves or the run ends.
     pub(super) fn hold(mut self, begins: Begins) -> Left {
         match begins {
-            Begins::WithUser | Begins::Already => {}
-            Begins::Saying(first) => self.say(first),
-            Begins::AtOnce => match self.starter.begin() {
-                Ok(started) => {
-                    self.run = Some(started);
-                    self.working();
-                }
-                Err(problem) => {
-                    self.exit = Exit::Wrong;
-                    self.face.problem(&problem.text());
-                    self.leaving = Some(Leaving::Chat);
-                }
-            },
+            Begins::WithUser => {}
+            Begins::Said(started, text) => self.said_first(&text, started),
+            Begins::Run(started) => {
+                self.run = Some(started);
+                self.working();
+            }
+            Begins::Again(started, records) => self.resumed(started, &records),
         }
         loop {
             self.show_status();
@@ -353,9 +350,15 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// The innermost conversation with the user that is under way.
+    fn under_way(&self) -> Option<&CallPath> {
+        let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
+        under_way.max_by_key(|path| path.depth())
+    }
+
     /// Whether a conversation with the user is under way.
     fn is_in_conversation(&self) -> bool {
-        self.conversations.keys().any(|path| self.open.contains_key(path))
+        self.under_way().is_some()
     }
 
     fn leave(&mut self, leaving: Leaving) {
@@ -562,8 +565,7 @@ impl<'a> Talk<'a> {
         if let Some(run) = self.run.take() {
             self.pending = None;
             self.asked.clear();
-            run.canceller.cancel();
-            let _ = run.thread.join();
+            run.cancel();
         }
         self.face.leave();
     }

@@ -1,7 +1,13 @@
 //! `llm-do models`: lists, downloads and removes local models (docs/guides/local-models.md).
 
 use crate::{
-    args::ModelsCommand, exit::Complaint, paint::Paint, render::Output, terminal::Terminal, visible,
+    args::ModelsCommand,
+    exit::{Complaint, Exit},
+    interrupt::Interrupts,
+    paint::Paint,
+    render::Output,
+    terminal::Terminal,
+    visible,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use llm_do_inference::{
@@ -12,6 +18,7 @@ use serde_json::json;
 use std::{
     cell::RefCell,
     env,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
@@ -26,6 +33,10 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
     match command {
         ModelsCommand::List => list(store, output),
         ModelsCommand::Pull { name } => {
+            let told = output.clone();
+            let interrupts = Interrupts::listen(None)
+                .map_err(|error| Complaint::failed(format!("cannot listen to signals: {error}")))?;
+            interrupts.on_first(move || interrupted(&told));
             let name = name.as_deref().unwrap_or(catalogue::DEFAULT);
             let (name, path) = match name.strip_prefix("hf:") {
                 Some(hub) => from_hub(store, &hub_name(hub)?, None, output)?,
@@ -49,6 +60,15 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
             Err(error) => Err(Complaint::failed(format!("cannot delete `{name}`: {error}"))),
         },
     }
+}
+
+/// Ends the process in the middle of a download, of which nothing is lost.
+fn interrupted(output: &Output) {
+    // The progress bar has the row of the cursor.
+    let line_break = if output.err_terminal { "\n" } else { "" };
+    // There is nowhere to say that stderr is gone.
+    let _ = write!(io::stderr(), "{line_break}note: interrupted; the same command continues the download\n");
+    std::process::exit(Exit::Interrupted.code().into());
 }
 
 fn unknown(name: &str) -> Complaint {
@@ -111,7 +131,11 @@ fn from_hub(
     if memory.is_some_and(|memory| needs > memory) {
         output.note("this machine may be too small for it");
     }
-    let path = fetch(store, &file.download(), output)?;
+    let download = file.download();
+    let path = fetch(store, &download, output)?.map_err(|error| match error.is_gated() {
+        true => hub_complaint(&file.gated()),
+        false => complaint(&error, &Offline::of(store, &download)),
+    })?;
     Ok((file.name, path))
 }
 
@@ -194,7 +218,15 @@ struct Offline<'a> {
     place: Option<PathBuf>,
 }
 
-impl Offline<'_> {
+impl<'a> Offline<'a> {
+    fn of(store: &Store, file: &Download<'a>) -> Self {
+        let url = file.sources.iter().find_map(|source| match source {
+            Source::Url(url) | Source::Hub { url, .. } => Some(*url),
+            Source::PythonPackage { .. } => None,
+        });
+        Self { url, place: Some(store.path(file.name)) }
+    }
+
     fn hints(&self) -> Vec<String> {
         let place = self.place.as_ref().map(|place| visible::line(&place.display().to_string()).to_string());
         let fetched = place.map(|place| match self.url {
@@ -283,13 +315,17 @@ pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<Path
         Weights::Hub(name) => Ok(from_hub(store, &hub_name(name)?, Some(entry), output)?.1),
         Weights::Pinned { sha256, sources } => {
             let file = Download { name: entry.name, size: entry.size, sha256, sources: sources.to_vec() };
-            fetch(store, &file, output)
+            fetch(store, &file, output)?.map_err(|error| complaint(&error, &Offline::of(store, &file)))
         }
     }
 }
 
 /// Fetches a file, with a progress bar where a person watches.
-fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf, Complaint> {
+fn fetch(
+    store: &Store,
+    file: &Download<'_>,
+    output: &Output,
+) -> Result<Result<PathBuf, PullError>, Complaint> {
     let bar = if output.quiet || !output.err_terminal {
         ProgressBar::hidden()
     } else {
@@ -303,13 +339,8 @@ fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf,
         bar.enable_steady_tick(Duration::from_millis(500));
     }
     let tell = |line: &str| bar.suspend(|| output.note(line));
-    let offline = Offline {
-        url: file.sources.iter().find_map(|source| match source {
-            Source::Url(url) | Source::Hub { url, .. } => Some(*url),
-            Source::PythonPackage { .. } => None,
-        }),
-        place: Some(store.path(file.name)),
-    };
+    let offline = Offline::of(store, file);
+    let mut measured = false;
     let arrival = RefCell::new(Arrival::default());
     let pulling = store.pull(file, |progress| {
         arrival.borrow_mut().see(&progress);
@@ -322,12 +353,17 @@ fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf,
             Progress::Bytes { done, total } => {
                 bar.set_length(total);
                 bar.set_position(done);
+                // What an earlier download has left came at no speed.
+                if !std::mem::replace(&mut measured, true) {
+                    bar.reset_eta();
+                }
             }
             Progress::Resuming { reason } => {
                 tell(&format!("the connection failed ({reason}); trying again"));
             }
             Progress::Fallback { failed, reason, next } => {
                 bar.reset();
+                measured = false;
                 tell(&format!("{failed} did not give it ({reason}); trying {next}"));
             }
             Progress::Verifying => bar.set_message("checking"),
@@ -340,7 +376,7 @@ fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf,
         bar.suspend(|| offline.say(output));
     });
     bar.finish_and_clear();
-    outcome?.map_err(|error| complaint(&error, &offline))
+    outcome
 }
 
 /// How a file arrives from the source that is asked.
@@ -394,6 +430,8 @@ impl Arrival {
 fn complaint(error: &PullError, offline: &Offline<'_>) -> Complaint {
     let complaint = Complaint::failed(error.to_string());
     match error {
+        PullError::Sources { .. } if error.is_of_content() => complaint
+            .hint("nothing of another file was kept; run it again, and if that fails too, the source or a proxy gives a wrong file"),
         PullError::Sources { .. } => {
             offline.add_to(complaint.hint(
                 "check the network and the proxy variables, then run it again; it keeps what has arrived",

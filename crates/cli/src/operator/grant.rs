@@ -33,7 +33,7 @@ impl Grantor for TerminalGrantor {
 
 /// Exactly what is asked for, and where.
 fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Paint) -> String {
-    let mut rows = Rows::new(columns, paint);
+    let mut rows = Rows::new(columns);
     let program = program.display().to_string();
     rows.heading(&[(Tone::Name, &program), (Tone::Plain, " asks for more than its own folder:")]);
     for missing in missing {
@@ -41,7 +41,8 @@ fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Pai
         rows.line(&[(Tone::Bold, &missing.to_string())]);
         rows.line(&[(Tone::Dim, &format!("  asked for at {asked_at}; --grant {grant}"))]);
     }
-    format!("{}Grant it?\n", rows.finish())
+    rows.heading(&[(Tone::Plain, "Grant it?")]);
+    paint.lines(&rows.finish())
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! The question about a tool that was cut off: what became of it, only the operator can know.
 
 use crate::{
-    paint::Paint,
     rows::{Rows, Tone},
     visible,
 };
 use llm_do_core::{call_path::CallPath, question::Settlement};
+use llm_do_terminal::Line;
 
 /// What is asked.
-pub(super) fn question(call: &CallPath, cut_off: &Settlement, columns: usize, paint: Paint) -> String {
-    let mut rows = Rows::new(columns, paint);
+pub(super) fn question(call: &CallPath, cut_off: &Settlement, columns: usize) -> Vec<Line> {
+    let mut rows = Rows::new(columns);
     rows.heading(&[
         (Tone::Name, &cut_off.chain.join(" → ")),
         (Tone::Plain, " called "),
@@ -17,12 +17,14 @@ pub(super) fn question(call: &CallPath, cut_off: &Settlement, columns: usize, pa
         (Tone::Plain, &format!(" at {call}. It was cut off before it ended.")),
     ]);
     rows.line(&[(Tone::Plain, &visible::start(&cut_off.input.to_string(), 500))]);
-    format!("{}Only you can know whether its effect took place.\n", rows.finish())
+    rows.heading(&[(Tone::Plain, "Only you can know whether its effect took place.")]);
+    rows.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paint::Paint;
     use llm_do_core::risk::Risk;
     use serde_json::json;
     use std::sync::Arc;
@@ -35,7 +37,8 @@ mod tests {
             risk: Risk::Network,
             input: Arc::new(json!({"to": "ada\u{202e}"})),
         };
-        insta::assert_snapshot!(question(&CallPath::root().call(1, 0), &cut_off, 80, Paint::NEVER), @r#"
+        let shown = question(&CallPath::root().call(1, 0), &cut_off, 80);
+        insta::assert_snapshot!(Paint::NEVER.lines(&shown), @r#"
         main called post\x1b[2J at 0/1.0. It was cut off before it ended.
           │ {"to":"ada\u{202e}"}
         Only you can know whether its effect took place.

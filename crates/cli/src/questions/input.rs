@@ -1,15 +1,13 @@
 //! The question for words: a worker, or a server behind a tool, wants something from the user.
 
 use super::view::{Extent, diff};
-use crate::{
-    paint::Paint,
-    rows::{Rows, Tone},
-};
+use crate::rows::{Rows, Tone};
 use llm_do_core::{
     question::{Input, Preview},
     results::show,
     schema::Schema,
 };
+use llm_do_terminal::Line;
 use serde_json::Value;
 
 /// The line as the schema wants it, or what is wrong with it.
@@ -27,8 +25,8 @@ pub(super) fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String
 }
 
 /// What is asked.
-pub(super) fn question(wanted: &Input, extent: Extent, columns: usize, paint: Paint) -> String {
-    let mut rows = Rows::new(columns, paint);
+pub(super) fn question(wanted: &Input, extent: Extent, columns: usize) -> Vec<Line> {
+    let mut rows = Rows::new(columns);
     rows.heading(&[(Tone::Name, &wanted.chain.join(" → ")), (Tone::Plain, " asks:")]);
     rows.content(&wanted.prompt);
     for Preview::Change { path, before, after } in &wanted.changes {
@@ -73,6 +71,7 @@ fn in_words(schema: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paint::Paint;
     use serde_json::json;
     use std::sync::Arc;
 
@@ -112,7 +111,7 @@ mod tests {
             changes: Vec::new(),
             conversation: None,
         };
-        let text = question(&wanted, Extent::Full, 40, Paint::NEVER);
+        let text = Paint::NEVER.lines(&question(&wanted, Extent::Full, 40));
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{text}");
     }

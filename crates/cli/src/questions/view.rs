@@ -1,15 +1,13 @@
 //! What the operator is shown of a call.
 
-use crate::{
-    paint::Paint,
-    rows::{Rows, Tone},
-};
+use crate::rows::{Piece, Rows, Tone};
 use llm_do_core::{
     function::{Preview, Risk},
     origin::Steering,
     question::Approval,
 };
 use llm_do_records::diff::{DiffLine, Side, hunks};
+use llm_do_terminal::Line;
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -33,23 +31,27 @@ pub(crate) enum Extent {
     Full,
 }
 
-/// The question: who wants to call what, with what, and which rule asks. Everything but its first rows stands behind a bar.
-pub(super) fn question(ask: &Approval, extent: Extent, columns: usize, paint: Paint) -> String {
-    let mut rows = Rows::new(columns, paint);
+/// Who wants to call what, as pieces of a line.
+pub(super) fn with_subject<T>(ask: &Approval, show: impl FnOnce(&[Piece<'_>]) -> T) -> T {
     let risk = match ask.risk {
         Risk::Exec | Risk::Destructive | Risk::Network => Tone::Removed,
         Risk::Write | Risk::Delegate => Tone::Notice,
         Risk::Read => Tone::Plain,
     };
-    rows.rule();
-    rows.heading(&[
+    show(&[
         (Tone::Name, &ask.chain.join(" → ")),
         (Tone::Plain, " wants to call "),
         (Tone::Bold, &ask.function),
         (Tone::Plain, "  (risk: "),
         (risk, &ask.risk.to_string()),
         (Tone::Plain, ")"),
-    ]);
+    ])
+}
+
+/// The question: who wants to call what, with what, and which rule asks. Everything but its first rows stands behind a bar.
+pub(super) fn question(ask: &Approval, extent: Extent, columns: usize) -> Vec<Line> {
+    let mut rows = Rows::new(columns);
+    with_subject(ask, |subject| rows.heading(subject));
     rows.line(&[(Tone::Dim, &format!("asked because of: {}", ask.rule))]);
     if let Some(steering) = &ask.steering {
         words(&mut rows, steering);
@@ -84,8 +86,11 @@ fn arguments(rows: &mut Rows, input: &Value, brief: bool, extent: Extent) {
         let shown_by_diff =
             brief && extent == Extent::Folded && argument.as_str().is_some_and(|text| text.contains('\n'));
         if shown_by_diff {
-            let lines = argument.as_str().map_or(0, |text| text.lines().count());
-            rows.line(&[(Tone::Name, name), (Tone::Dim, &format!(" {lines} lines, see below"))]);
+            let lines = match argument.as_str().map_or(0, |text| text.lines().count()) {
+                1 => "1 line".to_owned(),
+                lines => format!("{lines} lines"),
+            };
+            rows.line(&[(Tone::Name, name), (Tone::Dim, &format!(" {lines}, see below"))]);
         } else {
             value(rows, name, argument, extent);
         }
@@ -213,6 +218,7 @@ pub(super) fn diff(rows: &mut Rows, path: &str, before: Option<&str>, after: Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paint::Paint;
     use llm_do_core::{
         call_path::CallPath,
         origin::{Held, Origin, Untrusted},
@@ -234,7 +240,11 @@ mod tests {
     }
 
     fn shown(input: Value, preview: Option<Preview>) -> String {
-        question(&ask(input, preview), Extent::Folded, 60, Paint::NEVER)
+        text(&ask(input, preview), Extent::Folded, 60)
+    }
+
+    fn text(ask: &Approval, extent: Extent, columns: usize) -> String {
+        Paint::NEVER.lines(&question(ask, extent, columns))
     }
 
     /// The text with the rows of each line joined.
@@ -251,7 +261,6 @@ mod tests {
         };
         let text = shown(json!({"path": "report.md", "content": "one\n2\nthree\n"}), Some(change));
         insta::assert_snapshot!(text, @r#"
-        ───────────────────────────────────────────────────────────
         main → reports/summarizer wants to call write_file  (risk:
           ┆  write)
           │ asked because of: default for risk `write`
@@ -285,8 +294,7 @@ mod tests {
         let rule = DecidedBy::Untrusted { rule: Box::new(DecidedBy::rule(&"project.yaml:2".into())) };
         let steering = Some(Box::new(Steering { read: vec![read], more: 2, held: vec![held] }));
         let asked = Approval { rule, steering, ..ask(json!({"to": "evil@x.org"}), None) };
-        insta::assert_snapshot!(question(&asked, Extent::Folded, 72, Paint::NEVER), @r#"
-        ───────────────────────────────────────────────────────────────────────
+        insta::assert_snapshot!(text(&asked, Extent::Folded, 72), @r#"
         main → reports/summarizer wants to call write_file  (risk: write)
           │ asked because of: project.yaml:2 (untrusted words could steer the c
           ┆ all, so the operator decides)
@@ -327,7 +335,7 @@ mod tests {
         for part in ["\"old\"", "\"evil\"", "[8962 characters as before]", "more characters: v shows them]"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let full = question(&ask(input, Some(change)), Extent::Full, 60, Paint::NEVER);
+        let full = self::text(&ask(input, Some(change)), Extent::Full, 60);
         assert!(unwrapped(&full).contains(line("evil").trim_end()));
     }
 
@@ -335,7 +343,7 @@ mod tests {
     fn long_values_are_folded_and_say_so() {
         let text = shown(json!({"content": "x".repeat(5000)}), None);
         assert!(text.len() < 1200 && text.contains("more characters: v shows them"), "{text}");
-        let full = question(&ask(json!({"content": "x".repeat(5000)}), None), Extent::Full, 60, Paint::NEVER);
+        let full = self::text(&ask(json!({"content": "x".repeat(5000)}), None), Extent::Full, 60);
         assert!(unwrapped(&full).contains(&"x".repeat(5000)));
     }
 }

@@ -142,7 +142,7 @@ fn a_question_takes_no_key_before_it_is_given_the_focus() {
     let mut session = Session::start(scenario.command_on_terminal(&["chat", "main.worker"]));
     session.expect("/help");
     session.type_keys("write it\r");
-    session.expect("wants to call write_file (risk: write)");
+    session.expect("wants to call write_file  (risk: write)");
     // Keys of answers go to the draft.
     session.type_keys("aaa");
     session.expect("aaa");
@@ -242,6 +242,7 @@ fn a_run_on_a_terminal_gives_a_conversation_what_a_chat_has() {
         Emulator::start(scenario.command_on_terminal(&["--project", ".", "Plan a trip."]), 80, 24);
     window.wait_for("Where to?");
     window.wait_for_prompt("main");
+    assert!(window.shows("main → interview · script:interview.yaml"), "{}", window.picture());
     window.type_keys("/fork\r");
     window.wait_for("/fork is for a chat, and this is a run of main");
     window.type_keys("Rome,\nor not\r");

@@ -4,6 +4,7 @@ use crate::{
     scenario::{Finished, Scenario},
     terminal_session::Session,
 };
+use std::{thread, time::Duration};
 
 fn program() -> Scenario {
     Scenario::new()
@@ -127,4 +128,49 @@ fn the_result_of_a_chat_is_printed() {
     let done = chat(&scenario, &[], "hello\n");
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert!(done.stdout.contains("\"note\": \"a *b* c\""), "{}{}", done.stdout, done.stderr);
+}
+
+#[test]
+fn the_time_of_a_call_is_without_that_in_which_it_waits_for_the_user() {
+    let ask = "answers:\n  - when: {turn: 0}\n    calls: [{tool: ask_user, arguments: {question: Well?}}]\n  - text: asked\n";
+    let scenario = program().file("s.yaml", ask).file(
+        "workers/survey.worker",
+        "---\nmodel: script:s.yaml\ninteraction: user\nparameters: {topic: string}\n---\nAsk.\n",
+    );
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "--project", "."]));
+    session.expect("/help");
+    session.type_keys("/survey trips\r");
+    session.expect("Ctrl-G: answer");
+    let waits = Duration::from_secs(4);
+    thread::sleep(waits);
+    session.type_keys("\u{7}yes\r");
+    session.expect("survey topic=\"trips\"  ");
+    session.type_keys("\u{4}");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0), "{shown}");
+    let times =
+        shown.split("survey topic=\"trips\"  ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    let seconds = |time: &str| match time.strip_suffix("ms") {
+        Some(time) => time.parse::<f64>().map(|time| time / 1000.0).ok(),
+        None => time.strip_suffix('s')?.parse().ok(),
+    };
+    let times: Vec<f64> = times.filter_map(seconds).collect();
+    assert!(!times.is_empty() && times.iter().all(|time| *time < waits.as_secs_f64()), "{times:?}: {shown}");
+}
+
+#[test]
+fn questions_in_labelled_lines_are_without_rules() {
+    let write = "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: \"a\\n\"}}]\n  - text: done\n";
+    let scenario = program()
+        .file("main.worker", "---\nmodel: script:main.yaml\ntoolsets: [filesystem]\n---\nTalk.\n")
+        .file("main.yaml", write);
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "--project", ".", "--plain"]));
+    session.expect("you: ");
+    session.type_keys("write\n");
+    session.expect("question: main wants to call write_file  (risk: write)\n  │ asked because of: ");
+    session.type_keys("a\n");
+    session.expect("main: done");
+    session.type_keys("\u{4}");
+    assert_eq!(session.end().0, Some(0));
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a\n"));
 }

@@ -6,6 +6,7 @@ use crate::{
     chat_terminal::{chat, whole},
     emulator::Emulator,
     scenario::Scenario,
+    terminal_session::Session,
 };
 use serde_json::{Value, json};
 use std::{thread, time::Duration};
@@ -117,6 +118,77 @@ fn keys_at_the_moment_of_a_question_decide_nothing() {
         .collect();
     assert_eq!(said, [&json!(typed.trim_end())]);
     page.finish();
+}
+
+/// A chat that asks whether it may write a file.
+fn asking() -> Scenario {
+    let content = "one two three four five six seven eight nine ten\n";
+    chat(&[json!({"calls": [{"tool": "write_file", "arguments": {"path": "a.txt", "content": content}}]})])
+}
+
+#[test]
+fn an_open_question_is_shown_again_for_a_narrower_window() {
+    let scenario = asking();
+    let mut window = window(&scenario, 80, 24);
+    window.type_keys("write it\r");
+    window.wait_for("Ctrl-G: answer");
+    window.type_keys("a draft");
+    window.wait_for("> a draft");
+    let subject = "hi wants to call write_file";
+    let shown = |window: &Emulator| window.lines().iter().filter(|line| line.starts_with(subject)).count();
+    assert_eq!(shown(&window), 1);
+    // Nothing is shown again where there is more room, or the same.
+    for columns in [100, 80] {
+        window.resize(columns, 24);
+        window.settle();
+        assert_eq!(shown(&window), 1, "{}", window.picture());
+    }
+    window.resize(30, 24);
+    window.wait("the question again", |window| shown(window) == 2);
+    window.settle();
+    let rows = window.rows();
+    let again = rows.iter().rposition(|row| row.starts_with(subject)).expect("it is shown");
+    let below = rows[again..].iter().position(|row| row.starts_with("│ ")).expect("the live rows");
+    for row in &rows[again + 1..again + below] {
+        assert!(row.starts_with("  │ ") || row.starts_with("  ┆ "), "{}", window.picture());
+    }
+    assert!(window.shows("  │  +one two three four five"), "{}", window.picture());
+    assert!(window.shows("> a draft"), "{}", window.picture());
+    // All of it was shown: then all of it is shown again.
+    window.type_keys("\u{7}v");
+    window.wait("all of it", |window| shown(window) == 3);
+    window.resize(29, 24);
+    window.wait("all of it again", |window| shown(window) == 4);
+    window.type_keys("a");
+    window.wait("the end of the question", |window| !window.shows("[a] approve"));
+    wait_for_prompt(&mut window);
+    window.resize(28, 24);
+    window.settle();
+    assert_eq!(shown(&window), 4, "an answered question is not shown again");
+    assert_eq!(window.leave(), Some(0));
+    assert!(scenario.read("a.txt").is_some());
+}
+
+#[test]
+fn a_question_has_the_colours_that_it_has_in_a_run() {
+    for (variable, value, coloured) in
+        [("NO_COLOR", "", true), ("NO_COLOR", "1", false), ("TERM", "dumb", false)]
+    {
+        let scenario = asking().env(variable, value);
+        let mut session = Session::start(scenario.command_on_terminal(CHAT));
+        session.expect("hi");
+        session.type_keys(if value == "dumb" { "write it\n" } else { "write it\r" });
+        session.expect("+one two");
+        session.settle();
+        session.type_keys("\u{4}");
+        let (code, shown) = session.end_raw();
+        // The name of the worker, that of the function, the risk, and an added line.
+        for style in ["\u{1b}[36mhi", "\u{1b}[1mwrite_file", "\u{1b}[33mwrite", "\u{1b}[32m"] {
+            assert_eq!(shown.contains(style), coloured, "{variable}={value}, {style:?}: {shown:?}");
+        }
+        // Labelled lines leave the question for later.
+        assert_eq!(code, Some(if value == "dumb" { 5 } else { 0 }), "{shown:?}");
+    }
 }
 
 /// The bytes as text, escape sequences spelled out, and `…` for the seconds of the status row.

@@ -85,9 +85,11 @@ impl Emulator {
     /// then a command about the conversation is taken; a message that is sent earlier waits.
     #[track_caller]
     pub(crate) fn wait_for_prompt(&mut self, worker: &str) {
-        let idle = format!("{worker} · ");
+        let is_idle = |row: &str| {
+            row.strip_prefix(worker).is_some_and(|rest| rest.starts_with(" · ") || rest.starts_with(" → "))
+        };
         self.wait("the prompt", |window| {
-            window.rows().iter().rfind(|row| !row.is_empty()).is_some_and(|row| row.starts_with(&idle))
+            window.rows().iter().rfind(|row| !row.is_empty()).is_some_and(|row| is_idle(row))
         });
     }
 

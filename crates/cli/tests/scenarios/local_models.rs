@@ -3,6 +3,7 @@
 use crate::{scenario::Scenario, terminal_session::Session};
 use serde_json::json;
 use std::{
+    fs,
     io::{self, BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     process::Stdio,
@@ -14,8 +15,8 @@ use std::{
 const SLOW: usize = 3_000_000;
 
 /// A hub with the repository `a/m`, in whose only file is `GGUF`. Of `a/slow` half a file comes slowly, and of `a/silent` and
-/// `a/dead` nothing: one server says nothing, and the other one closes the connection. Anything else is missing, and `a/gated`
-/// is gated.
+/// `a/dead` nothing: one server says nothing, and the other one closes the connection. `a/half` stops after half of the file,
+/// and `a/wrong` gives another one. Anything else is missing, and `a/gated` and the file of `a/listed` are gated.
 fn hub() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
@@ -36,10 +37,19 @@ fn hub() -> String {
                 .collect();
             let path = lines.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
             let (status, head, body) = match path {
-                "/api/models/a/m" | "/api/models/a/slow" | "/api/models/a/silent" | "/api/models/a/dead" => {
+                "/api/models/a/m"
+                | "/api/models/a/slow"
+                | "/api/models/a/silent"
+                | "/api/models/a/dead"
+                | "/api/models/a/half"
+                | "/api/models/a/listed"
+                | "/api/models/a/wrong" => {
                     (200, "", json!({"sha": "c0ffee", "tags": ["license:mit"]}).to_string())
                 }
-                "/api/models/a/m/tree/c0ffee?recursive=true" => (200, "", small.clone()),
+                "/api/models/a/m/tree/c0ffee?recursive=true"
+                | "/api/models/a/half/tree/c0ffee?recursive=true"
+                | "/api/models/a/listed/tree/c0ffee?recursive=true"
+                | "/api/models/a/wrong/tree/c0ffee?recursive=true" => (200, "", small.clone()),
                 path if path.ends_with("/tree/c0ffee?recursive=true") => (200, "", large.clone()),
                 "/a/slow/resolve/c0ffee/m-Q4_K_M.gguf" => {
                     thread::spawn(|| slowly(stream));
@@ -50,6 +60,15 @@ fn hub() -> String {
                     continue;
                 }
                 "/a/dead/resolve/c0ffee/m-Q4_K_M.gguf" => continue,
+                "/a/half/resolve/c0ffee/m-Q4_K_M.gguf" => {
+                    let _ = write!(stream, "HTTP/1.1 200 x\r\ncontent-length: 4\r\n\r\nGG");
+                    silent.push(stream);
+                    continue;
+                }
+                "/a/listed/resolve/c0ffee/m-Q4_K_M.gguf" => {
+                    (403, "x-error-code: GatedRepo\r\n", String::new())
+                }
+                "/a/wrong/resolve/c0ffee/m-Q4_K_M.gguf" => (200, "", "FUGG".to_owned()),
                 "/a/m/resolve/c0ffee/m-Q4_K_M.gguf" => (200, "", "GGUF".to_owned()),
                 "/api/models/a/gated" => (403, "x-error-code: GatedRepo\r\n", String::new()),
                 _ => (404, "", String::new()),
@@ -254,6 +273,24 @@ fn a_model_of_the_hub_is_pulled_used_and_removed() {
 }
 
 #[test]
+fn ctrl_c_in_a_download_keeps_what_has_arrived_and_says_so() {
+    let scenario = greeter().env("HF_ENDPOINT", hub());
+    let mut session = Session::start(scenario.command_on_terminal(&["models", "pull", "hf:a/half"]));
+    session.expect("fetching `a/half:Q4_K_M`");
+    let part = scenario.home().join("home/.llm-do/models/a/half/Q4_K_M.gguf.part");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while fs::read(&part).ok().as_deref() != Some(b"GG") {
+        assert!(Instant::now() < deadline, "nothing arrives");
+        thread::sleep(Duration::from_millis(20));
+    }
+    session.type_keys("\u{3}");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.contains("note: interrupted; the same command continues the download\n"), "{shown}");
+    assert_eq!(fs::read(&part).ok().as_deref(), Some(&b"GG"[..]));
+}
+
+#[test]
 fn a_program_names_models_of_the_hub_without_a_grant() {
     let scenario = Scenario::new().file("x.worker", "---\nmodel: local:a/m:Q4_K_M\n---\nHi.\n");
     let told = scenario.run(&["x.worker", "hello"]);
@@ -272,6 +309,9 @@ fn refusals_of_the_hub_say_what_to_do() {
     let scenario = greeter().env("HF_ENDPOINT", hub());
     for (name, wanted) in [
         ("hf:a/gated", "accept its conditions at"),
+        // Anybody may see the list of its files.
+        ("hf:a/listed", "accept its conditions at"),
+        ("hf:a/wrong", "nothing of another file was kept"),
         ("hf:a/nothing", "set HF_TOKEN to a token that may read it"),
         ("hf:a/m:Q8_0", "there is: Q4_K_M (1 MB)"),
         ("hf:a", "is not OWNER/REPO"),

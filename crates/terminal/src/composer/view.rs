@@ -15,6 +15,8 @@ const PROMPT: &str = "> ";
 const FURTHER: &str = "  ";
 /// A narrower terminal has no room for a prompt.
 const NARROW: usize = 8;
+/// Columns of a candidate, behind which its note begins.
+const WIDEST: usize = 24;
 const DIM: Style = Style::new().effects(Effects::DIMMED);
 const SELECTED: Style = Style::new().effects(Effects::INVERT);
 const PROMPTED: Style = AnsiColor::Cyan.on_default().effects(Effects::BOLD);
@@ -26,12 +28,17 @@ impl Composer {
         let mut rows = Vec::new();
         if let Some(menu) = &self.menu {
             let room = most.saturating_sub(1).min(size.rows().saturating_sub(1));
+            let names =
+                menu.shown().take(room).map(|(candidate, _)| ambiguous.width(candidate.text.trim_end()));
+            let widest = names.max().unwrap_or(0).min(WIDEST);
             for (candidate, selected) in menu.shown().take(room) {
                 // The mark, for terminals without styles.
                 let (mark, style) = if selected { ("* ", SELECTED) } else { ("  ", Style::new()) };
-                let mut row = Line::plain(mark).with(&candidate.text, style);
+                let name = candidate.text.trim_end();
+                let mut row = Line::plain(mark).with(name, style);
                 if !candidate.note.is_empty() {
-                    row.push("  ", Style::new());
+                    let gap = widest.saturating_sub(ambiguous.width(name)) + 2;
+                    row.push(&" ".repeat(gap), Style::new());
                     row.push(&candidate.note, DIM);
                 }
                 rows.push(row);

@@ -71,7 +71,7 @@ impl Asking {
                 entry(label.unwrap_or("text"), draft)
             }
             (Stage::Text(draft), _) => entry("answer", draft),
-            (Stage::Pick(selected), Kind::Pick(options)) => pick_rows(options, *selected),
+            (Stage::Pick(selected), Kind::Pick(options)) => pick_rows(options, *selected, columns, ambiguous),
             (Stage::Form(values, at), Kind::Form(fields)) => {
                 form_rows(fields, values, *at, columns, ambiguous)
             }
@@ -121,15 +121,18 @@ fn behind_bar(line: &Line, columns: usize, ambiguous: Ambiguous) -> Vec<Line> {
         .collect()
 }
 
-fn pick_rows(options: &[String], selected: usize) -> Live {
+/// The options around the selected one, all of which can be read. The others are cut where they are too wide.
+fn pick_rows(options: &[String], selected: usize, columns: usize, ambiguous: Ambiguous) -> Live {
     let first = (selected + 1).saturating_sub(ENTRY);
-    let shown = options.iter().enumerate().skip(first).take(ENTRY);
-    let rows = shown
-        .map(|(number, option)| {
-            let (mark, style) = if number == selected { ("* ", SELECTED) } else { ("  ", PLAIN) };
-            Line::plain(mark).with(&format!("{} {option}", number + 1), style)
-        })
-        .collect();
+    let mut rows = Vec::new();
+    for (number, option) in options.iter().enumerate().skip(first).take(ENTRY) {
+        let (mark, style) = if number == selected { ("* ", SELECTED) } else { ("  ", PLAIN) };
+        let row = Line::plain(mark).with(&format!("{} {option}", number + 1), style);
+        match number == selected {
+            true => rows.extend(row.wrapped(columns, ambiguous)),
+            false => rows.push(row),
+        }
+    }
     Live { rows, caret: Some(Caret { row: selected - first, column: 0 }) }
 }
 
@@ -156,7 +159,7 @@ fn form_rows(fields: &[Field], values: &[Value], at: usize, columns: usize, ambi
                         row.push(&format!(" {name}  "), PLAIN);
                     }
                 }
-                (vec![row], Some(Caret { row: 0, column }))
+                (row.wrapped(columns, ambiguous), Some(Caret { row: 0, column }))
             }
             (Value::Pick(_), FieldKind::Text) => (vec![label], None),
         };

@@ -27,6 +27,9 @@ use std::{
 /// How long a terminal may take between the bytes of one key.
 const WITHIN_A_KEY: Duration = Duration::from_millis(30);
 
+/// How long a size stays the same until it is settled.
+const SETTLES: Duration = Duration::from_millis(150);
+
 /// Reads a terminal, one event after the other.
 pub struct Events {
     tty: Arc<Tty>,
@@ -34,6 +37,8 @@ pub struct Events {
     ready: VecDeque<Event>,
     /// The size that was reported last.
     size: Size,
+    /// When it is settled, if it is not.
+    settles: Option<Instant>,
     stopped: Arc<AtomicBool>,
     /// Signals and [`Stopper::stop`] write to the other ends.
     signals: UnixStream,
@@ -64,6 +69,7 @@ impl Events {
         signals.set_nonblocking(true)?;
         let mut events = Self {
             size: tty.size(),
+            settles: None,
             tty,
             decoder: Decoder::new(),
             ready: VecDeque::new(),
@@ -86,7 +92,7 @@ impl Events {
     }
 
     /// The next event, or `None` after `timeout`. While the keyboard is not taken over ([`Tty::enter`]), nothing is read.
-    /// However often the size changes, one event reports the last size. When the terminal is gone, this is
+    /// However often the size changes, one event reports the last size, and [`Event::Settled`] follows when it lasts. When the terminal is gone, this is
     /// [`Event::Closed`], again and again.
     pub fn next(&mut self, timeout: Option<Duration>) -> Option<Event> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
@@ -102,16 +108,22 @@ impl Events {
                 }
                 return Some(Event::Resumed);
             }
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
-            }
+            // Before what came with it, which is drawn for the size that the terminal has now.
             if let Some(event) = self.resized() {
                 return Some(event);
             }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            let now = Instant::now();
+            if self.settles.take_if(|settles| *settles <= now).is_some() {
+                return Some(Event::Settled);
+            }
+            if until.is_some_and(|until| until <= now) {
                 return None;
             }
+            let next = until.into_iter().chain(self.settles).min();
+            let left = next.map(|next| next - now);
             let pending = self.decoder.is_pending();
             let wanted =
                 if pending { Some(left.map_or(WITHIN_A_KEY, |left| left.min(WITHIN_A_KEY))) } else { left };
@@ -162,6 +174,7 @@ impl Events {
         let size = self.tty.size();
         (size != self.size).then(|| {
             self.size = size;
+            self.settles = Some(Instant::now() + SETTLES);
             Event::Resize(size)
         })
     }

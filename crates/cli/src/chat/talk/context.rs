@@ -89,8 +89,11 @@ impl Talk<'_> {
 fn kilo(tokens: u64) -> String {
     match tokens {
         0..1_000 => tokens.to_string(),
-        1_000..1_000_000 => format!("{}k", (tokens + 500) / 1_000),
-        _ => format!("{}.{}M", tokens / 1_000_000, tokens % 1_000_000 / 100_000),
+        1_000..999_500 => format!("{}k", (tokens + 500) / 1_000),
+        _ => {
+            let tenths = (tokens + 50_000) / 100_000;
+            format!("{}.{}M", tenths / 10, tenths % 10)
+        }
     }
 }
 
@@ -103,6 +106,7 @@ mod tests {
         let of = |tokens, limit| Context { used: Some(ContextUse { tokens, limit }), ..Context::default() };
         assert_eq!(of(12_000, Some(200_000)).short().as_deref(), Some("12k/200k"));
         assert_eq!(of(999, Some(1_048_576)).short().as_deref(), Some("999/1.0M"));
+        assert_eq!(of(999_499, Some(999_500)).short().as_deref(), Some("999k/1.0M"));
         assert_eq!(of(1_600, None).short().as_deref(), Some("2k"));
     }
 }

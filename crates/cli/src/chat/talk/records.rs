@@ -56,7 +56,7 @@ impl Talk<'_> {
                 let (function, input) = (Arc::clone(function), Arc::clone(input));
                 let at_ms = record.at_ms;
                 let open =
-                    Open { function, input, began_ms: at_ms, asked_ms: at_ms, worker: None, model: None };
+                    Open { function, input, began_ms: at_ms, asked: 0, asked_ms: at_ms, worker: None, model: None };
                 self.open.insert(path.clone(), open);
             }
             RecordKind::ConversationStarted { worker, model, .. } => {
@@ -73,15 +73,14 @@ impl Talk<'_> {
                 }
             }
             RecordKind::Asked(_) => {
-                if let Some(open) = self.open.get_mut(path) {
-                    open.asked_ms = record.at_ms;
+                for open in self.open_around(path) {
+                    if open.asked == 0 {
+                        open.asked_ms = record.at_ms;
+                    }
+                    open.asked += 1;
                 }
             }
-            RecordKind::Answered(_) => {
-                if let Some(open) = self.open.get_mut(path) {
-                    open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
-                }
-            }
+            RecordKind::Answered(_) => self.no_longer_wait(path, 1, record.at_ms),
             RecordKind::ModelAnswered { usage, .. } => {
                 if let Some(Open { worker: Some(worker), model: Some(model), .. }) = self.open.get(path) {
                     let used = self.used.entry((Arc::clone(worker), model.to_string())).or_default();
@@ -92,6 +91,9 @@ impl Talk<'_> {
                 // A call that was suspended continues when the run is resumed.
                 if *path != CallPath::root() && *ending != Ending::Suspended =>
             {
+                // Questions of a call that was stopped are withdrawn.
+                let withdrawn = self.open.get(path).map_or(0, |open| open.asked);
+                self.no_longer_wait(path, withdrawn, record.at_ms);
                 let held = self.conversations.get(path);
                 let held = held.map(|held| (Arc::clone(&held.worker), held.transcript.clone()));
                 if let (Some(called), Some(conversation)) = (self.called(record), self.conversation_above(path)) {
@@ -105,6 +107,27 @@ impl Talk<'_> {
             _ => {}
         }
         self.note_turn(record);
+    }
+
+    /// A call under way, and those that it is part of.
+    fn open_around(&mut self, path: &CallPath) -> impl Iterator<Item = &mut Open> {
+        self.open.iter_mut().filter(|(other, _)| path.is_within(other)).map(|(_, open)| open)
+    }
+
+    /// Leaves the time out in which a call, and those that it is part of, did nothing but wait for the user.
+    fn no_longer_wait(&mut self, path: &CallPath, questions: usize, at_ms: u64) {
+        for open in self.open_around(path).filter(|open| open.asked > 0) {
+            open.asked = open.asked.saturating_sub(questions);
+            if open.asked == 0 {
+                open.began_ms += at_ms.saturating_sub(open.asked_ms);
+            }
+        }
+    }
+
+    /// The workers from the entry to that call, as far as they are under way.
+    pub(super) fn chain(&self, path: &CallPath) -> Vec<&str> {
+        let within = self.open.iter().filter(|(other, _)| path.is_within(other));
+        within.filter_map(|(_, open)| open.worker.as_deref()).collect()
     }
 
     /// The conversation with the user that has led to a call.
@@ -153,9 +176,8 @@ impl Talk<'_> {
 
     /// Says that a worker talks to the user in the middle of the run.
     pub(super) fn introduce(&mut self, path: &CallPath, worker: &str, origin: Origin) {
-        let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
-        let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
-        let chain = [chain, vec![worker]].concat().join(" → ");
+        let above = path.parent().map(|parent| self.chain(&parent)).unwrap_or_default();
+        let chain = [above, vec![worker]].concat().join(" → ");
         let library = worker.split_once(':').map(|(library, _)| format!(" (of the library {library})"));
         let library = library.unwrap_or_default();
         let tainted = match origin {

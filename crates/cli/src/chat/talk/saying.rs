@@ -1,43 +1,28 @@
 //! What the user says to the worker, and what joins it.
 
-use super::{Leaving, NOT_YOUR_TURN, Pending, Talk, VIA};
-use crate::{chat::words, exit::Exit};
+use super::{Leaving, NOT_YOUR_TURN, Pending, Started, Talk, VIA};
+use crate::{exit::Exit, opening::NotReady};
 use llm_do_core::{
     call_path::CallPath,
     question::{Answer, Given, Reply},
 };
 use serde_json::Value;
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 impl Talk<'_> {
     /// Says something to the worker, or queues it while an answer is made.
     pub(super) fn say(&mut self, text: String) {
-        let files = words::mentioned(&text).into_iter().filter(|file| self.known.is_file(file));
-        let mut files: Vec<String> = files.collect();
+        let mut files = self.known.mentioned(&text);
         if self.pending.is_none() {
             if self.run.is_some() {
                 self.queue.push_back(text);
                 self.show_queue();
                 return;
             }
-            self.face.user(&text);
             files.retain(|file| !self.first_files.contains(file));
             let files = [self.first_files.clone(), files].concat();
-            match self.starter.start(text.clone(), &files) {
-                Ok(started) => {
-                    self.first_files.clear();
-                    self.run = Some(started);
-                    self.since = Some(Instant::now());
-                }
-                Err(problem) => {
-                    self.exit = Exit::Wrong;
-                    self.face.problem(&problem.text());
-                    self.face.compose(&text);
-                    if self.face.is_piped() {
-                        self.leaving = Some(Leaving::Chat);
-                    }
-                }
-            }
+            let started = self.starter.start(text.clone(), &files);
+            self.said_first(&text, started);
             return;
         }
         self.face.user(&text);
@@ -47,6 +32,26 @@ impl Talk<'_> {
         self.next.extend(files.into_iter().map(|file| Answer::Attach { file: file.into(), content: None }));
         self.next.push_back(Answer::Give { value: Arc::new(Value::String(text)) });
         self.give_next();
+    }
+
+    /// Shows the first message, and what came of it.
+    pub(super) fn said_first(&mut self, text: &str, started: Result<Started, NotReady>) {
+        self.face.user(text);
+        match started {
+            Ok(started) => {
+                self.first_files.clear();
+                self.run = Some(started);
+                self.working();
+            }
+            Err(problem) => {
+                self.exit = Exit::Wrong;
+                self.face.problem(&problem.text());
+                self.face.compose(text);
+                if self.face.is_piped() {
+                    self.leaving = Some(Leaving::Chat);
+                }
+            }
+        }
     }
 
     /// Gives the next of the answers that belong together.
@@ -105,9 +110,8 @@ impl Talk<'_> {
     pub(super) fn say_now(&mut self, text: String) {
         match &self.run {
             Some(run) if self.pending.is_none() => {
-                let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
                 // A chat that has just begun has no record yet.
-                let path = under_way.max_by_key(|path| path.depth()).cloned();
+                let path = self.under_way().cloned();
                 run.interjector.say(path.unwrap_or_else(CallPath::root), text);
                 self.face.note("it is said with the next request of this answer");
             }

@@ -16,16 +16,24 @@ use std::{
 };
 
 /// How the conversation begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::chat) enum Begins {
     /// The user does something first.
     WithUser,
     /// The user has said this on the command line.
-    Saying(String),
-    /// The run needs no word of the user.
-    AtOnce,
-    /// It was begun before.
-    Already,
+    Said(Result<Started, NotReady>, String),
+    /// With a run that needs no word of the user.
+    Run(Started),
+    /// It was begun before, and has these records.
+    Again(Started, Vec<Record>),
+}
+
+impl Begins {
+    /// Interrupts the run that was started, which can be resumed.
+    pub(in crate::chat) fn cancel(self) {
+        if let Self::Said(Ok(started), _) | Self::Run(started) | Self::Again(started, _) = self {
+            started.cancel();
+        }
+    }
 }
 
 /// What the user left.
@@ -84,5 +92,11 @@ impl Started {
         };
         let thread = std::thread::Builder::new().name("run".into()).spawn(finish)?;
         Ok(Self { id, stopper, canceller, interjector, thread })
+    }
+
+    /// Interrupts it, and waits for its end.
+    pub(super) fn cancel(self) {
+        self.canceller.cancel();
+        let _ = self.thread.join();
     }
 }

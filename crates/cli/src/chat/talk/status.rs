@@ -9,8 +9,10 @@ impl Talk<'_> {
     /// Shows the state, if it has changed.
     pub(super) fn show_status(&mut self) {
         let total = self.used.values().fold(Usage::default(), |sum, usage| sum.plus(*usage));
-        let model = self.open.get(&CallPath::root()).and_then(|open| open.model.as_ref());
-        let mut about = vec![self.worker.to_string()];
+        let path = self.under_way().cloned().unwrap_or_else(CallPath::root);
+        let chain = self.chain(&path).join(" → ");
+        let model = self.open.get(&path).and_then(|open| open.model.as_ref());
+        let mut about = vec![if chain.is_empty() { self.worker.to_string() } else { chain }];
         about.extend(model.map(ToString::to_string));
         if total.total() > 0 {
             about.push(used(total));

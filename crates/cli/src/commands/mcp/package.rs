@@ -225,7 +225,7 @@ fn allowed(
     if let Some(terminal) = Terminal::open() {
         let (name, paint, domains, flag) = (wanted.to_string(), output.err, needed.clone(), flag.clone());
         let question = move |columns| {
-            let mut rows = Rows::new(columns, paint);
+            let mut rows = Rows::new(columns);
             rows.heading(&[
                 (Tone::Name, &name),
                 (Tone::Plain, " is fetched from the network and installed:"),
@@ -241,7 +241,8 @@ fn allowed(
                 },
             )]);
             rows.line(&[(Tone::Dim, &format!("  --grant {flag}"))]);
-            format!("{}Grant it?\n", rows.finish())
+            rows.heading(&[(Tone::Plain, "Grant it?")]);
+            paint.lines(&rows.finish())
         };
         if terminal.choose(question, &[('y', "yes, this once"), ('n', "no")], paint) == Some('y') {
             return Ok(needed.clone());
