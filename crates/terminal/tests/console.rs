@@ -6,6 +6,7 @@ use llm_do_terminal::{
     Editing, Event, Field, FieldKind, History, Key, KeyText, Kind, Line, Modifiers, Question, Settings, Size,
 };
 use proptest::prelude::*;
+use std::{cell::Cell, rc::Rc};
 
 const SIZE: (usize, usize) = (50, 12);
 
@@ -185,6 +186,36 @@ fn the_selected_option_can_be_read_in_a_narrow_window() {
     press(&mut console, FOCUS);
     press(&mut console, Key::char('5'));
     assert!(text(&console).contains("[fifthoption]"), "{:?}", shown(&console));
+}
+
+#[test]
+fn keys_after_a_resize_are_drawn_for_the_new_size() {
+    let size = Rc::new(Cell::new(Size::new(40, 30)));
+    let asked = Rc::clone(&size);
+    let mut console = Console::new(Vec::new(), size.get(), Settings::default()).measured(move || asked.get());
+    let mut emulator = avt::Terminal::with_scrollback(40, 30, None).expect("a size");
+    let mut fed = 0;
+    let mut feed = |emulator: &mut avt::Terminal, console: &Console<Vec<u8>>| {
+        let text = std::str::from_utf8(&console.get_ref()[fed..]).expect("text");
+        emulator.feed(text);
+        fed += text.len();
+    };
+    // The emulator keeps empty rows below the cursor where terminals give them up: here are none.
+    console.print(&vec![Line::plain("said before"); 30]).expect("a vector takes everything");
+    console.set_status(Line::plain(&"status ".repeat(5)));
+    console.ask(approval("call 1"));
+    type_text(&mut console, "a draft that takes all of the row");
+    feed(&mut emulator, &console);
+    // The window has changed, and the event that says so comes behind keys.
+    size.set(Size::new(20, 30));
+    emulator.resize(20, 30);
+    type_text(&mut console, " and");
+    press(&mut console, FOCUS);
+    console.event(Event::Resize(size.get())).expect("a vector takes everything");
+    feed(&mut emulator, &console);
+    let lines = emulator.screen().text().into_iter();
+    let questions = lines.filter(|line| line.contains("main → notes")).count();
+    assert_eq!(questions, 1, "{:?}", emulator.screen().text());
 }
 
 #[test]
