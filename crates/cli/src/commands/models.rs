@@ -67,7 +67,7 @@ fn interrupted(output: &Output) {
     // The progress bar has the row of the cursor.
     let line_break = if output.err_terminal { "\n" } else { "" };
     // There is nowhere to say that stderr is gone.
-    let _ = write!(io::stderr(), "{line_break}note: interrupted; the same command continues the download\n");
+    let _ = writeln!(io::stderr(), "{line_break}note: interrupted; the same command continues the download");
     std::process::exit(Exit::Interrupted.code().into());
 }
 

@@ -515,3 +515,31 @@ fn watched_cases_run_again_after_each_change_until_ctrl_c() {
     session.type_keys("\u{3}");
     assert_eq!(session.end().0, Some(130));
 }
+
+#[test]
+fn stubs_of_a_function_may_name_every_worker_that_it_may_call() {
+    let cases = |stub: &str| {
+        format!(
+            "cases:\n- name: sweet\n  input: pear\n  given: {{{stub}: {{sweet: true}}}}\n  expect: {{output: {{sweet: true}}}}\n"
+        )
+    };
+    let flow = "from llm_do import ToolContext\n\n\ndef main(input: str, ctx: ToolContext) -> dict:\n    return ctx.call(\"taste\", input=input)\n";
+    let program = |stub: &str| {
+        Scenario::new()
+            .file("project.yaml", "entry: flow.py:main\n")
+            .file("flow.py", flow)
+            .file(
+                "workers/taste.worker",
+                "---\nparameters: {input: string}\nreturns: {sweet: boolean}\n---\nIs it sweet?\n",
+            )
+            .file("main.cases.yaml", &cases(stub))
+    };
+    let known = program("taste");
+    for arguments in [&["check"][..], &["test", "--live"]] {
+        let run = known.run(arguments);
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    let unknown = program("tast").run(&["check"]);
+    assert_eq!(unknown.code, Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("tast") || unknown.stdout.contains("tast"), "{unknown}");
+}
