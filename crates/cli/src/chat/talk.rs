@@ -384,7 +384,8 @@ impl<'a> Talk<'a> {
     }
 
     fn typed(&mut self, line: &str) {
-        if self.face.is_piped() && self.since.is_some() {
+        let is_busy = self.since.is_some() || self.run.is_some() && self.pending.is_none();
+        if self.face.is_piped() && is_busy {
             // Lines of a pipe are taken one after the other, commands among them.
             self.queue.push_back(line.to_owned());
             return;
