@@ -29,7 +29,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// Version of the format, in the first record.
 pub const FORMAT: u32 = 2;
@@ -486,4 +486,19 @@ pub enum RecordKind {
         /// The text, or why there is none.
         ending: Ending,
     },
+}
+
+impl RecordKind {
+    /// This record as the version wrote it that wrote `recorded`: without a field that was added since.
+    pub fn as_of(&self, recorded: &Self) -> Cow<'_, Self> {
+        let mut earlier = Cow::Borrowed(self);
+        if let (Self::CallEnded { said, .. }, Self::CallEnded { said: recorded, .. }) = (self, recorded)
+            && !said.is_empty()
+            && recorded.is_empty()
+            && let Self::CallEnded { said, .. } = earlier.to_mut()
+        {
+            *said = Box::default();
+        }
+        earlier
+    }
 }

@@ -210,6 +210,7 @@ impl ReplayDriver {
         recorded: &RecordKind,
         now: &RecordKind,
     ) -> Result<(), Halt> {
+        let now = &*now.as_of(recorded);
         // In the form of a record, which knows no difference between 1.0 and what is read back for it.
         let read_back = as_recorded(&self.redactor, path, step, now);
         if same(recorded, now) || read_back.as_ref().is_ok_and(|now| same(recorded, now)) {

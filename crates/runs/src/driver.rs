@@ -259,6 +259,7 @@ impl LocalDriver {
             return Ok(false);
         };
         self.reach(at_ms);
+        let body = &*body.as_of(recorded);
         // Threads of a program's code print in any order.
         let same = recorded == body
             || matches!((recorded, body), (RecordKind::Note { .. }, RecordKind::Note { .. }))
