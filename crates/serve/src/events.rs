@@ -40,6 +40,12 @@ impl Reader {
         Self { journal, live, next, ready: VecDeque::new(), behind: true, _place: place }
     }
 
+    /// A reader of a run that has not begun: each of its events comes, the deltas of an answer before the record of it.
+    pub(crate) fn of_new(dir: &Path, live: Option<Receiver<Arc<Event>>>, place: Place) -> Self {
+        let behind = live.is_none();
+        Self { behind, ..Self::new(dir, live, 0, place) }
+    }
+
     /// The next event. `None` after the last one. To be called again if it was not waited for: no record is lost.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl Service {
         let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
         let Ready { live, run, room, .. } =
             self.prepare(&program, request, files, starter, room, token).await?;
-        let reader = Reader::new(&program.run_dir(&live.id), live.subscribe(), 0, place);
+        let reader = Reader::of_new(&program.run_dir(&live.id), live.subscribe(), place);
         self.set_off(Arc::clone(&live), run, room);
         Ok((live, reader))
     }

@@ -67,7 +67,7 @@ impl Service {
         let denies_unattended = ready.denies_unattended;
         // Before the run begins, which asks its model for deltas only if they are wanted.
         let reader = place
-            .map(|place| Reader::new(&program.run_dir(&ready.live.id), ready.live.subscribe(), 0, place));
+            .map(|place| Reader::of_new(&program.run_dir(&ready.live.id), ready.live.subscribe(), place));
         Ok(Begun { live: self.begin(ready).await?, reader, denies_unattended })
     }
 
