@@ -205,12 +205,12 @@ fn awaited<T>(work: impl Future<Output = T>, say: impl FnOnce()) -> Result<T, Co
             }
         }
     });
-    // The system may look for a host's address longer than is waited for it.
+    // A lookup of a host's address can outlast its timeout. It is not waited for.
     runtime.shutdown_background();
     Ok(done)
 }
 
-/// What can be done where the network does not give a model.
+/// Advice for a model that cannot be downloaded.
 struct Offline<'a> {
     /// Where the file is, if that is known.
     url: Option<&'a str>,

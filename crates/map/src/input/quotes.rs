@@ -49,7 +49,7 @@ pub(super) struct Watched<R> {
     seen: Rc<Cell<Seen>>,
 }
 
-/// What a [`Watched`] reader has seen.
+/// The state of the quotes in what a [`Watched`] reader has read so far.
 pub(super) struct Quotes(Rc<Cell<Seen>>);
 
 impl<R> Watched<R> {
