@@ -18,6 +18,7 @@ use llm_do_core::{
     question::{Answer, Given, Question, Reply, Waiting},
     send::BoxFuture,
 };
+use llm_do_terminal::Rejection;
 use std::{
     sync::{Arc, atomic::AtomicBool},
     thread::{self, JoinHandle},
@@ -112,7 +113,7 @@ impl Asking {
             match questions::meant(&self.waiting.question, entered).and_then(|meant| self.follow(meant)) {
                 Ok(Some(answer)) => break answer,
                 Ok(None) => {}
-                Err(problem) => self.dialogue.reject(&problem),
+                Err(problem) => self.dialogue.reject(problem),
             }
         };
         self.dialogue.finish(answer.as_ref().map_or("later", word));
@@ -120,7 +121,7 @@ impl Asking {
     }
 
     /// What an entry leads to. `None`: the question still waits; `Some(None)`: it is left for later.
-    fn follow(&mut self, meant: Meant) -> Result<Option<Option<Answer>>, String> {
+    fn follow(&mut self, meant: Meant) -> Result<Option<Option<Answer>>, Rejection> {
         match meant {
             Meant::Answer(answer) => Ok(Some(Some(answer))),
             Meant::Later => Ok(Some(None)),

@@ -13,9 +13,9 @@ use crate::{
 };
 use llm_do_core::{
     question::{Answer, Input, Question, Waiting},
-    schema::Schema,
+    schema::{Schema, Violation},
 };
-use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind, Line};
+use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind, Line, Rejection};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ pub(crate) enum Meant {
 ///
 /// # Errors
 /// Why the answer is not usable.
-pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, String> {
+pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, Rejection> {
     let answer = match (question, entered) {
         (Question::Approval(approval), Entered::Key(key, reason)) => match key {
             'a' => Answer::Approve { remember: false },
@@ -168,7 +168,7 @@ pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, Stri
     Ok(Meant::Answer(answer))
 }
 
-fn given(input: &Input, entered: Entered) -> Result<Value, String> {
+fn given(input: &Input, entered: Entered) -> Result<Value, Rejection> {
     let schema = input.schema.as_deref();
     match entered {
         Entered::Pick(number) => schema
@@ -179,22 +179,28 @@ fn given(input: &Input, entered: Entered) -> Result<Value, String> {
             for (name, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
                 let of_field = schema.and_then(|schema| schema.get("properties")?.get(&name)).cloned();
                 let of_field = of_field.and_then(|schema| Schema::new(schema).ok());
-                let value =
-                    input::value(&text, of_field.as_ref()).map_err(|wrong| format!("{name}: {wrong}"))?;
-                values.insert(name, value);
+                match input::value(&text, of_field.as_ref()) {
+                    Ok(value) => values.insert(name, value),
+                    Err(wrong) => {
+                        return Err(Rejection { problem: format!("{name}: {wrong}"), field: Some(name) });
+                    }
+                };
             }
             let value = Value::Object(values);
             match schema
                 .and_then(|schema| Schema::new(schema.clone()).ok())
                 .map(|schema| schema.validate(&value))
             {
-                Some(Err(wrong)) => Err(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+                Some(Err(wrong)) => Err(Rejection {
+                    problem: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+                    field: wrong.first().and_then(Violation::property),
+                }),
                 _ => Ok(value),
             }
         }
         Entered::Text(text) | Entered::Key(_, Some(text)) => {
             let schema = schema.and_then(|schema| Schema::new(schema.clone()).ok());
-            input::value(&text, schema.as_ref())
+            Ok(input::value(&text, schema.as_ref())?)
         }
         Entered::Key(_, None) => Err("this is no answer to the question".into()),
     }
@@ -259,7 +265,7 @@ mod tests {
         })
     }
 
-    fn value(meant: Result<Meant, String>) -> Result<Value, String> {
+    fn value(meant: Result<Meant, Rejection>) -> Result<Value, Rejection> {
         match meant? {
             Meant::Answer(Answer::Give { value }) => Ok((*value).clone()),
             _ => Err("no value".into()),
@@ -270,7 +276,7 @@ mod tests {
     fn a_form_of_single_values_is_filled_in_field_by_field() {
         let schema = json!({
             "type": "object",
-            "properties": {"n": {"type": "integer"}, "ok": {"type": "boolean"}, "name": {"type": "string"}},
+            "properties": {"n": {"type": "integer", "maximum": 9}, "ok": {"type": "boolean"}, "name": {"type": "string"}},
             "required": ["n"],
         });
         let question = input(schema);
@@ -282,8 +288,11 @@ mod tests {
             value(meant(&question, Entered::Form(fields)))
         };
         assert_eq!(filled("3"), Ok(json!({"n": 3, "ok": true, "name": "12"})));
-        assert!(filled("three").is_err());
-        assert!(filled("").unwrap_err().contains('n'));
+        for wrong in ["three", "12"] {
+            let rejection = filled(wrong).unwrap_err();
+            assert_eq!(rejection.field.as_deref(), Some("n"), "{rejection:?}");
+        }
+        assert!(filled("").unwrap_err().problem.contains('n'));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::{
 };
 use lines::Line;
 use llm_do_terminal::{
-    Ambiguous, Answer, Event, Events, Heard, Kind, Notice, Prompt, Question, Settings, Stopper, Tty,
-    plain_is_wanted,
+    Ambiguous, Answer, Event, Events, Heard, Kind, Notice, Prompt, Question, Rejection, Settings, Stopper,
+    Tty, plain_is_wanted,
 };
 use rustix::{
     process::{Signal, kill_current_process_group},
@@ -163,13 +163,13 @@ impl Dialogue {
     }
 
     /// Says why an answer is not usable.
-    pub(crate) fn reject(&mut self, problem: &str) {
+    pub(crate) fn reject(&mut self, rejection: Rejection) {
         match &mut self.face {
             // A terminal that is gone is noticed by the next read.
             Face::Keys { prompt, .. } => {
-                let _ = prompt.reject(problem).and_then(|()| prompt.enter(self.terminal.0.size()));
+                let _ = prompt.reject(rejection).and_then(|()| prompt.enter(self.terminal.0.size()));
             }
-            Face::Lines(_) => self.terminal.show(&format!("{}\n> ", visible::line(problem))),
+            Face::Lines(_) => self.terminal.show(&format!("{}\n> ", visible::line(&rejection.problem))),
         }
     }
 

@@ -43,6 +43,14 @@ pub struct Violation {
     pub message: String,
 }
 
+impl Violation {
+    /// The property of the whole value in which the place lies. `None` for the whole.
+    pub fn property(&self) -> Option<String> {
+        let name = self.pointer.strip_prefix('/')?.split('/').next()?;
+        Some(name.replace("~1", "/").replace("~0", "~"))
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pointer.as_str() {

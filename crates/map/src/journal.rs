@@ -117,12 +117,19 @@ impl Journal {
 }
 
 impl Segments {
-    /// Writes whole lines, or nothing.
+    /// Writes whole lines, or nothing. An error names the segment.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.bytes >= self.most {
             (self.file, self.bytes) = (None, 0);
             self.number += 1;
         }
+        self.write(lines).map_err(|error| {
+            let path = path_of(&self.dir, self.number);
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })
+    }
+
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
@@ -211,6 +218,15 @@ mod tests {
             again.ended(id(2));
             assert_eq!(again.oldest(), 1);
         }
+    }
+
+    #[test]
+    fn an_error_names_the_segment() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path()).unwrap();
+        dir.close().unwrap();
+        let error = journal.of_row(id(0)).write(b"{}\n").unwrap_err().to_string();
+        assert!(error.contains("journal-000000.jsonl"), "{error}");
     }
 
     #[test]

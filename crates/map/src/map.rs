@@ -101,7 +101,7 @@ impl Map {
         let places = Places::of(&options.outputs);
         let state = State::open(&session, places, &options.inputs, options.retry_failed)?;
         let untrusted = session.untrusted_places().map_err(Problem::Prompt)?;
-        let (order, survey) = survey(&source, &columns, &state)?;
+        let (order, survey) = survey(&source, &columns, &state).inspect_err(|_| state.give_up())?;
         let publisher =
             Publisher::new(&state.places, options.unordered).map_err(|error| state.failed(error))?;
         let names = session.model_names();

@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) closure: String,
     /// The definitions or options differ from those of the last command.
     pub(crate) changed: bool,
+    /// This command has made the folder.
+    new: bool,
     _lock: File,
 }
 
@@ -126,7 +128,16 @@ impl State {
         let journal = Journal::open(&places.dir).map_err(failed(&places.dir))?;
         let ended = |id| Ok(results.find(id)?.is_some());
         let unfinished = journal.unfinished(results.journal_from(), ended).map_err(failed(&places.dir))?;
-        Ok(Self { places, results, journal, unfinished, date, closure, changed, _lock: lock })
+        let new = before.is_none();
+        Ok(Self { places, results, journal, unfinished, date, closure, changed, new, _lock: lock })
+    }
+
+    /// The map can't begin: a folder that this command has made holds nothing that is worth keeping.
+    pub(crate) fn give_up(&self) {
+        if self.new {
+            // What stays is no harm: the next command takes it.
+            let _ = fs::remove_dir_all(&self.places.dir);
+        }
     }
 
     /// The error of something that went wrong in the folder.

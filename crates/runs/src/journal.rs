@@ -50,6 +50,8 @@ const MOST_BYTES: u64 = 2 << 30;
 pub struct JournalWriter {
     id: Arc<str>,
     dir: PathBuf,
+    /// The lines go to a log that other runs share, whose errors name its file.
+    shared: bool,
     redactor: Arc<Redactor>,
     clock: Clock,
     /// Time of the last record.
@@ -100,7 +102,7 @@ pub trait JournalLog: Send {
     /// Writes these whole lines, completely or not at all.
     ///
     /// # Errors
-    /// They can't be written. Nothing of them is left.
+    /// They can't be written. Nothing of them is left. The error names the log's file, which the journal does not know.
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
@@ -296,6 +298,7 @@ impl JournalWriter {
         }
         let journal =
             Self::over(Box::new(Shared(log)), id, dir, redactor, seals, Clock::new(Timestamp::now()));
+        let journal = Self { shared: true, ..journal };
         {
             let mut tail = journal.tail();
             tail.blobs = BlobDir::of_runs(&journal.dir, journal.id());
@@ -328,7 +331,15 @@ impl JournalWriter {
             held: false,
             torn: false,
         };
-        Self { id, dir, redactor, last_ms: AtomicU64::new(clock.start_ms), clock, tail: Mutex::new(tail) }
+        Self {
+            id,
+            dir,
+            shared: false,
+            redactor,
+            last_ms: AtomicU64::new(clock.start_ms),
+            clock,
+            tail: Mutex::new(tail),
+        }
     }
 
     /// ID of the run.
@@ -402,7 +413,10 @@ impl JournalWriter {
     }
 
     fn halt(&self, error: &io::Error) -> Halt {
-        Halt::Journal(format!("{}: {error}", self.dir.join(JOURNAL_FILE).display()))
+        Halt::Journal(match self.shared {
+            true => error.to_string(),
+            false => format!("{}: {error}", self.dir.join(JOURNAL_FILE).display()),
+        })
     }
 
     fn tail(&self) -> MutexGuard<'_, Tail> {

@@ -5,7 +5,7 @@ use crate::{
     event::Event,
     keys::{Code, Key},
     osc::Sequence,
-    question::{Answer, Asking, FOCUS, Question, Taken},
+    question::{Answer, Asking, FOCUS, Question, Rejection, Taken},
     screen::{Caret, Live, Screen, Settings, Size},
     style::Line,
 };
@@ -163,11 +163,11 @@ impl<W: Write> Console<W> {
 
     /// Brings the question back that was answered last, with what was entered, and says why the answer is not usable.
     /// Nothing happens where another question has come meanwhile.
-    pub fn reject(&mut self, id: &str, problem: &str) {
+    pub fn reject(&mut self, id: &str, rejection: impl Into<Rejection>) {
         if self.question.is_none()
             && let Some(mut asking) = self.answered.take().filter(|asking| asking.id() == id)
         {
-            asking.reject(problem);
+            asking.reject(rejection.into());
             self.question = Some(asking);
         }
     }

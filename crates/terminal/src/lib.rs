@@ -44,7 +44,7 @@ pub use keys::{Code, Decoder, Input, Key, Modifiers};
 pub use osc::{Notice, Sequence};
 pub use plain::{Plain, Speaker, is_wanted as plain_is_wanted};
 pub use prompt::{Heard, Prompt};
-pub use question::{Answer, Choice, Field, FieldKind, KeyText, Kind, Question};
+pub use question::{Answer, Choice, Field, FieldKind, KeyText, Kind, Question, Rejection};
 pub use screen::{Caret, Live, Reflow, Screen, Settings, Size};
 pub use style::{Line, Span};
 pub use tty::{Events, Stopper, Tty};

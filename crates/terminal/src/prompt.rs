@@ -3,7 +3,7 @@
 use crate::{
     event::Event,
     keys::Key,
-    question::{Answer, Asking, Question, Taken},
+    question::{Answer, Asking, Question, Rejection, Taken},
     screen::{Live, Screen, Settings, Size},
 };
 use std::io::{self, Write};
@@ -62,8 +62,8 @@ impl<W: Write> Prompt<W> {
     ///
     /// # Errors
     /// The terminal can't be written to.
-    pub fn reject(&mut self, problem: &str) -> io::Result<()> {
-        self.asking.reject(problem);
+    pub fn reject(&mut self, rejection: impl Into<Rejection>) -> io::Result<()> {
+        self.asking.reject(rejection.into());
         self.draw()
     }
 

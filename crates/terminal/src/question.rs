@@ -80,6 +80,27 @@ pub enum FieldKind {
     Pick(Vec<String>),
 }
 
+/// Why an answer is not usable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// What is wrong.
+    pub problem: String,
+    /// The field of a form that is wrong, if it is one of them.
+    pub field: Option<String>,
+}
+
+impl From<String> for Rejection {
+    fn from(problem: String) -> Self {
+        Self { problem, field: None }
+    }
+}
+
+impl From<&str> for Rejection {
+    fn from(problem: &str) -> Self {
+        problem.to_owned().into()
+    }
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {

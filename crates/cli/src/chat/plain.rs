@@ -5,7 +5,7 @@ use crate::questions::{self, Extent, Meant};
 use anstyle::Style;
 use llm_do::Called;
 use llm_do_core::question::{QuestionId, Waiting};
-use llm_do_terminal::{Line, Plain, Speaker};
+use llm_do_terminal::{Line, Plain, Rejection, Speaker};
 use std::{
     collections::VecDeque,
     io::{Stderr, Stdout, Write as _, stderr, stdout},
@@ -159,7 +159,9 @@ impl Face for PlainFace {
         let id = waiting.id.clone();
         let Some(line) = line else { return Some(Wish::Later(id)) };
         let entered = questions::line(&questions::kind(&waiting.question), &line);
-        match entered.and_then(|entered| questions::meant(&waiting.question, entered)) {
+        let meant =
+            entered.map_err(Rejection::from).and_then(|entered| questions::meant(&waiting.question, entered));
+        match meant {
             Ok(Meant::Answer(answer)) => {
                 self.questions.pop_front();
                 Some(Wish::Answer(id, answer))
@@ -168,8 +170,8 @@ impl Face for PlainFace {
                 self.questions.pop_front();
                 Some(Wish::Later(id))
             }
-            Err(problem) => {
-                self.aside(&problem);
+            Err(rejection) => {
+                self.aside(&rejection.problem);
                 None
             }
         }

@@ -18,7 +18,7 @@ use llm_do_core::question::{Answer, Question, QuestionId, Waiting};
 use llm_do_markdown::Blocks;
 use llm_do_terminal::{
     Action, Ambiguous, Candidates, Completer, Composer, Console, Editing, Event, History, Line, Notice,
-    Settings, Stopper, Tty,
+    Rejection, Settings, Stopper, Tty,
 };
 use std::{
     collections::VecDeque,
@@ -242,7 +242,7 @@ impl RichFace {
         let waiting = self.questions.front().filter(|waiting| waiting.id.to_string() == id)?.clone();
         let wish = match self.meant(&waiting, answer) {
             Err(problem) => {
-                self.console.reject(id, &problem);
+                self.console.reject(id, problem);
                 let _ = self.console.draw();
                 return None;
             }
@@ -259,7 +259,11 @@ impl RichFace {
     }
 
     /// What an entry means. `None`: the whole question is to be shown.
-    fn meant(&mut self, waiting: &Waiting, entered: llm_do_terminal::Answer) -> Result<Option<Wish>, String> {
+    fn meant(
+        &mut self,
+        waiting: &Waiting,
+        entered: llm_do_terminal::Answer,
+    ) -> Result<Option<Wish>, Rejection> {
         let id = waiting.id.clone();
         Ok(match questions::meant(&waiting.question, entered)? {
             Meant::Later => Some(Wish::Later(id)),

@@ -349,6 +349,7 @@ fn estimated(estimate: &Estimate) -> String {
     let Estimate { measured, rows: left, tokens, dollars } = estimate;
     let cost = match dollars {
         Some(dollars) => range(*dollars),
+        None if tokens.high == 0.0 => "an unknown amount: the model does not count tokens".into(),
         None => format!("{:.0} to {:.0} tokens, at a price that is not known", tokens.low, tokens.high),
     };
     format!("judged by {}, the other {left} will use {cost}", rows(*measured))

@@ -184,8 +184,11 @@ fn chosen(suite: &Suite, args: &TestArgs) -> Result<Vec<usize>, Complaint> {
         suite.cases.iter().enumerate().filter(|(_, case)| named(&case.case.name)).map(|(at, _)| at).collect();
     if chosen.is_empty() {
         return Err(Complaint::wrong(format!("no case is named {}", args.cases.join(" or "))).hint(format!(
-            "there are {} cases in {}",
-            suite.cases.len(),
+            "there {} in {}",
+            match suite.cases.len() {
+                1 => "is 1 case".to_owned(),
+                count => format!("are {count} cases"),
+            },
             suite.root().display()
         )));
     }

@@ -1,6 +1,6 @@
 //! A question on the screen, with what was entered so far.
 
-use super::{Answer, FOCUS, FieldKind, Kind, Question};
+use super::{Answer, FOCUS, FieldKind, Kind, Question, Rejection};
 use crate::{
     composer::{Draft, edit_line},
     keys::{Code, Key},
@@ -137,9 +137,15 @@ impl Asking {
         }
     }
 
-    /// The answer was not accepted.
-    pub(crate) fn reject(&mut self, problem: &str) {
-        self.problem = Some(problem.to_owned());
+    /// The answer was not accepted. A form goes to the field that is wrong.
+    pub(crate) fn reject(&mut self, rejection: Rejection) {
+        if let (Stage::Form(_, at), Kind::Form(fields), Some(wrong)) =
+            (&mut self.stage, &self.question.kind, rejection.field)
+            && let Some(place) = fields.iter().position(|field| field.name == wrong)
+        {
+            *at = place;
+        }
+        self.problem = Some(rejection.problem);
         self.take_focus();
     }
 

@@ -29,6 +29,10 @@ impl Asking {
     /// The question in at most `most` rows, and the caret if it has the focus. How it is answered always stays visible.
     pub(crate) fn view(&self, columns: usize, ambiguous: Ambiguous, most: usize) -> Live {
         let mut answer = self.answer_rows(columns, ambiguous);
+        // In a small window, what is asked goes before keys that do not answer yet.
+        if !self.is_focused() && answer.rows.len() * 2 > most {
+            answer = Live { rows: vec![Line::styled(&format!("({})", self.hint()), DIM)], caret: None };
+        }
         if let Some(problem) = &self.problem {
             let rows = behind_bar(&Line::styled(problem, NOTICE), columns, ambiguous);
             shift(&mut answer, rows);
