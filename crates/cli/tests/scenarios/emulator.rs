@@ -36,9 +36,20 @@ impl Emulator {
     }
 
     /// Gives the window another size, after it has shown what was written so far. What the process writes before it hears
-    /// of the size meets the new one, as in any window.
+    /// of the size meets the new one, as in any window. An update that is to be shown in one step is not cut in two: between a
+    /// carriage return and its line feed the cursor is on the first row of a line, and not on its last.
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
-        while self.session.read(Duration::ZERO) {}
+        let is_whole = |raw: &[u8]| {
+            let count = |mark: &[u8]| raw.windows(mark.len()).filter(|bytes| *bytes == mark).count();
+            count(b"\x1b[?2026h") == count(b"\x1b[?2026l")
+        };
+        loop {
+            while self.session.read(Duration::ZERO) {}
+            if is_whole(self.session.raw()) {
+                break;
+            }
+            self.session.read(POLL);
+        }
         self.feed();
         self.screen.resize(columns.into(), rows.into());
         self.session.resize_to(rows, columns);
