@@ -29,7 +29,7 @@ use std::{
     },
 };
 
-pub(crate) use result::{show_how_to_answer, show_report, show_waiting};
+pub(crate) use result::{how_to_answer, show_how_to_answer, show_report, show_waiting};
 
 /// What kind of streams there are, and what goes to them.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use super::{
     known::Known,
     signal::Signal,
 };
-use crate::exit::Exit;
+use crate::{exit::Exit, questions, render::how_to_answer};
 use commands::Typed;
 use decisions::Decisions;
 use llm_do::{Report, Said, Transcript};
@@ -26,6 +26,7 @@ use llm_do_core::{
     model::{ModelName, Usage},
     origin::Origin,
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
+    rule::Mode,
     server_tool::ServerTool,
 };
 use serde_json::Value;
@@ -480,6 +481,21 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// What waits where approvals are deferred: a chat that continues does not ask, so that the command line decides first.
+    fn tell_deferred(&mut self, run: &str, waiting: &[Waiting]) {
+        if self.starter.gate().mode != Mode::Defer {
+            return;
+        }
+        let approvals = waiting.iter().filter(|waiting| matches!(waiting.question, Question::Approval(_)));
+        let approvals: Vec<Waiting> = approvals.cloned().collect();
+        for waiting in &approvals {
+            self.face.note(&format!("deferred: {}", questions::summary(&waiting.question).text()));
+        }
+        for how in how_to_answer(run, &approvals) {
+            self.face.note(&how);
+        }
+    }
+
     fn ended(&mut self, report: Box<Report>) -> std::ops::ControlFlow<()> {
         if self.kind == Kind::Run {
             self.join_run();
@@ -498,6 +514,9 @@ impl<'a> Talk<'a> {
             }
             End::Failed(failure) if !interrupted => self.face.problem(&failure.message),
             _ => {}
+        }
+        if let End::Suspended(waiting) = &report.end {
+            self.tell_deferred(&report.run, waiting);
         }
         // The user can remove the cause of a halt, such as a full disk.
         let halted = matches!(report.halt, Some(Halt::Journal(_)));

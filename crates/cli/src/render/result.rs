@@ -139,21 +139,29 @@ pub(crate) fn show_waiting(output: &Output, waiting: &[Waiting]) {
 
 /// How the first question of each kind is answered. `run` is what follows `runs resume`.
 pub(crate) fn show_how_to_answer(output: &Output, run: &str, waiting: &[Waiting]) {
-    let hint = |text: String| output.line(&format!("{} {text}", output.err.hint("hint:")));
+    for hint in how_to_answer(run, waiting) {
+        output.line(&format!("{} {hint}", output.err.hint("hint:")));
+    }
+}
+
+/// The same, as text.
+pub(crate) fn how_to_answer(run: &str, waiting: &[Waiting]) -> Vec<String> {
+    let mut hints = Vec::new();
     let first = |is: fn(&Question) -> bool| waiting.iter().find(|waiting| is(&waiting.question));
     if let Some(Waiting { id, .. }) = first(|question| matches!(question, Question::Approval(_))) {
         let call = &id.call;
-        hint(format!("decide with `llm-do runs resume {run} --approve {call}` or `--deny {call}`"));
+        hints.push(format!("decide with `llm-do runs resume {run} --approve {call}` or `--deny {call}`"));
     }
     if let Some(Waiting { id, .. }) = first(|question| matches!(question, Question::Input(_))) {
-        hint(format!("answer with `llm-do runs resume {run} --answer '{id}=JSON'`"));
+        hints.push(format!("answer with `llm-do runs resume {run} --answer '{id}=JSON'`"));
     }
     if let Some(Waiting { id, .. }) = first(|question| matches!(question, Question::Settlement(_))) {
         let call = &id.call;
-        hint(format!(
+        hints.push(format!(
             "decide with `llm-do runs resume {run} --again {call}` to run it again, or with `--result {call}=JSON` to count it as done"
         ));
     }
+    hints
 }
 
 fn summary(output: &Output, report: &Report) {

@@ -1,6 +1,7 @@
 //! `llm-do chat`: over pipes, on a terminal, left and resumed; workers that talk to the user in the middle of a run.
 
-use crate::{emulator::Emulator, scenario::Scenario, terminal_session::Session};
+use crate::{chat_terminal::chat, emulator::Emulator, scenario::Scenario, terminal_session::Session};
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 /// Answers one after the other.
@@ -232,6 +233,24 @@ fn a_deferred_interview_is_answered_turn_by_turn() {
     assert_eq!(next.code, Some(5), "{}", next.stderr);
     let last = scenario.run(&["runs", "resume", "last", "--answer", "0/0.0:message.2=\"yes\""]);
     assert_eq!((last.code, last.stdout.as_str()), (Some(0), "planned\n"), "{}", last.stderr);
+}
+
+/// A chat that defers approvals does not ask, and says where the decision belongs.
+#[test]
+fn a_chat_that_defers_says_how_to_decide() {
+    let write = json!({"calls": [{"tool": "write_file", "arguments": {"path": "a.txt", "content": "a"}}]});
+    let scenario = chat(&[write]);
+    let told = scenario.run_with_stdin(&["chat", "hi.worker", "--approval", "defer"], "write it\n");
+    assert_snapshot!(told.stderr, @"
+    note: chat with hi; /help shows the commands
+    note: deferred: hi wants to call write_file  (risk: write)
+    note: decide with `llm-do runs resume [RUN] --approve 0/0.0` or `--deny 0/0.0`
+    note: llm-do chat --resume [RUN] continues this chat
+    ");
+    let again = scenario.run_with_stdin(&["chat", "--continue"], "");
+    assert!(again.stderr.contains("--approve 0/0.0"), "{again}");
+    let decided = scenario.run(&["runs", "resume", "last", "--approve", "0/0.0"]);
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a"), "{decided}");
 }
 
 /// Outside of a chat, too: the composer, commands, and a run that is left and continued.
