@@ -3,7 +3,8 @@
 use anstyle::Style;
 use llm_do_terminal::{
     Action, Ambiguous, Answer, Candidate, Candidates, Caret, Choice, Code, Completer, Composer, Console,
-    Editing, Event, Field, FieldKind, History, Key, KeyText, Kind, Line, Modifiers, Question, Settings, Size,
+    Editing, Event, Field, FieldKind, History, Key, KeyText, Kind, Line, Modifiers, Question, Rejection,
+    Settings, Size,
 };
 use proptest::prelude::*;
 use std::{cell::Cell, rc::Rc};
@@ -75,6 +76,24 @@ fn a_question_stands_above_the_draft_and_is_answered_with_the_focus() {
 }
 
 #[test]
+fn a_small_window_shows_what_is_asked_before_its_keys() {
+    let small = Size::new(20, 8);
+    let mut console = Console::new(Vec::new(), small, Settings::default());
+    let shown = |console: &Console<Vec<u8>>| {
+        let mut emulator = avt::Terminal::with_scrollback(20, 8, None).expect("a size");
+        emulator.feed(std::str::from_utf8(console.get_ref()).expect("text"));
+        emulator.screen().text().join("\n")
+    };
+    console.ask(approval("call 1"));
+    console.draw().expect("written");
+    let unfocused = shown(&console);
+    assert!(unfocused.contains("s to call write_f") && unfocused.contains("path"), "{unfocused}");
+    assert!(unfocused.contains("Ctrl-G: answer") && !unfocused.contains("approve"), "{unfocused}");
+    press(&mut console, FOCUS);
+    assert!(shown(&console).contains("[a] approve"), "{}", shown(&console));
+}
+
+#[test]
 fn the_next_question_has_no_focus() {
     let mut console = console();
     console.ask(approval("call 1"));
@@ -141,6 +160,18 @@ fn forms_are_filled_in_and_can_be_rejected() {
     console.draw().expect("written");
     type_text(&mut console, "36");
     let expected = Answer::Form(vec![filled("name", "Ada"), filled("size", "large"), filled("age", "36")]);
+    assert_eq!(
+        press(&mut console, Key::ENTER),
+        Some(Action::Answered { id: "form".into(), answer: expected })
+    );
+    // The field that is wrong has the caret.
+    console.reject("form", Rejection { problem: "too short".into(), field: Some("name".into()) });
+    console.draw().expect("written");
+    type_text(&mut console, "m");
+    for key in [Key::ENTER, Key::ENTER] {
+        assert_eq!(press(&mut console, key), None);
+    }
+    let expected = Answer::Form(vec![filled("name", "Adam"), filled("size", "large"), filled("age", "36")]);
     assert_eq!(
         press(&mut console, Key::ENTER),
         Some(Action::Answered { id: "form".into(), answer: expected })
