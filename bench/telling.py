@@ -52,6 +52,13 @@ def met(yes):
     return "yes" if yes else "**no**"
 
 
+def with_missed(rows):
+    """A table of targets, and below it what is missed."""
+    missed = [row[0] for row in rows if row[-1] != "yes"]
+    said = f"Missed: {'; '.join(missed)}." if missed else "All are met."
+    return f"{table(['measure', 'target', 'measured', 'met'], rows)}\n\n{said}"
+
+
 def about(results):
     """When, where and under which load."""
     m = results["machine"]
