@@ -87,6 +87,7 @@ impl State {
         let closure = session.closure_sha256();
         let path = places.file("map.json");
         let before = read_header(session, &places, &path)?;
+        let mut new = false;
         if let Some(before) = &before {
             check_same(before, &places, &program, &worker, &real)?;
         } else {
@@ -94,7 +95,7 @@ impl State {
             if let Some(around) = places.outputs.parent().filter(|around| !around.as_os_str().is_empty()) {
                 fs::create_dir_all(around).map_err(failed(around))?;
             }
-            make_dir(&places.dir).map_err(failed(&places.dir))?;
+            new = make_dir(&places.dir).map_err(failed(&places.dir))?;
         }
         let lock_path = places.file("lock");
         let lock = File::create(&lock_path).map_err(failed(&lock_path))?;
@@ -128,7 +129,6 @@ impl State {
         let journal = Journal::open(&places.dir).map_err(failed(&places.dir))?;
         let ended = |id| Ok(results.find(id)?.is_some());
         let unfinished = journal.unfinished(results.journal_from(), ended).map_err(failed(&places.dir))?;
-        let new = before.is_none();
         Ok(Self { places, results, journal, unfinished, date, closure, changed, new, _lock: lock })
     }
 
@@ -201,13 +201,15 @@ fn ways_out(places: &Places) -> Vec<String> {
     ]
 }
 
-fn make_dir(dir: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
-        made => made?,
-    }
+/// Makes the folder. `false`: it was there, and may hold what no map has written.
+fn make_dir(dir: &Path) -> io::Result<bool> {
+    let new = match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => false,
+        made => made.map(|()| true)?,
+    };
     // The records hold the rows.
-    write_whole(&dir.join(".gitignore"), b"*\n")
+    write_whole(&dir.join(".gitignore"), b"*\n")?;
+    Ok(new)
 }
 
 /// The whole file or none.
