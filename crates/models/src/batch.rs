@@ -3,9 +3,7 @@
 //! OpenAI's takes a file of requests and answers with a file of results, Anthropic's takes them in one request. Both answer in
 //! any order, and may leave requests unanswered when their time is over. `genai` has neither, so requests are written here.
 
-use crate::{
-    failure::Whom, known::Wire, output::Output, providers::Providers, remote::Remote, response::Answer,
-};
+use crate::{completions::Body, failure::Whom, known::Wire, providers::Providers, remote::Remote};
 use genai::{adapter::AdapterKind, resolver::AuthData};
 use llm_do_core::model::{
     Message, Model as _, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, Part, Role,
@@ -103,44 +101,27 @@ impl BatchModel {
         if !request.server_tools.is_empty() {
             return Err(unsupported("tools of the provider"));
         }
-        let settings = request.settings;
-        let mut body = Map::new();
-        let mut put = |key: &str, value: Value| _ = body.insert(key.to_owned(), value);
-        put("model", self.remote.target.model.model_name.to_string().into());
-        let system = request.system.trim();
-        let user = json!({"role": "user", "content": text});
-        if self.is_anthropic() {
-            if settings.reasoning_effort.is_some() {
-                return Err(unsupported("reasoning_effort to Anthropic"));
-            }
-            put("max_tokens", settings.max_tokens.unwrap_or(MAX_TOKENS).into());
-            if !system.is_empty() {
-                put("system", (**request.system).into());
-            }
-            put("messages", json!([user]));
-            put_some(&mut put, "stop_sequences", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
-            let tools: Vec<Value> = request.tools.iter().map(anthropic_tool).collect();
-            put_some(&mut put, "tools", (!tools.is_empty()).then(|| tools.into()));
-        } else {
-            let said = (!system.is_empty()).then(|| json!({"role": "system", "content": &**request.system}));
-            put("messages", said.into_iter().chain([user]).collect());
-            let newer = ["gpt-5", "gpt-6", "o1", "o3", "o4"];
-            let is_newer = newer.iter().any(|start| self.remote.target.model.model_name.starts_with(start));
-            let key = if is_newer { "max_completion_tokens" } else { "max_tokens" };
-            put_some(&mut put, key, settings.max_tokens.map(Value::from));
-            put_some(&mut put, "seed", settings.seed.map(Value::from));
-            put_some(&mut put, "stop", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
-            put_some(&mut put, "reasoning_effort", settings.reasoning_effort.as_deref().map(Value::from));
-            put_some(
-                &mut put,
-                "response_format",
-                request.output.map(|schema| Output::of(schema).response_format()),
-            );
-            let tools: Vec<Value> = request.tools.iter().map(openai_tool).collect();
-            put_some(&mut put, "tools", (!tools.is_empty()).then(|| tools.into()));
+        if !self.is_anthropic() {
+            let body = Body::new(&self.remote.form, request).map_err(|what| unsupported(&what.0))?;
+            return serde_json::to_value(body).map_err(|error| unsupported(&error.to_string()));
         }
-        put_some(&mut put, "temperature", settings.temperature.map(Value::from));
-        put_some(&mut put, "top_p", settings.top_p.map(Value::from));
+        let settings = request.settings;
+        if settings.reasoning_effort.is_some() {
+            return Err(unsupported("reasoning_effort to Anthropic"));
+        }
+        let mut body = Map::new();
+        let mut put = |key: &str, value: Option<Value>| {
+            body.extend(value.map(|value| (key.to_owned(), value)));
+        };
+        put("model", Some(self.remote.target.model.model_name.to_string().into()));
+        put("max_tokens", Some(settings.max_tokens.unwrap_or(MAX_TOKENS).into()));
+        put("system", (!request.system.trim().is_empty()).then(|| (**request.system).into()));
+        put("messages", Some(json!([{"role": "user", "content": text}])));
+        put("stop_sequences", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
+        let tools: Vec<Value> = request.tools.iter().map(anthropic_tool).collect();
+        put("tools", (!tools.is_empty()).then(|| tools.into()));
+        put("temperature", settings.temperature.map(Value::from));
+        put("top_p", settings.top_p.map(Value::from));
         Ok(Value::Object(body))
     }
 
@@ -152,14 +133,11 @@ impl BatchModel {
         let Some(mut reader) = self.remote.reader() else {
             return Err(self.whom().garbled(&"it has an unknown form"));
         };
-        let wrapped =
-            !self.is_anthropic() && request.output.is_some_and(|schema| Output::of(schema).is_wrapped());
         reader.body(body);
         if let Some(failure) = reader.failure() {
             return Err(self.remote.failed(failure));
         }
-        let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
-        Ok(reader.answer(blank).response(&self.remote.form))
+        Ok(reader.answer(self.remote.blank(request)).response(&self.remote.form))
     }
 
     /// Hands requests over, each with a name that is its own; the name of the batch. `token` marks the batch where the
@@ -353,12 +331,6 @@ impl BatchModel {
     }
 }
 
-fn put_some(put: &mut impl FnMut(&str, Value), key: &str, value: Option<Value>) {
-    if let Some(value) = value {
-        put(key, value);
-    }
-}
-
 /// The text of a message that has nothing else.
 fn only_text(message: &Message) -> Option<String> {
     let text = |part: &Part| match part {
@@ -371,11 +343,6 @@ fn only_text(message: &Message) -> Option<String> {
 
 fn anthropic_tool(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "input_schema": tool.input})
-}
-
-fn openai_tool(tool: &ToolSpec) -> Value {
-    let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.input});
-    json!({"type": "function", "function": function})
 }
 
 /// The name of a batch or file as a part of a path. A server names them; what could lead elsewhere is no name.

@@ -63,11 +63,12 @@ impl Clients {
         if let Some(client) = slot.get() {
             return Ok(client);
         }
-        let client = build(needs)?;
+        let below = self.http(needs)?;
+        let client = genai::Client::builder().with_reqwest(below).build().map_err(|error| failed(&error))?;
         Ok(slot.get_or_init(|| client))
     }
 
-    /// The same below `genai`, for requests that `genai` does not know.
+    /// The same below `genai`, for requests that `genai` does not make.
     ///
     /// # Errors
     ///
@@ -98,11 +99,6 @@ impl Clients {
 
 fn failed(error: &dyn std::fmt::Display) -> ModelError {
     ModelError::new(ModelErrorKind::Network, format!("cannot prepare an HTTP client: {error}"))
-}
-
-fn build(needs: Needs) -> Result<genai::Client, ModelError> {
-    let client = build_http(needs)?;
-    genai::Client::builder().with_reqwest(client).build().map_err(|error| failed(&error))
 }
 
 fn build_http(needs: Needs) -> Result<reqwest::Client, ModelError> {

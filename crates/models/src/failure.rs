@@ -106,6 +106,12 @@ impl Whom {
         self.error(ModelErrorKind::Timeout, &what)
     }
 
+    /// The answer has another type than the interface's.
+    pub(crate) fn not_json(&self, kind: &str) -> ModelError {
+        let what = format!("{} answered with `{kind}`, not JSON; is the base address right?", self.host);
+        self.error(ModelErrorKind::BadRequest, &what)
+    }
+
     /// Converts an error of `genai` to one of the port.
     pub(crate) fn report(&self, error: Error) -> ModelError {
         match error {
@@ -116,13 +122,7 @@ impl Whom {
                     webc::Error::ResponseFailedStatus { status, body, headers } => {
                         self.status(status, &body, &headers)
                     }
-                    webc::Error::ResponseFailedNotJson { content_type, .. } => self.error(
-                        ModelErrorKind::BadRequest,
-                        &format!(
-                            "{} answered with `{content_type}`, not JSON; is the base address right?",
-                            self.host
-                        ),
-                    ),
+                    webc::Error::ResponseFailedNotJson { content_type, .. } => self.not_json(&content_type),
                     webc::Error::Reqwest(error) => self.transport(Box::new(error)),
                     webc::Error::ResponseFailedInvalidJson { cause, .. } => self.garbled(&cause),
                     webc::Error::JsonValueExt(error) => self.garbled(&error),

@@ -11,13 +11,13 @@
 
 mod batch;
 mod client;
+mod completions;
 mod custom;
 mod default_model;
 mod failure;
 mod history;
 mod known;
 mod output;
-mod plain;
 mod prices;
 mod providers;
 mod reader;

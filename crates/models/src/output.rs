@@ -11,16 +11,13 @@ pub(crate) struct Output {
     schema: Value,
     /// The schema fits OpenAI's strict mode. Other schemas are sent too, but only as a strong hint.
     strict: bool,
-    /// The answer arrives as `{"result": …}`, because the top level must be an object.
-    wrapped: bool,
 }
 
 impl Output {
     /// The form for this schema.
     pub(crate) fn of(schema: &Value) -> Self {
-        let wrapped = !is_object_schema(schema);
-        let schema = if wrapped { wrap(schema) } else { schema.clone() };
-        Self { strict: fits_strict(&schema, 0), schema, wrapped }
+        let schema = if wraps(schema) { wrap(schema) } else { schema.clone() };
+        Self { strict: fits_strict(&schema, 0), schema }
     }
 
     /// `response_format` of chat completions.
@@ -35,11 +32,11 @@ impl Output {
     pub(crate) fn text_format(self) -> Value {
         json!({ "type": "json_schema", "name": "answer", "strict": self.strict, "schema": self.schema })
     }
+}
 
-    /// Whether [`unwrap`] must be used on the answer.
-    pub(crate) fn is_wrapped(&self) -> bool {
-        self.wrapped
-    }
+/// Whether the answer arrives as `{"result": …}`, because the top level must be an object. [`unwrap`] must be used on it.
+pub(crate) fn wraps(schema: &Value) -> bool {
+    !is_object_schema(schema)
 }
 
 /// The answer inside the wrapper. Text that isn't such an object is unchanged; the engine decides whether it is a
@@ -145,7 +142,7 @@ mod tests {
         for schema in [optional, open, map, one_of] {
             let output = Output::of(&schema);
             assert!(!output.strict, "{schema}");
-            assert!(!output.wrapped);
+            assert!(!wraps(&schema));
             assert_eq!(output.schema, schema, "sent as it is");
         }
     }
@@ -154,7 +151,7 @@ mod tests {
     fn what_is_no_object_is_wrapped_and_unwrapped() {
         let list = json!({ "type": "array", "items": { "$ref": "#/$defs/N" }, "$defs": { "N": { "type": "integer" } } });
         let output = Output::of(&list);
-        assert!(output.is_wrapped() && output.strict);
+        assert!(wraps(&list) && output.strict);
         assert_eq!(output.schema["$defs"]["N"]["type"], "integer");
         assert_eq!(output.schema["properties"]["result"]["type"], "array");
         assert_eq!(output.schema["type"], "object");

@@ -2,6 +2,7 @@
 
 use crate::{
     client::{Clients, Needs, is_loopback},
+    completions::Endpoint as Completions,
     custom::CustomProvider,
     failure::{Secrets, Whom},
     known::{KNOWN, Known, Wire},
@@ -291,6 +292,7 @@ impl Providers {
             secrets: Secrets::new(secrets),
         };
         let (images, pdf) = files(kind, wire);
+        let completions = Completions::new(kind, &url, key.as_deref(), &headers, &whom)?;
         let auth = match key {
             Some(key) => AuthData::Key(key),
             None => anonymous(wire, &url, &headers),
@@ -298,6 +300,7 @@ impl Providers {
         Ok(Remote {
             clients: Arc::clone(&self.clients),
             needs: Needs::of(&url),
+            completions,
             target: ServiceTarget { endpoint: Endpoint::from_owned(url.as_str()), auth, model: iden.clone() },
             headers: (!headers.is_empty()).then(|| Headers::from(headers.into_iter().collect::<Vec<_>>())),
             form: Form {

@@ -24,7 +24,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The most bytes of one streamed answer, and the most pieces of it. A server may send without end.
-const MOST_BYTES: usize = 64 << 20;
+pub(crate) const MOST_BYTES: usize = 64 << 20;
 const MOST_BLOCKS: usize = 10_000;
 
 /// The most pieces of one event. An event that is cut has a few; each further piece makes llm-do parse all of them again.
@@ -50,6 +50,8 @@ pub(crate) struct Reader {
     wire: Wire,
     kind: AdapterKind,
     size: Size,
+    /// Events may come in pieces.
+    is_cut: bool,
     /// The start of an event whose rest is still missing.
     torn: String,
     /// The number of pieces of that event.
@@ -140,18 +142,25 @@ pub(crate) enum Failure {
 impl Reader {
     /// A reader for this format, or `None` where `genai` reads the answers itself.
     pub(crate) fn new(wire: Wire, kind: AdapterKind) -> Option<Self> {
-        match wire {
-            Wire::OpenAi | Wire::Responses | Wire::Anthropic | Wire::Gemini => Some(Self {
-                wire,
-                kind,
-                size: Size::default(),
-                torn: String::new(),
-                pieces: 0,
-                head: Head::default(),
-                start: Start::Awaited,
-                draft: Draft::default(),
-            }),
-            Wire::Ollama | Wire::Cohere | Wire::Bedrock => None,
+        let wire = match wire {
+            Wire::OpenAi | Wire::Responses | Wire::Anthropic | Wire::Gemini => wire,
+            Wire::Ollama | Wire::Cohere | Wire::Bedrock => return None,
+        };
+        Some(Self { is_cut: true, start: Start::Awaited, ..Self::of_whole_events(wire, kind) })
+    }
+
+    /// A reader of a stream that is not split by `genai`: each event is whole, and none is lost.
+    pub(crate) fn of_whole_events(wire: Wire, kind: AdapterKind) -> Self {
+        Self {
+            wire,
+            kind,
+            size: Size::default(),
+            is_cut: false,
+            torn: String::new(),
+            pieces: 0,
+            head: Head::default(),
+            start: Start::Seen,
+            draft: Draft::default(),
         }
     }
 
@@ -176,9 +185,13 @@ impl Reader {
         if self.torn.is_empty() {
             if data == "[DONE]" {
                 self.draft.ended = true;
-            } else if self.read(name, data).is_err() {
-                data.clone_into(&mut self.torn);
-                self.pieces = 1;
+            } else if let Err(error) = self.read(name, data) {
+                if self.is_cut {
+                    data.clone_into(&mut self.torn);
+                    self.pieces = 1;
+                } else {
+                    self.draft.failure = Some(Failure::Garbled(error.to_string()));
+                }
             }
             return;
         }
@@ -264,6 +277,11 @@ impl Reader {
     pub(crate) fn failure(&mut self) -> Option<Failure> {
         let lost = (self.start == Start::Lost).then_some(Failure::NoStart);
         self.draft.failure.take().or(lost)
+    }
+
+    /// Whether the server has said that nothing follows.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.draft.ended
     }
 
     /// Whether the answer is whole: the server has given a finish reason, or has said that nothing follows.

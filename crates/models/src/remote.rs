@@ -2,9 +2,10 @@
 
 use crate::{
     client::{Clients, Needs},
+    completions::Endpoint,
     failure::Whom,
     known::Wire,
-    output::Output,
+    output::{self, Output},
     reader::{Failure, Reader, Size},
     request::Form,
     response::{Answer, Block, usage_of_genai},
@@ -42,6 +43,8 @@ pub(crate) struct Remote {
     pub(crate) clients: Arc<Clients>,
     pub(crate) needs: Needs,
     pub(crate) target: ServiceTarget,
+    /// The endpoint, if llm-do speaks to it itself.
+    pub(crate) completions: Option<Endpoint>,
     pub(crate) headers: Option<Headers>,
     pub(crate) form: Form,
     pub(crate) whom: Whom,
@@ -55,7 +58,6 @@ pub(crate) struct Remote {
 struct Prepared {
     chat: ChatRequest,
     options: ChatOptions,
-    wrapped: bool,
 }
 
 /// A request with a streamed answer.
@@ -108,8 +110,10 @@ impl Model for Remote {
         deltas: &'a dyn DeltaSink,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            // To ask takes more room than to wait for what comes, and thousands may wait.
-            let answer = if self.stream && self.clients.may_stream(self.target.endpoint.base_url()) {
+            let answer = if let Some(endpoint) = &self.completions {
+                self.complete(endpoint, &request, deltas).await?
+            } else if self.stream && self.clients.may_stream(self.target.endpoint.base_url()) {
+                // To ask takes more room than to wait for what comes, and thousands may wait.
                 let mut asked = Box::pin(self.ask(&request)).await?;
                 self.streamed(&mut asked, deltas).await?
             } else {
@@ -162,31 +166,20 @@ impl Remote {
     }
 
     fn prepare(&self, request: &ModelRequest<'_>, stream: bool) -> Result<Prepared, ModelError> {
-        let messages = self.form.plain_messages(request);
-        let chat = match messages {
-            Some(_) => self.form.without_messages(request),
-            None => self
-                .form
-                .request(request)
-                .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?,
-        };
-        let (options, wrapped) = self.options(request, &chat, messages, stream);
-        Ok(Prepared { chat, options, wrapped })
+        let chat = self
+            .form
+            .request(request)
+            .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
+        let options = self.options(request, &chat, stream);
+        Ok(Prepared { chat, options })
     }
 
-    fn options(
-        &self,
-        request: &ModelRequest<'_>,
-        chat: &ChatRequest,
-        messages: Option<Value>,
-        stream: bool,
-    ) -> (ChatOptions, bool) {
+    fn options(&self, request: &ModelRequest<'_>, chat: &ChatRequest, stream: bool) -> ChatOptions {
         let ModelSettings { temperature, top_p, max_tokens, seed, stop, reasoning_effort } = request.settings;
         let effort = reasoning_effort.as_ref().and_then(|effort| effort.parse().ok());
-        let (body, wrapped) = self.extra_body(request, chat, messages);
         let output = request.output.filter(|_| self.form.wire == Wire::Gemini);
         let by_genai = self.reader().is_none();
-        let options = ChatOptions {
+        ChatOptions {
             temperature: *temperature,
             top_p: *top_p,
             max_tokens: *max_tokens,
@@ -207,10 +200,9 @@ impl Remote {
             // Routes the requests of one conversation to the server that caches its prefix. It also keeps `genai`
             // from switching the newest models' automatic cache off.
             prompt_cache_key: self.caches_by_key().then(|| cache_key(request)),
-            extra_body: body,
+            extra_body: self.extra_body(request, chat),
             ..ChatOptions::default()
-        };
-        (options, wrapped)
+        }
     }
 
     /// `genai` takes a model name's last word for a reasoning effort and cuts it off, `mistral-medium` to `mistral`.
@@ -233,7 +225,7 @@ impl Remote {
         }
     }
 
-    fn caches_by_key(&self) -> bool {
+    pub(crate) fn caches_by_key(&self) -> bool {
         matches!(self.form.iden.adapter_kind, AdapterKind::OpenAI | AdapterKind::OpenAIResp)
             && (self.official || self.model().starts_with("gpt-"))
     }
@@ -254,22 +246,13 @@ impl Remote {
         Some(headers)
     }
 
-    fn extra_body(
-        &self,
-        request: &ModelRequest<'_>,
-        chat: &ChatRequest,
-        messages: Option<Value>,
-    ) -> (Option<Value>, bool) {
+    fn extra_body(&self, request: &ModelRequest<'_>, chat: &ChatRequest) -> Option<Value> {
         let mut body = Map::new();
-        // They take the place of those of the chat, which has none.
-        body.extend(messages.map(|messages| ("messages".to_owned(), messages)));
-        let mut wrapped = false;
         // Not by `genai`'s own option, which would make every optional property a required one.
         if let Some(schema) = request.output
             && matches!(self.form.wire, Wire::OpenAi | Wire::Responses)
         {
             let output = Output::of(schema);
-            wrapped = output.is_wrapped();
             match self.form.wire {
                 Wire::OpenAi => body.insert("response_format".into(), output.response_format()),
                 Wire::Responses => body.insert("text".into(), json!({ "format": output.text_format() })),
@@ -287,7 +270,14 @@ impl Remote {
             body.insert("include".into(), included.collect());
         }
         body.extend(self.form.history(request, chat).map(|(key, history)| (key.to_owned(), history)));
-        ((!body.is_empty()).then_some(Value::Object(body)), wrapped)
+        (!body.is_empty()).then_some(Value::Object(body))
+    }
+
+    /// An answer without what the server says.
+    pub(crate) fn blank(&self, request: &ModelRequest<'_>) -> Answer {
+        let takes_schema = matches!(self.form.wire, Wire::OpenAi | Wire::Responses);
+        let wrapped = takes_schema && request.output.is_some_and(|schema| output::wraps(schema));
+        Answer { turn: request.turn, wrapped, ..Answer::default() }
     }
 
     pub(crate) fn reader(&self) -> Option<Reader> {
@@ -297,7 +287,7 @@ impl Remote {
     /// What it returns is in a box: futures that pass it on keep room for it, each its own.
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<Box<Asked>, ModelError> {
         let client = self.clients.get(self.needs)?;
-        let Prepared { chat, mut options, wrapped } = self.prepare(request, true)?;
+        let Prepared { chat, mut options } = self.prepare(request, true)?;
         let reader = self.reader().map(|reader| Arc::new(Mutex::new(reader)));
         if let Some(reader) = &reader {
             let reader = Arc::clone(reader);
@@ -314,8 +304,7 @@ impl Remote {
         }
         let asked = client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await;
         let events = asked.map_err(|error| self.report(error))?.stream;
-        let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
-        Ok(Box::new(Asked { events, reader, too_long, blank }))
+        Ok(Box::new(Asked { events, reader, too_long, blank: self.blank(request) }))
     }
 
     async fn streamed(&self, asked: &mut Asked, deltas: &dyn DeltaSink) -> Result<Answer, ModelError> {
@@ -341,12 +330,7 @@ impl Remote {
             if matches!(event, Some(Ok(ChatStreamEvent::End(_))) | None) {
                 reader.end();
             }
-            for delta in reader.deltas() {
-                deltas.delta(match delta {
-                    Delta::Call { name } => Delta::Call { name: self.form.meant(&name).into() },
-                    delta => delta,
-                });
-            }
+            self.tell(&mut reader, deltas);
             if let Some(failure) = reader.failure() {
                 return Err(self.failed(failure));
             }
@@ -413,8 +397,8 @@ impl Remote {
 
     async fn whole(&self, request: &ModelRequest<'_>) -> Result<Answer, ModelError> {
         let client = self.clients.get(self.needs)?;
-        let Prepared { chat, options, wrapped } = self.prepare(request, false)?;
-        let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
+        let Prepared { chat, options } = self.prepare(request, false)?;
+        let blank = self.blank(request);
         // No data arrives before the whole answer is ready, so the idle timeout between pieces does not apply.
         let patience = self.whom.idle * 5;
         let asked = client.exec_chat(self.target.clone(), chat, Some(&options));
@@ -448,6 +432,16 @@ impl Remote {
         }
     }
 
+    /// Tells what the reader has read since the last time.
+    pub(crate) fn tell(&self, reader: &mut Reader, deltas: &dyn DeltaSink) {
+        for delta in reader.deltas() {
+            deltas.delta(match delta {
+                Delta::Call { name } => Delta::Call { name: self.form.meant(&name).into() },
+                delta => delta,
+            });
+        }
+    }
+
     pub(crate) fn failed(&self, failure: Failure) -> ModelError {
         match failure {
             Failure::Reported(body) => self.whom.event(&body),
@@ -460,7 +454,7 @@ impl Remote {
         }
     }
 
-    fn too_long(&self) -> ModelError {
+    pub(crate) fn too_long(&self) -> ModelError {
         self.whom.garbled(&"it is longer than an answer may be")
     }
 
@@ -474,7 +468,7 @@ fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
 }
 
 /// A name of the conversation, short since OpenAI takes 64 characters at most.
-fn cache_key(request: &ModelRequest<'_>) -> String {
+pub(crate) fn cache_key(request: &ModelRequest<'_>) -> String {
     let mut hasher = DefaultHasher::new();
     (request.run, request.conversation).hash(&mut hasher);
     format!("llm-do-{:016x}", hasher.finish())

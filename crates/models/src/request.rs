@@ -183,14 +183,28 @@ impl Form {
     }
 
     fn blob(&self, blob: &Blob) -> Result<ContentPart, Unsendable> {
+        Ok(match self.file_text(blob)? {
+            Some(text) => ContentPart::from_text(text),
+            None => {
+                let data = STANDARD.encode(&blob.data);
+                ContentPart::from_binary_base64(&*blob.media_type, data, Some(blob.name.to_string()))
+            }
+        })
+    }
+
+    /// The text that is sent for a file. `None`: the model takes the file itself, an image or a PDF.
+    ///
+    /// # Errors
+    ///
+    /// The model takes no such file, and it is no text.
+    pub(crate) fn file_text(&self, blob: &Blob) -> Result<Option<String>, Unsendable> {
         let media_type = blob.media_type.as_ref();
         let image = media_type.starts_with("image/");
         if image && self.images || media_type == "application/pdf" && self.pdf {
-            let data = STANDARD.encode(&blob.data);
-            return Ok(ContentPart::from_binary_base64(media_type, data, Some(blob.name.to_string())));
+            return Ok(None);
         }
         if !image && let Ok(text) = std::str::from_utf8(&blob.data) {
-            return Ok(ContentPart::from_text(format!("{}:\n{text}", blob.name)));
+            return Ok(Some(format!("{}:\n{text}", blob.name)));
         }
         let what = format!("`{}` ({media_type}) can't be sent: the model doesn't take such files", blob.name);
         Err(Unsendable(what))

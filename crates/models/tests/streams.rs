@@ -20,9 +20,10 @@ mod one_answer;
 
 use one_answer::Answered;
 
-/// The wires with event streams that a program can name, each with a model.
-const WIRES: [(Api, &str); 4] = [
+/// The wires with event streams, each with a model. The first is read by llm-do alone, the others after `genai`.
+const WIRES: [(Api, &str); 5] = [
     (Api::OpenAi, "gpt-test"),
+    (Api::OpenAi, "groq:llama-test"),
     (Api::OpenAiResponses, "gpt-test"),
     (Api::Anthropic, "claude-test"),
     (Api::Gemini, "gemini-2.5-flash"),
@@ -66,14 +67,19 @@ fn providers(api: Api, url: String) -> Providers {
     custom.api = api;
     custom.api_key_env = Some("KEY".to_owned());
     custom.stream = Some(true);
-    Providers::new(|name| (name == "KEY").then(|| "key-of-tests".to_owned()))
-        .custom("gw", custom)
-        .idle_timeout(Duration::from_secs(10))
+    let address = custom.base_url.clone();
+    let env = move |name: &str| match name {
+        "KEY" | "GROQ_API_KEY" => Some("key-of-tests".to_owned()),
+        "GROQ_BASE_URL" => Some(address.clone()),
+        _ => None,
+    };
+    Providers::new(env).custom("gw", custom).idle_timeout(Duration::from_secs(10))
 }
 
-/// Asks a model of the endpoint `gw`.
+/// Asks a model, one of the endpoint `gw` unless its provider is named.
 async fn ask_of(providers: &Providers, model: &str, told: &Deltas) -> Result<ModelResponse, ModelError> {
-    let name: ModelName = format!("gw:{model}").parse().unwrap();
+    let name = if model.contains(':') { model.to_owned() } else { format!("gw:{model}") };
+    let name: ModelName = name.parse().unwrap();
     let parts = vec![Part::text("Hello.")];
     let messages = [Arc::new(Message { id: MessageId(0), parent: None, role: Role::User, parts })];
     let model = providers.open(&name).unwrap();
@@ -428,7 +434,7 @@ async fn the_beginning_of_an_answer_is_never_lost() {
                 let (first, rest) = stream.split_at(cut);
                 let (response, asked) = ask_twice(wire, vec![first.to_vec(), rest.to_vec()]).await;
                 let context = format!("{wire:?}, cut at {cut}: {}", String::from_utf8_lossy(&stream[..60]));
-                assert_eq!(asked, requests, "{context}");
+                assert_eq!(asked, if wire == OPENAI { 1 } else { requests }, "{context}");
                 assert_eq!(text(&response), " Grüße, 世界 🌍.\n ", "{context}");
                 assert_eq!(calls(&response), [("f".to_owned(), json!({"path": "ä b"}))], "{context}");
                 assert_eq!(response.finish, FinishReason::ToolCalls, "{context}");
@@ -443,15 +449,13 @@ async fn the_beginning_of_an_answer_is_never_lost() {
 #[tokio::test]
 async fn an_answer_without_its_usual_beginning_is_asked_for_again() {
     let stream = format!(": keepalive\n\n{}", openai(&[says("Hi."), finishes("stop")]));
-    assert_eq!(ask_twice(OPENAI, vec![stream.into_bytes()]).await.1, 2);
+    for (wire, requests) in [(OPENAI, 1), (GROQ, 2)] {
+        assert_eq!(ask_twice(wire, vec![stream.clone().into_bytes()]).await.1, requests, "{wire:?}");
+    }
     let answer =
         json!({"index": 0, "delta": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"});
     let only = format!("\u{feff}{}data: [DONE]\n\n", openai(&[answer]));
-    assert_eq!(
-        ask_twice(OPENAI, vec![only.into_bytes()]).await.1,
-        2,
-        "the whole answer is in the lost event"
-    );
+    assert_eq!(ask_twice(GROQ, vec![only.into_bytes()]).await.1, 2, "the whole answer is in the lost event");
     let error = json!({"type": "error", "error": {"message": "overloaded", "type": "server_error"}});
     let error = format!("\u{feff}\n\ndata: {error}\n\n");
     for wire in WIRES {
@@ -463,7 +467,7 @@ async fn an_answer_without_its_usual_beginning_is_asked_for_again() {
 /// In Gemini's format a gateway may give a finish reason with each event, of which `genai` reads the first only.
 #[tokio::test]
 async fn gateways_that_speak_geminis_format_are_not_streamed_unless_the_program_says_so() {
-    let wire = WIRES[3];
+    let wire = WIRES[4];
     let body = vec![whole(wire.0).to_string().into_bytes()];
     let (url, served) = one_answer::serve([("application/json", body)]);
     let mut custom = CustomProvider::new(url);
@@ -485,6 +489,7 @@ async fn a_comment_is_no_event() {
 }
 
 const OPENAI: (Api, &str) = WIRES[0];
+const GROQ: (Api, &str) = WIRES[1];
 
 fn openai(choices: &[Value]) -> String {
     let event = |choice: &Value| format!("data: {}\n\n", json!({"choices": [choice]}));
@@ -501,23 +506,26 @@ fn finishes(reason: &str) -> Value {
 
 #[tokio::test]
 async fn an_answer_ends_with_its_finish_reason_or_with_done() {
-    let response = ask_all(OPENAI, &openai(&[says("Hi."), finishes("stop")])).await.unwrap();
-    assert_eq!((text(&response).as_str(), response.finish), ("Hi.", FinishReason::Stop), "no [DONE]");
     let done = "data: [DONE]\n\n";
-    let response = ask_all(OPENAI, &(openai(&[says("Hi.")]) + done)).await.unwrap();
-    assert_eq!((text(&response).as_str(), response.finish), ("Hi.", FinishReason::Other), "no finish reason");
-    let late = openai(&[says("Hi"), finishes("stop"), says(" there.")]) + done;
-    let response = ask_all(OPENAI, &late).await.unwrap();
-    assert_eq!((text(&response).as_str(), response.finish), ("Hi there.", FinishReason::Stop));
-    let never = openai(&[says("Hi."), finishes("")]);
-    assert_eq!(
-        ask_all(OPENAI, &never).await.unwrap_err().kind,
-        ModelErrorKind::Network,
-        "an empty reason is none"
-    );
+    for wire in [OPENAI, GROQ] {
+        let response = ask_all(wire, &openai(&[says("Hi."), finishes("stop")])).await.unwrap();
+        assert_eq!((text(&response).as_str(), response.finish), ("Hi.", FinishReason::Stop), "no [DONE]");
+        let response = ask_all(wire, &(openai(&[says("Hi.")]) + done)).await.unwrap();
+        let said = (text(&response), response.finish);
+        assert_eq!(said, ("Hi.".to_owned(), FinishReason::Other), "no finish reason");
+        let late = openai(&[says("Hi"), finishes("stop"), says(" there.")]) + done;
+        let response = ask_all(wire, &late).await.unwrap();
+        assert_eq!((text(&response).as_str(), response.finish), ("Hi there.", FinishReason::Stop));
+        let never = openai(&[says("Hi."), finishes("")]);
+        let error = ask_all(wire, &never).await.unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Network, "an empty reason is none");
+    }
+    // The last event of a server that forgets the empty line after it.
+    let unended = openai(&[says("Hi."), finishes("stop")]);
+    assert_eq!(text(&ask_all(OPENAI, unended.trim_end()).await.unwrap()), "Hi.");
 
     let anthropic = events(Api::Anthropic);
-    let response = ask_all(WIRES[2], &write(&anthropic[..anthropic.len() - 1], PLAIN, false)).await.unwrap();
+    let response = ask_all(WIRES[3], &write(&anthropic[..anthropic.len() - 1], PLAIN, false)).await.unwrap();
     assert_eq!(response.finish, FinishReason::ToolCalls, "no message_stop");
 }
 
@@ -542,9 +550,39 @@ async fn the_number_of_a_call_reserves_nothing() {
     };
     for index in [u64::from(u32::MAX), u64::MAX, 7] {
         let stream = openai(&[piece(index, "{}"), finishes("tool_calls")]);
-        let response = ask_all(OPENAI, &stream).await.unwrap();
-        assert_eq!(calls(&response), [("f".to_owned(), json!({}))], "{index}");
+        for wire in [OPENAI, GROQ] {
+            let response = ask_all(wire, &stream).await.unwrap();
+            assert_eq!(calls(&response), [("f".to_owned(), json!({}))], "{index}");
+        }
     }
+}
+
+/// A server that can't stream says so by the type of its answer, and a page of another server by its own.
+#[tokio::test]
+async fn an_answer_of_another_type_is_read_or_refused() {
+    let answer = whole(Api::OpenAi).to_string().into_bytes();
+    let (url, served) = one_answer::serve([("application/json; charset=utf-8", [answer])]);
+    let response = ask_of(&providers(Api::OpenAi, url), OPENAI.1, &Deltas::default()).await.unwrap();
+    assert_eq!(response.finish, FinishReason::ToolCalls);
+    assert_eq!(served.join().unwrap().remove(0).1["stream"], true);
+
+    let (url, _) = one_answer::serve([("text/html", [b"<html>".to_vec()])]);
+    let mut custom = CustomProvider::new(url);
+    custom.stream = Some(false);
+    let providers = Providers::new(|_| None).custom("gw", custom);
+    let error = ask_of(&providers, OPENAI.1, &Deltas::default()).await.unwrap_err();
+    assert!(error.message.contains("`text/html`, not JSON"), "{error}");
+}
+
+/// One event that never ends, of more bytes than an answer may have. It is not kept whole.
+#[tokio::test]
+async fn an_event_without_an_end_fails_at_its_limit() {
+    let piece = || vec![b'x'; 1 << 20];
+    let pieces = std::iter::once(b"data: ".to_vec()).chain(std::iter::repeat_with(piece).take(80));
+    // The server is left alone with what it still has to send.
+    let (url, _) = one_answer::serve([("text/event-stream", pieces)]);
+    let error = ask_of(&providers(Api::OpenAi, url), OPENAI.1, &Deltas::default()).await.unwrap_err();
+    assert!(error.message.contains("longer than an answer may be"), "{error}");
 }
 
 /// The server sends a piece after the clock has moved, so that the machine's own pace does not matter.

@@ -1,0 +1,145 @@
+//! One request and its answer.
+
+use super::{Body, Endpoint};
+use crate::{
+    reader::{MOST_BYTES, Reader},
+    remote::{Remote, cache_key},
+    response::Answer,
+};
+use llm_do_core::model::{DeltaSink, ModelError, ModelErrorKind, ModelRequest};
+use reqwest::{Method, Response, header::CONTENT_TYPE};
+use sse_core::{SseDecoder, SseEvent};
+use std::{num::NonZeroUsize, time::Duration};
+use tokio::time::timeout;
+
+/// What stands for the name of an event that has none.
+const UNNAMED: &str = "message";
+
+/// The end of the last event, which a server may leave out.
+const END: &[u8] = b"\n\n";
+
+/// The most bytes of an error that are read.
+const MOST_OF_ERROR: usize = 64 << 10;
+
+impl Remote {
+    /// Asks at this endpoint, and reads the answer.
+    ///
+    /// # Errors
+    ///
+    /// The request can't be sent, the server refuses it, or there is no whole answer.
+    pub(crate) async fn complete(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest<'_>,
+        deltas: &dyn DeltaSink,
+    ) -> Result<Answer, ModelError> {
+        let blank = self.blank(request);
+        // To ask takes more room than to wait for what comes, and thousands may wait.
+        let response = Box::pin(self.send_completion(endpoint, request)).await?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        // Some servers can't stream, and say so by the type of what they send.
+        let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
+        let mut reader = Reader::of_whole_events(self.form.wire, self.form.iden.adapter_kind);
+        if self.stream && !is_json {
+            self.read_events(response, &mut reader, deltas).await?;
+        } else if is_json {
+            let body = self.read_body(response, MOST_BYTES).await?;
+            reader.body(serde_json::from_slice(&body).map_err(|error| self.whom.garbled(&error))?);
+        } else {
+            return Err(self.whom.not_json(kind.unwrap_or_default()));
+        }
+        match reader.failure() {
+            Some(failure) => Err(self.failed(failure)),
+            None => Ok(reader.answer(blank)),
+        }
+    }
+
+    /// Sends the request. The response has a status of success.
+    async fn send_completion(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest<'_>,
+    ) -> Result<Response, ModelError> {
+        let body = Body::new(&self.form, request)
+            .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?
+            .with_cache_key(self.caches_by_key().then(|| cache_key(request)))
+            .with_stream(self.stream);
+        let body = serde_json::to_vec(&body)
+            .map_err(|error| self.whom.error(ModelErrorKind::BadRequest, &error.to_string()))?;
+        let client = self.clients.http(self.needs)?;
+        let sending = client
+            .request(Method::POST, endpoint.url.clone())
+            .headers(endpoint.headers.clone())
+            .body(body)
+            .send();
+        let response = timeout(self.patience(), sending).await.map_err(|_| self.whom.timeout())?;
+        let response = response.map_err(|error| self.whom.http(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let headers = response.headers().clone();
+        let body = self.read_body(response, MOST_OF_ERROR).await.unwrap_or_default();
+        Err(self.whom.status(status, &String::from_utf8_lossy(&body), &headers))
+    }
+
+    /// Reads events until the answer is whole and nothing follows.
+    async fn read_events(
+        &self,
+        mut response: Response,
+        reader: &mut Reader,
+        deltas: &dyn DeltaSink,
+    ) -> Result<(), ModelError> {
+        let mut events = SseDecoder::with_limit(NonZeroUsize::new(MOST_BYTES).unwrap_or(NonZeroUsize::MAX));
+        let mut is_over = false;
+        while !is_over && !reader.has_ended() {
+            let chunk = match timeout(self.whom.idle, response.chunk()).await {
+                Ok(Ok(chunk)) => chunk,
+                // The bytes after an answer are not needed.
+                Ok(Err(_)) | Err(_) if reader.is_whole() => break,
+                Ok(Err(error)) => return Err(self.whom.http(&error)),
+                Err(_) => return Err(self.whom.timeout()),
+            };
+            is_over = chunk.is_none();
+            let mut bytes = chunk.as_deref().unwrap_or(END);
+            while let Some(event) = events.next(&mut bytes) {
+                match event {
+                    Ok(SseEvent::Message(event)) => {
+                        reader.event((event.event != UNNAMED).then_some(&event.event), &event.data);
+                    }
+                    Ok(SseEvent::Retry(_)) => {}
+                    Err(_) => return Err(self.too_long()),
+                }
+            }
+            self.tell(reader, deltas);
+            if let Some(failure) = reader.failure() {
+                return Err(self.failed(failure));
+            }
+        }
+        if !reader.is_whole() {
+            return Err(self.whom.cut());
+        }
+        // The end of the transfer follows the end of the answer. A connection that has not read it yet when the response
+        // is dropped is closed, and the next turn has to make a new one.
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    /// Reads a body of at most so many bytes.
+    async fn read_body(&self, mut response: Response, most: usize) -> Result<Vec<u8>, ModelError> {
+        let mut body = Vec::new();
+        loop {
+            let chunk = timeout(self.patience(), response.chunk()).await.map_err(|_| self.whom.timeout())?;
+            match chunk.map_err(|error| self.whom.http(&error))? {
+                Some(chunk) if body.len() + chunk.len() > most => return Err(self.too_long()),
+                Some(chunk) => body.extend_from_slice(&chunk),
+                None => return Ok(body),
+            }
+        }
+    }
+
+    /// How long a server may send nothing. What comes in one piece is sent when it is ready as a whole.
+    fn patience(&self) -> Duration {
+        if self.stream { self.whom.idle } else { self.whom.idle * 5 }
+    }
+}
