@@ -5,7 +5,7 @@
 //! and 20 MB to the first request), so there is one client per kind of endpoint and each is built on first use.
 
 use llm_do_core::model::{ModelError, ModelErrorKind};
-use reqwest::{Url, redirect};
+use reqwest::{Url, redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::{
@@ -116,6 +116,11 @@ fn build_http(needs: Needs) -> Result<reqwest::Client, ModelError> {
         .user_agent(concat!("llm-do/", env!("CARGO_PKG_VERSION")));
     if !needs.proxy {
         builder = builder.no_proxy();
+    }
+    if !needs.tls {
+        // Only HTTP/2, which needs TLS here, has answers that ask for the same request again. Without a retry no copy of a
+        // request is kept while it waits for its answer.
+        builder = builder.retry(retry::never().max_retries_per_request(0));
     }
     builder.build().map_err(|error| failed(&error))
 }

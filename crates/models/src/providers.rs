@@ -445,6 +445,17 @@ mod tests {
     }
 
     #[test]
+    fn a_header_that_cannot_be_sent_is_told_by_its_name_alone() {
+        let broken = failure(&providers(&[("OPENAI_API_KEY", "half\na key")]), "openai:gpt-5-mini");
+        assert_eq!(broken.kind, ModelErrorKind::BadRequest);
+        assert!(broken.message.contains("`authorization`") && !broken.message.contains("half"), "{broken}");
+        let mut custom = CustomProvider::new("http://h/v1");
+        custom.headers.insert("x team".into(), "blue".into());
+        let error = failure(&providers(&[]).custom("gateway", custom), "gateway:m");
+        assert!(error.message.contains("`x team` has a name"), "{error}");
+    }
+
+    #[test]
     fn an_unknown_provider_is_told_with_its_neighbours_and_the_list() {
         let error = failure(&providers(&[]), "antropic:claude");
         assert_eq!(error.kind, ModelErrorKind::NotFound);

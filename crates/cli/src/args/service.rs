@@ -4,7 +4,11 @@ use super::{ApprovalFlags, BudgetFlags, ModelFlags, ProgramFlags, RunArgs};
 use clap::{Args, ValueEnum};
 use llm_do::core::model::ModelName;
 use llm_do_serve::Origin;
-use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    num::NonZeroUsize,
+    path::PathBuf,
+};
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -28,8 +32,8 @@ pub(crate) struct ServiceArgs {
     /// Projects' directories or worker files; NAME=TARGET gives a program another name [default: the current directory]
     #[arg(value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
-    /// Listen on this address of the loopback interface; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8750")]
+    /// Listen on this address of the loopback interface, or on this port of 127.0.0.1; port 0 takes a free one
+    #[arg(long, alias = "port", value_name = "[ADDRESS:]PORT", default_value = "127.0.0.1:8750", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// Serve one program to the parent process over stdin and stdout, as JSON-RPC 2.0, instead of HTTP
     #[arg(long, conflicts_with_all = [
@@ -122,6 +126,14 @@ pub(crate) enum TokenScope {
     Answer,
     /// Read and change the definitions of programs
     Edit,
+}
+
+/// An address, or a port of this machine.
+fn address(text: &str) -> Result<SocketAddr, std::net::AddrParseError> {
+    match text.parse() {
+        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Err(_) => text.parse(),
+    }
 }
 
 impl ServiceArgs {

@@ -131,12 +131,20 @@ async fn a_declared_endpoint_gets_its_headers_and_its_key_or_none() {
             custom.stream = Some(stream);
             custom.api_key_env = with_key.then(|| "ANTHROPIC_API_KEY".to_owned());
             custom.headers.insert("x-team".into(), "blue".into());
+            custom.headers.insert("Content-Type".into(), "application/json; charset=utf-8".into());
             let providers = providers(server.url()).custom("gw", custom);
             let talk = Talk::with(server, &providers, "gw:some/model-high");
             assert_eq!(text(&talk.ask().await.unwrap()), "Hi.", "{api:?} {stream} {with_key}");
             let seen = talk.seen();
             assert_eq!((seen.path.as_str(), seen.streamed()), (path, stream));
             assert_eq!(seen.header("x-team"), Some("blue"));
+            if api == Api::OpenAi {
+                assert_eq!(
+                    seen.header("content-type"),
+                    Some("application/json; charset=utf-8"),
+                    "{with_key}"
+                );
+            }
             let key = seen.header("authorization").or(seen.header("x-api-key"));
             assert_eq!(key.is_some_and(|key| key.ends_with(KEY)), with_key);
             assert_eq!(key.is_some(), with_key);

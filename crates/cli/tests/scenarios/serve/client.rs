@@ -136,7 +136,7 @@ impl Server {
     }
 
     fn launched(scenario: &Scenario, arguments: &[&str], given: Option<&str>) -> Self {
-        let all = [&["serve"], arguments, &["--listen", "127.0.0.1:0"]].concat();
+        let all = [&["serve"], arguments, &["--port", "0"]].concat();
         Self::of(scenario.command(&all), given)
     }
 
