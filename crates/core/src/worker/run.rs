@@ -380,11 +380,11 @@ impl Talk<'_> {
             tools: &prepared.tools,
             server_tools: &prepared.server_tools,
             output: prepared.native_output.as_ref(),
-            settings: prepared.settings.clone(),
+            settings: &prepared.settings,
             tokens: self.estimate.next(estimated),
             first_attempt,
         };
-        let Answered { message, finish, usage } = request::send(prepared, self.call, request).await?;
+        let Answered { message, finish, usage } = request::send(prepared, self.call, &request).await?;
         self.estimate.answered(estimated, &usage);
         *self.usage = self.usage.plus(usage);
         Ok((message, finish))

@@ -33,18 +33,25 @@ impl Remote {
         request: &ModelRequest<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<Answer, ModelError> {
-        let blank = self.blank(request);
-        // To ask takes more room than to wait for what comes, and thousands may wait.
+        // Thousands of runs may wait. To ask takes more room than to wait, and to read is not yet due then.
         let response = Box::pin(self.send_completion(endpoint, request)).await?;
+        Box::pin(self.read_completion(response, self.blank(request), deltas)).await
+    }
+
+    async fn read_completion(
+        &self,
+        response: Response,
+        blank: Answer,
+        deltas: &dyn DeltaSink,
+    ) -> Result<Answer, ModelError> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        // Some servers can't stream, and say so by the type of what they send.
-        let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
         let mut reader = Reader::of_whole_events(self.form.wire, self.form.iden.adapter_kind);
-        if self.stream && !is_json {
-            self.read_events(response, &mut reader, deltas).await?;
-        } else if is_json {
+        // Some servers can't stream, and say so by the type of what they send.
+        if kind.is_some_and(|kind| kind.starts_with("application/json")) {
             let body = self.read_body(response, MOST_BYTES).await?;
             reader.body(serde_json::from_slice(&body).map_err(|error| self.whom.garbled(&error))?);
+        } else if self.stream {
+            self.read_events(response, &mut reader, deltas).await?;
         } else {
             return Err(self.whom.not_json(kind.unwrap_or_default()));
         }
@@ -79,7 +86,7 @@ impl Remote {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let body = self.read_body(response, MOST_OF_ERROR).await.unwrap_or_default();
+        let body = Box::pin(self.read_body(response, MOST_OF_ERROR)).await.unwrap_or_default();
         Err(self.whom.status(status, &String::from_utf8_lossy(&body), &headers))
     }
 

@@ -258,12 +258,12 @@ impl Talk<'_> {
             tools: &[].into(),
             server_tools: &[].into(),
             output: None,
-            settings,
+            settings: &settings,
             tokens: estimate_text(json + SUMMARISER.len()),
             first_attempt: 0,
         };
         let why = |why: String| Ok(Err(Unsummarised { why, by_user: false }));
-        let Answered { message, finish, usage } = match request::send(prepared, self.call, request).await {
+        let Answered { message, finish, usage } = match request::send(prepared, self.call, &request).await {
             Ok(answered) => answered,
             Err(Unanswered::TooLong { failure, .. } | Unanswered::Stopped(Stop::Failed(failure))) => {
                 return why(failure.message);

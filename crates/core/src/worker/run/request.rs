@@ -52,7 +52,7 @@ pub(super) struct Request<'a> {
     pub(super) tools: &'a Arc<[ToolSpec]>,
     pub(super) server_tools: &'a Arc<[ServerTool]>,
     pub(super) output: Option<&'a Arc<Value>>,
-    pub(super) settings: ModelSettings,
+    pub(super) settings: &'a ModelSettings,
     /// The tokens that it sends, as expected.
     pub(super) tokens: u64,
     /// The number of its first attempt: earlier ones of the same turn had another content.
@@ -90,13 +90,13 @@ impl From<Halt> for Unanswered {
 pub(super) async fn send(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
-    request: Request<'_>,
+    request: &Request<'_>,
 ) -> Result<Answered, Unanswered> {
     let host = call.engine.host();
     let driver = &*host.driver;
     let frame = &prepared.frame;
     let limits = &prepared.setup.limits;
-    let Request { purpose, number: turn, conversation, tokens, .. } = request;
+    let &Request { purpose, number: turn, conversation, tokens, .. } = request;
     for attempt in request.first_attempt.. {
         let of = Attempt { turn, attempt };
         let name = |step| StepName::of_request(purpose, of, step);
@@ -190,7 +190,7 @@ pub(super) async fn send(
                 StepEnd::Done(end) => end,
                 StepEnd::TimedOut => &RecordKind::TimedOut { after_ms: 0 },
             };
-            reservation.settle(driver, end, asked.into_inner()).await;
+            Box::pin(reservation.settle(driver, end, asked.into_inner())).await;
         }
         let error = match stepped.end {
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage }) => {
