@@ -126,7 +126,7 @@ impl Launch {
         let entry = self.entry();
         async move {
             let started_ms = driver.now_ms();
-            let account = ledger::open_run(budget, &*driver).await;
+            let account = Box::pin(ledger::open_run(budget, &*driver)).await;
             let result = within(Box::pin(entry.start_and_call(account.clone(), held))).await;
             let notices = toolsets.ended(&run).await;
 

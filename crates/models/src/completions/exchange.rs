@@ -7,7 +7,7 @@ use crate::{
     response::Answer,
 };
 use llm_do_core::model::{DeltaSink, ModelError, ModelErrorKind, ModelRequest};
-use reqwest::{Method, Response, header::CONTENT_TYPE};
+use reqwest::{Method, Request, Response, header::CONTENT_TYPE};
 use sse_core::{SseDecoder, SseEvent};
 use std::{num::NonZeroUsize, time::Duration};
 use tokio::time::timeout;
@@ -67,18 +67,10 @@ impl Remote {
         endpoint: &Endpoint,
         request: &ModelRequest<'_>,
     ) -> Result<Response, ModelError> {
-        let body = Body::new(&self.form, request)
-            .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?
-            .with_cache_key(self.caches_by_key().then(|| cache_key(request)))
-            .with_stream(self.stream);
-        let body = serde_json::to_vec(&body)
-            .map_err(|error| self.whom.error(ModelErrorKind::BadRequest, &error.to_string()))?;
-        let client = self.clients.http(self.needs)?;
-        let sending = client
-            .request(Method::POST, endpoint.url.clone())
-            .headers(endpoint.headers.clone())
-            .body(body)
-            .send();
+        let mut asking = Request::new(Method::POST, endpoint.url.clone());
+        asking.headers_mut().clone_from(&endpoint.headers);
+        *asking.body_mut() = Some(self.completion_body(request)?.into());
+        let sending = self.clients.http(self.needs)?.execute(asking);
         let response = timeout(self.patience(), sending).await.map_err(|_| self.whom.timeout())?;
         let response = response.map_err(|error| self.whom.http(&error))?;
         let status = response.status();
@@ -88,6 +80,15 @@ impl Remote {
         let headers = response.headers().clone();
         let body = Box::pin(self.read_body(response, MOST_OF_ERROR)).await.unwrap_or_default();
         Err(self.whom.status(status, &String::from_utf8_lossy(&body), &headers))
+    }
+
+    fn completion_body(&self, request: &ModelRequest<'_>) -> Result<Vec<u8>, ModelError> {
+        let body = Body::new(&self.form, request)
+            .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?
+            .with_cache_key(self.caches_by_key().then(|| cache_key(request)))
+            .with_stream(self.stream);
+        serde_json::to_vec(&body)
+            .map_err(|error| self.whom.error(ModelErrorKind::BadRequest, &error.to_string()))
     }
 
     /// Reads events until the answer is whole and nothing follows.

@@ -448,7 +448,7 @@ async fn begin(
 
     // The caller's extra instructions go into the message, so that the system text stays the same for every call and
     // keeps its place in the provider's cache (`docs/reference/loop.md`).
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<Part> = Vec::with_capacity(files.len() + 1);
     if let Some(extra) = &input.instructions {
         parts.push(Part::text(format!("Additional instructions for this task: {extra}")));
     }
