@@ -6,12 +6,13 @@
 mod authority;
 mod capabilities;
 mod cases;
+pub(crate) mod checked;
 mod configurations;
-mod exposed;
+pub(crate) mod exposed;
 pub mod flow;
 mod graph;
 mod names;
-pub(crate) mod prompts;
+mod prompts;
 pub(crate) mod rules;
 pub(crate) mod scope;
 mod server_tools;
@@ -20,10 +21,11 @@ mod tools;
 
 use crate::{
     authorities::Authorities,
+    cases::{self as case_files, CasesFile},
     diagnostics::{Diagnostic, codes, tidy},
     effective::Effective,
     load_options::LoadOptions,
-    loading::{Loading, Workers, finish},
+    loading::{Loading, Workers, check_bindings, finish},
     package::{Package, Packages},
     parallel::drop_in_background,
     pre_approvals,
@@ -31,14 +33,16 @@ use crate::{
     source::SourceTree,
     span::Span,
     start::{Source, Start},
+    stubs::{Stub, written},
     yaml::Node,
 };
+use checked::Checked;
 use exposed::Exposed;
 use flow::Flow;
 use llm_do_core::{schema::Schema, toolset::ToolsetRegistry};
 use scope::Scope;
 use serde_json::{Value, json};
-use std::{ops::Range, sync::Arc};
+use std::{mem, sync::Arc};
 
 /// All findings of a program, in reading order, each once. A single file is checked with its callees; a project with
 /// all its workers, called or not; a library with its exports.
@@ -48,92 +52,81 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
 
 /// As [`check`], with what reaches what in the program.
 pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, Flow) {
-    let source = source.listed();
-    let mut found = Vec::new();
-    let mut loading = Loading::begin(&source, host, &mut found);
-    let Pass { mut found, flow, .. } = pass(&source, &mut loading, found);
-    finish(&source, &mut found);
-    drop_in_background(loading);
+    let mut checked = Checked::read(source, host);
+    let mut found = checked.findings();
+    finish(&checked.source, &mut found);
+    let flow = mem::take(&mut checked.flow);
+    drop_in_background(checked);
     (found, flow)
 }
 
-/// One pass over a program.
-pub(crate) struct Pass {
-    /// All findings, unfinished.
-    pub(crate) found: Vec<Diagnostic>,
-    /// The place there of the findings of each worker's instructions, in the order of the workers.
-    pub(crate) prompts: Vec<Range<usize>>,
-    flow: Flow,
+/// The files of a program beside its workers' own, which an edit of workers leaves as they are.
+pub(crate) struct Files {
+    /// All workers of the project; empty for a single file, which is checked with its callees.
+    scanned: Vec<WorkerFile>,
+    stubs: Vec<Stub>,
+    cases: Vec<CasesFile>,
 }
 
-/// Loads the workers of a program and runs every analysis. `found` has the findings of the beginning.
-pub(crate) fn pass(source: &Source, loading: &mut Loading, mut found: Vec<Diagnostic>) -> Pass {
-    let whole_folder = !matches!(source.start, Start::File(_));
-    let entry = if loading.packages.program().is_library() && source.start == Start::Entry(None) {
-        None // It has exports instead.
-    } else {
-        loading.entry(&source.start, &mut found)
-    };
-    let scanned = if whole_folder { loading.packages.program().scan() } else { Vec::new() };
-    // Load the workers of a run first, so that their findings refer to the place that names them.
-    let entry = entry.and_then(|entry| loading.start(entry, &mut found));
-    let exported = exports(loading.packages.program(), &mut found);
-    for (_, library) in loading.packages.iter().skip(1) {
-        // Only the workers that the program reaches are loaded, but each must exist.
-        exports(library, &mut found);
+impl Files {
+    fn of(source: &Source, program: &Package, scanned: Vec<WorkerFile>, found: &mut Vec<Diagnostic>) -> Self {
+        let tree = program.tree.as_ref();
+        names::case(program, &scanned, found);
+        let stubs = if source.is_folder() { written(tree) } else { Vec::new() };
+        let cases = match &source.start {
+            Start::File(file) => case_files::of_worker_file(tree, file),
+            Start::Entry(_) => case_files::files(tree),
+        };
+        let cases = cases.iter().filter_map(|path| case_files::read(tree, path, found)).collect();
+        Self { scanned, stubs, cases }
     }
-    let scanned_for = scanned.iter().map(|located| (located.clone(), None));
-    loading.closure(exported.into_iter().chain(scanned_for).collect(), &mut found);
-    let entry = entry.as_ref();
-    loading.complete &= entry.is_some() || loading.packages.program().is_library();
-    if let (Some(entry), Start::Entry(None)) = (entry, &source.start) {
-        let entry = &loading.workers[entry];
-        loading.check_bindings(entry, &mut found);
-        check_values(&loading.packages.program().manifest.bindings, entry, &mut found);
+}
+
+/// The analyses of one worker. They look at no other worker.
+fn of_worker(scope: &Scope<'_>, effective: &Effective) -> Vec<Diagnostic> {
+    let mut found = prompts::of_worker(&scope.host.toolsets, effective);
+    names::of_worker(scope, effective, &mut found);
+    capabilities::of_worker(scope, effective, &mut found);
+    configurations::of_worker(scope, effective, &mut found);
+    server_tools::of_worker(scope, effective, &mut found);
+    tools::of_worker(scope, effective, &mut found);
+    found
+}
+
+/// The analyses of a program as a whole.
+fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec<Diagnostic>) -> Flow {
+    let program = scope.packages.program();
+    if let (Some(entry), Start::Entry(None)) = (scope.entry, &source.start) {
+        let (bindings, entry) = (&program.manifest.bindings, &scope.workers[entry]);
+        check_bindings(bindings, entry, found);
+        check_values(bindings, entry, found);
     }
-    let scope = Scope {
-        packages: &loading.packages,
-        workers: &loading.workers,
-        host: &loading.host,
-        exposed: Exposed::by(loading.workers.values(), loading.host.code.as_deref()),
-        entry,
-        scanned: &scanned,
-        complete: loading.complete,
-        work: source.work.as_ref(),
-    };
-    loading.packages.compare_with_lock(&mut found);
-    tools::check(&scope, &mut found);
-    names::check(&scope, &mut found);
-    let mut prompts = Vec::new();
-    for of_worker in prompts::check(&scope) {
-        let begin = found.len();
-        found.extend(of_worker);
-        prompts.push(begin..found.len());
+    tools::check(scope, found);
+    capabilities::check(scope, found);
+    if source.is_folder() {
+        configurations::unlisted(scope, found);
+        stubs::check(scope, &files.stubs, found);
     }
-    capabilities::check(&scope, &mut found);
-    configurations::check(&scope, &mut found);
-    if whole_folder {
-        configurations::unlisted(&scope, &mut found);
-        stubs::check(&scope, &mut found);
-    }
-    graph::check(&scope, &mut found);
-    server_tools::check(&scope, &mut found);
-    let authorities =
-        entry.map(|entry| Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry));
-    let authorities = authorities.unwrap_or_default();
-    authority::check(&scope, &authorities, &mut found);
-    pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
-    let flow = flow::check(&scope, &authorities, &mut found);
-    rules::of_workers(&scope, &mut found);
-    cases::check(&scope, source, &mut found);
-    of_manifest(&scope, source, whole_folder, &mut found);
-    Pass { found, prompts, flow }
+    graph::check(scope, found);
+    let follow = |entry| Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry);
+    let authorities = scope.entry.map(|entry| follow(entry)).unwrap_or_default();
+    authority::check(scope, &authorities, found);
+    pre_approvals::check(program, scope.workers, scope.host, &authorities, found);
+    let flow = flow::check(scope, &authorities, found);
+    rules::of_workers(scope, found);
+    cases::check(scope, &files.cases, found);
+    of_manifest(scope, source, source.is_folder(), found);
+    flow
 }
 
 /// The errors of the code of loaded workers. A run refuses what [`check`] calls an error in the closure of its entry.
 pub(crate) fn code(packages: &Packages, workers: &Workers, host: &LoadOptions) -> Vec<Diagnostic> {
+    let mut exposed = Exposed::default();
+    exposed.add(workers.values().map(AsRef::as_ref), host.code.as_deref());
+    let scope = Scope::of(packages, workers, host, &exposed);
     let mut found = Vec::new();
-    tools::workers(&Scope::of_code(packages, workers, host), &mut found);
+    tools::modules_of_workers(&scope, &mut found);
+    scope.each(&mut found, |effective, found| tools::of_worker(&scope, effective, found));
     found.retain(Diagnostic::is_error);
     tidy(&mut found);
     found
@@ -148,6 +141,7 @@ pub fn check_exports(tree: Arc<dyn SourceTree>, toolsets: ToolsetRegistry) -> Ve
     let mut loading = Loading::begin(&source, host, &mut found);
     let exported = exports(loading.packages.program(), &mut found);
     loading.closure(exported, &mut found);
+    found.extend(loading.findings());
     // A dependency by path or address has no name before it is installed.
     let dependent = !loading.packages.program().manifest.dependencies.is_empty();
     let absent = |code| code == codes::LIBRARY_NOT_FOUND || (dependent && code == codes::UNDECLARED_LIBRARY);
@@ -159,7 +153,11 @@ pub fn check_exports(tree: Arc<dyn SourceTree>, toolsets: ToolsetRegistry) -> Ve
 /// Reads the templates and files that the instructions of loaded workers include.
 pub(crate) fn read_templates(loading: &Loading) {
     let Loading { packages, workers, host, .. } = loading;
-    prompts::check(&Scope::of_prompts(packages, workers, host));
+    let exposed = Exposed::default();
+    let scope = Scope::of(packages, workers, host, &exposed);
+    scope.each(&mut Vec::new(), |effective, found| {
+        found.extend(prompts::of_worker(&host.toolsets, effective));
+    });
 }
 
 /// What [`check`] finds about the workers of a run and keeps the run from starting, beyond what loading finds; and
@@ -167,17 +165,23 @@ pub(crate) fn read_templates(loading: &Loading) {
 pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -> Vec<Diagnostic> {
     let Loading { packages, workers, host, .. } = loading;
     let mut found = Vec::new();
-    let mut scope = Scope::of_run(packages, workers, host, entry, source.work.as_ref());
-    scope.complete = loading.complete;
-    names::check(&scope, &mut found);
-    found.extend(prompts::check(&scope).into_iter().flatten());
+    // Python is not inspected yet.
+    let exposed = Exposed::default();
+    let complete = loading.is_complete();
+    let work = source.work.as_ref();
+    let scope = Scope { entry: Some(entry), complete, work, ..Scope::of(packages, workers, host, &exposed) };
+    scope.each(&mut found, |effective, found| {
+        names::of_worker(&scope, effective, found);
+        found.extend(prompts::of_worker(&host.toolsets, effective));
+        configurations::of_worker(&scope, effective, found);
+    });
     graph::check(&scope, &mut found);
-    configurations::check(&scope, &mut found);
     let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), entry);
     authority::check(&scope, &authorities, &mut found);
     found.retain(Diagnostic::is_error);
     pre_approvals::check(packages.program(), workers, host, &authorities, &mut found);
-    rules::read_code(&mut scope);
+    let read = rules::read_code(&scope);
+    let scope = Scope { exposed: read.as_ref().unwrap_or(&exposed), ..scope };
     rules::of_workers(&scope, &mut found);
     of_manifest(&scope, source, false, &mut found);
     found
@@ -200,17 +204,11 @@ fn of_manifest(scope: &Scope<'_>, source: &Source, whole: bool, found: &mut Vec<
     }
     let all = loading.packages.program().scan().into_iter().map(|located| (located, None)).collect();
     loading.closure(all, others);
-    let Loading { packages, workers, host, complete, .. } = &loading;
-    let all = Scope {
-        packages,
-        workers,
-        host,
-        exposed: Exposed::by(workers.values(), host.code.as_deref()),
-        entry: None,
-        scanned: &[],
-        complete: *complete,
-        work: scope.work,
-    };
+    let Loading { packages, workers, host, .. } = &loading;
+    let mut exposed = Exposed::default();
+    exposed.add(workers.values().map(AsRef::as_ref), host.code.as_deref());
+    let complete = loading.is_complete();
+    let all = Scope { complete, work: scope.work, ..Scope::of(packages, workers, host, &exposed) };
     rules::of_manifest(&all, true, found);
 }
 

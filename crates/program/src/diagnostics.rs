@@ -10,8 +10,8 @@ pub mod sarif;
 pub use codes::Code;
 pub use fix::{Edit, Fix};
 
-use crate::span::Span;
-use std::fmt;
+use crate::span::{SourceFile, Span};
+use std::{fmt, sync::Arc};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,6 +151,13 @@ impl Diagnostic {
     pub fn fix(mut self, fix: impl Into<Option<Fix>>) -> Self {
         self.fix = fix.into();
         self
+    }
+
+    /// Whether one of its places lies in this text of a file.
+    pub(crate) fn is_about(&self, file: &Arc<SourceFile>) -> bool {
+        let edits = self.fix.iter().flat_map(|fix| &fix.edits).map(|edit| &edit.span);
+        let related = self.related.iter().map(|related| &related.span);
+        self.span.iter().chain(related).chain(edits).any(|span| Arc::ptr_eq(span.file(), file))
     }
 
     /// Whether the program cannot load with it.

@@ -22,8 +22,7 @@ use crate::{
 };
 use llm_do_core::model::ModelName;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    ops::Range,
+    collections::{BTreeMap, HashMap, hash_map::Entry as Slot},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -44,45 +43,21 @@ pub(crate) struct Loading {
     pub(crate) model: Option<ModelName>,
     /// The workers that can be understood, also those with errors.
     pub(crate) workers: Workers,
-    /// Whether every reference and every worker file was understood, so that `workers` has all calls.
-    pub(crate) complete: bool,
     /// The imports of each worker, by its name.
     pub(crate) imports: BTreeMap<Arc<str>, Vec<WorkerFile>>,
-    /// Files that were already found, by package.
-    seen: BTreeMap<PackageId, HashSet<String>>,
+    /// The files that were loaded, in the order in which they were found.
+    loaded: Vec<Arc<Merged>>,
+    /// The place of each file in `loaded`, by package.
+    seen: BTreeMap<PackageId, HashMap<String, usize>>,
     /// A cache of resolved references, by package. A thousand workers that call each other have a million references
     /// to a thousand files.
     resolved: Mutex<HashMap<PackageId, HashMap<String, Resolved>>>,
     /// The first file of each name, to detect two files with one name.
-    paths: BTreeMap<Arc<str>, WorkerFile>,
+    paths: HashMap<Arc<str>, WorkerFile>,
+    /// Whether there are two files with one name, of which the first that is found is the worker.
+    ambiguous: bool,
     /// Names of each package's workers, scanned once, for "did you mean".
-    names: BTreeMap<PackageId, Vec<String>>,
-    /// What a [`Checker`](crate::Checker) loads another time without reading it. `None` where the program is loaded once.
-    pub(crate) kept: Option<Kept>,
-}
-
-/// The merged workers of an earlier load, whose files are the same now.
-#[derive(Default)]
-pub(crate) struct Kept {
-    /// By package and path. A file that can't be understood is not among them.
-    merged: BTreeMap<PackageId, HashMap<String, Arc<Merged>>>,
-    /// Those of the load, in their order, with the place of their findings among all.
-    pub(crate) loaded: Vec<(Arc<Merged>, Range<usize>)>,
-}
-
-impl Kept {
-    fn of(&self, located: &WorkerFile) -> Option<&Arc<Merged>> {
-        self.merged.get(&located.package)?.get(&located.path)
-    }
-
-    pub(crate) fn keep(&mut self, merged: &Arc<Merged>) {
-        let WorkerFile { package, path, .. } = &merged.located;
-        self.merged.entry(*package).or_default().insert(path.clone(), Arc::clone(merged));
-    }
-
-    fn forget(&mut self, path: &str) {
-        self.merged.get_mut(&PackageId::PROGRAM).and_then(|merged| merged.remove(path));
-    }
+    names: Mutex<BTreeMap<PackageId, Arc<[String]>>>,
 }
 
 impl Loading {
@@ -106,33 +81,17 @@ impl Loading {
             packages,
             model: None,
             workers: Workers::new(),
-            complete: true,
             imports: BTreeMap::new(),
+            loaded: Vec::new(),
             seen: BTreeMap::new(),
             resolved: Mutex::default(),
-            paths: BTreeMap::new(),
-            names: BTreeMap::new(),
-            kept: None,
+            paths: HashMap::new(),
+            ambiguous: false,
+            names: Mutex::default(),
         };
         let default = loading.packages.program().manifest.model.as_ref();
         loading.model = default.and_then(|node| loading.context(PackageId::PROGRAM).model_name(node, found));
         loading
-    }
-
-    /// Begins another time with the same manifest, libraries and list of files, where the texts of these worker files are
-    /// others. Their packages may not depend on texts of workers, as those of a program without a manifest do.
-    pub(crate) fn begin_again(&mut self, changed: &[String]) {
-        self.workers.clear();
-        self.imports.clear();
-        self.seen.clear();
-        self.paths.clear();
-        self.complete = true;
-        if let Some(kept) = &mut self.kept {
-            kept.loaded.clear();
-            for path in changed {
-                kept.forget(path);
-            }
-        }
     }
 
     pub(crate) fn context(&self, package: PackageId) -> Context<'_> {
@@ -141,7 +100,7 @@ impl Loading {
     }
 
     /// The entry of a run.
-    pub(crate) fn entry(&mut self, start: &Start, found: &mut Vec<Diagnostic>) -> Option<Entry> {
+    pub(crate) fn entry(&self, start: &Start, found: &mut Vec<Diagnostic>) -> Option<Entry> {
         let program = self.packages.program();
         let (reference, place) = match (start, &program.manifest.entry) {
             (Start::File(path), _) => return Some(Entry::Worker(program.layout.identify(path), None)),
@@ -190,12 +149,12 @@ impl Loading {
                 none = none.help(format!("to run a worker file of this folder: `llm-do {file}`"));
             }
             none.notes.extend(error.notes);
-            with_names(none, self.names(PackageId::PROGRAM))
+            with_names(none, &self.names(PackageId::PROGRAM))
         } else {
             let message = format!("the entry `{reference}` does not exist");
             let mut missing = Diagnostic::error(codes::ENTRY_MISSING, message);
             missing.notes = error.notes;
-            with_nearest(missing, &reference, self.names(PackageId::PROGRAM))
+            with_nearest(missing, &reference, &self.names(PackageId::PROGRAM))
         };
         found.push(missing.or_at(place.as_ref()));
         None
@@ -216,14 +175,19 @@ impl Loading {
         if !self.is_new(&located, place.as_ref(), found) {
             return None;
         }
-        let effective = self.context(PackageId::PROGRAM).code(&located, function, place.as_ref(), found)?;
-        let name = Arc::clone(&effective.definition.id);
-        self.workers.insert(Arc::clone(&name), Arc::new(effective));
-        Some(name)
+        let mut merged = Merged::of(located);
+        let code = self.context(PackageId::PROGRAM);
+        let effective = code.code(&merged.located, function, place.as_ref(), &mut merged.found);
+        merged.effective = effective.map(Arc::new);
+        merged.complete = merged.effective.is_some();
+        let name = merged.effective.as_ref().map(|effective| Arc::clone(&effective.definition.id));
+        self.take_in(Arc::new(merged));
+        name
     }
 
     /// Loads workers and all workers that their allowlists and imports name exactly, each file once; cycles are
-    /// allowed. Returns the names of the requested workers that can be understood.
+    /// allowed. Returns the names of the requested workers that can be understood. [`Loading::findings`] has what is wrong
+    /// with the files.
     ///
     /// It works in generations: all known workers are read and merged in parallel, and their references are the next
     /// generation. The result does not depend on the number of threads.
@@ -240,85 +204,79 @@ impl Loading {
                 .filter(|(located, named)| self.is_new(located, named.as_ref(), found))
                 .map(|(located, _)| located)
                 .collect();
-            let documents = in_parallel(fresh, |located| {
-                if let Some(merged) = self.kept.as_ref().and_then(|kept| kept.of(&located)) {
-                    return Ok(Read::Before(Arc::clone(merged)));
-                }
-                let tree = self.packages.get(located.package).tree.as_ref();
-                front_matter::definition(tree, &located.path).map(|document| Read::Now(located, document))
-            });
-            let mut read = Vec::with_capacity(documents.len());
-            for document in documents {
-                match document {
-                    Ok(document) => {
-                        if let Read::Now(located, document) = &document {
-                            self.admit_libraries(located.package, document, found);
-                        }
-                        read.push(document);
-                    }
-                    Err(error) => {
-                        self.complete = false;
-                        found.push(*error);
-                    }
+            let read = in_parallel(fresh, |located| (self.read(&located), located));
+            for (document, located) in &read {
+                if let Ok(document) = document {
+                    self.admit_libraries(located.package, document, found);
                 }
             }
-            let merged = in_parallel(read, |read| match read {
-                Read::Now(located, document) => Arc::new(self.merge(located, &document)),
-                Read::Before(merged) => merged,
-            });
-            generation = Vec::new();
-            for merged in merged {
-                let begin = found.len();
-                found.extend(merged.found.iter().cloned());
-                if let Some(kept) = &mut self.kept {
-                    kept.keep(&merged);
-                    kept.loaded.push((Arc::clone(&merged), begin..found.len()));
-                }
-                let located = &merged.located;
-                let name = self.name_of(located);
-                let mut known = Vec::new();
-                for (import, (reference, span)) in merged.imports.iter().zip(&merged.imported) {
-                    match import {
-                        Ok(import) => {
-                            if !self.has_seen(import) {
-                                generation.push((import.clone(), Some(span.clone())));
-                            }
-                            known.push(import.clone());
-                        }
-                        Err(error) => {
-                            self.unresolved(located.package, (**error).clone(), reference, span, found);
-                        }
-                    }
-                }
-                for (callee, reference, span) in &merged.callees {
-                    match callee {
-                        Ok(callee) if self.has_seen(callee) => {}
-                        Ok(callee) => generation.push((callee.clone(), Some(span.clone()))),
-                        Err(error) => {
-                            self.unresolved(located.package, (**error).clone(), reference, span, found);
-                        }
-                    }
-                }
-                if !known.is_empty() {
-                    self.imports.insert(Arc::clone(&name), known);
-                }
-                let callees = ["allow_workers", "imports", "toolsets"];
-                self.complete &= merged.effective.as_ref().is_some_and(|it| !it.mistakes.concern(&callees));
-                if let Some(effective) = &merged.effective {
-                    self.workers.entry(name).or_insert_with(|| Arc::clone(effective));
-                }
-            }
+            let merged = in_parallel(read, |(document, located)| Arc::new(self.merge(located, document)));
+            let unseen = |(to, span): (&WorkerFile, &Span)| {
+                (!self.has_seen(to)).then(|| (to.clone(), Some(span.clone())))
+            };
+            generation = merged.iter().flat_map(|merged| merged.links().filter_map(unseen)).collect();
+            merged.into_iter().for_each(|merged| self.take_in(merged));
         }
         asked.into_iter().filter(|name| self.workers.contains_key(name)).collect()
     }
 
+    /// Adds a file that was loaded, the next one of those in `seen`.
+    fn take_in(&mut self, merged: Arc<Merged>) {
+        let name = self.name_of(&merged.located);
+        let imports: Vec<WorkerFile> = merged.imports.iter().map(|(import, _)| import.clone()).collect();
+        if !imports.is_empty() {
+            self.imports.insert(Arc::clone(&name), imports);
+        }
+        if let Some(effective) = &merged.effective {
+            self.workers.entry(name).or_insert_with(|| Arc::clone(effective));
+        }
+        self.loaded.push(merged);
+    }
+
+    /// Loads a file of the program another time, whose text is another one. `None` where the program has to be loaded
+    /// again, because other files would belong to it, or in another order that matters; nothing has changed then.
+    pub(crate) fn load_again(&self, path: &str, is_root: impl Fn(&WorkerFile) -> bool) -> Option<Edit> {
+        if self.ambiguous {
+            return None;
+        }
+        let at = *self.seen.get(&PackageId::PROGRAM)?.get(path)?;
+        let old = Arc::clone(&self.loaded[at]);
+        let new = Arc::new(self.merge(old.located.clone(), self.read(&old.located)));
+        let stays = |(to, _): (&WorkerFile, &Span)| is_root(to) || new.links().any(|(kept, _)| kept == to);
+        let is_same_program = new.links().all(|(to, _)| self.has_seen(to)) && old.links().all(stays);
+        is_same_program.then_some(Edit { at, old, new })
+    }
+
+    /// Puts a file that was loaded again in the place of the earlier one. Returns the worker's name.
+    pub(crate) fn replace(&mut self, Edit { at, new, .. }: &Edit) -> Arc<str> {
+        let name = self.name_of(&new.located);
+        self.imports.remove(&name);
+        self.workers.remove(&name);
+        self.take_in(Arc::clone(new));
+        self.loaded.swap_remove(*at);
+        name
+    }
+
+    /// What is wrong with the files that were loaded, each by itself, in the order of the files.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = Diagnostic> {
+        let mut with: Vec<&Merged> =
+            self.loaded.iter().map(AsRef::as_ref).filter(|merged| !merged.found.is_empty()).collect();
+        with.sort_by_key(|merged| &merged.located);
+        with.into_iter().flat_map(|merged| merged.found.iter().cloned())
+    }
+
+    /// Whether every reference and every worker file was understood, so that `workers` has all calls.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.loaded.iter().all(|merged| merged.complete)
+    }
+
     /// Whether a file of the program was loaded as a worker.
     pub(crate) fn has_loaded(&self, path: &str) -> bool {
-        self.seen.get(&PackageId::PROGRAM).is_some_and(|seen| seen.contains(path))
+        self.seen.get(&PackageId::PROGRAM).is_some_and(|seen| seen.contains_key(path))
     }
 
     fn has_seen(&self, located: &WorkerFile) -> bool {
-        self.seen.get(&located.package).is_some_and(|seen| seen.contains(&located.path))
+        self.seen.get(&located.package).is_some_and(|seen| seen.contains_key(&located.path))
     }
 
     /// Resolves a reference in a package.
@@ -341,42 +299,65 @@ impl Loading {
         if self.has_seen(located) {
             return false;
         }
-        self.seen.entry(located.package).or_default().insert(located.path.clone());
-        let name = self.name_of(located);
-        match self.paths.get(&name) {
-            Some(other) if other.path != located.path => {
-                found.push(same_id(other, located, named, &self.packages));
-                true
+        let place = self.seen.values().map(HashMap::len).sum();
+        self.seen.entry(located.package).or_default().insert(located.path.clone(), place);
+        match self.paths.entry(self.name_of(located)) {
+            Slot::Occupied(other) => {
+                self.ambiguous = true;
+                found.push(same_id(other.get(), located, named, &self.packages));
             }
-            Some(_) => false,
-            None => {
-                self.paths.insert(name, located.clone());
-                true
+            Slot::Vacant(place) => {
+                place.insert(located.clone());
             }
         }
+        true
+    }
+
+    fn read(&self, located: &WorkerFile) -> Result<Document, Box<Diagnostic>> {
+        front_matter::definition(self.packages.get(located.package).tree.as_ref(), &located.path)
     }
 
     /// Merges one worker and resolves what it names.
-    pub(crate) fn merge(&self, located: WorkerFile, document: &Document) -> Merged {
-        let mut found = Vec::new();
-        let Reading { effective, callees, imports: imported } =
-            self.context(located.package).worker(&located, document, &mut found);
-        let imports: Vec<Resolved> =
-            imported.iter().map(|(reference, _)| self.resolve(located.package, reference)).collect();
-        let known: Vec<WorkerFile> =
-            imports.iter().filter_map(|import| import.as_ref().ok().cloned()).collect();
-        let exact = callees.into_iter().enumerate().filter(|(_, (reference, _))| !is_glob(reference));
-        let (mut calls, mut resolved) = (Vec::new(), Vec::new());
-        for (at, (reference, span)) in exact {
-            let callee = or_imported(self.resolve(located.package, &reference), &known, &reference);
-            calls.extend(callee.as_ref().ok().map(|callee| (self.name_of(callee), at)));
-            resolved.push((callee, reference, span));
+    fn merge(&self, located: WorkerFile, document: Result<Document, Box<Diagnostic>>) -> Merged {
+        let package = located.package;
+        let mut merged = Merged::of(located);
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => {
+                merged.found.push(*error);
+                return merged;
+            }
+        };
+        merged.instructions = document.body.as_ref().map(|body| body.range.start);
+        let Reading { effective, callees, imports } =
+            self.context(package).worker(&merged.located, &document, &mut merged.found);
+        let named_well = ["allow_workers", "imports", "toolsets"];
+        merged.complete = effective.as_ref().is_some_and(|it| !it.mistakes.concern(&named_well));
+        for (reference, span) in imports {
+            match self.resolve(package, &reference) {
+                Ok(import) => merged.imports.push((import, span)),
+                Err(error) => merged.unresolved(self.unresolved(package, *error, &reference, &span)),
+            }
         }
-        let effective = effective.map(|effective| Arc::new(Effective { calls, ..effective }));
-        Merged { located, effective, imported, imports, callees: resolved, found }
+        let mut calls = Vec::new();
+        for (at, (reference, span)) in callees.into_iter().enumerate() {
+            if is_glob(&reference) {
+                continue;
+            }
+            let imports = merged.imports.iter().map(|(import, _)| import);
+            match or_imported(self.resolve(package, &reference), imports, &reference) {
+                Ok(callee) => {
+                    calls.push((self.name_of(&callee), at));
+                    merged.callees.push((callee, span));
+                }
+                Err(error) => merged.unresolved(self.unresolved(package, *error, &reference, &span)),
+            }
+        }
+        merged.effective = effective.map(|effective| Arc::new(Effective { calls, ..effective }));
+        merged
     }
 
-    fn name_of(&self, located: &WorkerFile) -> Arc<str> {
+    pub(crate) fn name_of(&self, located: &WorkerFile) -> Arc<str> {
         self.packages.get(located.package).global_id(&located.id)
     }
 
@@ -393,56 +374,55 @@ impl Loading {
         }
     }
 
+    /// The finding for a reference to nothing, unless the library that it names was reported already.
     fn unresolved(
-        &mut self,
+        &self,
         from: PackageId,
         error: Diagnostic,
         reference: &str,
         span: &Span,
-        found: &mut Vec<Diagnostic>,
-    ) {
-        self.complete = false;
+    ) -> Option<Diagnostic> {
         if self.packages.is_broken(reference) {
-            return;
+            return None;
         }
         let error = match error.span {
             Some(_) => error.related("it is named here", span),
             None => error.at(span),
         };
-        found.push(match error.code {
+        Some(match error.code {
             codes::WORKER_NOT_FOUND if !reference.contains(':') => {
-                with_nearest(error, reference, self.names(from))
+                with_nearest(error, reference, &self.names(from))
             }
             _ => error,
-        });
+        })
     }
 
-    fn names(&mut self, from: PackageId) -> &[String] {
-        let packages = &self.packages;
-        self.names.entry(from).or_insert_with(|| packages.names(from))
+    fn names(&self, from: PackageId) -> Arc<[String]> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(names.entry(from).or_insert_with(|| self.packages.names(from).into()))
     }
+}
 
-    /// `bindings` of the manifest are values for the entry's parameters: each must have one.
-    pub(crate) fn check_bindings(&self, entry: &Effective, found: &mut Vec<Diagnostic>) {
-        if entry.mistakes.concern(&["parameters", "schema_in_ref"]) {
-            return;
-        }
-        let entry = &entry.definition;
-        for (name, node) in &self.packages.program().manifest.bindings {
-            let signature = &entry.signature;
-            let known = signature.parameters.iter().any(|p| *p.name == **name);
-            if !known && (signature.declared || name != "input") {
-                let names: Vec<&str> = signature.parameters.iter().map(|p| &*p.name).collect();
-                found.push(
-                    Diagnostic::error(
-                        codes::UNKNOWN_KEY,
-                        format!("the entry `{}` has no parameter `{name}`", entry.id),
-                    )
-                    .at(&node.span)
-                    .did_you_mean(name, names)
-                    .note(format!("its signature: {}", show(&entry.id, signature))),
-                );
-            }
+/// `bindings` of the manifest are values for the entry's parameters: each must have one.
+pub(crate) fn check_bindings(bindings: &[(String, Node)], entry: &Effective, found: &mut Vec<Diagnostic>) {
+    if entry.mistakes.concern(&["parameters", "schema_in_ref"]) {
+        return;
+    }
+    let entry = &entry.definition;
+    for (name, node) in bindings {
+        let signature = &entry.signature;
+        let known = signature.parameters.iter().any(|p| *p.name == **name);
+        if !known && (signature.declared || name != "input") {
+            let names: Vec<&str> = signature.parameters.iter().map(|p| &*p.name).collect();
+            found.push(
+                Diagnostic::error(
+                    codes::UNKNOWN_KEY,
+                    format!("the entry `{}` has no parameter `{name}`", entry.id),
+                )
+                .at(&node.span)
+                .did_you_mean(name, names)
+                .note(format!("its signature: {}", show(&entry.id, signature))),
+            );
         }
     }
 }
@@ -455,25 +435,64 @@ fn lone_file(tree: &dyn SourceTree) -> Option<String> {
 
 pub(crate) type Resolved = Result<WorkerFile, Box<Diagnostic>>;
 
-/// A worker of a generation, before it is merged.
-enum Read {
-    Now(WorkerFile, Document),
-    /// It was merged in an earlier load.
-    Before(Arc<Merged>),
-}
-
-/// A worker, merged, with what it names.
+/// A worker's file, merged, with what it names.
 pub(crate) struct Merged {
     pub(crate) located: WorkerFile,
     /// `None` if the file can't be understood as a worker at all.
     pub(crate) effective: Option<Arc<Effective>>,
-    /// `imports.workers`, with places.
-    imported: Vec<(String, Span)>,
-    /// The result for each of them.
-    imports: Vec<Resolved>,
-    /// The result for each exact reference of the allowlist, with its place.
-    callees: Vec<(Resolved, String, Span)>,
-    pub(crate) found: Vec<Diagnostic>,
+    /// The files of `imports.workers`, with the places that name them.
+    imports: Vec<(WorkerFile, Span)>,
+    /// The files of the exact references of the allowlist.
+    callees: Vec<(WorkerFile, Span)>,
+    /// Where its instructions begin, below the keys.
+    instructions: Option<usize>,
+    /// Whether it was understood, with all that it names.
+    pub(crate) complete: bool,
+    found: Vec<Diagnostic>,
+}
+
+impl Merged {
+    /// A file before anything of it is understood.
+    fn of(located: WorkerFile) -> Self {
+        Self {
+            located,
+            effective: None,
+            imports: Vec::new(),
+            callees: Vec::new(),
+            instructions: None,
+            complete: false,
+            found: Vec::new(),
+        }
+    }
+
+    /// The files that it names.
+    fn links(&self) -> impl Iterator<Item = (&WorkerFile, &Span)> {
+        self.imports.iter().chain(&self.callees).map(|(to, span)| (to, span))
+    }
+
+    fn unresolved(&mut self, found: Option<Diagnostic>) {
+        self.complete = false;
+        self.found.extend(found);
+    }
+}
+
+/// A file of the program with another text than before.
+pub(crate) struct Edit {
+    at: usize,
+    pub(crate) old: Arc<Merged>,
+    pub(crate) new: Arc<Merged>,
+}
+
+impl Edit {
+    /// Whether only instructions are other ones: all text before them is the same, and there are some as before.
+    pub(crate) fn has_same_keys(&self) -> bool {
+        let parts = |merged: &Merged| {
+            let file = Arc::clone(merged.effective.as_ref()?.keys.span.file());
+            let (keys, instructions) = file.text().split_at_checked(merged.instructions?)?;
+            Some((keys.to_owned(), instructions.trim().is_empty()))
+        };
+        parts(&self.old).is_some_and(|old| Some(old) == parts(&self.new))
+    }
 }
 
 /// Completes the findings of a program: one that only a migration makes readable needs no others, and errors that a
@@ -500,9 +519,13 @@ fn cut_off(tree: &dyn SourceTree) -> Diagnostic {
 }
 
 /// Resolves a reference by the rules of its package, else among the worker's imports.
-pub(crate) fn or_imported(resolved: Resolved, imports: &[WorkerFile], reference: &str) -> Resolved {
+pub(crate) fn or_imported<'a>(
+    resolved: Resolved,
+    imports: impl IntoIterator<Item = &'a WorkerFile>,
+    reference: &str,
+) -> Resolved {
     resolved.or_else(|error| {
-        let imported = imports.iter().find(|import| import.id == reference);
+        let imported = imports.into_iter().find(|import| import.id == reference);
         match (error.code == codes::WORKER_NOT_FOUND, imported) {
             (true, Some(import)) => Ok(import.clone()),
             _ => Err(error),

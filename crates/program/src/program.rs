@@ -1,13 +1,13 @@
 //! A program: its resolved and merged definitions, as the engine requests them.
 
 use crate::{
-    check::{self, scope::Scope},
+    check::{self, exposed::Exposed, scope::Scope},
     context::Context,
     diagnostics::{Diagnostic, Diagnostics, codes, tidy},
     effective::Effective,
     front_matter,
     load_options::LoadOptions,
-    loading::{self, Loading, Workers, finish, same_id, with_nearest},
+    loading::{self, Loading, Workers, check_bindings, finish, same_id, with_nearest},
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted, default_mount},
     package::{Package, Packages},
@@ -104,11 +104,12 @@ impl Program {
             .and_then(|entry| loading.start(entry, &mut found))
             .map(|name| Arc::clone(&loading.workers[&name]));
         if let (Some(entry), Start::Entry(None)) = (&entry, &source.start) {
-            loading.check_bindings(entry, &mut found);
+            check_bindings(&loading.packages.program().manifest.bindings, entry, &mut found);
         }
         if let Some(entry) = &entry {
             found.extend(check::before_run(&source, &loading, &entry.definition.id));
         }
+        found.extend(loading.findings());
         finish(&source, &mut found);
         let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
             return Err(Diagnostics(found));
@@ -185,9 +186,9 @@ impl Program {
             return Vec::new();
         }
         let workers = self.lock().clone();
-        let mut scope =
-            Scope::of_run(&self.packages, &workers, &self.host, &self.entry.id, self.work.as_ref());
-        check::rules::of_operator(&mut scope, rules)
+        // Python is inspected only if a rule depends on it.
+        let exposed = Exposed::default();
+        check::rules::of_operator(&Scope::of(&self.packages, &workers, &self.host, &exposed), rules)
     }
 
     /// The files that rules of the program read sets from, with their texts. They are part of what defines the program.

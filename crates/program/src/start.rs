@@ -32,6 +32,11 @@ impl Source {
         Self { tree: Arc::new(ListedTree::new(self.tree)), ..self }
     }
 
+    /// Whether all workers of a folder belong to the program, called or not.
+    pub(crate) fn is_folder(&self) -> bool {
+        !matches!(self.start, Start::File(_))
+    }
+
     /// The program as grants know it: the root of a project, or a lone file.
     pub fn identity(&self) -> Place {
         match (&self.start, &self.work) {

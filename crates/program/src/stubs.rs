@@ -14,7 +14,6 @@ use crate::{
     source::{Kind, LARGEST_DEFINITION, SourceTree, join},
     span::{SourceFile, Span},
 };
-use std::cell::LazyCell;
 
 /// The folders in which stubs are looked for are the root and those in it, each with at most so many files.
 const MOST_FILES: usize = 200;
@@ -64,22 +63,20 @@ pub fn write(language: Language, name: &str, signatures: &Signatures) -> String 
     header + &types
 }
 
-/// A stub that was written for other signatures.
+/// A stub of a program.
 #[derive(Clone, Debug)]
-pub struct Stale {
+pub struct Stub {
     /// Its path.
     pub path: String,
     /// Its language.
     pub language: Language,
-    /// The hash in its header.
-    pub span: Span,
+    /// The hash in its header, of the signatures that it was written for.
+    pub hash: Span,
 }
 
-/// The stubs in the program's folder, and in the folders in it, that were written for signatures with another hash. The hash
-/// of a large program takes time, so that it is asked for only if there are stubs.
-pub fn stale(tree: &dyn SourceTree, hash: impl FnOnce() -> String) -> Vec<Stale> {
+/// The stubs in the program's folder, and in the folders in it.
+pub fn written(tree: &dyn SourceTree) -> Vec<Stub> {
     let mut found = Vec::new();
-    let hash = LazyCell::new(hash);
     let top = tree.list("").unwrap_or_default();
     let folders = top.iter().filter(|(name, kind)| *kind == Kind::Folder && is_looked_into(name));
     let folders: Vec<&str> = [""].into_iter().chain(folders.map(|(name, _)| name.as_str())).collect();
@@ -91,15 +88,24 @@ pub fn stale(tree: &dyn SourceTree, hash: impl FnOnce() -> String) -> Vec<Stale>
             let path = join(folder, name);
             let Ok(bytes) = tree.read(&path, LARGEST_DEFINITION) else { continue };
             let text = String::from_utf8_lossy(&bytes);
-            if let Some((language, range)) = header(&text)
-                && text[range.clone()] != **hash
-            {
+            if let Some((language, range)) = header(&text) {
                 let file = SourceFile::new(tree.shown(&path), text.as_ref());
-                found.push(Stale { path, language, span: Span::new(&file, range) });
+                found.push(Stub { path, language, hash: Span::new(&file, range) });
             }
         }
     }
     found
+}
+
+/// The stubs that were written for signatures with another hash than this one, which is asked for only if there are stubs,
+/// because that of a large program takes time.
+pub fn stale(tree: &dyn SourceTree, hash: impl FnOnce() -> String) -> Vec<Stub> {
+    let mut stubs = written(tree);
+    if !stubs.is_empty() {
+        let hash = hash();
+        stubs.retain(|stub| stub.hash.text() != hash);
+    }
+    stubs
 }
 
 fn is_looked_into(folder: &str) -> bool {

@@ -78,7 +78,7 @@ fn an_edit_of_instructions_reads_one_worker() {
     let front = "---\nmodel: openai:x\nparameters: {topic: string}\nallow_workers: [c]\n---\n";
     for body in ["Write.\n", "Write {{ topic", "{% include \"other.j2\" %}", "{{ unknown }} {{ topic }}"] {
         let texts = one("workers/a.worker", format!("{front}{body}"));
-        assert_eq!(program.check(&texts, body), Extent::Instructions);
+        assert_eq!(program.check(&texts, body), Extent::Workers);
     }
     let none = one("workers/a.worker", front);
     assert_eq!(program.check(&none, "no instructions"), Extent::Workers);
@@ -86,20 +86,30 @@ fn an_edit_of_instructions_reads_one_worker() {
 }
 
 #[test]
-fn an_edit_of_keys_reads_one_worker_and_analyses_all() {
+fn the_program_is_analysed_if_others_see_what_was_edited() {
     let mut program = Program::of(&PROGRAM);
     program.check(&Texts::new(), "at first");
-    for text in [
-        "---\nmodel: openai:x\n---\nWrite.\n",
-        "---\nmodel: openai:x\nallow_workers: [a]\n---\nWrite.\n",
-        "---\nmodel: openai:x\nallow_workers: [nowhere, c]\n---\nWrite.\n",
-        "---\nmodel: [\n---\nWrite.\n",
-        "",
-        "---\nparameters: {topic: strnig}\nmodle: x\n---\nWrite {{ topic }}.\n",
+    let front = "---\nmodel: openai:x\nparameters: {topic: string}\nallow_workers: [c]\n";
+    for (text, extent) in [
+        (format!("{front}description: It writes.\n---\nWrite about {{{{ topic }}}}.\n"), Extent::Workers),
+        (format!("{front}limits: {{max_turns: 5}}\n---\nWrite {{{{ topic }}}}.\n"), Extent::Workers),
+        (format!("{front}limits: {{max_turns: none}}\n---\nWrite {{{{ topic }}}}.\n"), Extent::Program),
+        ("---\nmodel: openai:x\n---\nWrite.\n".to_owned(), Extent::Program),
+        ("---\nmodel: openai:y\n---\nWrite.\n".to_owned(), Extent::Workers),
+        ("---\nmodel: openai:x\nallow_workers: [a]\n---\nWrite.\n".to_owned(), Extent::Program),
+        (
+            "---\ndescription: It calls itself.\nmodel: openai:x\nallow_workers: [a]\n---\nWrite.\n"
+                .to_owned(),
+            Extent::Program, // The cycle is at another place.
+        ),
+        ("---\nmodel: openai:x\nallow_workers: [nowhere, c]\n---\nWrite.\n".to_owned(), Extent::Program),
+        ("---\nmodel: [\n---\nWrite.\n".to_owned(), Extent::Program),
+        (String::new(), Extent::Workers),
+        ("---\nparameters: {topic: strnig}\nmodle: x\n---\nWrite {{ topic }}.\n".to_owned(), Extent::Program),
     ] {
-        assert_eq!(program.check(&one("workers/a.worker", text), text), Extent::Workers);
+        assert_eq!(program.check(&one("workers/a.worker", text.as_str()), &text), extent, "{text}");
     }
-    assert_eq!(program.check(&Texts::new(), "as before"), Extent::Workers);
+    assert_eq!(program.check(&Texts::new(), "as before"), Extent::Program);
 }
 
 #[test]
@@ -125,7 +135,7 @@ fn what_is_not_only_a_worker_is_checked_as_a_whole() {
 /// Every kind of finding, in a program that is edited: in its instructions, in its keys, and back.
 #[test]
 fn edits_of_bad_programs_change_no_other_finding() {
-    let mut instructions = 0;
+    let mut alone = 0;
     for folder in bad_programs::cases() {
         let Some((source, host)) = bad_programs::program(&folder) else { continue };
         let mut files = Vec::new();
@@ -144,11 +154,11 @@ fn edits_of_bad_programs_change_no_other_finding() {
                 text.replacen("---\n", "---\nmodle: [\n", 1),
             ] {
                 let extent = program.check(&one(&path, edit), &about);
-                instructions += usize::from(extent == Extent::Instructions);
+                alone += usize::from(extent == Extent::Workers);
             }
         }
     }
-    assert!(instructions > 200, "only {instructions} edits were seen as edits of instructions");
+    assert!(alone > 200, "only {alone} edits concerned nothing but the worker");
 }
 
 /// The worker files below a folder.

@@ -46,17 +46,25 @@ fn main() -> Result<(), Failure> {
     let text = fs::read_to_string(Path::new(folder).join(worker))?;
     let mut editor = Editor { checker: Checker::new(source, host), worker };
     let first = editor.check(text.clone(), Extent::Everything, 0)?;
-    let (mut instructions, mut keys, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut instructions, mut errors) = (Vec::new(), Vec::new());
+    let (mut keys, mut seen) = (Vec::new(), Vec::new());
     for n in 0..EDITS {
-        instructions.push(editor.check(format!("{text}Sentence {n}.\n"), Extent::Instructions, 0)?);
+        instructions.push(editor.check(format!("{text}Sentence {n}.\n"), Extent::Workers, 0)?);
     }
     for n in 0..EDITS {
         // The first error asks what a migration would change.
-        errors.push(editor.check(format!("{text}{{{{ nothing_{n} }}}}\n"), Extent::Instructions, 1)?);
+        errors.push(editor.check(format!("{text}{{{{ nothing_{n} }}}}\n"), Extent::Workers, 1)?);
     }
     for n in 0..EDITS {
         let described = text.replacen("description: ", &format!("description: Edit {n}. "), 1);
         keys.push(editor.check(described, Extent::Workers, 0)?);
+    }
+    for n in 0..EDITS {
+        // Its callers see these: another parameter, and another callee. A parameter that is not used is a finding.
+        let typed = text.replacen("parameters: {", &format!("parameters: {{of_{n}: string?, "), 1);
+        seen.push(editor.check(typed, Extent::Program, 1)?);
+        let calling = text.replacen("allow_workers: [", "allow_workers: [main, ", 1);
+        seen.push(editor.check(calling, Extent::Program, 0)?);
     }
     print(&json!({
         "first_ms": first,
@@ -64,6 +72,7 @@ fn main() -> Result<(), Failure> {
         "first_error_ms": errors[0],
         "errors_ms": errors[1..],
         "keys_ms": keys,
+        "seen_keys_ms": seen,
     }))?;
     Ok(())
 }

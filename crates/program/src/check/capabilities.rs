@@ -17,19 +17,24 @@ use llm_do_core::{
 /// The keys that give a worker tools and callees.
 const TOOLS: [&str; 4] = ["toolsets", "imports", "allow_workers", "code"];
 
+/// Those of one worker that depend on nothing else.
+pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
+    missing(effective, scope.packages.get(effective.located.package), found);
+    useless(effective, &scope.host.toolsets, found);
+    unread(effective, &scope.host.toolsets, found);
+}
+
+/// Those that depend on the other workers.
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
-    scope.each(found, |effective, found| {
-        missing(effective, scope.packages.get(effective.located.package), found);
-        restricted_to_nothing(scope, effective, found);
-        useless(effective, &scope.host.toolsets, found);
-        unread(effective, &scope.host.toolsets, found);
-    });
+    scope.each(found, |effective, found| restricted_to_nothing(scope, effective, found));
     let may = |effective: &Effective| {
         runs_processes(effective, &scope.host.toolsets) || effective.mistakes.concern(&TOOLS)
     };
-    let anyone = !scope.complete || scope.workers.values().any(|effective| may(effective));
     let project = scope.packages.program().manifest.sandbox.as_ref();
-    if let Some(network) = project.and_then(network).filter(|_| !anyone) {
+    if let Some(network) = project.and_then(network)
+        && scope.complete
+        && !scope.workers.values().any(|effective| may(effective))
+    {
         found.push(useless_network("no worker has a tool", network));
     }
 }

@@ -11,26 +11,15 @@ use crate::{
     signature::{Given, input_value},
     source::{Kind, SourceTree},
     span::Span,
-    start::{Source, Start},
 };
 use llm_do_core::schema::Schema;
 use serde_json::Value;
 use std::sync::Arc;
 
-pub(super) fn check(scope: &Scope<'_>, source: &Source, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(scope: &Scope<'_>, files: &[CasesFile], found: &mut Vec<Diagnostic>) {
     let tree = scope.packages.program().tree.as_ref();
-    for path in paths(scope, source) {
-        let Some(file) = cases::read(tree, &path, found) else { continue };
-        of_file(scope, tree, &file, found);
-    }
-}
-
-/// The files of cases: those of the whole folder, or of a single worker file those beside it.
-fn paths(scope: &Scope<'_>, source: &Source) -> Vec<String> {
-    let tree = scope.packages.program().tree.as_ref();
-    match &source.start {
-        Start::File(file) => cases::of_worker_file(tree, file),
-        Start::Entry(_) => cases::files(tree),
+    for file in files {
+        of_file(scope, tree, file, found);
     }
 }
 

@@ -12,15 +12,10 @@ use llm_do_core::{
     toolset::{Configuration, Declarations, ForeseenTools, Requirement},
 };
 
-pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
-    scope.each(found, |effective, found| {
-        if !effective.mistakes.concern(&["toolsets"]) {
-            of_worker(scope, effective, found);
-        }
-    });
-}
-
-fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
+pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
+    if effective.mistakes.concern(&["toolsets"]) {
+        return;
+    }
     let package = scope.packages.get(effective.located.package);
     for (name, configuration) in &effective.toolsets {
         let Some(kind) = scope.host.toolsets.get(name) else { continue };

@@ -15,12 +15,15 @@ use std::{
 
 /// The tools of all levels of a program. Each level is inspected once.
 #[derive(Default)]
-pub(super) struct Exposed {
+pub(crate) struct Exposed {
     levels: HashMap<Key, Vec<ModuleTools>>,
-    /// The tools of each list of levels, by its address; `None` if not all of them are known. Workers of one folder
-    /// share a list.
-    lists: HashMap<usize, Option<Tools>>,
+    /// The tools of each list of levels, by its address, which the list keeps; `None` if not all of them are known. Workers
+    /// of one folder share a list.
+    lists: HashMap<usize, (Arc<[ToolLevel]>, Option<Tools>)>,
 }
+
+/// The tools of a worker without Python.
+static NO_TOOLS: Tools = Tools::new();
 
 /// The identity of a level: its package and modules. Its name depends on the worker.
 pub(super) type Key = (Arc<CodePackage>, Vec<ToolModule>);
@@ -39,25 +42,23 @@ pub(super) fn key(level: &ToolLevel) -> Key {
 }
 
 impl Exposed {
-    /// Inspects the levels of all workers. Without a reader, only the tools of workers without Python are known.
-    pub(super) fn by<'a>(
-        workers: impl Iterator<Item = &'a Arc<Effective>>,
+    /// Inspects the levels of these workers. Without a reader, only the tools of workers without Python are known.
+    pub(super) fn add<'a>(
+        &mut self,
+        workers: impl Iterator<Item = &'a Effective>,
         reader: Option<&dyn CodeReader>,
-    ) -> Self {
-        let mut exposed = Self::default();
+    ) {
+        let Some(reader) = reader else { return };
         for levels in workers.map(|effective| &effective.definition.tools) {
-            if exposed.lists.contains_key(&levels.as_ptr().addr()) {
+            if levels.is_empty() || self.lists.contains_key(&levels.as_ptr().addr()) {
                 continue;
             }
-            if let Some(reader) = reader {
-                for level in levels.iter() {
-                    exposed.levels.entry(key(level)).or_insert_with(|| reader.tools(level));
-                }
+            for level in levels.iter() {
+                self.levels.entry(key(level)).or_insert_with(|| reader.tools(level));
             }
-            let tools = exposed.aggregated(levels);
-            exposed.lists.insert(levels.as_ptr().addr(), tools);
+            let tools = self.aggregated(levels);
+            self.lists.insert(levels.as_ptr().addr(), (Arc::clone(levels), tools));
         }
-        exposed
     }
 
     fn aggregated(&self, levels: &[ToolLevel]) -> Option<Tools> {
@@ -83,6 +84,9 @@ impl Exposed {
 
     /// The Python tools of a worker; `None` where not all of them are known.
     pub(super) fn tools(&self, effective: &Effective) -> Option<&Tools> {
-        self.lists.get(&effective.definition.tools.as_ptr().addr())?.as_ref()
+        match &effective.definition.tools {
+            levels if levels.is_empty() => Some(&NO_TOOLS),
+            levels => self.lists.get(&levels.as_ptr().addr())?.1.as_ref(),
+        }
     }
 }

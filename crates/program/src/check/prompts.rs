@@ -1,10 +1,8 @@
 //! Checks of the variables, templates and files that instructions use.
 
-use super::scope::Scope;
 use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, bad_template},
-    parallel::in_parallel,
     span::{SourceFile, Span},
     yaml::{Entry, Node},
 };
@@ -23,14 +21,8 @@ use std::{
 /// Maximum depth of nested templates, as in rendering.
 const DEEPEST: usize = 10;
 
-/// The findings of each worker, in the order of the workers.
-pub(super) fn check(scope: &Scope<'_>) -> Vec<Vec<Diagnostic>> {
-    let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
-    in_parallel(workers, |effective| of_worker(&scope.host.toolsets, effective))
-}
-
 /// What the instructions of a worker have. It depends on nothing else of the program than the files that they name.
-pub(crate) fn of_worker(toolsets: &ToolsetRegistry, effective: &Effective) -> Vec<Diagnostic> {
+pub(super) fn of_worker(toolsets: &ToolsetRegistry, effective: &Effective) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut reader = Reader {
         source: effective.definition.instructions.templates.as_ref(),

@@ -138,14 +138,15 @@ pub(super) fn of_cases(
 }
 
 /// The rules of the operator, which are about the calls of a run.
-pub(crate) fn of_operator(scope: &mut Scope<'_>, rules: &[RuleLine]) -> Vec<Diagnostic> {
+pub(crate) fn of_operator(scope: &Scope<'_>, rules: &[RuleLine]) -> Vec<Diagnostic> {
     let lines = rules.iter().map(|line| {
         let arguments = Arguments { calls: Cow::Owned(line.calls()), rule: Some(line.rule), tests: &[] };
         let naming = Naming::new(line.pattern.tool(), None, format!("`{}`", line.written_at));
         Naming { arguments: Some(arguments), ..naming }
     });
     let namings: Vec<Naming<'_>> = lines.collect();
-    read_code_for(scope, namings.iter().map(|naming| naming.function));
+    let read = read_code_for(scope, namings.iter().map(|naming| naming.function));
+    let scope = &Scope { exposed: read.as_ref().unwrap_or(scope.exposed), ..scope.clone() };
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
     let mut found = Vec::new();
     test(namings, || Functions::of(scope, &workers), &mut found);
@@ -153,7 +154,7 @@ pub(crate) fn of_operator(scope: &mut Scope<'_>, rules: &[RuleLine]) -> Vec<Diag
 }
 
 /// Inspects the Python of the workers of a run if their rules, or those of the manifest, may depend on it.
-pub(super) fn read_code(scope: &mut Scope<'_>) {
+pub(super) fn read_code(scope: &Scope<'_>) -> Option<Exposed> {
     let mut named: Vec<String> = Vec::new();
     let mut add = |namings: Vec<Naming<'_>>| {
         named.extend(namings.iter().map(|naming| naming.function.to_owned()));
@@ -164,20 +165,21 @@ pub(super) fn read_code(scope: &mut Scope<'_>) {
         of_toolsets(scope, &effective.toolsets).into_iter().for_each(|(_, namings)| add(namings));
     }
     add(of_approval(scope));
-    read_code_for(scope, named.iter().map(String::as_str));
+    read_code_for(scope, named.iter().map(String::as_str))
 }
 
 /// Inspects the Python of the workers if one of these functions can only be there.
-fn read_code_for<'n>(scope: &mut Scope<'_>, named: impl Iterator<Item = &'n str>) {
+fn read_code_for<'n>(scope: &Scope<'_>, named: impl Iterator<Item = &'n str>) -> Option<Exposed> {
     let mut named = named.peekable();
-    if named.peek().is_none() {
-        return;
-    }
+    named.peek()?;
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
     let functions = Functions::of(scope, &workers);
-    if functions.hidden && named.any(|name| !functions.names.contains(name)) {
-        scope.exposed = Exposed::by(scope.workers.values(), scope.host.code.as_deref());
+    if !functions.hidden || named.all(|name| functions.names.contains(name)) {
+        return None;
     }
+    let mut exposed = Exposed::default();
+    exposed.add(workers.into_iter(), scope.host.code.as_deref());
+    Some(exposed)
 }
 
 /// `tool_rules`.

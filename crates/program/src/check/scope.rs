@@ -5,16 +5,19 @@ use crate::{
     diagnostics::Diagnostic, effective::Effective, load_options::LoadOptions, loading::Workers,
     package::Packages, parallel::in_parallel, resolve::WorkerFile,
 };
-use llm_do_core::{authority::Place, send::MaybeSync};
-use std::sync::Arc;
+use llm_do_core::{authority::Place, send::MaybeSync, toolset::ToolsetKind};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A program with its workers, also those with errors.
+#[derive(Clone)]
 pub(crate) struct Scope<'a> {
     pub(super) packages: &'a Packages,
     pub(super) workers: &'a Workers,
     pub(super) host: &'a LoadOptions,
     /// The Python tools of its workers.
-    pub(super) exposed: Exposed,
+    pub(super) exposed: &'a Exposed,
+    /// The names of built-in tools, each with its toolset.
+    pub(super) reserved: BTreeMap<&'static str, &'static str>,
     /// The entry, if it loads.
     pub(super) entry: Option<&'a Arc<str>>,
     /// All workers of the project; empty for a single file, which is checked with its callees.
@@ -26,28 +29,19 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The workers of a run, whose Python is not inspected yet.
-    pub(crate) fn of_run(
+    /// Loaded workers, as far as they need no entry.
+    pub(crate) fn of(
         packages: &'a Packages,
         workers: &'a Workers,
         host: &'a LoadOptions,
-        entry: &'a Arc<str>,
-        work: Option<&'a Place>,
+        exposed: &'a Exposed,
     ) -> Self {
-        let exposed = Exposed::by(workers.values(), None);
-        Self { packages, workers, host, exposed, entry: Some(entry), scanned: &[], complete: true, work }
-    }
-
-    /// Loaded workers with their inspected Python.
-    pub(crate) fn of_code(packages: &'a Packages, workers: &'a Workers, host: &'a LoadOptions) -> Self {
-        let exposed = Exposed::by(workers.values(), host.code.as_deref());
-        Self { packages, workers, host, exposed, entry: None, scanned: &[], complete: true, work: None }
-    }
-
-    /// Loaded workers, whose Python is not inspected.
-    pub(crate) fn of_prompts(packages: &'a Packages, workers: &'a Workers, host: &'a LoadOptions) -> Self {
-        let exposed = Exposed::by(workers.values(), None);
-        Self { packages, workers, host, exposed, entry: None, scanned: &[], complete: true, work: None }
+        let named = |kind: &'a Arc<dyn ToolsetKind>| {
+            kind.tools().iter().chain(kind.rule_names()).map(|name| (*name, kind.name()))
+        };
+        let reserved = host.toolsets.kinds().flat_map(named).collect();
+        let (entry, scanned, complete, work) = (None, [].as_slice(), true, None);
+        Self { packages, workers, host, exposed, reserved, entry, scanned, complete, work }
     }
 
     /// Runs an analysis for each worker, and collects its findings in order.

@@ -12,24 +12,25 @@ use crate::{
 };
 use llm_do_core::{model::ModelName, server_tool::ToolHost};
 
-pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
+    if effective.definition.server_tools.is_empty() {
+        return;
+    }
     let program = scope.packages.program();
-    scope.each(found, |effective, found| {
-        let package = scope.packages.get(effective.located.package);
-        let Some(model) = model(effective, program) else { return };
-        let Some(host) = host(&model, &package.manifest, &program.manifest) else { return };
-        // The load of the worker has found the errors of the list itself.
-        for (tool, item) in server_tools::read(&effective.keys, &mut Vec::new()) {
-            if let Some(refused) = tool.refused_by(host, model.provider()) {
-                found.push(
-                    Diagnostic::error(codes::SERVER_TOOL, refused)
-                        .at(&item.span)
-                        .note(format!("`{}` runs with `{model}`", effective.definition.id))
-                        .help("remove it, or choose another model"),
-                );
-            }
+    let package = scope.packages.get(effective.located.package);
+    let Some(model) = model(effective, program) else { return };
+    let Some(host) = host(&model, &package.manifest, &program.manifest) else { return };
+    // The load of the worker has found the errors of the list itself.
+    for (tool, item) in server_tools::read(&effective.keys, &mut Vec::new()) {
+        if let Some(refused) = tool.refused_by(host, model.provider()) {
+            found.push(
+                Diagnostic::error(codes::SERVER_TOOL, refused)
+                    .at(&item.span)
+                    .note(format!("`{}` runs with `{model}`", effective.definition.id))
+                    .help("remove it, or choose another model"),
+            );
         }
-    });
+    }
 }
 
 /// The model that the files name for a worker.

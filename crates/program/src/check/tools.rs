@@ -54,7 +54,7 @@ fn shown(packages: &Packages, module: &CodeModule) -> String {
 
 /// The tools of a whole program.
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
-    let known = workers(scope, found);
+    let known = modules_of_workers(scope, found);
     // A manifest's configuration is for all workers: at least one must have each tool.
     for (id, package) in scope.packages.iter() {
         let (Some(custom), Some(Some(tools))) = (of_code(scope, &package.toolsets), known.get(&id)) else {
@@ -69,31 +69,35 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
 /// The names of the Python tools of each package's workers; `None` where not all of them are known.
 type Known<'a> = BTreeMap<PackageId, Option<BTreeSet<&'a str>>>;
 
-/// The tools of the workers that are loaded. This is what a run needs.
-pub(super) fn workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> Known<'a> {
+/// The tools that a worker names itself, and its rules about them.
+pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
+    let Some(tools) = scope.exposed.tools(effective) else { return };
+    names(scope, effective, tools, found);
+    retries(effective, tools, found);
+}
+
+/// The modules of the workers that are loaded, and the functions that are workers.
+pub(super) fn modules_of_workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> Known<'a> {
     let mut seen: HashSet<Key> = HashSet::new();
     let mut lists: HashSet<*const ToolLevel> = HashSet::new();
     let mut known = Known::new();
     for effective in scope.workers.values() {
         let levels = &effective.definition.tools;
-        let tools = scope.exposed.tools(effective);
-        if lists.insert(levels.as_ptr()) {
+        let package = known.entry(effective.located.package).or_insert_with(|| Some(BTreeSet::new()));
+        if !levels.is_empty() && lists.insert(levels.as_ptr()) {
+            match (package.as_mut(), scope.exposed.tools(effective)) {
+                (Some(package), Some(tools)) => package.extend(tools.values().map(|tool| &*tool.code.name)),
+                _ => *package = None,
+            }
             for level in levels.iter().filter(|level| !seen.contains(&key(level))) {
                 modules(scope, level, effective, found);
             }
             seen.extend(levels.iter().map(key));
             shadows(scope, levels, found);
-            let package = known.entry(effective.located.package).or_insert_with(|| Some(BTreeSet::new()));
-            match (package.as_mut(), tools) {
-                (Some(package), Some(tools)) => package.extend(tools.values().map(|tool| &*tool.code.name)),
-                _ => *package = None,
-            }
         }
         if let Some(code) = &effective.definition.code {
             entry(scope, code, effective.keys.entry("code").map(|entry| &entry.value.span), found);
         }
-        names(scope, effective, tools, found);
-        retries(effective, tools, found);
     }
     known
 }
@@ -273,8 +277,8 @@ fn listed(scope: &Scope<'_>, effective: &Effective, custom: &Node, name: &str) -
 }
 
 /// The tools that a worker's own configuration names.
-fn names(scope: &Scope<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
-    let (Some(custom), Some(tools)) = (of_code(scope, &effective.toolsets), tools) else { return };
+fn names(scope: &Scope<'_>, effective: &Effective, tools: &Tools, found: &mut Vec<Diagnostic>) {
+    let Some(custom) = of_code(scope, &effective.toolsets) else { return };
     if effective.mistakes.concern(&["imports", "toolsets"]) {
         return;
     }
@@ -308,8 +312,7 @@ fn unknown<'a>(
 }
 
 /// Rules with `retries` for Python tools that can't be retried.
-fn retries(effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
-    let Some(tools) = tools else { return };
+fn retries(effective: &Effective, tools: &Tools, found: &mut Vec<Diagnostic>) {
     for (pattern, span) in retried(&effective.keys) {
         let not_retried = tools.iter().find_map(|(seen, Tool { code, .. })| {
             let why = match code.risk {
