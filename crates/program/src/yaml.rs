@@ -1,5 +1,6 @@
 //! YAML as a tree in which every value has its span.
 
+mod common;
 mod removal;
 
 use crate::{
@@ -11,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use serde_saphyr::{
     DuplicateKeyPolicy, Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter,
 };
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,10 +178,19 @@ pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>
 
 /// The same, but keeps all entries of duplicate keys.
 pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
-    let text = &file.text()[..end];
+    let text = file.text();
     let bom = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    if let Some(node) = common::read(file, bom..end) {
+        return Ok(node);
+    }
+    any(file, bom..end)
+}
+
+/// The same of any document.
+fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Result<Node, Box<Diagnostic>> {
+    let text = &file.text()[bom..end];
     let places = Places { file, bom };
-    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(&text[bom..], options()) {
+    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
         Ok(raw) => Ok(places.node(raw)),
         Err(error) => Err(places.explain(&error).into()),
     }
@@ -317,6 +327,28 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
+/// The span of a value whose event has this span: to the last part of a list, and from the first key of a map.
+fn whole(span: Span, data: &Data) -> Span {
+    let span = trimmed(span);
+    match data {
+        Data::List(items) => items.last().map_or(span.clone(), |last| span.to(&last.span)),
+        Data::Map(entries) => match (entries.first(), entries.last()) {
+            (Some(first), Some(last)) => first.key_span.to(&last.value.span),
+            _ => span,
+        },
+        _ => span,
+    }
+}
+
+/// A span without the white space at its end. The span of a scalar may include that and a comment behind it.
+fn trimmed(span: Span) -> Span {
+    let kept = span.text().trim_end().len();
+    match span.range() {
+        Some(range) => Span::new(span.file(), range.start..range.start + kept),
+        None => span,
+    }
+}
+
 /// Converts locations of the YAML library to spans of the file.
 struct Places<'a> {
     file: &'a Arc<SourceFile>,
@@ -336,40 +368,25 @@ impl Places<'_> {
     }
 
     fn node(&self, raw: Spanned<Raw>) -> Node {
-        let mut span = self.span(raw.referenced);
-        // The location of a scalar may include the white space and comment after it.
-        let kept = span.text().trim_end().len();
-        if let Some(range) = span.range() {
-            span = Span::new(self.file, range.start..range.start + kept);
-        }
+        let span = self.span(raw.referenced);
         let aliased = raw.referenced != raw.defined;
         let data = match raw.value {
             Raw::Null => Data::Null,
             Raw::Flag(flag) => Data::Flag(flag),
             Raw::Number(number) => Data::Number(number),
             Raw::Text(text) => Data::Text(text),
-            Raw::List(items) => {
-                let items: Vec<Node> = items.into_iter().map(|item| self.node(item)).collect();
-                if let (Some(last), false) = (items.last(), aliased) {
-                    span = span.to(&last.span);
-                }
-                Data::List(items)
-            }
+            Raw::List(items) => Data::List(items.into_iter().map(|item| self.node(item)).collect()),
             Raw::Map(entries) => {
-                let entries: Vec<Entry> = entries
-                    .into_iter()
-                    .map(|(key, value)| Entry {
-                        key_span: self.span(key.referenced),
-                        key: key.value,
-                        value: self.node(value),
-                    })
-                    .collect();
-                if let (Some(first), Some(last), false) = (entries.first(), entries.last(), aliased) {
-                    span = first.key_span.to(&last.value.span);
-                }
-                Data::Map(entries)
+                let entry = |(key, value): (Spanned<String>, _)| Entry {
+                    key_span: self.span(key.referenced),
+                    key: key.value,
+                    value: self.node(value),
+                };
+                Data::Map(entries.into_iter().map(entry).collect())
             }
         };
+        // The parts of an alias lie elsewhere.
+        let span = if aliased { trimmed(span) } else { whole(span, &data) };
         Node { span, data }
     }
 
