@@ -3,7 +3,7 @@
 use crate::{
     resolve::{Layout, without_extension},
     scan::{DEEPEST, IGNORED},
-    source::{Kind, SourceTree},
+    source::{Kind, SourceTree, join},
 };
 
 /// The end of the names of files of cases in YAML.
@@ -46,12 +46,11 @@ fn walk(tree: &dyn SourceTree, folder: &str, depth: usize, budget: &mut usize, f
             return;
         }
         *budget -= 1;
-        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         match kind {
             Kind::Folder if depth < DEEPEST && !IGNORED.contains(&name.as_str()) => {
-                walk(tree, &path, depth + 1, budget, found);
+                walk(tree, &join(folder, &name), depth + 1, budget, found);
             }
-            Kind::File if is_cases_file(&name) => found.push(path),
+            Kind::File if is_cases_file(&name) => found.push(join(folder, &name)),
             _ => {}
         }
     }

@@ -16,9 +16,23 @@ pub(crate) struct ListedTree {
 
 /// What a folder has.
 struct Folder {
-    kinds: HashMap<String, Kind>,
-    /// The names in lower case. Some file systems find a file by either.
+    /// Names and kinds, sorted by name.
+    entries: Vec<(String, Kind)>,
+    /// The names that differ from their lower case, in lower case. Some file systems find a file by either.
     lower: HashSet<String>,
+}
+
+impl Folder {
+    fn kind(&self, name: &str) -> Option<Kind> {
+        let place = self.entries.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+        Some(self.entries[place].1)
+    }
+
+    /// Whether a file system that ignores case may find something by this name.
+    fn may_have(&self, name: &str) -> bool {
+        let lower = name.to_ascii_lowercase();
+        self.lower.contains(&lower) || self.kind(&lower).is_some()
+    }
 }
 
 impl ListedTree {
@@ -39,13 +53,13 @@ impl ListedTree {
                 (path, below) = (Some(folder).filter(|folder| !folder.is_empty())?, true);
                 continue;
             };
-            return match listed.kinds.get(name) {
+            return match listed.kind(name) {
                 // A symbolic link is followed by the tree.
                 Some(Kind::Special) => None,
-                Some(kind) if !below => Some(Some(*kind)),
+                Some(kind) if !below => Some(Some(kind)),
                 Some(_) => None,
                 // A file system may find other names by this one, but none that differ in more than case.
-                None if name.is_ascii() && !listed.lower.contains(&name.to_ascii_lowercase()) => Some(None),
+                None if name.is_ascii() && !listed.may_have(name) => Some(None),
                 None => None,
             };
         }
@@ -73,13 +87,16 @@ impl SourceTree for ListedTree {
     }
 
     fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError> {
-        let entries = self.tree.list(path)?;
-        if let Ok(path) = plain(path) {
-            let kinds = entries.iter().cloned().collect();
-            let lower = entries.iter().map(|(name, _)| name.to_lowercase()).collect();
-            let mut folders = self.folders.write().unwrap_or_else(PoisonError::into_inner);
-            folders.insert(path, Folder { kinds, lower });
+        let Ok(path) = plain(path) else { return self.tree.list(path) };
+        let folders = || self.folders.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listed) = folders().get(&path) {
+            return Ok(listed.entries.clone());
         }
+        let entries = self.tree.list(&path)?;
+        let lower = entries.iter().map(|(name, _)| (name, name.to_lowercase()));
+        let lower = lower.filter(|(name, lower)| *name != lower).map(|(_, lower)| lower).collect();
+        let folder = Folder { entries: entries.clone(), lower };
+        self.folders.write().unwrap_or_else(PoisonError::into_inner).insert(path, folder);
         Ok(entries)
     }
 
