@@ -163,7 +163,11 @@ impl Loading {
     /// Loads the entry of a run. Returns its name if it can be understood.
     pub(crate) fn start(&mut self, entry: Entry, found: &mut Vec<Diagnostic>) -> Option<Arc<str>> {
         let (reference, function, place) = match entry {
-            Entry::Worker(located, place) => return self.closure(vec![(located, place)], found).pop(),
+            Entry::Worker(located, place) => {
+                let name = self.name_of(&located);
+                self.closure(vec![(located, place)], found);
+                return self.workers.contains_key(&name).then_some(name);
+            }
             Entry::Code(reference, function, place) => (reference, function, place),
         };
         let located = WorkerFile {
@@ -186,17 +190,11 @@ impl Loading {
     }
 
     /// Loads workers and all workers that their allowlists and imports name exactly, each file once; cycles are
-    /// allowed. Returns the names of the requested workers that can be understood. [`Loading::findings`] has what is wrong
-    /// with the files.
+    /// allowed. [`Loading::findings`] has what is wrong with the files.
     ///
     /// It works in generations: all known workers are read and merged in parallel, and their references are the next
     /// generation. The result does not depend on the number of threads.
-    pub(crate) fn closure(
-        &mut self,
-        wanted: Vec<(WorkerFile, Option<Span>)>,
-        found: &mut Vec<Diagnostic>,
-    ) -> Vec<Arc<str>> {
-        let asked: Vec<Arc<str>> = wanted.iter().map(|(located, _)| self.name_of(located)).collect();
+    pub(crate) fn closure(&mut self, wanted: Vec<(WorkerFile, Option<Span>)>, found: &mut Vec<Diagnostic>) {
         let mut generation = wanted;
         while !generation.is_empty() {
             let fresh: Vec<WorkerFile> = generation
@@ -217,17 +215,16 @@ impl Loading {
             generation = merged.iter().flat_map(|merged| merged.links().filter_map(unseen)).collect();
             merged.into_iter().for_each(|merged| self.take_in(merged));
         }
-        asked.into_iter().filter(|name| self.workers.contains_key(name)).collect()
     }
 
     /// Adds a file that was loaded, the next one of those in `seen`.
     fn take_in(&mut self, merged: Arc<Merged>) {
-        let name = self.name_of(&merged.located);
         let imports: Vec<WorkerFile> = merged.imports.iter().map(|(import, _)| import.clone()).collect();
         if !imports.is_empty() {
-            self.imports.insert(Arc::clone(&name), imports);
+            self.imports.insert(self.name_of(&merged.located), imports);
         }
         if let Some(effective) = &merged.effective {
+            let name = Arc::clone(&effective.definition.id);
             self.workers.entry(name).or_insert_with(|| Arc::clone(effective));
         }
         self.loaded.push(merged);

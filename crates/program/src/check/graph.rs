@@ -5,12 +5,14 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, is_glob},
     front_matter,
+    parallel::in_parallel,
     resolve::PackageId,
     span::Span,
 };
 use llm_do_core::{function::FunctionSource, worker::ToolLevel};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    mem,
     sync::Arc,
 };
 
@@ -30,7 +32,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
 /// The exact calls. Workers are numbered in the order of their names.
 pub(super) struct Graph<'a> {
     pub(super) names: Vec<&'a Arc<str>>,
-    numbers: BTreeMap<&'a str, usize>,
+    numbers: HashMap<&'a str, usize>,
     /// The callees of each worker, with their spans.
     pub(super) calls: Vec<Vec<(usize, &'a Span)>>,
 }
@@ -38,18 +40,11 @@ pub(super) struct Graph<'a> {
 impl<'a> Graph<'a> {
     pub(super) fn of(scope: &Scope<'a>) -> Self {
         let names: Vec<&Arc<str>> = scope.workers.keys().collect();
-        let numbers: BTreeMap<&str, usize> =
-            names.iter().enumerate().map(|(i, name)| (&***name, i)).collect();
-        let calls = scope
-            .workers
-            .values()
-            .map(|effective| {
-                let calls = effective.calls.iter();
-                calls
-                    .filter_map(|(name, at)| Some((*numbers.get(&**name)?, &effective.callees[*at].1)))
-                    .collect()
-            })
-            .collect();
+        let numbers: HashMap<&str, usize> = names.iter().enumerate().map(|(i, name)| (&***name, i)).collect();
+        let calls = in_parallel(scope.workers.values().collect(), |effective| {
+            let calls = effective.calls.iter();
+            calls.filter_map(|(name, at)| Some((*numbers.get(&**name)?, &effective.callees[*at].1))).collect()
+        });
         Self { names, numbers, calls }
     }
 
@@ -161,15 +156,16 @@ impl<'a> Graph<'a> {
     /// Calls that the entry can reach only below the depth limit.
     fn depth(&self, entry: &str, limit: u32, found: &mut Vec<Diagnostic>) {
         let Some(&entry) = self.numbers.get(entry) else { return };
-        let mut depths: BTreeMap<usize, u32> = BTreeMap::from([(entry, 0)]);
-        let mut waiting = VecDeque::from([entry]);
-        while let Some(worker) = waiting.pop_front() {
-            let depth = depths[&worker] + 1;
+        let mut depths: Vec<Option<u32>> = vec![None; self.names.len()];
+        depths[entry] = Some(0);
+        let mut waiting = VecDeque::from([(entry, 0)]);
+        while let Some((worker, depth)) = waiting.pop_front() {
+            let depth = depth + 1;
             for &(callee, span) in &self.calls[worker] {
-                if depths.contains_key(&callee) {
+                if depths[callee].is_some() {
                     continue;
                 }
-                depths.insert(callee, depth);
+                depths[callee] = Some(depth);
                 if depth > limit {
                     found.push(
                         Diagnostic::warning(
@@ -184,7 +180,7 @@ impl<'a> Graph<'a> {
                     );
                     continue;
                 }
-                waiting.push_back(callee);
+                waiting.push_back((callee, depth));
             }
         }
     }
@@ -197,29 +193,29 @@ fn unreached(scope: &Scope<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) 
     if scope.entry.is_none() && exports.is_empty() {
         return;
     }
+    let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
     let mut matched: BTreeMap<(PackageId, &str), Vec<usize>> = BTreeMap::new();
-    let mut reached: BTreeSet<usize> = BTreeSet::new();
+    let mut reached = vec![false; graph.names.len()];
     let begin = scope.entry.map(|entry| &**entry).into_iter().chain(exports.iter().map(String::as_str));
     let mut waiting: Vec<usize> = begin.filter_map(|name| graph.numbers.get(name).copied()).collect();
     while let Some(worker) = waiting.pop() {
-        if !reached.insert(worker) {
+        if mem::replace(&mut reached[worker], true) {
             continue;
         }
         waiting.extend(graph.calls[worker].iter().map(|(callee, _)| *callee));
-        let effective = &scope.workers[graph.names[worker]];
+        let effective = workers[worker];
         if may_call_any(effective) {
             return;
         }
         let package = effective.located.package;
         for (glob, _) in effective.callees.iter().filter(|(reference, _)| is_glob(reference)) {
-            let callees =
-                matched.entry((package, glob)).or_insert_with(|| matching(scope, graph, package, glob));
+            let callees = matched.entry((package, glob)).or_insert_with(|| matching(scope, package, glob));
             waiting.extend(callees.iter().copied());
         }
     }
     for located in scope.scanned {
-        let number = graph.numbers.get(&*program.global_id(&located.id));
-        if number.is_some_and(|number| !reached.contains(number)) {
+        let number = graph.numbers.get(located.id.as_str());
+        if number.is_some_and(|number| !reached[*number]) {
             let tree = program.tree.as_ref();
             found.push(
                 Diagnostic::warning(
@@ -239,8 +235,11 @@ fn may_call_any(effective: &Effective) -> bool {
     effective.definition.code.is_some() || effective.definition.tools.iter().any(own)
 }
 
-/// The workers that an allowlist pattern matches.
-pub(super) fn matching(scope: &Scope<'_>, graph: &Graph<'_>, package: PackageId, glob: &str) -> Vec<usize> {
+/// The numbers of the workers that an allowlist pattern matches.
+pub(super) fn matching(scope: &Scope<'_>, package: PackageId, glob: &str) -> Vec<usize> {
+    if glob == "*" {
+        return (0..scope.workers.len()).collect();
+    }
     let Ok(glob) = globset::GlobBuilder::new(glob).literal_separator(false).build() else {
         return Vec::new();
     };
@@ -253,5 +252,5 @@ pub(super) fn matching(scope: &Scope<'_>, graph: &Graph<'_>, package: PackageId,
             matcher.is_match(&*effective.definition.id)
         }
     });
-    named.filter_map(|(_, effective)| graph.numbers.get(&*effective.definition.id).copied()).collect()
+    named.map(|(number, _)| number).collect()
 }

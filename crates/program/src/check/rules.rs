@@ -189,6 +189,9 @@ fn of_calls(effective: &Effective) -> Vec<Naming<'_>> {
 
 /// The tools that `ensures` names.
 fn judges(effective: &Effective) -> Vec<Naming<'_>> {
+    if effective.definition.ensures.is_empty() {
+        return Vec::new();
+    }
     let named = effective.keys.get("ensures").into_iter().flat_map(|node| {
         node.texts().chain(node.entries().iter().map(|entry| (entry.key.as_str(), &entry.key_span)))
     });

@@ -48,7 +48,7 @@ pub(super) fn any_source(scope: &Scope<'_>, authorities: &Authorities<'_>) -> bo
         let definition = &effective.definition;
         let sight = Sight::of(effective, authorities);
         // Workers of one folder share a list of tools.
-        let is_new = lists.insert(definition.tools.as_ptr().addr());
+        let is_new = !definition.tools.is_empty() && lists.insert(definition.tools.as_ptr().addr());
         definition.untrusted != Untrusted::default()
             || sight.suspect()
             || unknown_kinds(scope, effective).next().is_some()

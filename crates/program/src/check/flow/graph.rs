@@ -136,7 +136,7 @@ impl Edges {
                 }
             }
         }
-        edges.patterns(scope, calls, facts);
+        edges.patterns(scope, facts);
         edges.files(facts);
         edges
     }
@@ -152,14 +152,14 @@ impl Edges {
 
     /// Callees by pattern. A node for each pattern and direction keeps a thousand callers of a thousand workers from
     /// becoming a million edges.
-    fn patterns<'a>(&mut self, scope: &Scope<'a>, calls: &Graph<'a>, facts: &[Facts]) {
+    fn patterns<'a>(&mut self, scope: &Scope<'a>, facts: &[Facts]) {
         let mut nodes: BTreeMap<(PackageId, &str), [usize; 2]> = BTreeMap::new();
         for (caller, effective) in scope.workers.values().enumerate() {
             let package = effective.located.package;
             for (pattern, _) in effective.callees.iter().filter(|(reference, _)| is_glob(reference)) {
                 let [inputs, outputs] = *nodes.entry((package, pattern)).or_insert_with(|| {
                     let [inputs, outputs] = [self.node(), self.node()];
-                    for callee in matching(scope, calls, package, pattern) {
+                    for callee in matching(scope, package, pattern) {
                         self.add(inputs, callee, Through::Input);
                         if !facts[callee].typed {
                             self.add(callee, outputs, Through::Output);
