@@ -8,10 +8,14 @@ mod stand_in;
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
     Checker, Extent, LoadOptions, Source, Start, check,
+    library::MemoryLibraries,
     source::{MemoryTree, OverlayTree},
 };
-use proptest::prelude::*;
-use std::{collections::BTreeMap, fs, sync::Arc};
+use proptest::{prelude::*, test_runner::TestRunner};
+use std::{cell::RefCell, collections::BTreeMap, fs, sync::Arc};
+
+/// How many sequences of edits are tried on each program.
+const CASES: u32 = 60;
 
 type Texts = BTreeMap<String, String>;
 
@@ -175,32 +179,53 @@ fn workers(root: &std::path::Path, below: &str, files: &mut Vec<String>) {
     }
 }
 
-/// One step of somebody who edits: a file and its next text, or none, if the edit is taken back.
-fn step() -> impl Strategy<Value = (String, Option<String>)> {
-    let path = prop::sample::select(
-        ["main.worker", "workers/a.worker", "workers/b.worker", "workers/c.worker", "workers/new.worker"]
-            .as_slice(),
-    );
-    let key = prop::sample::select(
+/// A line of front matter.
+fn key() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(
         [
             "model: openai:x",
+            "model: nobody:x",
+            "compatible_models: [\"openai:*\"]",
             "allow_workers: [a]",
+            "allow_workers: [b, d]",
             "allow_workers: [b, c, new]",
+            "allow_workers: [main]",
+            "allow_workers: [\"*\"]",
+            "allow_workers: [kit:tell]",
+            "imports: {workers: [kit:tell]}",
+            "imports: {tools: [tools.py]}",
             "parameters: {topic: string}",
             "parameters: {topic: string, path: path}",
             "returns: {sum: integer}",
+            "returns: {pass: boolean, reason: string}",
             "schema_in_ref: c.json",
             "schema_in_ref: a.worker",
             "toolsets: {filesystem: {}}",
+            "toolsets: {filesystem: {approval: {tools: {write_file: pre_approved}}}}",
+            "toolsets: {workers: {dynamic: true}}",
             "sandbox: {paths: {data: {root: ./data, mode: rw}}}",
+            "sandbox: {restrict: [/data]}",
+            "sandbox: {network_enabled: true}",
             "tool_rules: {read_file: ask}",
+            "tool_rules: {web_search: ask}",
+            "tool_rules: {d: ask, new: ask}",
+            "tool_rules: [{tool: a, when: {topic: x}, then: ask}]",
+            "server_side_tools: [web_search]",
+            "limits: {max_turns: 5}",
+            "limits: {max_turns: none}",
+            "ensures: [a]",
             "description: x",
+            "description: A longer text, so that everything behind it moves.",
             "modle: x",
             "mode: [",
         ]
         .as_slice(),
-    );
-    let word = prop::sample::select(
+    )
+}
+
+/// A part of instructions.
+fn word() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(
         [
             "Write. ",
             "{{ topic }} ",
@@ -213,33 +238,127 @@ fn step() -> impl Strategy<Value = (String, Option<String>)> {
             "\n",
         ]
         .as_slice(),
-    );
-    let text = (prop::collection::vec(key, 0..3), prop::collection::vec(word, 0..3))
-        .prop_map(|(keys, words)| format!("---\n{}\n---\n{}", keys.join("\n"), words.concat()));
-    (path, prop::option::weighted(0.8, text)).prop_map(|(path, text)| (path.to_owned(), text))
+    )
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+/// One step of somebody who edits.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The file gets another text.
+    Put(String),
+    /// The edits of the file are taken back.
+    Back,
+    /// One more key.
+    Key(&'static str),
+    /// More instructions.
+    Word(&'static str),
+}
 
-    #[test]
-    fn random_edits_find_what_a_first_check_finds(steps in prop::collection::vec((step(), 0..4_u8), 1..12)) {
-        let mut program = Program::of(&PROGRAM);
-        let mut texts = Texts::new();
-        program.check(&texts, "at first");
-        for ((path, text), again) in steps {
-            match text {
-                Some(text) => texts.insert(path.clone(), text),
-                None => texts.remove(&path),
-            };
-            program.check(&texts, "an edit");
-            // Then only the instructions are edited, some times.
-            for n in 0..again {
-                if let Some(text) = texts.get_mut(&path) {
-                    text.push_str(["{{ topic }}", " {{ more }}", "{% include \"c.worker\" %}", "\nAnd."][usize::from(n)]);
+fn steps() -> impl Strategy<Value = Vec<(&'static str, Vec<Step>)>> {
+    let path = prop::sample::select(
+        [
+            "main.worker",
+            "workers/a.worker",
+            "workers/b.worker",
+            "workers/c.worker",
+            "workers/d.worker",
+            "workers/new.worker",
+        ]
+        .as_slice(),
+    );
+    let text = (prop::collection::vec(key(), 0..4), prop::collection::vec(word(), 0..3))
+        .prop_map(|(keys, words)| format!("---\n{}\n---\n{}", keys.join("\n"), words.concat()));
+    let step = prop_oneof![
+        2 => text.prop_map(Step::Put),
+        2 => Just(Step::Back),
+        3 => key().prop_map(Step::Key),
+        1 => word().prop_map(Step::Word),
+    ];
+    prop::collection::vec((path, prop::collection::vec(step, 1..5)), 1..8)
+}
+
+/// A program of which every analysis has something to say after some edits: it has a library, cases, a stub and rules.
+fn analysed() -> Program {
+    let mut files = PROGRAM.to_vec();
+    files[0] = (
+        "project.yaml",
+        "name: edited\nexports: [a]\ndependencies: [kit@1]\nbindings: {topic: 1}\ndelegation: {max_depth: 2}\n\
+         sandbox: {network_enabled: true}\napproval: {tools: {d: ask, fs_*: ask}}\n",
+    );
+    files.extend([
+        (
+            "workers/d.worker",
+            "---\nmodel: openai:x\nallow_workers: [a, b]\ntool_rules: {b: ask, c: ask}\n---\nDo it.\n",
+        ),
+        ("workers/A.worker", "---\nmodel: openai:x\n---\nIts name differs only in case.\n"),
+        (
+            "workers/a.cases.yaml",
+            "cases:\n  - name: one\n    input: {topic: x}\n    given: {c: text, b: {sum: 1}}\n    \
+             expect: {judge: b, calls: [c]}\n",
+        ),
+        ("workers/none.cases.yaml", "cases:\n  - {name: one, input: x}\n"),
+        ("types.py", "# llm-do-stubs: python 00000000000000000000000000000000\n"),
+    ]);
+    let kit = MemoryTree::new(
+        Place::new("/libs/kit@1"),
+        [
+            ("lib.yaml", "name: kit\nversion: \"1\"\nexports: [tell]\n"),
+            ("workers/tell.worker", "---\ndescription: Tells.\n---\nTell {{ input }}.\n"),
+        ],
+    );
+    let libraries = MemoryLibraries(BTreeMap::from([("kit@1".to_owned(), Arc::new(kit) as _)]));
+    let mut program = Program::of(&files);
+    let host = LoadOptions { libraries: Arc::new(libraries), ..program.host.clone() };
+    program = Program::new(program.source, host);
+    program
+}
+
+/// Edits of one file after another. Each time the findings have to be those of a first check.
+fn edit(
+    program: &mut Program,
+    steps: Vec<(&'static str, Vec<Step>)>,
+    extents: &RefCell<BTreeMap<String, usize>>,
+) {
+    let mut texts = Texts::new();
+    program.check(&texts, "at first");
+    for (path, steps) in steps {
+        let saved = program.source.tree.read(path, 10_000).map(|text| String::from_utf8(text).unwrap());
+        for step in steps {
+            let text = texts.get(path).or(saved.as_ref().ok()).cloned().unwrap_or_default();
+            match &step {
+                Step::Put(text) => texts.insert(path.into(), text.clone()),
+                Step::Back => texts.remove(path),
+                Step::Key(key) => {
+                    texts.insert(path.into(), text.replacen("---\n", &format!("---\n{key}\n"), 1))
                 }
-                program.check(&texts, "an edit of instructions");
-            }
+                Step::Word(word) => texts.insert(path.into(), text + word),
+            };
+            let extent = program.check(&texts, &format!("{path}: {step:?}"));
+            *extents.borrow_mut().entry(format!("{extent:?}")).or_default() += 1;
         }
     }
+}
+
+#[test]
+fn random_edits_find_what_a_first_check_finds() {
+    let extents = RefCell::new(BTreeMap::new());
+    for program in [|| Program::of(&PROGRAM), analysed] {
+        let mut runner = TestRunner::new(ProptestConfig {
+            cases: CASES,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        });
+        let run = runner.run(&steps(), |steps| {
+            edit(&mut program(), steps, &extents);
+            Ok(())
+        });
+        run.unwrap_or_else(|failed| panic!("{failed}"));
+    }
+    // Every extent is among them, so that the first check is not the only one that is compared.
+    let extents = extents.into_inner();
+    let least = CASES as usize;
+    assert!(
+        ["Workers", "Program", "Everything"].iter().all(|it| extents.get(*it) > Some(&least)),
+        "{extents:?}"
+    );
 }
