@@ -104,19 +104,15 @@ impl<'a> Graph<'a> {
                     low[caller] = low[caller].min(low[worker]);
                 }
                 if low[worker] == index[worker] {
-                    let mut members = Vec::new();
-                    while let Some(member) = stack.pop() {
-                        on_stack[member] = false;
-                        members.push(member);
-                        if member == worker {
-                            break;
-                        }
-                    }
-                    let calls_itself = self.calls[worker].iter().any(|(callee, _)| *callee == worker);
-                    if members.len() > 1 || calls_itself {
+                    let begin = stack.iter().rposition(|member| *member == worker).unwrap_or_default();
+                    let calls_itself = || self.calls[worker].iter().any(|(callee, _)| *callee == worker);
+                    stack[begin..].iter().for_each(|member| on_stack[*member] = false);
+                    if stack.len() - begin > 1 || calls_itself() {
+                        let mut members = stack[begin..].to_vec();
                         members.sort_unstable();
                         components.push(members);
                     }
+                    stack.truncate(begin);
                 }
             }
         }
@@ -212,6 +208,9 @@ fn unreached(scope: &Scope<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) 
             let callees = matched.entry((package, glob)).or_insert_with(|| matching(scope, package, glob));
             waiting.extend(callees.iter().copied());
         }
+    }
+    if reached.iter().all(|reached| *reached) {
+        return;
     }
     for located in scope.scanned {
         let number = graph.numbers.get(located.id.as_str());

@@ -44,6 +44,8 @@ pub(super) struct Facts {
 /// Whether the program has any untrusted source. Most have none, and nothing is followed then.
 pub(super) fn any_source(scope: &Scope<'_>, authorities: &Authorities<'_>) -> bool {
     let mut lists = BTreeSet::new();
+    let kinds = scope.host.toolsets.kinds().filter(|kind| is_unknown(kind.as_ref()));
+    let unknown: Vec<&str> = kinds.map(|kind| kind.name()).collect();
     scope.workers.values().any(|effective| {
         let definition = &effective.definition;
         let sight = Sight::of(effective, authorities);
@@ -51,7 +53,7 @@ pub(super) fn any_source(scope: &Scope<'_>, authorities: &Authorities<'_>) -> bo
         let is_new = !definition.tools.is_empty() && lists.insert(definition.tools.as_ptr().addr());
         definition.untrusted != Untrusted::default()
             || sight.suspect()
-            || unknown_kinds(scope, effective).next().is_some()
+            || unknown.iter().any(|name| effective.toolsets.contains_key(*name))
             || (is_new
                 && scope.exposed.tools(effective).is_some_and(|tools| {
                     tools
@@ -112,8 +114,12 @@ fn unknown_kinds<'a>(
 ) -> impl Iterator<Item = (&'a dyn ToolsetKind, &'a Span)> {
     effective.toolsets.iter().filter_map(|(name, node)| {
         let kind = scope.host.toolsets.get(name)?.as_ref();
-        (!kind.tools_are_known() && !kind.delegates() && !kind.runs_code()).then_some((kind, &node.span))
+        is_unknown(kind).then_some((kind, &node.span))
     })
+}
+
+fn is_unknown(kind: &dyn ToolsetKind) -> bool {
+    !kind.tools_are_known() && !kind.delegates() && !kind.runs_code()
 }
 
 struct Gathering<'a> {
