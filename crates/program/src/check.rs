@@ -93,7 +93,7 @@ fn of_worker(scope: &Scope<'_>, effective: &Effective) -> Vec<Diagnostic> {
     found
 }
 
-/// The analyses of a program as a whole.
+/// The analyses of a program as a whole, except those of its calls.
 fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec<Diagnostic>) -> Flow {
     let program = scope.packages.program();
     if let (Some(entry), Start::Entry(None)) = (scope.entry, &source.start) {
@@ -107,7 +107,6 @@ fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec
         configurations::unlisted(scope, found);
         stubs::check(scope, &files.stubs, found);
     }
-    graph::check(scope, found);
     let follow = |entry| Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry);
     let authorities = scope.entry.map(|entry| follow(entry)).unwrap_or_default();
     authority::check(scope, &authorities, found);

@@ -1,10 +1,10 @@
 //! A program that was read, with its findings, which are brought up to date when workers are edited.
 //!
-//! Findings are kept by what they depend on: on the files beside the workers, on one worker alone, or on the program as a
-//! whole. A first check works out all of them; after an edit, those that depend on something else stay. Both are the same
+//! Findings are kept by what they depend on: on the files beside the workers, on one worker alone, on the calls between
+//! workers, or on the program as a whole. A first check works out all of them; after an edit, those that depend on something else stay. Both are the same
 //! code, so that they find the same.
 
-use super::{Files, exports, exposed::Exposed, flow::Flow, of_program, of_worker, scope::Scope};
+use super::{Files, exports, exposed::Exposed, flow::Flow, graph, of_program, of_worker, scope::Scope};
 use crate::{
     diagnostics::Diagnostic,
     effective::Effective,
@@ -29,6 +29,18 @@ const OF_THE_WORKER_ALONE: [&str; 8] = [
     "instructions",
 ];
 
+/// Keys that decide which workers a worker may call.
+const OF_CALLS: [&str; 4] = ["allow_workers", "imports", "toolsets", "code"];
+
+/// The analyses that an edit concerns, besides those of the edited worker by itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Concern {
+    Worker,
+    Program,
+    /// Those of the program, and of its calls.
+    Calls,
+}
+
 /// What an edit has changed.
 pub(crate) struct Change {
     /// Whether keys of a worker are other ones.
@@ -51,6 +63,7 @@ pub(crate) struct Checked {
     /// What each worker has by itself, if it has anything.
     of_workers: BTreeMap<Arc<str>, Vec<Diagnostic>>,
     of_program: Vec<Diagnostic>,
+    of_calls: Vec<Diagnostic>,
     pub(crate) flow: Flow,
 }
 
@@ -98,10 +111,11 @@ impl Checked {
             of_files: found,
             of_workers: BTreeMap::new(),
             of_program: Vec::new(),
+            of_calls: Vec::new(),
             flow: Flow::default(),
         };
         let all = checked.loading.workers.values().cloned().collect();
-        checked.analyse(all, true);
+        checked.analyse(all, Concern::Calls);
         checked
     }
 
@@ -110,38 +124,43 @@ impl Checked {
         let is_root = |file: &WorkerFile| self.roots.binary_search(file).is_ok();
         let load_again = |path: &String| self.loading.load_again(path, is_root);
         let edits: Vec<Edit> = paths.iter().map(load_again).collect::<Option<_>>()?;
-        let change = Change {
-            keys: edits.iter().any(|edit| !edit.has_same_keys()),
-            program: edits.iter().any(|edit| self.concerns_program(edit)),
-        };
+        let concern = edits.iter().map(|edit| self.concern(edit)).max()?;
+        let keys = edits.iter().any(|edit| !edit.has_same_keys());
         let mut edited = Vec::with_capacity(edits.len());
         for edit in &edits {
             let name = self.loading.replace(edit);
             self.of_workers.remove(&name);
             edited.extend(edit.new.effective.clone());
         }
-        self.analyse(edited, change.program);
-        Some(change)
+        self.analyse(edited, concern);
+        Some(Change { keys, program: concern > Concern::Worker })
     }
 
-    /// Whether the analyses of the whole program may find something else after an edit, or the same at another place.
-    fn concerns_program(&self, Edit { old, new, .. }: &Edit) -> bool {
-        let is_same = match (&old.effective, &new.effective) {
-            (Some(old), Some(new)) => {
-                let is_code = old.definition.code.is_some() || new.definition.code.is_some();
-                !is_code && old.mistakes == new.mistakes && seen_by_others(old) == seen_by_others(new)
-            }
-            (None, None) => true,
-            _ => false,
+    /// The analyses that may find something else after an edit, or the same at another place.
+    fn concern(&self, Edit { old, new, .. }: &Edit) -> Concern {
+        let (was, is) = match (&old.effective, &new.effective) {
+            (Some(was), Some(is)) if was.mistakes == is.mistakes && old.complete == new.complete => (was, is),
+            (None, None) => return Concern::Worker,
+            _ => return Concern::Calls,
         };
-        let lies_in = |finding: &Diagnostic| {
-            old.effective.as_ref().is_some_and(|old| finding.is_about(old.keys.span.file()))
-        };
-        !is_same || old.complete != new.complete || self.of_program.iter().any(lies_in)
+        let file = was.keys.span.file();
+        let lie_there = |found: &[Diagnostic]| found.iter().any(|finding| finding.is_about(file));
+        let differ = |of: &dyn Fn(&str) -> bool| values(was, of) != values(is, of);
+        if was.definition.code.is_some()
+            || is.definition.code.is_some()
+            || differ(&|key| OF_CALLS.contains(&key))
+            || lie_there(&self.of_calls)
+        {
+            Concern::Calls
+        } else if differ(&|key| !OF_THE_WORKER_ALONE.contains(&key)) || lie_there(&self.of_program) {
+            Concern::Program
+        } else {
+            Concern::Worker
+        }
     }
 
-    /// Analyses these workers, and if asked the program as a whole.
-    fn analyse(&mut self, workers: Vec<Arc<Effective>>, whole: bool) {
+    /// Analyses these workers, and what else is concerned.
+    fn analyse(&mut self, workers: Vec<Arc<Effective>>, concern: Concern) {
         let Loading { packages, workers: all, host, .. } = &self.loading;
         self.exposed.add(workers.iter().map(AsRef::as_ref), host.code.as_deref());
         let entry = self.entry.as_ref().filter(|entry| all.contains_key(*entry));
@@ -154,9 +173,13 @@ impl Checked {
         };
         let analysed = in_parallel(workers, |it| (Arc::clone(&it.definition.id), of_worker(&scope, &it)));
         self.of_workers.extend(analysed.into_iter().filter(|(_, found)| !found.is_empty()));
-        if whole {
+        if concern >= Concern::Program {
             self.of_program.clear();
             self.flow = of_program(&scope, &self.source, &self.files, &mut self.of_program);
+        }
+        if concern >= Concern::Calls {
+            self.of_calls.clear();
+            graph::check(&scope, &mut self.of_calls);
         }
     }
 
@@ -164,13 +187,15 @@ impl Checked {
     pub(crate) fn findings(&self) -> Vec<Diagnostic> {
         let mut found = self.of_files.clone();
         found.extend(self.loading.findings());
-        found.extend(self.of_workers.values().flatten().chain(&self.of_program).cloned());
+        found.extend(
+            self.of_workers.values().flatten().chain(&self.of_program).chain(&self.of_calls).cloned(),
+        );
         found
     }
 }
 
-/// The keys of a worker that other workers or the analyses of the program may depend on.
-fn seen_by_others(worker: &Effective) -> Vec<(&str, Value)> {
-    let entries = worker.keys.entries().iter().map(|entry| (entry.key.as_str(), entry.value.to_json()));
-    entries.filter(|(key, _)| !OF_THE_WORKER_ALONE.contains(key)).collect()
+/// The values of some keys of a worker.
+fn values(worker: &Effective, of: impl Fn(&str) -> bool) -> Vec<(&str, Value)> {
+    let entries = worker.keys.entries().iter().filter(|entry| of(&entry.key));
+    entries.map(|entry| (entry.key.as_str(), entry.value.to_json())).collect()
 }
