@@ -1,7 +1,10 @@
 //! A tree on disk, confined by a directory descriptor.
 
 use super::{Kind, RealPlace, SourceError, SourceTree, plain};
-use cap_std::{ambient_authority, fs::Dir};
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, OpenOptions},
+};
 use llm_do_core::authority::Place;
 use std::{
     io::{ErrorKind, Read},
@@ -64,13 +67,21 @@ impl SourceTree for DiskTree {
 
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError> {
         let path = plain(path)?;
-        // Check the kind before opening, because opening a FIFO would block.
-        match self.kind(&path)? {
-            Some(Kind::File) => {}
-            Some(_) => return Err(SourceError::NotAFile),
-            None => return Err(SourceError::NotFound),
-        }
-        let file = self.dir.open(&path)?;
+        let mut options = OpenOptions::new();
+        options.read(true);
+        #[cfg(unix)]
+        cap_std::fs::OpenOptionsExt::custom_flags(&mut options, without_waiting());
+        let file = match self.dir.open_with(&path, &options) {
+            Ok(file) => file,
+            // A socket, or on some systems a folder, can't be opened.
+            Err(error) => {
+                return Err(match self.kind(&path)? {
+                    Some(Kind::File) => error.into(),
+                    Some(_) => SourceError::NotAFile,
+                    None => SourceError::NotFound,
+                });
+            }
+        };
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(SourceError::NotAFile);
@@ -149,6 +160,13 @@ impl SourceTree for DiskTree {
     }
 }
 
+/// Opening a FIFO must not wait for a writer, and a terminal must not become the controlling one.
+#[cfg(unix)]
+fn without_waiting() -> i32 {
+    use rustix::fs::OFlags;
+    (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()
+}
+
 fn kind(is_file: bool, is_folder: bool) -> Kind {
     match (is_file, is_folder) {
         (true, _) => Kind::File,
@@ -197,7 +215,14 @@ mod tests {
     fn limits_and_kinds_are_checked() {
         let (_outer, tree) = tree();
         assert_eq!(tree.read("workers/a.worker", 0), Err(SourceError::TooLarge { size: 1, limit: 0 }));
-        assert_eq!(tree.read("workers", 10), Err(SourceError::NotAFile));
+        for folder in ["workers", ""] {
+            assert_eq!(tree.read(folder, 10), Err(SourceError::NotAFile));
+        }
+        for (name, kind) in [("fifo", rustix::fs::FileType::Fifo), ("socket", rustix::fs::FileType::Socket)] {
+            let path = tree.path.join(name);
+            rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+            assert_eq!(tree.read(name, 10), Err(SourceError::NotAFile), "{name}");
+        }
         assert_eq!(tree.read("none", 10), Err(SourceError::NotFound));
         assert_eq!(tree.read("workers/a.worker/x", 10), Err(SourceError::NotFound));
         let names: Vec<(String, Kind)> = tree.list("").unwrap();
