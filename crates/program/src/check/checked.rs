@@ -1,10 +1,17 @@
 //! A program that was read, with its findings, which are brought up to date when workers are edited.
 //!
 //! Findings are kept by what they depend on: on the files beside the workers, on one worker alone, on the calls between
-//! workers, or on the program as a whole. A first check works out all of them; after an edit, those that depend on something else stay. Both are the same
-//! code, so that they find the same.
+//! workers, or on the program as a whole. A first check works out all of them. After an edit, those that depend on something
+//! else stay. Both are the same code, so that they find the same.
 
-use super::{Files, exports, exposed::Exposed, flow::Flow, graph, of_program, of_worker, scope::Scope};
+use super::{
+    Files, exports,
+    exposed::Exposed,
+    flow::Flow,
+    graph::{self, Graph},
+    of_program, of_worker,
+    scope::Scope,
+};
 use crate::{
     diagnostics::Diagnostic,
     effective::Effective,
@@ -15,7 +22,7 @@ use crate::{
     start::{Source, Start},
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// Keys of a worker that say nothing to any other worker, nor to an analysis of the whole program.
 const OF_THE_WORKER_ALONE: [&str; 8] = [
@@ -59,6 +66,7 @@ pub(crate) struct Checked {
     roots: Vec<WorkerFile>,
     files: Files,
     exposed: Exposed,
+    graph: Graph,
     of_files: Vec<Diagnostic>,
     /// What each worker has by itself, if it has anything.
     of_workers: BTreeMap<Arc<str>, Vec<Diagnostic>>,
@@ -108,6 +116,7 @@ impl Checked {
             roots,
             files,
             exposed: Exposed::default(),
+            graph: Graph::default(),
             of_files: found,
             of_workers: BTreeMap::new(),
             of_program: Vec::new(),
@@ -171,6 +180,10 @@ impl Checked {
             work: self.source.work.as_ref(),
             ..Scope::of(packages, all, host, &self.exposed)
         };
+        if concern >= Concern::Calls {
+            let graph = mem::take(&mut self.graph);
+            self.graph = graph.after(&workers, all);
+        }
         let analysed = in_parallel(workers, |it| (Arc::clone(&it.definition.id), of_worker(&scope, &it)));
         self.of_workers.extend(analysed.into_iter().filter(|(_, found)| !found.is_empty()));
         if concern >= Concern::Program {
@@ -179,7 +192,7 @@ impl Checked {
         }
         if concern >= Concern::Calls {
             self.of_calls.clear();
-            graph::check(&scope, &mut self.of_calls);
+            graph::check(&scope, &self.graph, &mut self.of_calls);
         }
     }
 

@@ -5,6 +5,7 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, is_glob},
     front_matter,
+    loading::Workers,
     parallel::in_parallel,
     resolve::PackageId,
     span::Span,
@@ -16,51 +17,74 @@ use std::{
     sync::Arc,
 };
 
-pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
-    let graph = Graph::of(scope);
+pub(super) fn check(scope: &Scope<'_>, graph: &Graph, found: &mut Vec<Diagnostic>) {
     if !scope.packages.program().manifest.delegation.allow_recursion {
-        graph.cycles(found);
+        graph.cycles(scope, found);
     }
     if let Some(entry) = scope.entry {
-        graph.depth(entry, scope.packages.program().manifest.delegation.max_depth, found);
+        graph.depth(scope, entry, scope.packages.program().manifest.delegation.max_depth, found);
     }
     if !scope.scanned.is_empty() && scope.complete {
-        unreached(scope, &graph, found);
+        unreached(scope, graph, found);
     }
 }
 
 /// The exact calls. Workers are numbered in the order of their names.
-pub(super) struct Graph<'a> {
-    pub(super) names: Vec<&'a Arc<str>>,
-    numbers: HashMap<&'a str, usize>,
-    /// The callees of each worker, with their spans.
-    pub(super) calls: Vec<Vec<(usize, &'a Span)>>,
+#[derive(Default)]
+pub(super) struct Graph {
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, usize>,
+    /// The callees of each worker, each with its place in the allowlist.
+    pub(super) calls: Vec<Vec<(usize, usize)>>,
 }
 
-impl<'a> Graph<'a> {
-    pub(super) fn of(scope: &Scope<'a>) -> Self {
-        let names: Vec<&Arc<str>> = scope.workers.keys().collect();
-        let numbers: HashMap<&str, usize> = names.iter().enumerate().map(|(i, name)| (&***name, i)).collect();
-        let calls = in_parallel(scope.workers.values().collect(), |effective| {
-            let calls = effective.calls.iter();
-            calls.filter_map(|(name, at)| Some((*numbers.get(&**name)?, &effective.callees[*at].1))).collect()
-        });
-        Self { names, numbers, calls }
+impl Graph {
+    pub(super) fn of(workers: &Workers) -> Self {
+        let names: Vec<Arc<str>> = workers.keys().cloned().collect();
+        let numbers: HashMap<Arc<str>, usize> = names.iter().cloned().zip(0..).collect();
+        let mut graph = Self { names, numbers, calls: Vec::new() };
+        graph.calls = in_parallel(workers.values().collect(), |worker| graph.calls_of(worker));
+        graph
+    }
+
+    /// The same after an edit of some workers, of which the others have to be what they were.
+    pub(super) fn after(mut self, edited: &[Arc<Effective>], workers: &Workers) -> Self {
+        let number = |worker: &Arc<Effective>| self.numbers.get(&worker.definition.id).copied();
+        let numbers: Option<Vec<usize>> = edited.iter().map(number).collect();
+        match numbers {
+            Some(numbers) if self.names.len() == workers.len() => {
+                for (number, worker) in numbers.into_iter().zip(edited) {
+                    self.calls[number] = self.calls_of(worker);
+                }
+                self
+            }
+            // There are more workers than before, or fewer.
+            _ => Self::of(workers),
+        }
+    }
+
+    fn calls_of(&self, worker: &Effective) -> Vec<(usize, usize)> {
+        worker.calls.iter().filter_map(|(name, at)| Some((*self.numbers.get(name)?, *at))).collect()
+    }
+
+    /// The place that names a callee.
+    fn place<'a>(&self, scope: &Scope<'a>, caller: usize, at: usize) -> &'a Span {
+        &scope.workers[&self.names[caller]].callees[at].1
     }
 
     /// One finding for each strongly connected component: its shortest cycle.
-    fn cycles(&self, found: &mut Vec<Diagnostic>) {
+    fn cycles(&self, scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
         for members in self.components() {
             let start = members[0];
             let inside: BTreeSet<usize> = members.iter().copied().collect();
-            let Some((chain, span)) = self.cycle(start, &inside) else { continue };
-            let names: Vec<&str> = chain.iter().map(|&worker| &**self.names[worker]).collect();
+            let Some((chain, (caller, at))) = self.cycle(start, &inside) else { continue };
+            let names: Vec<&str> = chain.iter().map(|&worker| &*self.names[worker]).collect();
             found.push(
                 Diagnostic::error(
                     codes::CALL_CYCLE,
                     format!("workers call each other in a cycle: {}", names.join(" → ")),
                 )
-                .at(span)
+                .at(self.place(scope, caller, at))
                 .note("llm-do refuses to call a worker that is already in the chain of callers")
                 .help(
                     "remove one of the calls, or set `delegation: {allow_recursion: true}` in the manifest",
@@ -119,12 +143,13 @@ impl<'a> Graph<'a> {
         components
     }
 
-    /// The shortest path from a worker back to itself, with the span of the last call.
-    fn cycle(&self, start: usize, inside: &BTreeSet<usize>) -> Option<(Vec<usize>, &'a Span)> {
+    /// The shortest path from a worker back to itself, with the last call: its caller and its place there.
+    fn cycle(&self, start: usize, inside: &BTreeSet<usize>) -> Option<(Vec<usize>, (usize, usize))> {
         let mut from: BTreeMap<usize, usize> = BTreeMap::new();
         let mut waiting = VecDeque::from([start]);
         while let Some(worker) = waiting.pop_front() {
-            for &(callee, span) in self.calls[worker].iter().filter(|(callee, _)| inside.contains(callee)) {
+            for &(callee, at_call) in self.calls[worker].iter().filter(|(callee, _)| inside.contains(callee))
+            {
                 if callee == start {
                     let mut chain = vec![start, worker];
                     let mut at = worker;
@@ -138,7 +163,7 @@ impl<'a> Graph<'a> {
                         chain.push(start);
                     }
                     chain.reverse();
-                    return Some((chain, span));
+                    return Some((chain, (worker, at_call)));
                 }
                 if callee != start && !from.contains_key(&callee) {
                     from.insert(callee, worker);
@@ -150,14 +175,14 @@ impl<'a> Graph<'a> {
     }
 
     /// Calls that the entry can reach only below the depth limit.
-    fn depth(&self, entry: &str, limit: u32, found: &mut Vec<Diagnostic>) {
+    fn depth(&self, scope: &Scope<'_>, entry: &str, limit: u32, found: &mut Vec<Diagnostic>) {
         let Some(&entry) = self.numbers.get(entry) else { return };
         let mut depths: Vec<Option<u32>> = vec![None; self.names.len()];
         depths[entry] = Some(0);
         let mut waiting = VecDeque::from([(entry, 0)]);
         while let Some((worker, depth)) = waiting.pop_front() {
             let depth = depth + 1;
-            for &(callee, span) in &self.calls[worker] {
+            for &(callee, at) in &self.calls[worker] {
                 if depths[callee].is_some() {
                     continue;
                 }
@@ -171,7 +196,7 @@ impl<'a> Graph<'a> {
                                 self.names[callee]
                             ),
                         )
-                        .at(span)
+                        .at(self.place(scope, worker, at))
                         .help("shorten the chain of calls, or raise `delegation.max_depth` in the manifest"),
                     );
                     continue;
@@ -183,7 +208,7 @@ impl<'a> Graph<'a> {
 }
 
 /// Workers of the program that no chain of calls from the entry or an export reaches.
-fn unreached(scope: &Scope<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) {
+fn unreached(scope: &Scope<'_>, graph: &Graph, found: &mut Vec<Diagnostic>) {
     let program = scope.packages.program();
     let exports: Vec<String> = program.exports().map(|(id, _)| id).collect();
     if scope.entry.is_none() && exports.is_empty() {

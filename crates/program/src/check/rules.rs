@@ -211,8 +211,8 @@ fn of_approval<'a>(scope: &Scope<'a>) -> Vec<Naming<'a>> {
 /// `approval.tools` of each toolset.
 fn of_toolsets<'a>(scope: &Scope<'a>, toolsets: &'a Toolsets) -> Vec<(&'a dyn ToolsetKind, Vec<Naming<'a>>)> {
     let kinds = toolsets.iter().filter_map(|(name, configuration)| {
-        let kind = scope.host.toolsets.get(name)?;
         let rules = configuration.get("approval")?.get("tools")?.entries().iter();
+        let kind = scope.host.toolsets.get(name)?;
         let source = format!("`toolsets.{name}.approval.tools`");
         let namings = rules.map(|rule| {
             let calls = Pattern::parse(&rule.key).ok().map(Calls::from);

@@ -47,10 +47,10 @@ enum From {
 
 impl<'a> Propagation<'a> {
     pub(super) fn of(scope: &Scope<'a>, facts: &[Facts]) -> Self {
-        let calls = Graph::of(scope);
+        let calls = Graph::of(scope.workers);
         let edges = Edges::of(scope, &calls, facts);
         let mut all = Self {
-            workers: calls.names.clone(),
+            workers: scope.workers.keys().collect(),
             sources: Vec::new(),
             arrivals: vec![Vec::new(); edges.of.len()],
         };
@@ -126,8 +126,8 @@ struct Edges {
 }
 
 impl Edges {
-    fn of<'a>(scope: &Scope<'a>, calls: &Graph<'a>, facts: &[Facts]) -> Self {
-        let mut edges = Self { of: vec![Vec::new(); calls.names.len()] };
+    fn of<'a>(scope: &Scope<'a>, calls: &Graph, facts: &[Facts]) -> Self {
+        let mut edges = Self { of: vec![Vec::new(); calls.calls.len()] };
         for (caller, callees) in calls.calls.iter().enumerate() {
             for &(callee, _) in callees {
                 edges.add(caller, callee, Through::Input);
