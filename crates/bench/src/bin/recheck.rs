@@ -47,7 +47,7 @@ fn main() -> Result<(), Failure> {
     let mut editor = Editor { checker: Checker::new(source, host), worker };
     let first = editor.check(text.clone(), Extent::Everything, 0)?;
     let (mut instructions, mut errors) = (Vec::new(), Vec::new());
-    let (mut keys, mut seen) = (Vec::new(), Vec::new());
+    let (mut keys, mut seen, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..EDITS {
         instructions.push(editor.check(format!("{text}Sentence {n}.\n"), Extent::Workers, 0)?);
     }
@@ -60,11 +60,16 @@ fn main() -> Result<(), Failure> {
         keys.push(editor.check(described, Extent::Workers, 0)?);
     }
     for n in 0..EDITS {
-        // Its callers see these: another parameter, and another callee. A parameter that is not used is a finding.
+        // Its callers see its parameters. One that its instructions do not use is a finding.
         let typed = text.replacen("parameters: {", &format!("parameters: {{of_{n}: string?, "), 1);
         seen.push(editor.check(typed, Extent::Program, 1)?);
-        let calling = text.replacen("allow_workers: [", "allow_workers: [main, ", 1);
-        seen.push(editor.check(calling, Extent::Program, 0)?);
+    }
+    editor.check(text.clone(), Extent::Program, 0)?;
+    for n in 0..EDITS {
+        // A callee more, and one less.
+        let callee = if n % 2 == 0 { "main, " } else { "" };
+        let calling = text.replacen("allow_workers: [", &format!("allow_workers: [{callee}"), 1);
+        calls.push(editor.check(calling, Extent::Program, 0)?);
     }
     print(&json!({
         "first_ms": first,
@@ -73,6 +78,7 @@ fn main() -> Result<(), Failure> {
         "errors_ms": errors[1..],
         "keys_ms": keys,
         "seen_keys_ms": seen,
+        "calls_ms": calls,
     }))?;
     Ok(())
 }
