@@ -1,11 +1,16 @@
-//! Packs the program's relative relocations where the C library that it is built beside can unpack them.
+//! Makes a start of the program touch little memory.
 //!
-//! The program lies anywhere in memory, so each address in its constant data is put right before `main`. Usually there are
-//! 24 bytes in the file for each, over a megabyte in all that is read at every start. Packed (`DT_RELR`, which glibc has
-//! had since 2.36) it is a bit for each. An older glibc would refuse to start what is packed, so `scripts/release` names
-//! the oldest glibc that its program must start with in `LLM_DO_OLDEST_GLIBC`, and the linker that it uses cannot pack.
+//! **Relocations** are packed where the C library that the program is built beside can unpack them. The program lies anywhere
+//! in memory, so each address in its constant data is put right before `main`. Usually there are 24 bytes in the file for
+//! each, over a megabyte in all that is read at every start. Packed (`DT_RELR`, which glibc has had since 2.36) it is a bit
+//! for each. An older glibc would refuse to start what is packed, so `scripts/release` names the oldest glibc that its program
+//! must start with in `LLM_DO_OLDEST_GLIBC`, and the linker that it uses cannot pack.
+//!
+//! **The functions of a start** lie side by side in a released program. They are a tenth of it, some 3,000 functions, and
+//! would lie everywhere. The system brings 64 KB into memory for each that is not there. `bench/startup-order` writes the
+//! list, `startup.order`.
 
-use std::{env, process::Command};
+use std::{env, fs, path::Path, process::Command};
 
 /// The first glibc that unpacks.
 const UNPACKS: (u32, u32) = (2, 36);
@@ -16,6 +21,9 @@ fn main() {
     let is = |name: &str, wanted: &str| env::var(name).is_ok_and(|found| found == wanted);
     let native = env::var("HOST").ok() == env::var("TARGET").ok();
     let glibc = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
+    if glibc && is("PROFILE", "release") && can_order() {
+        order();
+    }
     if native && glibc && version().is_some_and(|version| version >= UNPACKS) {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
@@ -34,4 +42,28 @@ fn version() -> Option<(u32, u32)> {
 fn numbers(version: &str) -> Option<(u32, u32)> {
     let (major, minor) = version.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Whether the linker reads scripts, as those of GNU and LLVM do.
+fn can_order() -> bool {
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    !["mold", "gold", "wild"].iter().any(|other| flags.contains(&format!("-fuse-ld={other}")))
+}
+
+/// Lets the linker place the functions of the list before all others. A symbol ends in a hash, which changes with the
+/// compiler and with every dependency, so the list has none.
+fn order() {
+    println!("cargo:rerun-if-changed=startup.order");
+    println!("cargo:rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
+    let list = fs::read_to_string("startup.order").expect("the list is beside this file");
+    let sections: String = list
+        .lines()
+        .map(|path| if path.starts_with("_ZN") { format!("{path}17h*") } else { path.to_owned() })
+        .map(|symbol| format!("    *(.text.{symbol})\n"))
+        .collect();
+    let script = format!("SECTIONS {{\n  .text_startup : {{\n{sections}  }}\n}} INSERT BEFORE .text;\n");
+    let file = Path::new(&env::var("OUT_DIR").expect("Cargo names it")).join("startup.ld");
+    fs::write(&file, script).expect("the folder of the build can be written");
+    println!("cargo:rustc-link-arg-bins=-T");
+    println!("cargo:rustc-link-arg-bins={}", file.display());
 }
