@@ -541,6 +541,24 @@ async fn a_garbled_event_is_never_passed_over() {
     }
 }
 
+/// Bytes that are no text are not replaced by others that the model has not said.
+#[tokio::test]
+async fn an_answer_that_is_no_utf_8_is_garbled() {
+    let stream = openai(&[says("a\u{1}b"), finishes("stop")]).replace("\\u0001", "\u{1}").into_bytes();
+    for bad in [&b"\xff"[..], b"\xc3", b"\xf0\x9f\x8c"] {
+        let at = stream.iter().position(|byte| *byte == 1).unwrap();
+        let stream = [&stream[..at], bad, &stream[at + 1..]].concat();
+        for wire in [OPENAI, GROQ] {
+            for cut in [at, at + 1, at + bad.len()] {
+                let pieces = vec![stream[..cut].to_vec(), stream[cut..].to_vec()];
+                let error = ask(wire, pieces, &Deltas::default()).await.unwrap_err();
+                assert_eq!(error.kind, ModelErrorKind::Network, "{wire:?}: {error}");
+                assert!(error.message.contains("garbled"), "{wire:?}: {error}");
+            }
+        }
+    }
+}
+
 /// `genai` would make room for four billion calls.
 #[tokio::test]
 async fn the_number_of_a_call_reserves_nothing() {

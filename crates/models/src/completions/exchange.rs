@@ -21,6 +21,33 @@ const END: &[u8] = b"\n\n";
 /// The most bytes of an error that are read.
 const MOST_OF_ERROR: usize = 64 << 10;
 
+/// The text of a stream, of which a decoder would replace what is no UTF-8 by characters that nobody has said.
+#[derive(Default)]
+struct Text {
+    /// A character whose last bytes are still missing.
+    begun: Vec<u8>,
+}
+
+impl Text {
+    /// Whether the stream is still text with these bytes.
+    fn admits(&mut self, bytes: &[u8]) -> bool {
+        let joined;
+        let bytes = match self.begun.is_empty() {
+            true => bytes,
+            false => {
+                joined = [&self.begun, bytes].concat();
+                &joined
+            }
+        };
+        self.begun = match str::from_utf8(bytes) {
+            Ok(_) => Vec::new(),
+            Err(error) if error.error_len().is_none() => bytes[error.valid_up_to()..].to_vec(),
+            Err(_) => return false,
+        };
+        true
+    }
+}
+
 impl Remote {
     /// Asks at this endpoint, and reads the answer.
     ///
@@ -99,7 +126,7 @@ impl Remote {
         deltas: &dyn DeltaSink,
     ) -> Result<(), ModelError> {
         let mut events = SseDecoder::with_limit(NonZeroUsize::new(MOST_BYTES).unwrap_or(NonZeroUsize::MAX));
-        let mut is_over = false;
+        let (mut text, mut is_over) = (Text::default(), false);
         while !is_over && !reader.has_ended() {
             let chunk = match timeout(self.whom.idle, response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,
@@ -110,6 +137,9 @@ impl Remote {
             };
             is_over = chunk.is_none();
             let mut bytes = chunk.as_deref().unwrap_or(END);
+            if !text.admits(bytes) {
+                return Err(self.whom.garbled(&"it is not UTF-8"));
+            }
             while let Some(event) = events.next(&mut bytes) {
                 match event {
                     Ok(SseEvent::Message(event)) => {
