@@ -246,9 +246,15 @@ impl Reader {
     }
 
     /// The stream has ended. A first event that no later one has shown to be there is lost.
-    pub(crate) fn end(&mut self) {
+    ///
+    /// `is_told`: `genai` has read that nothing follows. The name of an event may tell it, so the data may still be in
+    /// pieces; nothing of it is needed.
+    pub(crate) fn end(&mut self, is_told: bool) {
         if self.start == Start::Doubtful {
             self.start = Start::Lost;
+        }
+        if is_told {
+            self.torn.clear();
         }
     }
 

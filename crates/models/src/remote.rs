@@ -327,8 +327,10 @@ impl Remote {
         loop {
             let event = events.next().await;
             let mut reader = lock(reader);
-            if matches!(event, Some(Ok(ChatStreamEvent::End(_))) | None) {
-                reader.end();
+            match event {
+                Some(Ok(ChatStreamEvent::End(_))) => reader.end(true),
+                None => reader.end(false),
+                Some(_) => {}
             }
             self.tell(&mut reader, deltas);
             if let Some(failure) = reader.failure() {

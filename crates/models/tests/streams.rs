@@ -311,6 +311,23 @@ fn style() -> impl Strategy<Value = Style> {
     })
 }
 
+/// A cut anywhere in the last event, also where `genai` makes two events of it.
+#[tokio::test]
+async fn the_last_event_may_be_cut_anywhere() {
+    let style = Style { line_end: "\r\n", spread: true, comments: true, unknown: true, ..PLAIN };
+    for wire in WIRES {
+        let all = events(wire.0);
+        let (last, before) = all.split_last().unwrap();
+        let plain = write(before, Style { comments: false, unknown: false, ..style }, false);
+        let stream = (plain + &write(std::slice::from_ref(last), style, wire.0 == Api::OpenAi)).into_bytes();
+        for cut in stream.len() - 150..stream.len() {
+            let pieces = vec![stream[..cut].to_vec(), stream[cut..].to_vec()];
+            let response = ask(wire, pieces, &Deltas::default()).await;
+            assert_eq!(response.map(|it| text(&it)), Ok(" Grüße, 世界 🌍.\n ".to_owned()), "{wire:?}, {cut}");
+        }
+    }
+}
+
 /// The same answer, however the events are written and the bytes are cut. In Gemini's format nothing precedes the first
 /// event, because a frame without data could be a lost one.
 #[test]
