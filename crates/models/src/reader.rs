@@ -1,8 +1,9 @@
 //! Reads an answer from the events of a stream, or from one body.
 //!
-//! `genai` sends the request, splits the stream into events and shows each to a sink. The reader is that sink, and
-//! takes the answer from the events itself, because `genai`'s own readers fail on events that they do not expect, lose
-//! text, or allocate as much as a server asks for (`docs/client-library.md` lists these places).
+//! Events of chat completions come from `completions`. For other wires `genai` sends the request, splits the stream into
+//! events and shows each to a sink. The reader is that sink, and takes the answer from the events itself, because
+//! `genai`'s own readers fail on events that they do not expect, lose text, or allocate as much as a server asks for
+//! (`docs/client-library.md` lists these places).
 
 mod anthropic;
 mod gemini;

@@ -11,12 +11,12 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Names of models begin so which take `max_completion_tokens` and refuse `max_tokens`.
+/// How the names of models begin that take `max_completion_tokens` and refuse `max_tokens`.
 const NEWER: [&str; 5] = ["gpt-5", "gpt-6", "o1", "o3", "o4"];
 
 /// The body of a request.
 ///
-/// The messages stand last: what a request of one turn begins with is what that of the turn before consists of.
+/// The messages come last, so that a request begins with nearly all bytes of the one before it.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     model: &'a str,
@@ -214,7 +214,7 @@ fn messages<'a>(form: &Form, request: &ModelRequest<'a>) -> Result<Vec<Said<'a>>
     Ok(messages)
 }
 
-/// What the user says, if it is anything.
+/// A message of the user. `None`: it is empty.
 fn user<'a>(form: &Form, parts: &'a [Part]) -> Result<Option<Said<'a>>, Unsendable> {
     let mut pieces = Vec::new();
     for part in parts {
@@ -279,7 +279,7 @@ fn assistant<'a>(form: &Form, parts: &'a [Part]) -> Option<Said<'a>> {
             Part::Reasoning { text } => thought = Some(&**text),
             Part::Opaque { provider, value } if *provider == form.provider => match Echo::read(value) {
                 Some(Echo::Reasoning) => reasoning_content = thought.take(),
-                Some(Echo::Block(detail)) => reasoning_details.push(detail),
+                Some(Echo::Block(block)) if is_reasoning(&block) => reasoning_details.push(block),
                 _ => {}
             },
             _ => {}
@@ -290,4 +290,9 @@ fn assistant<'a>(form: &Form, parts: &'a [Part]) -> Option<Said<'a>> {
         && reasoning_content.is_none()
         && reasoning_details.is_empty();
     (!is_empty).then_some(Said::Assistant { content, tool_calls, reasoning_content, reasoning_details })
+}
+
+/// Whether a block is one of OpenRouter's, and not of another wire that the provider had before.
+fn is_reasoning(block: &Value) -> bool {
+    block["type"].as_str().is_some_and(|kind| kind.starts_with("reasoning."))
 }

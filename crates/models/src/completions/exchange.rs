@@ -12,7 +12,7 @@ use sse_core::{SseDecoder, SseEvent};
 use std::{num::NonZeroUsize, time::Duration};
 use tokio::time::timeout;
 
-/// What stands for the name of an event that has none.
+/// The name that the decoder gives to an event without one.
 const UNNAMED: &str = "message";
 
 /// The end of the last event, which a server may leave out.
@@ -21,7 +21,7 @@ const END: &[u8] = b"\n\n";
 /// The most bytes of an error that are read.
 const MOST_OF_ERROR: usize = 64 << 10;
 
-/// The text of a stream, of which a decoder would replace what is no UTF-8 by characters that nobody has said.
+/// Checks that a stream is UTF-8. The decoder would replace other bytes, and change what the model said.
 #[derive(Default)]
 struct Text {
     /// A character whose last bytes are still missing.
@@ -163,17 +163,19 @@ impl Remote {
         Ok(())
     }
 
-    /// Reads a body of at most so many bytes.
+    /// Reads a body of at most so many bytes, which has to be there after five times the idle timeout.
     async fn read_body(&self, mut response: Response, most: usize) -> Result<Vec<u8>, ModelError> {
-        let mut body = Vec::new();
-        loop {
-            let chunk = timeout(self.patience(), response.chunk()).await.map_err(|_| self.whom.timeout())?;
-            match chunk.map_err(|error| self.whom.http(&error))? {
-                Some(chunk) if body.len() + chunk.len() > most => return Err(self.too_long()),
-                Some(chunk) => body.extend_from_slice(&chunk),
-                None => return Ok(body),
+        let reading = async {
+            let mut body = Vec::new();
+            loop {
+                match response.chunk().await.map_err(|error| self.whom.http(&error))? {
+                    Some(chunk) if body.len() + chunk.len() > most => return Err(self.too_long()),
+                    Some(chunk) => body.extend_from_slice(&chunk),
+                    None => return Ok(body),
+                }
             }
-        }
+        };
+        timeout(self.whom.idle * 5, reading).await.map_err(|_| self.whom.timeout())?
     }
 
     /// How long a server may send nothing. What comes in one piece is sent when it is ready as a whole.
