@@ -110,7 +110,7 @@ pub enum PlannedCall {
 /// The state of one conversation.
 #[derive(Debug)]
 pub struct Conversation {
-    setup: Setup,
+    setup: Arc<Setup>,
     /// All messages up to the head, whether they are sent or not.
     history: Vec<Arc<Message>>,
     /// The messages that are sent.
@@ -165,7 +165,8 @@ struct Repeat {
 
 impl Conversation {
     /// Starts a conversation with its first message, which is empty if there is none.
-    pub fn new(setup: Setup, first: Arc<Message>) -> Self {
+    pub fn new(setup: impl Into<Arc<Setup>>, first: Arc<Message>) -> Self {
+        let setup = setup.into();
         let listens = setup.listens;
         let mut conversation = Self {
             setup,
@@ -222,7 +223,7 @@ impl Conversation {
 
     /// Takes the content of a message of the user, which is added next.
     fn received_words(&mut self, value: &Arc<Value>) {
-        let Setup { call, worker, user, .. } = &self.setup;
+        let Setup { call, worker, user, .. } = &*self.setup;
         self.trail.push(Content {
             kind: ContentKind::Input,
             call: call.clone(),

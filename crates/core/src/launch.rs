@@ -128,7 +128,11 @@ impl Launch {
             let started_ms = driver.now_ms();
             let account = Box::pin(ledger::open_run(budget, &*driver)).await;
             let result = within(Box::pin(entry.start_and_call(account.clone(), held))).await;
-            let notices = toolsets.ended(&run).await;
+            let left = match &account {
+                Some(account) => Some(driver.shared().left(account).await),
+                None => None,
+            };
+            let notices = Box::pin(toolsets.ended(&run)).await;
 
             let (status, end, usage, mut halt) = match result {
                 Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
@@ -158,10 +162,6 @@ impl Launch {
                 let written = driver.record(&CallPath::root(), StepName::Run, ended);
                 halt = halt.or(written.err());
             }
-            let left = match &account {
-                Some(account) => Some(driver.shared().left(account).await),
-                None => None,
-            };
             LaunchReport {
                 status,
                 end,
@@ -190,7 +190,7 @@ impl Launch {
         let start = match records {
             RunRecords::Resumed | RunRecords::None => None,
             RunRecords::New(RunStart { version, target, definitions, runtimes, invocation }) => {
-                Some(RecordKind::RunStarted {
+                Some(Box::new(RecordKind::RunStarted {
                     format: FORMAT,
                     run: Arc::clone(&context.run),
                     version,
@@ -202,7 +202,7 @@ impl Launch {
                     definitions,
                     runtimes,
                     invocation,
-                })
+                }))
             }
         };
         Box::new(Entry {
@@ -257,7 +257,7 @@ struct Entry {
     input_origins: Origins,
     attachments: Vec<Attachment>,
     /// The record that begins the run, until it is written.
-    start: Option<RecordKind>,
+    start: Option<Box<RecordKind>>,
 }
 
 impl Entry {
@@ -267,7 +267,7 @@ impl Entry {
         held: Option<BoxFuture<'static, ()>>,
     ) -> Result<Outcome, Halt> {
         if let Some(start) = self.start.take() {
-            self.engine.host().driver.record(&CallPath::root(), StepName::Run, start)?;
+            self.engine.host().driver.record(&CallPath::root(), StepName::Run, *start)?;
         }
         if let Some(held) = held {
             self.engine.host().driver.unrecorded(held).await?;

@@ -161,6 +161,12 @@ impl StepName {
             || self.reserved_for().is_some()
     }
 
+    /// Whether the step changes nothing outside of the process: it reserves budget in the ledger, or begins a conversation,
+    /// which reads files.
+    pub fn is_harmless(&self) -> bool {
+        self.is_reservation() || matches!(self, Self::Conversation)
+    }
+
     /// Whether the step is an execution of a leaf.
     pub fn is_tool(&self) -> bool {
         matches!(self, Self::Tool(_))

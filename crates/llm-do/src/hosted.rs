@@ -21,14 +21,14 @@ use llm_do_models::BatchModel;
 use llm_do_records::History;
 use llm_do_runs::{JournalLog, JournalWriter, LocalDriver, ReadError};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Where the records of one run are kept, and what they say already.
 pub struct RunLog {
     /// ID of the run.
     pub id: Arc<str>,
     /// The folder of the log. Long values are stored below it.
-    pub dir: PathBuf,
+    pub dir: Arc<Path>,
     /// Takes the lines.
     pub log: Box<dyn JournalLog>,
     /// The lines that the log has of the run so far. With any, the run continues. They must be sealed with the user's key.
@@ -54,9 +54,9 @@ impl Session {
         let RunLog { id, dir, log, before, date, untrusted } = log;
         let redactor = Arc::clone(&self.loaded.machinery.redactor);
         let key = self.loaded.machinery.seal_key();
-        let read = JournalWriter::within(log, Arc::clone(&id), dir.clone(), redactor, key, &before);
+        let read = JournalWriter::within(log, Arc::clone(&id), Arc::clone(&dir), redactor, key, &before);
         let (journal, before) = read.map_err(|problem| {
-            Problem::Resume(ResumeError::Read(ReadError::Line { path: dir, line: 1, problem }))
+            Problem::Resume(ResumeError::Read(ReadError::Line { path: dir.to_path_buf(), line: 1, problem }))
         })?;
         let has_begun = before.iter().any(|record| matches!(record.body, RecordKind::RunStarted { .. }));
         let has_talked =

@@ -23,7 +23,7 @@ use llm_do_program::{
 };
 use llm_do_python::Python;
 use llm_do_records::{NoFiles, Redactor, is_secret_name};
-use llm_do_runs::{SealKey, UntrustedList, UntrustedListError};
+use llm_do_runs::{SealKey, UntrustedFile, UntrustedList, UntrustedListError};
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
 use serde_json::Value;
 use std::{
@@ -89,6 +89,7 @@ pub(crate) struct Machinery {
     pub(crate) protected: Protected,
     home: PathBuf,
     seal_key: OnceLock<Option<SealKey>>,
+    untrusted_file: OnceLock<Arc<UntrustedFile>>,
 }
 
 impl Located {
@@ -177,6 +178,7 @@ impl Located {
             protected: Protected::default(),
             home,
             seal_key: OnceLock::new(),
+            untrusted_file: OnceLock::new(),
         };
         Ok(Loaded {
             used: used(&workers, &program),
@@ -250,7 +252,10 @@ impl Machinery {
     /// The list can't be read, or was not written by this user's llm-do.
     pub(crate) fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, UntrustedListError> {
         match self.seal_key() {
-            Some(key) => Ok(Arc::new(UntrustedList::beside(self.runs_dir(), key)?)),
+            Some(key) => {
+                let file = || Arc::new(UntrustedFile::beside(self.runs_dir(), key));
+                Ok(Arc::new(UntrustedList::read_from(self.untrusted_file.get_or_init(file))?))
+            }
             // Without a key nothing can be sealed, and the list ends with the run.
             None => UntrustedList::none_beside(self.runs_dir()).map(|none| Arc::new(none) as _),
         }

@@ -19,7 +19,7 @@ use llm_do_runs::{
 };
 use serde::Deserialize;
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -242,7 +242,7 @@ impl PastRun {
 
 /// The operator's answers to the questions that a run waits for.
 #[derive(Clone, Debug, Default)]
-pub struct Decisions(pub HashMap<QuestionId, Given>);
+pub struct Decisions(pub BTreeMap<QuestionId, Given>);
 
 impl Decisions {
     /// Whether each answers a question that waits, in a run that has no end.

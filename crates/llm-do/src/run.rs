@@ -23,7 +23,7 @@ pub struct Run {
     driver: Arc<LocalDriver>,
     launch: Launch,
     id: Arc<str>,
-    dir: PathBuf,
+    dir: Arc<Path>,
 }
 
 /// How a run ended.
@@ -51,7 +51,7 @@ pub struct Report {
 
 impl Run {
     pub(crate) fn new(driver: Arc<LocalDriver>, launch: Launch) -> Self {
-        let (id, dir) = (Arc::clone(driver.journal().id()), driver.journal().dir().to_owned());
+        let (id, dir) = (Arc::clone(driver.journal().id()), driver.journal().shared_dir());
         Self { driver, launch, id, dir }
     }
 
@@ -122,7 +122,7 @@ impl Run {
         let running = Box::pin(launch.run_within(|call| async move { driver.gathering(call).await }));
         async move {
             let LaunchReport { status, end, usage, counts, took, left, halt } = running.await;
-            Report { run: id, dir, status, end, usage, took, counts, left, halt }
+            Report { run: id, dir: dir.to_path_buf(), status, end, usage, took, counts, left, halt }
         }
     }
 }

@@ -362,10 +362,9 @@ impl Map {
     fn start(&mut self, row: u64, id: RowId, matched: Matched, running: &mut Running) -> Result<(), Problem> {
         self.begun += 1;
         let before = self.state.unfinished.remove(&id).unwrap_or_default();
-        let dir = self.state.places.dir.clone();
         let log = RunLog {
             id: id.to_string().into(),
-            dir,
+            dir: self.state.places.dir.as_path().into(),
             log: self.state.journal.of_row(id),
             before,
             date: Arc::clone(&self.state.date),

@@ -10,7 +10,7 @@ use llm_do_core::{
     step_name::StepName,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +23,7 @@ use std::{
 /// left out, so that no deadline runs while the run is idle.
 #[derive(Debug, Default)]
 pub struct History {
-    steps: HashMap<CallPath, BTreeMap<StepName, Past>>,
+    steps: BTreeMap<CallPath, BTreeMap<StepName, Past>>,
     /// The steps that set something aside in the ledger.
     reserved: Vec<(CallPath, StepName)>,
     /// When the run began.

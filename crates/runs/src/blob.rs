@@ -6,32 +6,39 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// The folder of a run's long values.
 #[derive(Debug)]
 pub(crate) struct BlobDir {
-    path: PathBuf,
-    /// Ends the name of a file that is being written.
-    part: String,
+    /// The folder that it is in, shared with whatever else writes there: thousands of runs may wait at once.
+    parent: Arc<Path>,
+    name: &'static str,
+    /// The run that writes to it, if others write to it at the same time.
+    run: Option<Arc<str>>,
     /// Bytes of all values that this writer knows of.
     bytes: u64,
 }
 
 impl BlobDir {
     /// The folder `blobs` of a run. The first value that is stored creates it.
-    pub(crate) fn of_run(dir: &Path) -> Self {
-        Self::at(dir.join("blobs"))
+    pub(crate) fn of_run(dir: impl Into<Arc<Path>>) -> Self {
+        Self::named(dir.into(), "blobs")
     }
 
     /// Another folder of contents named by their hashes.
-    pub(crate) fn at(path: PathBuf) -> Self {
-        Self { path, part: "part".into(), bytes: 0 }
+    pub(crate) fn named(parent: Arc<Path>, name: &'static str) -> Self {
+        Self { parent, name, run: None, bytes: 0 }
     }
 
     /// The folder `blobs` of several runs, which write to it at the same time, as the run with that ID writes to it.
-    pub(crate) fn of_runs(dir: &Path, run: &str) -> Self {
-        Self { path: dir.join("blobs"), part: format!("{run}.part"), bytes: 0 }
+    pub(crate) fn of_runs(dir: Arc<Path>, run: Arc<str>) -> Self {
+        Self { run: Some(run), ..Self::of_run(dir) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.parent.join(self.name)
     }
 
     /// Bytes of the stored values.
@@ -41,24 +48,28 @@ impl BlobDir {
 
     /// Counts what an earlier writer has stored.
     pub(crate) fn measure(&mut self) {
-        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.path()).into_iter().flatten().flatten();
         self.bytes = entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum();
     }
 
     /// Stores the whole value or nothing: a file named by a hash has content with that hash.
     pub(crate) fn store(&mut self, hash: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = self.path.join(hash);
+        let folder = self.path();
+        let path = folder.join(hash);
         if path.try_exists()? {
             return Ok(());
         }
-        private_dir(&self.path)?;
+        private_dir(&folder)?;
         // Something else may have put a link there, and a record must not end up where that leads.
-        if !fs::symlink_metadata(&self.path)?.is_dir() {
-            let message = format!("{} is a link", self.path.display());
+        if !fs::symlink_metadata(&folder)?.is_dir() {
+            let message = format!("{} is a link", folder.display());
             return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
         }
         // A run has one writer, which holds its lock, and writers that share a folder have numbers: this name is unique.
-        let unfinished = self.path.join(format!("{hash}.{}", self.part));
+        let unfinished = folder.join(match &self.run {
+            None => format!("{hash}.part"),
+            Some(run) => format!("{hash}.{run}.part"),
+        });
         let written = new_file(&unfinished)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&unfinished, &path));
@@ -90,7 +101,7 @@ fn new_file(path: &Path) -> io::Result<File> {
 impl BlobSource for BlobDir {
     fn read(&self, hash: &str, most: u64) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        open_regular(&self.path.join(hash))?.take(most).read_to_end(&mut content)?;
+        open_regular(&self.path().join(hash))?.take(most).read_to_end(&mut content)?;
         Ok(content)
     }
 }

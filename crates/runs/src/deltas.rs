@@ -3,7 +3,7 @@
 use llm_do_core::{call_path::CallPath, event::Event, model::Delta};
 use llm_do_records::{Redactor, Stream};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     mem::discriminant,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -11,7 +11,7 @@ use std::{
 /// The streamed answers of a run.
 #[derive(Default)]
 pub(crate) struct Deltas {
-    open: Mutex<HashMap<CallPath, Open>>,
+    open: Mutex<BTreeMap<CallPath, Open>>,
 }
 
 /// An answer of which more may come.
@@ -54,7 +54,7 @@ impl Deltas {
         self.open().remove(path);
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<CallPath, Open>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<CallPath, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

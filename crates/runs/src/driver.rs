@@ -25,7 +25,7 @@ use llm_do_core::{
 use llm_do_records::{Found, History, as_recorded, same_intent};
 use serde_json::Value;
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     future::{poll_fn, ready},
     pin::pin,
     sync::{
@@ -108,7 +108,7 @@ pub struct LocalDriver {
     journal: JournalWriter,
     operator: Arc<dyn Operator>,
     /// Answers that were given with the command to resume.
-    decisions: HashMap<QuestionId, Given>,
+    decisions: BTreeMap<QuestionId, Given>,
     shared: InProcess,
     kept: Kept,
     events: Option<Arc<dyn EventSink>>,
@@ -149,8 +149,8 @@ impl LocalDriver {
 
     fn over(journal: JournalWriter, operator: Arc<dyn Operator>, history: History) -> Self {
         let now_ms = AtomicU64::new(history.began_ms);
-        let (decisions, shared) = (HashMap::new(), InProcess::default());
-        let kept = Kept::of_run(journal.dir());
+        let (decisions, shared) = (BTreeMap::new(), InProcess::default());
+        let kept = Kept::of_run(journal.shared_dir());
         let untrusted = Arc::new(UntrustedSet::default());
         Self {
             journal,
@@ -183,7 +183,7 @@ impl LocalDriver {
 
     /// With answers to questions that wait: these are not put to the operator.
     #[must_use]
-    pub fn with_decisions(self, decisions: HashMap<QuestionId, Given>) -> Self {
+    pub fn with_decisions(self, decisions: BTreeMap<QuestionId, Given>) -> Self {
         Self { decisions, ..self }
     }
 
@@ -320,9 +320,8 @@ impl LocalDriver {
             return Ok(Begun::Before(Box::new(before)));
         }
         let intent = intent.map(|body| self.write(path, name, body)).transpose()?;
-        // A reservation happens in this process alone. Its record goes to the kernel with the intent of the request, or
-        // before the run waits.
-        if !name.is_reservation() {
+        // What was recorded before such a step goes to the kernel with the intent of the request, or before the run waits.
+        if !name.is_harmless() {
             self.journal.flush()?;
         }
         Ok(Begun::Now { at_ms: intent.map(|intent| intent.at_ms) })

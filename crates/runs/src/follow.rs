@@ -70,7 +70,7 @@ impl Follow {
         let mut file = open_regular(&path).map_err(failed)?;
         file.seek(SeekFrom::Start(self.read_bytes)).map_err(failed)?;
         let mut file = BufReader::with_capacity(64 * 1024, file);
-        let blobs = Counting { values: BlobDir::of_run(&self.run_dir), bytes: Cell::new(0) };
+        let blobs = Counting { values: BlobDir::of_run(&*self.run_dir), bytes: Cell::new(0) };
         let mut records = Vec::new();
         let mut line = Vec::new();
         let mut is_last = false;

@@ -49,7 +49,7 @@ const MOST_BYTES: u64 = 2 << 30;
 /// was cut off.
 pub struct JournalWriter {
     id: Arc<str>,
-    dir: PathBuf,
+    dir: Arc<Path>,
     /// The lines go to a log that other runs share, whose errors name its file.
     shared: bool,
     redactor: Arc<Redactor>,
@@ -196,7 +196,7 @@ impl JournalWriter {
                 Err(error) => return Err(failed(runs_dir)(error)),
             }
         };
-        Self::begin(id.into(), dir, now, redactor, key)
+        Self::begin(id.into(), dir.into(), now, redactor, key)
     }
 
     /// The same with the ID that was proposed for it.
@@ -217,13 +217,13 @@ impl JournalWriter {
             }
             made => made.map_err(failed(&dir))?,
         }
-        Self::begin(Arc::clone(id.as_str()), dir, Timestamp::now(), redactor, key)
+        Self::begin(Arc::clone(id.as_str()), dir.into(), Timestamp::now(), redactor, key)
     }
 
     /// Begins the journal in that new folder.
     fn begin(
         id: Arc<str>,
-        dir: PathBuf,
+        dir: Arc<Path>,
         now: Timestamp,
         redactor: Arc<Redactor>,
         key: Option<&SealKey>,
@@ -263,7 +263,7 @@ impl JournalWriter {
             file.set_len(whole_bytes).map_err(failed)?;
         }
         let (id, clock) = (run_id_of(run_dir).into(), Clock::new(Timestamp::now()));
-        let journal = Self::over(Box::new(file), id, run_dir.to_owned(), redactor, Some(seals), clock);
+        let journal = Self::over(Box::new(file), id, run_dir.into(), redactor, Some(seals), clock);
         let next = records.len() as u64;
         journal.last_ms.store(records.last().map_or(0, |record| record.at_ms), Ordering::Release);
         {
@@ -283,7 +283,7 @@ impl JournalWriter {
     pub fn within(
         log: Box<dyn JournalLog>,
         id: Arc<str>,
-        dir: PathBuf,
+        dir: Arc<Path>,
         redactor: Arc<Redactor>,
         key: Option<&SealKey>,
         lines: &[Vec<u8>],
@@ -294,14 +294,14 @@ impl JournalWriter {
             if !seals.as_mut().is_some_and(|seals| seals.admits(line)) {
                 return Err(Problem::Foreign);
             }
-            before.push(parse_line(line, &BlobDir::of_run(&dir))?);
+            before.push(parse_line(line, &BlobDir::of_run(&*dir))?);
         }
         let journal =
             Self::over(Box::new(Shared(log)), id, dir, redactor, seals, Clock::new(Timestamp::now()));
         let journal = Self { shared: true, ..journal };
         {
             let mut tail = journal.tail();
-            tail.blobs = BlobDir::of_runs(&journal.dir, journal.id());
+            tail.blobs = BlobDir::of_runs(Arc::clone(&journal.dir), Arc::clone(&journal.id));
             if let Some(last) = before.last() {
                 journal.last_ms.store(last.at_ms, Ordering::Release);
                 (tail.next, tail.unwritten) = (last.seq + 1, last.seq + 1);
@@ -313,14 +313,14 @@ impl JournalWriter {
     fn over(
         file: Box<dyn Lines>,
         id: Arc<str>,
-        dir: PathBuf,
+        dir: Arc<Path>,
         redactor: Arc<Redactor>,
         seals: Option<Chain>,
         clock: Clock,
     ) -> Self {
         let tail = Tail {
             file,
-            blobs: BlobDir::of_run(&dir),
+            blobs: BlobDir::of_run(Arc::clone(&dir)),
             unwritten_seals: seals.clone(),
             seals,
             next: 0,
@@ -350,6 +350,11 @@ impl JournalWriter {
     /// The run's folder.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The same, shared: thousands of runs may wait at once, and a copy of the path takes room.
+    pub fn shared_dir(&self) -> Arc<Path> {
+        Arc::clone(&self.dir)
     }
 
     /// The redactor of its records.

@@ -7,7 +7,7 @@ use llm_do_core::schema::sha256;
 use llm_do_records::BlobSource as _;
 use std::{
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// The most bytes that one run keeps.
@@ -27,8 +27,8 @@ struct KeptDir {
 
 impl Kept {
     /// Those of the run in that folder. The first content that is stored creates their folder.
-    pub(crate) fn of_run(dir: &Path) -> Self {
-        let files = BlobDir::at(dir.join("before"));
+    pub(crate) fn of_run(dir: impl Into<Arc<Path>>) -> Self {
+        let files = BlobDir::named(dir.into(), "before");
         Self { dir: Mutex::new(KeptDir { files, measured: false }), most: MOST_BYTES }
     }
 

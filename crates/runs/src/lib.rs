@@ -33,4 +33,4 @@ pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
 pub use switches::{Canceller, Stopper, Switch};
-pub use untrusted_list::{UNTRUSTED_FILE, UntrustedList, UntrustedListError};
+pub use untrusted_list::{UNTRUSTED_FILE, UntrustedFile, UntrustedList, UntrustedListError};

@@ -13,6 +13,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Name of the list, beside the folder of the runs.
@@ -22,6 +23,15 @@ const SEALED_AS: &str = "untrusted";
 /// A longer list is not read.
 const LONGEST: u64 = 64 * 1024 * 1024;
 
+/// The file of one program's list.
+#[derive(Debug)]
+pub struct UntrustedFile {
+    path: PathBuf,
+    /// The folder of the program. Places in it are kept relative to it, so that the program can be moved.
+    base: PathBuf,
+    key: SealKey,
+}
+
 /// The list of one program.
 ///
 /// Each line is sealed like a record of a journal, so that a project from elsewhere can't bring a list, and nothing can
@@ -29,10 +39,7 @@ const LONGEST: u64 = 64 * 1024 * 1024;
 /// started and what it has listed itself.
 #[derive(Debug)]
 pub struct UntrustedList {
-    file: PathBuf,
-    /// The folder of the program. Places in it are kept relative to it, so that the program can be moved.
-    base: PathBuf,
-    key: SealKey,
+    at: Arc<UntrustedFile>,
     places: UntrustedSet,
 }
 
@@ -66,19 +73,25 @@ struct Line {
     place: String,
 }
 
+impl UntrustedFile {
+    /// The one beside that folder of runs. It need not exist.
+    pub fn beside(runs_dir: &Path, key: &SealKey) -> Self {
+        let beside = runs_dir.parent().unwrap_or(runs_dir);
+        Self {
+            path: beside.join(UNTRUSTED_FILE),
+            base: beside.parent().unwrap_or(beside).to_owned(),
+            key: key.clone(),
+        }
+    }
+}
+
 impl UntrustedList {
-    /// The list beside that folder of runs. No list is an empty one.
+    /// What the file holds now. No file is an empty list.
     ///
     /// # Errors
     /// It can't be read, or a line of it has no valid seal.
-    pub fn beside(runs_dir: &Path, key: &SealKey) -> Result<Self, UntrustedListError> {
-        let beside = runs_dir.parent().unwrap_or(runs_dir);
-        let list = Self {
-            file: beside.join(UNTRUSTED_FILE),
-            base: beside.parent().unwrap_or(beside).to_owned(),
-            key: key.clone(),
-            places: UntrustedSet::default(),
-        };
+    pub fn read_from(file: &Arc<UntrustedFile>) -> Result<Self, UntrustedListError> {
+        let list = Self { at: Arc::clone(file), places: UntrustedSet::default() };
         match list.open(false) {
             Ok(mut file) => list.read(&mut file).map(drop)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -108,12 +121,12 @@ impl UntrustedList {
     fn open(&self, create: bool) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(create).create(create).truncate(false);
-        match fs::symlink_metadata(&self.file) {
+        match fs::symlink_metadata(&self.at.path) {
             Ok(found) if !found.is_file() => {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
             }
             Err(error) if !create && error.kind() == io::ErrorKind::NotFound => Err(error),
-            _ => private_file(&mut options).open(&self.file),
+            _ => private_file(&mut options).open(&self.at.path),
         }
     }
 
@@ -121,22 +134,22 @@ impl UntrustedList {
     fn read(&self, file: &mut File) -> Result<crate::seal::Chain, UntrustedListError> {
         let mut bytes = Vec::new();
         file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| self.io(error))?;
-        let mut seals = self.key.chain(SEALED_AS);
+        let mut seals = self.at.key.chain(SEALED_AS);
         let whole = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
         let lines = whole.split(|byte| *byte == b'\n').filter(|_| !whole.is_empty());
         for (number, line) in (1..).zip(lines) {
-            let unsealed = || UntrustedListError::Seal { path: self.file.clone(), line: number };
+            let unsealed = || UntrustedListError::Seal { path: self.at.path.clone(), line: number };
             if !seals.admits(line) {
                 return Err(unsealed());
             }
             let Line { place } = serde_json::from_slice(line).map_err(|_| unsealed())?;
-            self.places.insert(&Place::new(&self.base.join(place).to_string_lossy()));
+            self.places.insert(&Place::new(&self.at.base.join(place).to_string_lossy()));
         }
         Ok(seals)
     }
 
     fn append(&self, places: &[Place]) -> Result<(), UntrustedListError> {
-        if let Some(dir) = self.file.parent() {
+        if let Some(dir) = self.at.path.parent() {
             private_dir(dir).map_err(|error| self.io(error))?;
         }
         let mut file = self.open(true).map_err(|error| self.io(error))?;
@@ -160,7 +173,7 @@ impl UntrustedList {
     }
 
     fn relative(&self, place: &Place) -> String {
-        let base = Place::new(&self.base.to_string_lossy());
+        let base = Place::new(&self.at.base.to_string_lossy());
         match place.rest(&base) {
             Some(rest) if !rest.is_empty() => rest.to_owned(),
             _ => place.as_str().to_owned(),
@@ -168,7 +181,7 @@ impl UntrustedList {
     }
 
     fn io(&self, source: io::Error) -> UntrustedListError {
-        UntrustedListError::Io { path: self.file.clone(), source }
+        UntrustedListError::Io { path: self.at.path.clone(), source }
     }
 }
 
@@ -191,7 +204,7 @@ mod tests {
     use super::*;
 
     fn list(runs: &Path, key: u8) -> Result<UntrustedList, UntrustedListError> {
-        UntrustedList::beside(runs, &SealKey::from([key; 32]))
+        UntrustedList::read_from(&Arc::new(UntrustedFile::beside(runs, &SealKey::from([key; 32]))))
     }
 
     #[test]

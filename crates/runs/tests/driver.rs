@@ -174,31 +174,31 @@ async fn gathered_records_are_on_disk_before_a_step_runs_and_before_the_run_wait
 }
 
 #[tokio::test]
-async fn a_reservation_is_on_disk_with_the_request_that_it_is_for_or_before_the_run_waits() {
+async fn what_changes_nothing_outside_is_on_disk_with_the_next_request_or_before_the_run_waits() {
     let runs = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(runs.path(), Arc::new(Redactor::default()), None).unwrap();
     let driver = LocalDriver::new(journal, Arc::new(Slow::default()));
     let on_disk = || read_journal(driver.journal().dir()).unwrap().records.len();
     let path = CallPath::root();
-    let reserve = |turn, waits: bool| {
+    let harmless = |name: StepName, waits: bool| {
         let run = async move {
             assert_eq!(on_disk(), 0);
             if waits {
                 tokio::task::yield_now().await;
-                assert_eq!(on_disk(), 1);
+                assert_eq!(on_disk(), 2);
             }
             RecordKind::Reserved(Reserved::default())
         };
-        let name = StepName::Reserve(Attempt { turn, attempt: 0 });
         driver.step(Step { name, intent: None, ..step(&path, run) })
     };
     let run = async {
-        reserve(0, false).await?;
+        harmless(StepName::Conversation, false).await?;
+        harmless(StepName::Reserve(Attempt { turn: 0, attempt: 0 }), false).await?;
         assert_eq!(on_disk(), 0);
-        reserve(1, true).await?;
-        assert_eq!(on_disk(), 1);
+        harmless(StepName::Reserve(Attempt { turn: 1, attempt: 0 }), true).await?;
+        assert_eq!(on_disk(), 2);
         let request = async {
-            assert_eq!(on_disk(), 3);
+            assert_eq!(on_disk(), 4);
             ended()
         };
         driver.step(step(&path, request)).await

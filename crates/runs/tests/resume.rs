@@ -16,7 +16,7 @@ use llm_do_core::{
 use llm_do_records::History;
 use llm_do_runs::{JOURNAL_FILE, JournalWriter, LocalDriver, ReopenError, SealKey, read_journal};
 use serde_json::{Value, json};
-use std::{collections::HashMap, fs::OpenOptions, io::Write, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs::OpenOptions, io::Write, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
 
 struct Approves;
@@ -57,7 +57,7 @@ impl Run {
         let decided = |(path, answer): &(&CallPath, Answer)| {
             (QuestionId::new(path, &StepName::Settle), Given::operator(answer.clone(), "command line"))
         };
-        let decisions: HashMap<QuestionId, Given> = decisions.iter().map(decided).collect();
+        let decisions: BTreeMap<QuestionId, Given> = decisions.iter().map(decided).collect();
         let history = History::of(records);
         let driver = LocalDriver::resume(journal, Arc::new(Approves), history, "test").unwrap();
         driver.with_decisions(decisions)

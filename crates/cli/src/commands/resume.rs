@@ -19,7 +19,7 @@ use llm_do_core::{
 };
 use serde_json::Value;
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -79,7 +79,7 @@ const VIA: &str = "command line";
 
 /// What the command line decides.
 fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> {
-    let mut decisions = HashMap::new();
+    let mut decisions = BTreeMap::new();
     let mut decide = |id: QuestionId, answer: Answer| {
         let wrong = || Complaint::wrong(format!("`{id}` is decided twice"));
         match decisions.insert(id.clone(), Given::operator(answer, VIA)) {

@@ -15,7 +15,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     future::{poll_fn, ready},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
@@ -31,12 +31,12 @@ fn is_since(call: &CallPath, conversation: &CallPath, since: u32) -> bool {
 #[derive(Debug, Default)]
 pub struct InProcess {
     ledger: Mutex<Ledger>,
-    answers: Mutex<HashMap<Arc<str>, Remembered>>,
+    answers: Mutex<BTreeMap<Arc<str>, Remembered>>,
     effects: Mutex<Vec<(CallPath, SideEffect)>>,
-    generated: Mutex<HashMap<CallPath, Generated>>,
-    results: Mutex<HashMap<CallPath, Vec<Arc<str>>>>,
+    generated: Mutex<BTreeMap<CallPath, Generated>>,
+    results: Mutex<BTreeMap<CallPath, Vec<Arc<str>>>>,
     /// The state of each package, by name.
-    state: Mutex<HashMap<FunctionSource, HashMap<String, Set>>>,
+    state: Mutex<BTreeMap<FunctionSource, BTreeMap<String, Set>>>,
 }
 
 /// A value of the state of a package.
@@ -60,9 +60,9 @@ type Generated = BTreeMap<Arc<str>, Arc<Value>>;
 #[derive(Debug, Default)]
 struct Ledger {
     run: State,
-    workers: HashMap<CallPath, State>,
-    answers: HashMap<CallPath, State>,
-    calls: HashMap<CallPath, State>,
+    workers: BTreeMap<CallPath, State>,
+    answers: BTreeMap<CallPath, State>,
+    calls: BTreeMap<CallPath, State>,
     /// Requests that wait for others to settle.
     waiting: Vec<Waker>,
 }

@@ -215,7 +215,7 @@ async fn answer(
 
 /// The conversation of a worker that is ready for its first turn.
 fn begin(prepared: &Prepared) -> Conversation {
-    Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first))
+    Conversation::new(Arc::clone(&prepared.setup), Arc::clone(&prepared.first))
         .after(prepared.frame.trail().clone())
 }
 

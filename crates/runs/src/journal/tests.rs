@@ -50,7 +50,7 @@ fn almost_full(dir: &Path, room: usize, can_truncate: bool) -> JournalWriter {
     let file = OpenOptions::new().append(true).create_new(true).open(dir.join(JOURNAL_FILE)).unwrap();
     let file = AlmostFull { file, room, can_truncate };
     let (clock, seals) = (Clock::new(Timestamp::now()), key().chain(&run_id_of(dir)));
-    JournalWriter::over(Box::new(file), "run".into(), dir.to_owned(), Arc::default(), Some(seals), clock)
+    JournalWriter::over(Box::new(file), "run".into(), dir.into(), Arc::default(), Some(seals), clock)
 }
 
 fn key() -> SealKey {
@@ -136,7 +136,7 @@ fn a_device_that_is_full_halts() {
     let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let clock = Clock::new(Timestamp::now());
     let journal =
-        JournalWriter::over(Box::new(file), "run".into(), dir.path().to_owned(), Arc::default(), None, clock);
+        JournalWriter::over(Box::new(file), "run".into(), dir.path().into(), Arc::default(), None, clock);
     assert!(matches!(append(&journal, note("any")), Err(Halt::Journal(_))));
 }
 
@@ -257,7 +257,7 @@ async fn time_in_which_nothing_happened_is_left_out() {
     let (clock, seals) = (Clock::new(an_hour_ago), key().chain(&run_id_of(dir.path())));
     let dir = dir.path();
     let journal =
-        JournalWriter::over(Box::new(file), "run".into(), dir.to_owned(), Arc::default(), Some(seals), clock);
+        JournalWriter::over(Box::new(file), "run".into(), dir.into(), Arc::default(), Some(seals), clock);
     let at_ms = append(&journal, note("then")).unwrap().at_ms;
     drop(journal);
     let (journal, records) = JournalWriter::reopen(dir, Arc::default(), &key()).unwrap();

@@ -14,7 +14,7 @@ use llm_do::{
     core::question::{Answer, Given},
     digest,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::spawn_blocking;
 
 impl Service {
@@ -44,7 +44,7 @@ impl Service {
                 if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
                     return Err(changed);
                 }
-                let decisions = Decisions(HashMap::from([(question, given)]));
+                let decisions = Decisions(BTreeMap::from([(question, given)]));
                 past.admits(&decisions).map_err(Problem::from)?;
                 Ok(service.continued(&program, past, decisions)?)
             });

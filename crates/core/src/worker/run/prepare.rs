@@ -38,7 +38,7 @@ pub(super) struct Prepared {
     pub(super) judges: Vec<Judging>,
     pub(super) tools: Arc<[ToolSpec]>,
     pub(super) server_tools: Arc<[ServerTool]>,
-    pub(super) setup: Setup,
+    pub(super) setup: Arc<Setup>,
     pub(super) system: Arc<str>,
     pub(super) first: Arc<Message>,
     pub(super) model: Arc<dyn Model>,
@@ -208,7 +208,7 @@ pub(super) async fn prepare(
     }
     let judges =
         ensures::judges(worker, &offered).map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
-    let setup = Setup {
+    let setup = Arc::new(Setup {
         call: call.path.clone(),
         worker: Arc::clone(&worker.id),
         limits: worker.limits.clone(),
@@ -219,7 +219,7 @@ pub(super) async fn prepare(
         with_user,
         user: frame.input_origins().greatest(),
         listens,
-    };
+    });
     Ok(Box::new(Prepared {
         frame,
         functions: offered,

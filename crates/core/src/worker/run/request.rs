@@ -92,17 +92,14 @@ pub(super) async fn send(
     call: &CompositeCall<'_>,
     request: &Request<'_>,
 ) -> Result<Answered, Unanswered> {
-    let host = call.engine.host();
-    let driver = &*host.driver;
-    let frame = &prepared.frame;
-    let limits = &prepared.setup.limits;
-    let &Request { purpose, number: turn, conversation, tokens, .. } = request;
+    let driver = &*call.engine.host().driver;
+    let &Request { purpose, number: turn, tokens, .. } = request;
     for attempt in request.first_attempt.. {
         let of = Attempt { turn, attempt };
         let name = |step| StepName::of_request(purpose, of, step);
         let mut settings = request.settings.clone();
         let mut reservation = None;
-        if let Some(account) = frame.ledger() {
+        if let Some(account) = prepared.frame.ledger() {
             let output = settings.max_tokens.or(prepared.terms.max_output).unwrap_or(UNSTATED);
             let begins = purpose == Purpose::Answer && attempt == 0;
             let wanted = Wanted {
@@ -124,9 +121,9 @@ pub(super) async fn send(
             said: stoppable(call).then(Mutex::default),
         };
         let (head, digest) = request.sent.clone();
-        let request = ModelRequest {
+        let sent = ModelRequest {
             conversation: call.path,
-            run: &host.run,
+            run: &call.engine.host().run,
             worker: &prepared.setup.worker,
             purpose,
             turn,
@@ -139,7 +136,7 @@ pub(super) async fn send(
             output: request.output,
         };
         let asked = AtomicBool::new(false);
-        let deadline = frame.remaining(driver).await;
+        let deadline = prepared.frame.remaining(driver).await;
         let stepped = driver
             .step(Step {
                 path: call.path,
@@ -156,9 +153,9 @@ pub(super) async fn send(
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
                     let responded = match sink.said {
-                        None => prepared.model.respond(request, &sink).await,
+                        None => prepared.model.respond(sent, &sink).await,
                         Some(_) => {
-                            let responding = prepared.model.respond(request, &sink);
+                            let responding = prepared.model.respond(sent, &sink);
                             match select(responding, driver.stopped()).await {
                                 Either::Left((responded, _)) => responded,
                                 Either::Right(((), responding)) => {
@@ -171,14 +168,14 @@ pub(super) async fn send(
                     match responded {
                         Ok(response) => RecordKind::ModelAnswered {
                             message: match purpose {
-                                Purpose::Answer => conversation.answer_message(&response),
+                                Purpose::Answer => request.conversation.answer_message(&response),
                                 Purpose::Summary => summary_message(&response),
                             },
                             finish: response.finish,
                             usage: response.usage.priced(prepared.terms.price.as_ref()),
                         },
                         Err(mut error) => {
-                            error.message = host.redact.text(&error.message).into_owned();
+                            error.message = call.engine.host().redact.text(&error.message).into_owned();
                             RecordKind::ModelFailed { error }
                         }
                     }
@@ -216,7 +213,8 @@ pub(super) async fn send(
         } else {
             0
         };
-        let Some(wait) = wait_before_retry(&error, attempt, limits.request_retries, random) else {
+        let Some(wait) = wait_before_retry(&error, attempt, prepared.setup.limits.request_retries, random)
+        else {
             let tries =
                 if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
             let failure = Failure::new(FailureKind::Model, format!("{}{tries}", error.message));
@@ -225,7 +223,7 @@ pub(super) async fn send(
                 _ => Unanswered::Stopped(failure.into()),
             });
         };
-        Box::pin(pause(call, frame, name(RequestStep::Wait), wait)).await?;
+        Box::pin(pause(call, &prepared.frame, name(RequestStep::Wait), wait)).await?;
     }
     unreachable!("attempts end by an answer or by `request_retries`")
 }
