@@ -129,11 +129,12 @@ pub(crate) enum TokenScope {
 }
 
 /// An address, or a port of this machine.
-fn address(text: &str) -> Result<SocketAddr, std::net::AddrParseError> {
-    match text.parse() {
-        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
-        Err(_) => text.parse(),
-    }
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
+    port.or_else(|_| text.parse()).map_err(|_| {
+        "give a port, or an address with a port, such as 8750 or 127.0.0.1:8750; names are not looked up"
+            .into()
+    })
 }
 
 impl ServiceArgs {

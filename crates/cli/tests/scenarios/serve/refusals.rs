@@ -118,6 +118,11 @@ fn other_addresses_than_loopback_are_refused() {
     let told = desk().run(&["serve", ".", "--listen", "0.0.0.0:0"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stderr.contains("not an address of the loopback interface"), "{told}");
+    for command in [&["serve", ".", "--port", "localhost:80"][..], &["mcp", "serve", ".", "--http", "http"]] {
+        let told = desk().run(command);
+        assert_eq!(told.code, Some(2), "{told}");
+        assert!(told.stderr.contains("give a port, or an address with a port, such as 8750"), "{told}");
+    }
 }
 
 #[test]
