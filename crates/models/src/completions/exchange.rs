@@ -9,7 +9,7 @@ use crate::{
 use llm_do_core::model::{DeltaSink, ModelError, ModelErrorKind, ModelRequest};
 use reqwest::{Method, Request, Response, header::CONTENT_TYPE};
 use sse_core::{SseDecoder, SseEvent};
-use std::{future::poll_fn, num::NonZeroUsize, task::Poll, time::Duration};
+use std::{num::NonZeroUsize, time::Duration};
 use tokio::time::timeout;
 
 /// The name that the decoder gives to an event without one.
@@ -46,20 +46,6 @@ impl Text {
         };
         true
     }
-}
-
-/// Lets all tasks run that can, the one of the connection among them. Unlike `tokio::task::yield_now` it does not ask the
-/// kernel for events first, which each turn would pay for.
-async fn let_others_run() {
-    let mut has_waited = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_waited, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 impl Remote {
@@ -173,7 +159,7 @@ impl Remote {
         }
         // The end of the transfer follows the end of the answer. A connection that has not read it yet when the response
         // is dropped is closed, and the next turn has to make a new one.
-        let_others_run().await;
+        tokio::task::yield_now().await;
         Ok(())
     }
 
