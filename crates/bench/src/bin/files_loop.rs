@@ -1,5 +1,6 @@
-//! What a run leaves on the disk, and nothing else: a folder, in it a journal that is locked, and one write for each time
-//! that llm-do hands records to the kernel. No program that keeps a journal of its own for each run can be cheaper.
+//! Writes what a run leaves on the disk, and nothing else. Each run gets a folder with a locked journal. Each time that llm-do
+//! would hand records to the kernel, this loop makes one write of about the same size. A program that keeps a journal for
+//! each run can't be cheaper.
 
 use std::{fs, fs::OpenOptions, io::Write, path::Path};
 

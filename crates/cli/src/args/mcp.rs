@@ -189,8 +189,8 @@ Examples:
 pub(crate) struct ServeArgs {
     /// A project's directory or a worker file [default: the current directory]
     pub(crate) target: Option<String>,
-    /// Serve streamable HTTP on this address of the loopback interface; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::service::address)]
+    /// Serve streamable HTTP on this address of the loopback interface, or on this port of 127.0.0.1; port 0 takes a free one
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::service::address)]
     pub(crate) http: Option<SocketAddr>,
     /// A file with the token of clients, for --http
     #[arg(long, value_name = "FILE", requires = "http", value_hint = clap::ValueHint::FilePath)]
