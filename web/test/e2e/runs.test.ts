@@ -114,6 +114,31 @@ test("arguments are edited before a call is made", async () => {
   await page.context().close();
 });
 
+test("arguments can be edited before the editor has arrived, and while it arrives", async () => {
+  const page = await stage.page();
+  let arrive = (): void => undefined;
+  const held = new Promise<void>((resolve) => (arrive = resolve));
+  await page.route(/CodeEditor[^/]*\.js/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await startWriter(page);
+  await page.getByRole("button", { name: "Edit arguments" }).click();
+  const field = page.locator("textarea[aria-label=Arguments]");
+  await field.click();
+  await page.keyboard.press("Control+a");
+  const arrived = page.waitForResponse(/CodeEditor[^/]*\.js/);
+  arrive();
+  await (await arrived).finished();
+  // What has arrived is evaluated after this, if at all.
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 500)));
+  await page.keyboard.insertText('{"path": "out/note.txt", "content": "early\\n"}');
+  await page.getByRole("button", { name: "Call with these arguments" }).click();
+  await page.locator("[data-state=done]").first().waitFor();
+  expect(note()).toBe("early\n");
+  await page.context().close();
+});
+
 test("a run is cancelled", async () => {
   const page = await stage.page("#/start/desk/slow");
   await page.getByRole("textbox", { name: "input" }).fill("Think.");

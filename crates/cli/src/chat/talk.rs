@@ -482,6 +482,7 @@ impl<'a> Talk<'a> {
     }
 
     /// What waits where approvals are deferred: a chat that continues does not ask, so that the command line decides first.
+    /// As for a run, this is said under `--quiet` as well, because nothing goes on without it.
     fn tell_deferred(&mut self, run: &str, waiting: &[Waiting]) {
         if self.starter.gate().mode != Mode::Defer {
             return;
@@ -489,10 +490,10 @@ impl<'a> Talk<'a> {
         let approvals = waiting.iter().filter(|waiting| matches!(waiting.question, Question::Approval(_)));
         let approvals: Vec<Waiting> = approvals.cloned().collect();
         for waiting in &approvals {
-            self.face.note(&format!("deferred: {}", questions::summary(&waiting.question).text()));
+            self.face.page(&format!("deferred: {}", questions::summary(&waiting.question).text()));
         }
         for how in how_to_answer(run, &approvals) {
-            self.face.note(&how);
+            self.face.page(&how);
         }
     }
 

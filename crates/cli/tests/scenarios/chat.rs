@@ -249,6 +249,8 @@ fn a_chat_that_defers_says_how_to_decide() {
     ");
     let again = scenario.run_with_stdin(&["chat", "--continue"], "");
     assert!(again.stderr.contains("--approve 0/0.0"), "{again}");
+    let quiet = scenario.run_with_stdin(&["chat", "--continue", "--quiet"], "");
+    assert!(quiet.stderr.contains("--approve 0/0.0"), "{quiet}");
     let decided = scenario.run(&["runs", "resume", "last", "--approve", "0/0.0"]);
     assert_eq!(scenario.read("a.txt").as_deref(), Some("a"), "{decided}");
 }
