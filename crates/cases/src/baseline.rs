@@ -84,7 +84,7 @@ impl Comparison {
         let (mut cases, mut tests) = (Vec::new(), Vec::new());
         let (mut fewer, mut more) = (0, 0);
         for case in &now.cases {
-            let known = left.remove(&key(case)).or_else(|| only_model(&mut left, case));
+            let known = left.remove(&key(case)).or_else(|| only_model(&mut left, case, now));
             let mut compared = Compared {
                 file: case.file.clone(),
                 case: case.case.clone(),
@@ -155,7 +155,12 @@ impl Comparison {
 fn only_model<'a>(
     left: &mut HashMap<(&'a str, &'a str, Option<&'a str>), &'a CaseReport>,
     case: &CaseReport,
+    now: &SuiteReport,
 ) -> Option<&'a CaseReport> {
+    let is_same = |other: &&CaseReport| other.file == case.file && other.case == case.case;
+    if now.cases.iter().filter(is_same).count() > 1 {
+        return None;
+    }
     let mut keys = left.keys().filter(|(file, name, _)| *file == case.file && *name == case.case);
     let only = *keys.next()?;
     if keys.next().is_some() {

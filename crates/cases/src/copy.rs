@@ -42,7 +42,7 @@ pub enum CopyError {
     #[error("interrupted")]
     Interrupted,
     /// A file of a case would lie outside of the copy.
-    #[error("`{0}` is not a path below the root of the copy")]
+    #[error("`{0}` is not a path below the root of the copy, or leads through a symbolic link")]
     Outside(String),
 }
 
@@ -56,20 +56,26 @@ pub(crate) struct Workspace {
 struct Left<'a> {
     files: u64,
     bytes: u64,
+    /// What is not copied.
+    left_out: &'a [PathBuf],
     is_cut: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Left<'a> {
-    fn all(is_cut: &'a dyn Fn() -> bool) -> Self {
-        Self { files: MOST_FILES, bytes: MOST_BYTES, is_cut }
+    fn all(left_out: &'a [PathBuf], is_cut: &'a dyn Fn() -> bool) -> Self {
+        Self { files: MOST_FILES, bytes: MOST_BYTES, left_out, is_cut }
     }
 }
 
 impl Workspace {
-    /// A copy of a project. `is_cut` is asked before each file whether to give up.
-    pub(crate) fn of_project(project: &Path, is_cut: &dyn Fn() -> bool) -> Result<Self, CopyError> {
+    /// A copy of a project, without the files and folders of `left_out`. `is_cut` is asked before each file whether to give up.
+    pub(crate) fn of_project(
+        project: &Path,
+        left_out: &[PathBuf],
+        is_cut: &dyn Fn() -> bool,
+    ) -> Result<Self, CopyError> {
         let workspace = Self::named(project.file_name().unwrap_or(OsStr::new("project")))?;
-        copy(project, &workspace.root, 0, &mut Left::all(is_cut)).map_err(|error| match error {
+        copy(project, &workspace.root, 0, &mut Left::all(left_out, is_cut)).map_err(|error| match error {
             CopyError::TooLarge { what, .. } => CopyError::TooLarge { path: project.to_owned(), what },
             other => other,
         })?;
@@ -115,22 +121,23 @@ impl Workspace {
     ) -> Result<(), CopyError> {
         match files {
             CaseFiles::None => Ok(()),
-            CaseFiles::Inline(files) => files.iter().try_for_each(|(path, text)| {
-                let to = self.below(path)?;
+            CaseFiles::Inline(files) => files.iter().try_for_each(|file| {
+                let to = self.below(&file.path)?;
                 let io = |source| CopyError::Io { path: to.clone(), source };
-                to.parent().map_or(Ok(()), fs::create_dir_all).map_err(io)?;
-                // A link of the copy must not lead the text elsewhere.
-                self.is_inside(&to)?;
-                match fs::symlink_metadata(&to) {
-                    Ok(found) if found.is_symlink() => Err(CopyError::Outside(path.clone())),
-                    _ => fs::write(&to, text).map_err(io),
+                // A link of the copy must not lead the text elsewhere, nor a folder be made there.
+                let mut folder = self.root.clone();
+                for part in Path::new(&file.path).parent().unwrap_or(Path::new("")) {
+                    folder.push(part);
+                    make_folder(&folder)?;
                 }
+                make_way(&to)?;
+                fs::write(&to, &file.text).map_err(io)
             }),
             CaseFiles::Folder(folder, _) => {
                 if !is_portable(folder) {
                     return Err(CopyError::Outside(folder.clone()));
                 }
-                copy(&from.join(beside_file(file, folder)), &self.root, 0, &mut Left::all(is_cut))
+                copy(&from.join(beside_file(file, folder)), &self.root, 0, &mut Left::all(&[], is_cut))
             }
         }
     }
@@ -139,16 +146,6 @@ impl Workspace {
         match is_portable(path) {
             true => Ok(self.root.join(path)),
             false => Err(CopyError::Outside(path.to_owned())),
-        }
-    }
-
-    fn is_inside(&self, path: &Path) -> Result<(), CopyError> {
-        let folder = path.parent().unwrap_or(path);
-        let real =
-            fs::canonicalize(folder).map_err(|source| CopyError::Io { path: folder.to_owned(), source })?;
-        match real.starts_with(&self.root) {
-            true => Ok(()),
-            false => Err(CopyError::Outside(path.display().to_string())),
         }
     }
 
@@ -177,6 +174,26 @@ impl Workspace {
     }
 }
 
+/// Makes a folder of the copy. One that is there stays; a link is none.
+fn make_folder(path: &Path) -> Result<(), CopyError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => Err(CopyError::Outside(path.display().to_string())),
+        Ok(found) if found.is_dir() => Ok(()),
+        _ => fs::create_dir(path).map_err(|source| CopyError::Io { path: path.to_owned(), source }),
+    }
+}
+
+/// Removes a file of the copy, which may be for reading only, so that another one can be made there. A link stays.
+fn make_way(path: &Path) -> Result<(), CopyError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => Err(CopyError::Outside(path.display().to_string())),
+        Ok(found) if found.is_file() => {
+            fs::remove_file(path).map_err(|source| CopyError::Io { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left<'_>) -> Result<(), CopyError> {
     let io = |path: &Path| {
         let path = path.to_owned();
@@ -186,7 +203,7 @@ fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left<'_>) -> Result<(),
     if depth > DEEPEST {
         return Err(too_large("64 folders deep"));
     }
-    fs::create_dir_all(to).map_err(io(to))?;
+    make_folder(to)?;
     for entry in fs::read_dir(from).map_err(io(from))? {
         let entry = entry.map_err(io(from))?;
         let name = entry.file_name();
@@ -199,6 +216,9 @@ fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left<'_>) -> Result<(),
         }
         left.files = left.files.checked_sub(1).ok_or_else(|| too_large("200,000 files"))?;
         let (source, target) = (entry.path(), to.join(&name));
+        if left.left_out.contains(&source) {
+            continue;
+        }
         let kind = entry.file_type().map_err(io(&source))?;
         if kind.is_dir() {
             copy(&source, &target, depth + 1, left)?;
@@ -208,6 +228,7 @@ fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left<'_>) -> Result<(),
         } else if kind.is_file() {
             let bytes = entry.metadata().map_err(io(&source))?.len();
             left.bytes = left.bytes.checked_sub(bytes).ok_or_else(|| too_large("4 GiB"))?;
+            make_way(&target)?;
             fs::copy(&source, &target).map_err(io(&source))?;
         }
         // Sockets, devices and FIFOs are nothing that a copy could have.
@@ -223,6 +244,10 @@ fn is_recording(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use llm_do_program::{
+        cases::InlineFile,
+        span::{SourceFile, Span},
+    };
 
     #[test]
     fn a_copy_keeps_to_itself() {
@@ -233,23 +258,55 @@ mod tests {
         fs::write(project.path().join("input/a.txt"), "a").expect("a file");
         std::os::unix::fs::symlink("/etc", project.path().join("link")).expect("a link");
         let cut = || true;
-        assert!(matches!(Workspace::of_project(project.path(), &cut), Err(CopyError::Interrupted)));
+        assert!(matches!(Workspace::of_project(project.path(), &[], &cut), Err(CopyError::Interrupted)));
         let whole = || false;
-        let copy = Workspace::of_project(project.path(), &whole).expect("a copy");
+        let left_out = [project.path().join("report.xml")];
+        fs::write(&left_out[0], "x").expect("a file");
+        let copy = Workspace::of_project(project.path(), &left_out, &whole).expect("a copy");
+        assert!(!copy.root().join("report.xml").exists());
         assert!(!copy.root().join(".git").exists());
         assert!(copy.root().join("notes/.git/objects").is_dir());
         assert_eq!(copy.read("input/a.txt", 10).expect("a text").as_deref(), Some("a"));
         assert_eq!(copy.read("input/b.txt", 10).expect("no error"), None);
         assert!(matches!(copy.read("link/hostname", 1000), Err(CopyError::Outside(_)) | Ok(None)));
         assert!(matches!(copy.read("../x", 10), Err(CopyError::Outside(_))));
-        let inline = |path: &str| CaseFiles::Inline(vec![(path.to_owned(), "x".to_owned())]);
+        let inline = |path: &str| {
+            let span = Span::whole(&SourceFile::new("x.cases.yaml", ""));
+            CaseFiles::Inline(vec![InlineFile { path: path.to_owned(), span, text: "x".to_owned() }])
+        };
         for path in ["../x", "/x", "link/x", "a/../../x", "link"] {
             assert!(copy.add(project.path(), "x.cases.yaml", &inline(path), &whole).is_err(), "{path}");
         }
         copy.add(project.path(), "x.cases.yaml", &inline("output/new.txt"), &whole).expect("a file");
         assert_eq!(copy.read("output/new.txt", 10).expect("a text").as_deref(), Some("x"));
+        // A file for reading only can be replaced, and a folder can't.
+        let mut for_reading = fs::metadata(copy.root().join("output/new.txt")).expect("a file").permissions();
+        for_reading.set_readonly(true);
+        fs::set_permissions(copy.root().join("output/new.txt"), for_reading).expect("permissions");
+        copy.add(project.path(), "x.cases.yaml", &inline("output/new.txt"), &whole).expect("a file");
+        assert!(copy.add(project.path(), "x.cases.yaml", &inline("output"), &whole).is_err());
         // What the copy changes, the project keeps.
         copy.add(project.path(), "x.cases.yaml", &inline("input/a.txt"), &whole).expect("a file");
         assert_eq!(fs::read_to_string(project.path().join("input/a.txt")).expect("a text"), "a");
+    }
+
+    #[test]
+    fn a_folder_of_a_case_is_not_copied_through_links() {
+        let (project, outside) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+        let (root, whole) = (project.path(), || false);
+        fs::write(outside.path().join("mine.txt"), "mine").expect("a file");
+        std::os::unix::fs::symlink(outside.path(), root.join("folder")).expect("a link");
+        std::os::unix::fs::symlink(outside.path().join("mine.txt"), root.join("file")).expect("a link");
+        for (fixture, path) in [("one", "file"), ("two", "folder/new.txt")] {
+            let file = root.join(fixture).join(path);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("folders");
+            fs::write(file, "changed").expect("a file");
+            let copy = Workspace::of_project(root, &[], &whole).expect("a copy");
+            let files = CaseFiles::Folder(fixture.into(), Span::whole(&SourceFile::new("x.cases.yaml", "")));
+            let added = copy.add(root, "x.cases.yaml", &files, &whole);
+            assert!(matches!(added, Err(CopyError::Outside(_))), "{fixture}: {added:?}");
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("mine.txt")).expect("a text"), "mine");
+        assert!(!outside.path().join("new.txt").exists());
     }
 }

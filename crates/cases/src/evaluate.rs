@@ -10,7 +10,7 @@ use llm_do_core::{
     outcome::{End, FailureKind},
     template,
 };
-use llm_do_program::cases::{CallExpected, CaseLimits, Ensured, Expect, FileExpected};
+use llm_do_program::cases::{CallExpected, CaseLimits, Ensured, Expect, ExpectedFile, FileExpected};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 
@@ -160,8 +160,8 @@ fn shown(call: &Made<'_>) -> String {
     text
 }
 
-fn files(expected: &[(String, FileExpected)], workspace: &Workspace, failures: &mut Vec<String>) {
-    for (path, expected) in expected {
+fn files(files: &[ExpectedFile], workspace: &Workspace, failures: &mut Vec<String>) {
+    for ExpectedFile { path, expected, .. } in files {
         match (workspace.read(path, LARGEST_FILE), expected) {
             (Err(error), _) => failures.push(format!("files: {error}")),
             (Ok(None), FileExpected::Absent) => {}

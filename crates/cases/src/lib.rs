@@ -9,7 +9,7 @@ mod evaluate;
 mod judge;
 pub mod junit;
 mod operator;
-mod recordings;
+mod recording_files;
 pub mod report;
 mod runner;
 mod stand_ins;

@@ -36,7 +36,7 @@ impl Operator for CaseOperator {
                 Answer::Approve { remember: false }
             }
             Question::Approval(_) => Answer::Deny { reason: None, remember: false },
-            Question::Input(_) => Answer::Decline { reason: Some("nobody can be asked in a test".into()) },
+            Question::Input(_) => Answer::Decline { reason: Some("a test has no operator to ask".into()) },
             Question::Settlement(_) => return Box::pin(async { Reply::Later }),
         };
         Box::pin(async { Reply::Given(Given::operator(answer, CHANNEL)) })

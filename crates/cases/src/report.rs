@@ -17,7 +17,7 @@ pub struct SuiteReport {
     /// What the models cost; absent if that is not known of one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Usd>,
-    /// Cases that did not run because the cost had reached its limit, or because the suite was interrupted.
+    /// Cases of which no repeat ran because the cost had reached its limit, or because the suite was interrupted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_run: u64,
 }
@@ -46,6 +46,9 @@ pub struct CaseReport {
     pub passed: u64,
     /// How many repeats there were.
     pub of: u64,
+    /// How many repeats did not run, because the suite ended before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_run: u64,
     /// The interval of 95 % of the share that passes ([`wilson`]).
     pub interval: (f64, f64),
     /// Each repeat.
@@ -94,9 +97,14 @@ impl CaseReport {
         (self.runs.iter().filter(|run| run.pass).count() as u64, self.runs.len() as u64)
     }
 
-    /// Whether each repeat passed.
+    /// Whether each repeat ran and passed.
     pub fn passes(&self) -> bool {
-        self.runs.iter().all(|run| run.pass)
+        self.not_run == 0 && !self.fails()
+    }
+
+    /// Whether a repeat failed. A case that neither passes nor fails was cut off.
+    pub fn fails(&self) -> bool {
+        self.runs.iter().any(|run| !run.pass)
     }
 
     /// `tests/price.cases.yaml: pear`, with the model of a matrix.

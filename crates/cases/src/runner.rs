@@ -5,7 +5,7 @@ use crate::{
     evaluate::{self, Finished},
     judge::{self, Judgement},
     operator::CaseOperator,
-    recordings,
+    recording_files,
     report::{CaseReport, FORMAT, Missed, RunReport, SuiteReport},
     stand_ins::{Stubs, WithListings},
     suite::{Suite, SuiteCase},
@@ -19,10 +19,13 @@ use llm_do_core::{
     gate::Mode,
     journal::Record,
     model::{ModelName, Usage},
-    outcome::End,
+    outcome::{End, Failure, FailureKind},
     price::Usd,
 };
-use llm_do_program::{cases::Ensured, target::Request};
+use llm_do_program::{
+    cases::{Ensured, recorded_folder},
+    target::Request,
+};
 use llm_do_records::{Divergence, RecordedModels, Recording, WholeRun, diff::unified_diff, page};
 use llm_do_runs::read_journal;
 use serde_json::Value;
@@ -60,10 +63,12 @@ pub struct Options<'a> {
     pub models: Vec<ModelName>,
     /// The number of repeats, in place of the cases' own.
     pub repeat: Option<u32>,
-    /// Most that the models may cost. It is compared before each repeat.
+    /// Most that the models may cost. Each run may use what the ones before it have left.
     pub max_cost: Option<Usd>,
     /// A folder for the page of each run.
     pub pages: Option<PathBuf>,
+    /// Files and folders that no copy of the program has, absolute and without links: where this command writes its reports.
+    pub left_out: Vec<PathBuf>,
     /// Is told of each case as soon as it has ended.
     pub on_case: &'a dyn Fn(&CaseReport),
     /// Whether recordings of cases that are no more are removed: all cases of each file are run.
@@ -96,6 +101,9 @@ pub enum Stopped {
     /// [`Options::canceller`] has cut off a run.
     #[error("interrupted")]
     Interrupted,
+    /// [`Options::max_cost`] has ended a run.
+    #[error("the models have cost as much as they may")]
+    Cost,
     /// A run can't start.
     #[error(transparent)]
     Problem(#[from] Problem),
@@ -132,6 +140,8 @@ struct Repeat<'a> {
     model: Option<&'a ModelName>,
     number: u32,
     recorded: bool,
+    /// What it may cost.
+    left: Option<Usd>,
 }
 
 impl Suite {
@@ -148,9 +158,10 @@ impl Suite {
             SuiteReport { format: FORMAT, cost_usd: Some(Usd::default()), ..SuiteReport::default() };
         let mut spent = Usage::default();
         let mut cut = None;
-        let mut kept: BTreeMap<&str, BTreeSet<(String, u32)>> = BTreeMap::new();
+        // By the folder of their recordings, with a file of cases that has this folder.
+        let mut kept: BTreeMap<String, (&str, BTreeSet<(String, u32)>)> = BTreeMap::new();
         // A suite that has recordings asks no model by accident, because one file of it has none yet.
-        let has_recordings = self.cases.iter().any(|case| recordings::exist(&self.root, &case.file));
+        let has_recordings = self.cases.iter().any(|case| recording_files::exist(&self.root, &case.file));
         for case in chosen.iter().filter_map(|at| self.cases.get(*at)) {
             let recorded = match options.answers {
                 Answers::Either => has_recordings,
@@ -172,24 +183,34 @@ impl Suite {
                     ..CaseReport::default()
                 };
                 for number in 1..=repeats {
-                    if options.max_cost.is_some_and(|most| spent.cost_usd.is_some_and(|spent| spent >= most))
-                    {
-                        cut = Some(Cut::Cost);
+                    let left = match options.max_cost.filter(|_| !recorded) {
+                        None => None,
+                        // A model of unknown price is refused where a limit is set, so that the cost is always known.
+                        Some(most) => Some(most.minus(spent.cost_usd.unwrap_or_default())),
+                    };
+                    if left == Some(Usd::ZERO) {
+                        cut.get_or_insert(Cut::Cost);
                     }
                     if cut.is_some() {
-                        break;
+                        of_case.not_run += 1;
+                        continue;
                     }
-                    let run = match self.once(&Repeat { case, model, number, recorded }, options).await {
-                        Err(Stopped::Interrupted) => {
-                            cut = Some(Cut::Interrupt);
-                            break;
+                    let run = match self.once(&Repeat { case, model, number, recorded, left }, options).await
+                    {
+                        Err(stopped @ (Stopped::Interrupted | Stopped::Cost)) => {
+                            let by_cost = matches!(stopped, Stopped::Cost);
+                            cut = Some(if by_cost { Cut::Cost } else { Cut::Interrupt });
+                            of_case.not_run += 1;
+                            continue;
                         }
                         run => run?,
                     };
                     if !recorded {
                         spent = spent.plus(run.usage);
                     }
-                    kept.entry(&case.file).or_default().insert((case.case.name.to_string(), number));
+                    let folder = recorded_folder(&case.file);
+                    let (_, kept) = kept.entry(folder).or_insert_with(|| (&case.file, BTreeSet::new()));
+                    kept.insert((case.case.name.to_string(), number));
                     of_case.runs.push(run);
                 }
                 if of_case.runs.is_empty() {
@@ -202,9 +223,9 @@ impl Suite {
             }
         }
         if options.answers == Answers::Update && options.prune && cut.is_none() {
-            for (file, kept) in &kept {
-                recordings::prune(&self.root, file, kept).map_err(|source| {
-                    let path = recordings::folder(&self.root, file);
+            for (file, kept) in kept.values() {
+                recording_files::prune(&self.root, file, kept).map_err(|source| {
+                    let path = recording_files::folder(&self.root, file);
                     Stopped::Write { path, source }
                 })?;
             }
@@ -223,7 +244,7 @@ impl Suite {
         }
         let recording = match recorded {
             false => None,
-            true => match recordings::read(&self.root, file, &case.name, *number) {
+            true => match recording_files::read(&self.root, file, &case.name, *number) {
                 Ok(recording) => Some(recording),
                 Err(error) => {
                     return Ok(RunReport { failures: vec![error.to_string()], ..RunReport::default() });
@@ -232,10 +253,16 @@ impl Suite {
         };
         let is_cut = || options.canceller.is_cancelled();
         let workspace = match &self.lone {
-            None => Workspace::of_project(&self.root, &is_cut)?,
+            None => Workspace::of_project(&self.root, &options.left_out, &is_cut)?,
             Some(_) => Workspace::empty()?,
         };
-        workspace.add(&self.root, file, &case.files, &is_cut)?;
+        match workspace.add(&self.root, file, &case.files, &is_cut) {
+            Err(error @ (CopyError::Io { .. } | CopyError::Outside(_))) => {
+                let failure = self.without_places(&workspace, format!("files: {error}"));
+                return Ok(RunReport { failures: vec![failure], ..RunReport::default() });
+            }
+            added => added?,
+        }
         let attempt = Attempt {
             suite: self,
             repeat,
@@ -246,8 +273,14 @@ impl Suite {
             runs: 0,
             usage: Usage::default(),
             missed: None,
+            incomplete: None,
         };
         attempt.run().await
+    }
+
+    /// A text without the place of a copy, which differs from run to run.
+    fn without_places(&self, workspace: &Workspace, text: String) -> String {
+        text.replace(&format!("{}/", workspace.root().display()), "")
     }
 }
 
@@ -265,6 +298,8 @@ struct Attempt<'a> {
     runs: usize,
     usage: Usage,
     missed: Option<Divergence>,
+    /// Why what was taken is no recording.
+    incomplete: Option<&'static str>,
 }
 
 /// A run that has ended, with its records.
@@ -305,6 +340,10 @@ impl Attempt<'_> {
             workspace: self.workspace,
             stubs: &stubs,
         };
+        let is_limit = |failure: &Failure| failure.kind == FailureKind::Limit;
+        if matches!(&report.end, End::Failed(failure) if is_limit(failure)) && self.is_used_up() {
+            return Err(Stopped::Cost);
+        }
         let mut failures = match (timed_out, timeout) {
             (true, Some(timeout)) => {
                 vec![format!("limits: it did not end within {} s", timeout.as_secs_f64())]
@@ -313,7 +352,7 @@ impl Attempt<'_> {
         };
         if let End::Done(output) = &report.end {
             for ensured in &case.expect.ensures {
-                let Ensured::Function { file, function } = ensured else { continue };
+                let Ensured::Function { file, function, .. } = ensured else { continue };
                 let asked = tokio::select! {
                     asked = ask_function(session, file, function, output) => asked,
                     () = self.options.canceller.cancelled() => return Err(Stopped::Interrupted),
@@ -332,19 +371,25 @@ impl Attempt<'_> {
         let took = made.report.took;
         let recorded = self.recording.is_some();
         if self.options.answers == Answers::Update {
-            let root = &self.suite.root;
-            let file = &self.repeat.case.file;
-            recordings::write(root, file, &case.name, self.repeat.number, &self.taken)
-                .map_err(|source| Stopped::Write { path: recordings::folder(root, file), source })?;
+            match self.incomplete {
+                // What is there is worth more than a run that a server's failure has cut off.
+                Some(why) => failures.push(format!("its recording is left as it is: {why}")),
+                None => {
+                    let (root, file) = (&self.suite.root, &self.repeat.case.file);
+                    recording_files::write(root, file, &case.name, self.repeat.number, &self.taken).map_err(
+                        |source| Stopped::Write { path: recording_files::folder(root, file), source },
+                    )?;
+                }
+            }
         }
         let missed = self.missed.as_ref().map(missed);
         if missed.is_some() {
             failures =
                 vec!["a request is not the recorded one: `llm-do test --update` records it again".into()];
         }
-        // Where the copy lies differs from run to run.
-        let root = format!("{}/", self.workspace.root().display());
-        failures.iter_mut().for_each(|failure| *failure = failure.replace(&root, ""));
+        // Files of the copy may hold what records don't: the values of secrets.
+        let shown = |failure: String| self.suite.without_places(self.workspace, session.redacted(&failure));
+        let failures: Vec<String> = failures.into_iter().map(shown).collect();
         Ok(RunReport {
             pass: failures.is_empty(),
             failures,
@@ -352,6 +397,18 @@ impl Attempt<'_> {
             usage: self.usage,
             took_ms: (!recorded).then(|| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
         })
+    }
+
+    /// What its next run may cost.
+    fn left(&self) -> Option<Usd> {
+        Some(self.repeat.left?.minus(self.usage.cost_usd.unwrap_or_default()))
+    }
+
+    /// Whether a run that has ended at a limit has done so because of the cost of the suite: it was refused its first request, or
+    /// less is left than it has used. A limit of the worker itself, such as that of its turns, leaves more.
+    fn is_used_up(&self) -> bool {
+        let used = self.usage.cost_usd.unwrap_or_default();
+        self.left().is_some_and(|left| used == Usd::ZERO || left <= used)
     }
 
     /// Asks the judge, again after a fail. What is wrong, if it is not satisfied.
@@ -383,7 +440,7 @@ impl Attempt<'_> {
             let none = Arc::new(Stubs::new(&[]));
             let made = match self.make(judge, Some(given), &none, None, false).await? {
                 Ok(made) => made,
-                Err(failure) => return Ok(Some(failure)),
+                Err(failure) => return Ok(Some(format!("judge: `{judge}`: {failure}"))),
             };
             match &made.report.end {
                 End::Done(output) => match Judgement::of(judge, output) {
@@ -413,6 +470,11 @@ impl Attempt<'_> {
             libraries: settings.request.libraries.iter().map(|folder| here.join(folder)).collect(),
             ..settings.request
         };
+        settings.run.paths_below = Some(self.workspace.root().to_owned());
+        if let Some(left) = self.left() {
+            let own = settings.run.budget.max_cost_usd;
+            settings.run.budget.max_cost_usd = Some(own.map_or(left, |own| own.min(left)));
+        }
         settings.run.model = match self.repeat.model {
             Some(model) => Some(model.clone()),
             None => settings.run.model,
@@ -426,9 +488,10 @@ impl Attempt<'_> {
             Some(recording) => match recording.run(self.runs) {
                 Some(models) => Some(models),
                 None => {
-                    return Ok(Err(
-                        "the recording has no such run: make it again with `llm-do test --update`".into(),
-                    ));
+                    let what = if self.runs == 0 { "the call" } else { "the judge" };
+                    return Ok(Err(format!(
+                        "the recording lacks {what}: make it again with `llm-do test --update`"
+                    )));
                 }
             },
         };
@@ -463,7 +526,10 @@ impl Attempt<'_> {
         };
         let input = Input { json: input, ..Input::default() };
         let operator = Arc::new(CaseOperator::new(Arc::clone(stubs)));
-        let mut run = session.start(&input, Some(operator), None)?;
+        let mut run = match session.start(&input, Some(operator), None) {
+            Err(Problem::Input(wrong)) => return Ok(Err(wrong.to_string())),
+            run => run?,
+        };
         if let Some(models) = &models {
             run = run.dated(Arc::clone(models.date()));
         }
@@ -501,6 +567,15 @@ impl Attempt<'_> {
             source: io::Error::other(error.to_string()),
         })?;
         self.usage = self.usage.plus(report.usage);
+        let expected = self.repeat.case.case.expect.fails.filter(|_| is_call);
+        match &report.end {
+            End::Failed(failure) if failure.kind == FailureKind::Model && expected != Some(failure.kind) => {
+                self.incomplete = Some("a model failed");
+            }
+            End::Suspended(_) => self.incomplete = Some("the call did not end"),
+            _ if timed_out => self.incomplete = Some("the call did not end"),
+            _ => {}
+        }
         if self.options.answers == Answers::Update {
             let around = self.workspace.around().to_string_lossy().into_owned();
             let real = fs::canonicalize(self.workspace.around()).unwrap_or_default();

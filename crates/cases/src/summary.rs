@@ -16,7 +16,11 @@ pub fn markdown(report: &SuiteReport, comparison: Option<&Comparison>) -> String
         let _ = writeln!(
             out,
             "| {} {} | {} of {} | {:.0} % to {:.0} % |",
-            if case.passes() { "✅" } else { "❌" },
+            match (case.passes(), case.fails()) {
+                (true, _) => "✅",
+                (false, true) => "❌",
+                (false, false) => "✂️",
+            },
             cell(&case.title()),
             case.passed,
             case.of,
@@ -24,7 +28,7 @@ pub fn markdown(report: &SuiteReport, comparison: Option<&Comparison>) -> String
             high * 100.0
         );
     }
-    let failing = report.cases.iter().filter(|case| !case.passes());
+    let failing = report.cases.iter().filter(|case| case.fails());
     for case in failing {
         let _ = writeln!(out, "\n### {}\n", cell(&case.title()));
         for (number, run) in case.runs.iter().enumerate().filter(|(_, run)| !run.pass) {
@@ -56,7 +60,7 @@ pub fn sentence(case: &crate::baseline::Compared) -> String {
     };
     let share = |share: Option<(u64, u64)>| share.map_or_else(String::new, |(k, n)| format!("{k} of {n}"));
     let (before, now) = (share(case.before), share(case.now));
-    let p = case.p.map(|p| format!(", p = {p:.3}")).unwrap_or_default();
+    let p = case.p.map(|p| format!(", {}", probability(p))).unwrap_or_default();
     match case.change {
         Change::Worse => format!("worse: {title}: {before} before, {now} now{p}"),
         Change::Better => format!("better: {title}: {before} before, {now} now{p}"),
@@ -67,6 +71,11 @@ pub fn sentence(case: &crate::baseline::Compared) -> String {
         Change::New => format!("new: {title}: {now}"),
         Change::Gone => format!("gone: {title}: {before} before"),
     }
+}
+
+/// A probability as text.
+pub fn probability(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
 /// A text that stays in its cell or item and is no markup.

@@ -431,6 +431,11 @@ impl Session {
         self.loaded.machinery.redactor.redact(text) != text
     }
 
+    /// A text without the values of secrets, as journals keep it.
+    pub fn redacted(&self, text: &str) -> String {
+        self.loaded.machinery.redactor.redact(text).into_owned()
+    }
+
     /// An engine for calls of the run with that ID and date, which another process has started with this program. The driver
     /// reaches that process.
     pub fn engine(&self, run: Arc<str>, date: Arc<str>, driver: Arc<dyn Driver>) -> Engine {
@@ -576,7 +581,7 @@ impl Session {
     fn variables(&self) -> Vec<Arc<str>> {
         let known = &self.loaded.machinery.variables;
         let mut names = grant::variables(&self.opened.grants);
-        names.retain(|name| known.contains(name) && self.loaded.machinery.effects == Effects::Allowed);
+        names.retain(|name| known.contains(name) && self.loaded.machinery.effects != Effects::Denied);
         names
     }
 
@@ -624,6 +629,21 @@ impl Session {
         Ok(())
     }
 
+    /// Whether the paths of an input lie where they must ([`RunOptions::paths_below`]). Links have been followed.
+    fn admit_paths(&self, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
+        let Some(folder) = &self.opened.options.paths_below else { return Ok(()) };
+        let root = place_of(folder).ok();
+        let beyond = bound.iter().find_map(|BoundPath { parameter, place, .. }| {
+            let path = given.get(&**parameter)?.as_str()?;
+            let is_below = root.as_ref().is_some_and(|root| place.is_within(root));
+            (!is_below).then_some((parameter, path))
+        });
+        let Some((parameter, path)) = beyond else { return Ok(()) };
+        let message = format!("`{parameter}`: `{path}` leads out of the folder of this run");
+        let signature = signature::show(&self.entry().id, &self.entry().signature);
+        Err(Problem::Input(InputError { message, signature }))
+    }
+
     /// Checks an input and completes it, and reads the attachments.
     pub(crate) fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
         let (entry, program) = (self.entry(), self.program());
@@ -650,6 +670,7 @@ impl Session {
         };
         let bound = bound.map_err(missing::unbound)?;
         self.admit_client(input, &value, &bound)?;
+        self.admit_paths(&value, &bound)?;
         let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.beginning(&places, &bound);

@@ -99,6 +99,9 @@ pub struct RunOptions {
     pub untrusted_input: bool,
     /// The client of a service that starts the run, if the operator does not.
     pub client: Option<Client>,
+    /// The folder that the paths of an input must lie in, where their author may not hand over other files: the case of a test has
+    /// a copy of the program. Absent: the operator's own word hands over what it names.
+    pub paths_below: Option<PathBuf>,
 }
 
 impl Default for RunOptions {
@@ -117,6 +120,7 @@ impl Default for RunOptions {
             chat: false,
             untrusted_input: false,
             client: None,
+            paths_below: None,
         }
     }
 }

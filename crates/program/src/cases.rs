@@ -7,12 +7,13 @@ mod matcher;
 mod read;
 mod stub;
 
-pub use expect::{CallExpected, CaseLimits, Ensured, Expect, FileExpected};
+pub use expect::{CallExpected, CaseLimits, Ensured, Expect, ExpectedFile, FileExpected};
 pub use find::{
     CASES_JSONL, CASES_YAML, beside_file, files, is_cases_file, is_portable, of_worker_file, recorded_folder,
     worker_candidates,
 };
 pub use matcher::{Matcher, Mismatch};
+pub(crate) use read::same_names;
 pub use read::{parse, read};
 pub use stub::{Stub, StubResult, StubResults};
 
@@ -58,10 +59,21 @@ pub enum CaseFiles {
     /// None.
     #[default]
     None,
-    /// Texts, each with its path from the root.
-    Inline(Vec<(String, String)>),
+    /// Texts.
+    Inline(Vec<InlineFile>),
     /// A folder beside the file of cases, whose content is copied to the root.
     Folder(String, Span),
+}
+
+/// A file whose text a case holds.
+#[derive(Clone, Debug)]
+pub struct InlineFile {
+    /// Its path from the root.
+    pub path: String,
+    /// Where the path stands.
+    pub span: Span,
+    /// Its text.
+    pub text: String,
 }
 
 /// A recorded call.

@@ -175,7 +175,7 @@ pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -
         found.extend(prompts::of_worker(&host.toolsets, effective));
         configurations::of_worker(&scope, effective, found);
     });
-    graph::check(&scope, &Graph::of(workers), &mut found);
+    graph::check(&scope, &Graph::of(workers), &[], &mut found);
     let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), entry);
     authority::check(&scope, &authorities, &mut found);
     found.retain(Diagnostic::is_error);

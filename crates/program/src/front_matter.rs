@@ -1,6 +1,7 @@
 //! Reads definition files and splits them into front matter and instructions. See `docs/reference/worker-files.md`.
 
 use crate::{
+    cases::is_cases_file,
     diagnostics::{Diagnostic, codes},
     fence::{Lines, is_blank, is_fence},
     source::{LARGEST_DEFINITION, SourceError, SourceTree},
@@ -35,8 +36,20 @@ pub struct Body {
 /// One finding that names the file. [`SourceError::NotFound`] is reported like other errors; callers that want to
 /// check for existence first use [`SourceTree::kind`].
 pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Diagnostic>> {
+    read_at_most(tree, path, LARGEST_DEFINITION)
+}
+
+/// The same of a file that may have so many bytes.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_at_most(
+    tree: &dyn SourceTree,
+    path: &str,
+    most: u64,
+) -> Result<Arc<SourceFile>, Box<Diagnostic>> {
     let unread = || unread(tree, path);
-    let bytes = tree.read(path, LARGEST_DEFINITION).map_err(|error| unreadable(&unread(), &error))?;
+    let bytes = tree.read(path, most).map_err(|error| unreadable(&unread(), &error))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(SourceFile::new(tree.shown(path), text)),
         Err(error) => {
@@ -71,11 +84,17 @@ pub fn unread(tree: &dyn SourceTree, path: &str) -> Arc<SourceFile> {
 pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
     let path = file.path();
     match error {
-        SourceError::TooLarge { size, limit } => Diagnostic::error(
-            codes::TOO_LARGE,
-            format!("`{path}` has {size} bytes; a definition file has at most {limit}"),
-        )
-        .help("move long material to a separate file that the worker reads with a tool"),
+        SourceError::TooLarge { size, limit } => {
+            let (what, help) = match is_cases_file(path) {
+                true => ("a file of cases", "split it: the cases of a worker can also lie below `tests/`"),
+                false => (
+                    "a definition file",
+                    "move long material to a separate file that the worker reads with a tool",
+                ),
+            };
+            let message = format!("`{path}` has {size} bytes; {what} has at most {limit}");
+            Diagnostic::error(codes::TOO_LARGE, message).help(help)
+        }
         SourceError::Escapes => {
             Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` is outside the program's root"))
                 .help("llm-do reads definitions only from below the root, also through symbolic links")

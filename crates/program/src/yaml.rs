@@ -186,6 +186,33 @@ pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagn
     any(file, bom..end)
 }
 
+/// Parses a line of JSON Lines, which lies at these bytes of the file. JSON is YAML, apart from a few characters in texts that
+/// YAML refuses: the file must have those as `\u` escapes.
+///
+/// # Errors
+/// The line is no JSON, or a key is given twice.
+pub(crate) fn json_line(file: &Arc<SourceFile>, range: Range<usize>) -> Result<Node, Box<Diagnostic>> {
+    if let Err(error) = serde_json::from_str::<de::IgnoredAny>(&file.text()[range.clone()]) {
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
+        // The library counts bytes, from 1.
+        let at = range.start + error.column().saturating_sub(1);
+        let finding = Diagnostic::error(codes::BAD_YAML, format!("invalid JSON: {message}"));
+        return Err(finding
+            .at(&Span::new(file, at..at + 1))
+            .help("each line of the file is one JSON object")
+            .into());
+    }
+    let node = match common::read(file, range.clone()) {
+        Some(node) => node,
+        None => any(file, range)?,
+    };
+    match given_twice(&node) {
+        Some(found) => Err(found.into()),
+        None => Ok(node),
+    }
+}
+
 /// The same of any document.
 fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Result<Node, Box<Diagnostic>> {
     let text = &file.text()[bom..end];

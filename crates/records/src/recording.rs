@@ -35,14 +35,28 @@ pub struct Recording {
     runs: Vec<Vec<Record>>,
 }
 
-/// A line of a recording that can't be read.
+/// What is wrong with a recording.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line}: {problem}")]
-pub struct BadRecording {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// Why.
-    pub problem: Problem,
+pub enum BadRecording {
+    /// A line can't be read.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// Why.
+        problem: Problem,
+    },
+    /// A run has no date, or another text in its place.
+    #[error("line {line}: `{date}` is not a date, as in 2026-01-31")]
+    Date {
+        /// Number of the line, from 1.
+        line: usize,
+        /// The text.
+        date: Arc<str>,
+    },
+    /// Lines are missing at the end: a run has no last record.
+    #[error("it ends in the middle of a run")]
+    BreaksOff,
 }
 
 impl Recording {
@@ -76,14 +90,17 @@ impl Recording {
     /// The recording in the lines of a file.
     ///
     /// # Errors
-    /// A line is no record, or of another format.
+    /// A line is no record, or of another format; or lines are missing.
     pub fn parse(text: &str) -> Result<Self, BadRecording> {
         let mut runs: Vec<Vec<Record>> = Vec::new();
         for (number, line) in text.lines().enumerate() {
-            let wrong = |problem| BadRecording { line: number + 1, problem };
+            let wrong = |problem| BadRecording::Line { line: number + 1, problem };
             let record = parse_line(line.as_bytes(), &HashMap::<String, Vec<u8>>::new()).map_err(wrong)?;
-            let expected = match record.body {
-                RecordKind::RunStarted { .. } => {
+            let expected = match &record.body {
+                RecordKind::RunStarted { date, .. } => {
+                    if !is_date(date) {
+                        return Err(BadRecording::Date { line: number + 1, date: Arc::clone(date) });
+                    }
                     runs.push(Vec::new());
                     0
                 }
@@ -95,7 +112,10 @@ impl Recording {
                 _ => return Err(wrong(Problem::OutOfOrder { expected, found })),
             }
         }
-        Ok(Self { runs })
+        match !runs.is_empty() && runs.iter().all(|run| is_whole(run)) {
+            true => Ok(Self { runs }),
+            false => Err(BadRecording::BreaksOff),
+        }
     }
 
     /// The lines of a file with the recording. Two runs that did the same have the same lines.
@@ -118,6 +138,19 @@ impl Recording {
         };
         Some(RecordedModels::new(records.clone(), Arc::clone(date)))
     }
+}
+
+/// Whether the last record of a run is the end of its call.
+fn is_whole(run: &[Record]) -> bool {
+    run.last().is_some_and(|last| {
+        last.path == CallPath::root() && matches!(last.body, RecordKind::CallEnded { .. })
+    })
+}
+
+/// Whether a text is a date as templates see it: `2026-01-31`.
+fn is_date(text: &str) -> bool {
+    let fits = |(at, c): (usize, char)| if matches!(at, 4 | 7) { c == '-' } else { c.is_ascii_digit() };
+    text.len() == 10 && text.chars().enumerate().all(fits)
 }
 
 /// Whether the requests and answers of a run depend on a record, and it says the same in each run that does the same.

@@ -18,9 +18,13 @@ use llm_do_cases::{
     Answers, CaseReport, Cut, Ended, Missed, Options, Stopped, Suite, SuiteError, SuiteReport,
     baseline::{Change, Comparison},
     junit::junit,
-    summary::{markdown, sentence},
+    summary::{markdown, probability, sentence},
 };
-use std::{fmt::Write as _, fs, path::Path};
+use std::{
+    fmt::Write as _,
+    fs::{self, OpenOptions},
+    path::{Path, PathBuf},
+};
 use watch::Watched;
 
 mod watch;
@@ -70,9 +74,11 @@ fn make(args: &TestArgs) -> Result<Settings, Complaint> {
 
 fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exit, NotReady> {
     if args.approval.operator.is_some() || matches!(args.approval.mode, Some(ApprovalMode::Interactive)) {
-        return Err(Complaint::wrong("nobody is asked in a test")
-            .hint("--allow RULE or --approval approve_all lets calls run")
-            .into());
+        return Err(Complaint::wrong(
+            "a test has no operator to ask: --operator and --approval interactive can't be used",
+        )
+        .hint("--allow RULE or --approval approve_all lets calls run")
+        .into());
     }
     let models = args.models.iter().map(|name| name.parse::<ModelName>());
     let models: Vec<ModelName> =
@@ -101,6 +107,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
             .into(),
     })?;
     let chosen = chosen(&suite, args)?;
+    let left_out = reports(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -117,6 +124,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         repeat: args.repeat,
         max_cost,
         pages: args.html.clone(),
+        left_out,
         on_case: &tell,
         prune: args.cases.is_empty() && args.shard.is_none() && args.repeat.is_none(),
         canceller: canceller.clone(),
@@ -128,8 +136,6 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
             other => Complaint::failed(other.to_string()).into(),
         })?;
     let comparison = baseline.map(|baseline| Comparison::of(&baseline, &report));
-    write(args.junit.as_deref(), || junit(&report))?;
-    write(args.summary.as_deref(), || markdown(&report, comparison.as_ref()))?;
     if output.format == Format::Text {
         output.print(&ending(&report, cut, comparison.as_ref(), output.out));
     } else {
@@ -139,10 +145,24 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         }
         output.print_json(&json);
     }
+    // The report is told by now, so that a disk that is full takes nothing away.
+    let mut written = true;
+    for (path, text) in [
+        (args.junit.as_deref(), junit(&report)),
+        (args.summary.as_deref(), markdown(&report, comparison.as_ref())),
+    ] {
+        if let Some(path) = path
+            && let Err(error) = fs::write(path, text)
+        {
+            let complaint = Complaint::failed(format!("cannot write {}: {error}", path.display()));
+            output.line(&complaint.render(output.err));
+            written = false;
+        }
+    }
     let worse = comparison.as_ref().is_some_and(Comparison::is_worse);
     // What a cut-off run has begun is not waited for.
     runtime.shutdown_background();
-    Ok(match (cut, report.passes() && !worse) {
+    Ok(match (cut, report.passes() && !worse && written) {
         (Some(Cut::Interrupt), _) => Exit::Interrupted,
         (Some(Cut::Cost), _) => Exit::Limit,
         (None, true) => Exit::Done,
@@ -171,10 +191,19 @@ fn read_baseline(path: &Path) -> Result<SuiteReport, Complaint> {
     SuiteReport::parse(&text).map_err(wrong)
 }
 
-fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Complaint> {
-    let Some(path) = path else { return Ok(()) };
-    fs::write(path, text())
-        .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", path.display())))
+/// Where this command writes its reports, with the files and the folder made: what can't be written is said before a model is asked.
+fn reports(args: &TestArgs) -> Result<Vec<PathBuf>, Complaint> {
+    let mut reports = Vec::new();
+    let files = [&args.junit, &args.summary].into_iter().flatten();
+    let made = files.map(|file| (file, OpenOptions::new().create(true).append(true).open(file).map(drop)));
+    let made = made.chain(args.html.iter().map(|folder| (folder, fs::create_dir_all(folder))));
+    for (path, made) in made {
+        let real = made.and_then(|()| fs::canonicalize(path));
+        reports.push(
+            real.map_err(|error| Complaint::wrong(format!("cannot write {}: {error}", path.display())))?,
+        );
+    }
+    Ok(reports)
 }
 
 /// The positions of the cases that the command line names.
@@ -221,7 +250,11 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 /// A case as lines.
 fn told(case: &CaseReport, paint: Paint) -> String {
-    let word = if case.passes() { paint.green("pass") } else { paint.red("fail") };
+    let word = match (case.passes(), case.fails()) {
+        (true, _) => paint.green("pass"),
+        (false, true) => paint.red("fail"),
+        (false, false) => paint.yellow("cut "),
+    };
     let (low, high) = case.interval;
     let share = match case.of {
         1 => String::new(),
@@ -230,6 +263,9 @@ fn told(case: &CaseReport, paint: Paint) -> String {
     let mut out = String::new();
     // Writing to a `String` does not fail.
     let _ = writeln!(out, "{word}  {}{}", visible::line(&case.title()), paint.dim(share));
+    if case.not_run > 0 {
+        let _ = writeln!(out, "      {} of {} repeats did not run", case.not_run, case.of + case.not_run);
+    }
     for (number, run) in case.runs.iter().enumerate().filter(|(_, run)| !run.pass) {
         let repeat = if case.of > 1 { format!("repeat {}: ", number + 1) } else { String::new() };
         for failure in &run.failures {
@@ -276,19 +312,36 @@ fn ending(report: &SuiteReport, cut: Option<Cut>, comparison: Option<&Comparison
             Change::Worse => "worse",
             Change::Better => "better",
             Change::Same => "neither better nor worse",
-            _ => "not decidable",
+            _ => "not decidable with so few cases that differ",
         };
-        let _ = writeln!(
-            out,
-            "all cases together: {word}: {} pass less often, {} more often, p = {:.3}",
-            overall.fewer, overall.more, overall.p
-        );
+        // A single case has its own sentence.
+        if comparison.cases.len() > 1 {
+            let (fewer, more, p) = (overall.fewer, overall.more, probability(overall.p));
+            let _ =
+                writeln!(out, "all cases together: {word}: {fewer} pass less often, {more} more often, {p}");
+        }
     }
     let cost = report.cost_usd.map(|cost| format!(", {cost}")).unwrap_or_default();
-    let left = match (report.not_run, cut) {
-        (0, _) | (_, None) => String::new(),
-        (left, Some(Cut::Cost)) => format!("; {left} did not run, because the cost reached its limit"),
-        (left, Some(Cut::Interrupt)) => format!("; {left} did not run, because of the interrupt"),
+    let cut_off = report.cases.iter().filter(|case| case.not_run > 0).count() as u64;
+    let left = match cut {
+        None => String::new(),
+        Some(cut) => {
+            let why = match cut {
+                Cut::Cost => "--max-cost pays for no more",
+                Cut::Interrupt => "it was interrupted",
+            };
+            let counts = [(cut_off, "did not run whole"), (report.not_run, "did not run")];
+            let counts: Vec<String> = counts
+                .into_iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, what)| format!("{count} {what}"))
+                .collect();
+            if counts.is_empty() {
+                String::new()
+            } else {
+                format!("; {}, because {why}", counts.join(" and "))
+            }
+        }
     };
     let _ = writeln!(out, "{} of {} cases pass{cost}{left}", report.passed(), report.cases.len());
     out

@@ -450,18 +450,315 @@ fn secrets_are_in_no_recording() {
     assert_eq!(scenario.run(&["test"]).code, Some(0));
 }
 
+/// Two cases of three repeats, each of which costs a dollar.
+fn costly() -> Scenario {
+    let script = "answers:\n  - text: hi\n    usage: {input_tokens: 10, output_tokens: 10}\n";
+    let cases =
+        "repeat: 3\ncases:\n- {name: said, expect: {output: hi}}\n- {name: again, expect: {output: hi}}\n";
+    Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\n---\nSay it.\n")
+        .file("s.yaml", script)
+        .file("main.cases.yaml", cases)
+        .home_file("config.yaml", "prices:\n  'script:*': {input: 100, output: 100000}\n")
+}
+
 #[test]
 fn cost_ends_the_tests() {
-    let usage = "json: {total: 1.5}\n    usage: {input_tokens: 10, output_tokens: 10}";
-    let prices = "prices:\n  'script:*': {input: 100000, output: 100000}\n";
-    let scenario =
-        shop().file("s.yaml", &SCRIPT.replace("json: {total: 1.5}", usage)).home_file("config.yaml", prices);
-    let told = scenario.run(&["test", "--model", "script:s.yaml", "--max-cost", "0.5", "--json"]);
+    let scenario = costly();
+    let told = scenario.run(&["test", "--live", "--max-cost", "0.5", "--json"]);
     assert_eq!(told.code, Some(4), "{told}");
     let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!((report["cases"].as_array().map(Vec::len), &report["not_run"]), (Some(1), &json!(1)));
-    assert_eq!(report["cases"][0]["runs"].as_array().map(Vec::len), Some(1));
+    let case = &report["cases"][0];
+    assert_eq!((case["runs"].as_array().map(Vec::len), &case["not_run"]), (Some(1), &json!(2)));
     assert_eq!(scenario.run(&["test", "--max-cost", "much"]).code, Some(2));
+}
+
+/// A case whose repeats did not all run neither passes nor fails.
+#[test]
+fn a_case_that_is_cut_off_does_not_pass() {
+    let scenario = costly();
+    let arguments = ["test", "--live", "--max-cost", "1.5", "--junit", "r.xml"];
+    assert_snapshot!(scenario.run(&arguments), @r##"
+    exit 4
+    --- stdout
+    cut   main.cases.yaml: said  2 of 2 (34 % to 100 %)
+          1 of 3 repeats did not run
+    0 of 1 cases pass, 2.00 USD; 1 did not run whole and 1 did not run, because --max-cost pays for no more
+    "##);
+    let report = scenario.read("r.xml").expect("a report");
+    assert!(report.contains("<skipped message=") && report.contains("failures=\"0\""), "{report}");
+}
+
+#[test]
+fn a_limit_of_cost_needs_a_price() {
+    let scenario = shop().env("OPENAI_API_KEY", "no-key");
+    let told =
+        scenario.run(&["test", "--model", "openai:unknown-model", "--case", "given", "--max-cost", "1"]);
+    assert_eq!(told.code, Some(1), "{told}");
+    assert!(told.stdout.contains("the price of this model is not known"), "{told}");
+}
+
+#[test]
+fn what_can_not_be_written_is_said_before_a_model_is_asked() {
+    let scenario = shop();
+    for option in ["--junit", "--summary"] {
+        let told = scenario.run(&["test", "--model", "script:s.yaml", option, "no/such/folder/r"]);
+        assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""), "{told}");
+        assert!(told.stderr.contains("cannot write no/such/folder/r"), "{told}");
+    }
+    let told = scenario.run(&["test", "--model", "script:s.yaml", "--html", "main.worker"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""), "{told}");
+}
+
+/// A server that fails says nothing about the worker.
+#[test]
+fn a_model_that_fails_leaves_the_recording_as_it_is() {
+    let scenario = shop();
+    updated(&scenario);
+    let before = recordings(&scenario);
+    let broken = "answers:\n  - error: {status: 400, message: closed}\n";
+    let scenario = scenario.file("s.yaml", broken);
+    let told = scenario.run(&["test", "--update", "--model", "script:s.yaml", "--case", "given"]);
+    assert_snapshot!(told, @r##"
+    exit 1
+    --- stdout
+    fail  main.cases.yaml: given
+          the call failed: script:s.yaml: closed
+          calls: `lookup` was not called; called: nothing
+          its recording is left as it is: a model failed
+    0 of 1 cases pass
+    "##);
+    assert_eq!(recordings(&scenario), before);
+}
+
+#[test]
+fn files_in_yaml_and_in_lines_share_their_recordings() {
+    let line = json!({"name": "lines", "input": {"item": "a\u{7f}b", "n": 3}, "given": {"lookup": {"price": 0.5}}, "expect": {"calls": ["lookup"]}});
+    let scenario = shop().file("main.cases.jsonl", &format!("\u{feff}{line}\r\n\r\n"));
+    updated(&scenario);
+    let names: Vec<String> = recordings(&scenario).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["given.1.jsonl", "lines.1.jsonl", "pear.1.jsonl", "pear.2.jsonl"]);
+    assert_eq!(scenario.run(&["test"]).code, Some(0));
+    let same = scenario.file("main.cases.jsonl", &line.to_string().replace("\"lines\"", "\"pear\""));
+    for command in [&["check"][..], &["test"]] {
+        let told = same.run(command);
+        assert!(told.code == Some(2) && told.to_string().contains("E0907"), "{told}");
+    }
+}
+
+#[test]
+fn thousands_of_cases_in_lines_are_all_read() {
+    let cases: String = (0..25_000)
+        .map(|at| format!("{{\"name\":\"c{at}\",\"input\":{{\"item\":\"x\",\"n\":1}},\"expect\":{{\"fails\":\"denied\"}}}}\n"))
+        .collect();
+    let scenario = shop().file("main.cases.jsonl", &cases);
+    let told = scenario.run(&["test", "--model", "script:s.yaml", "--case", "c24999"]);
+    assert!(told.stdout.contains("c24999"), "{told}");
+    let scenario =
+        scenario.file("main.cases.jsonl", &format!("{cases}{{\"name\":\"last\",\"expct\":{{}}}}\n"));
+    let told = scenario.run(&["check"]);
+    assert!(told.to_string().contains("main.cases.jsonl:25001:16"), "{told}");
+}
+
+#[test]
+fn expectations_that_can_never_hold_are_refused() {
+    let cases = "\
+cases:
+- {name: a, input: {item: x, n: 1}, expect: {calls: []}}
+- {name: b, input: {item: x, n: 1}, expect: {output: {matches: 2026}}}
+- {name: c, input: {item: x, n: 1}, expect: {output: {any_of: []}}}
+- {name: d, input: {item: x, n: 1}, expect: {files: {a.txt: {matchs: x}, b.txt: 5, c.txt: {absent: false}}}}
+- {name: e, input: {item: x, n: 1}, expect: {calls: ['!lookup where itm = b', 'lookup where item in @set.json']}}
+- {name: f, input: {item: x, n: 1}, files: {a: x, a/b: y, main.worker/c: z, workers/: w, workers: v}, expect: {calls: [lookup]}}
+- {name: g, input: {item: x, n: 1}, expect: {ensures: ['nowhere.py:f'], fails: denied}}
+";
+    let scenario = shop().file("main.cases.yaml", cases);
+    assert_snapshot!(scenario.run(&["check"]), @r##"
+    exit 2
+    --- stdout
+    error[E0901]: the case `a` expects nothing
+     --> main.cases.yaml:2:10
+      |
+    2 | - {name: a, input: {item: x, n: 1}, expect: {calls: []}}
+      |          ^
+      |
+      = help: add `expect` with `output`, `calls`, `files`, `ensures`, `judge`, `fails` or `limits`
+
+    error[E0906]: `matches` takes a regular expression in quotes
+     --> main.cases.yaml:3:64
+      |
+    3 | - {name: b, input: {item: x, n: 1}, expect: {output: {matches: 2026}}}
+      |                                                                ^^^^
+      |
+      = help: if the output has a key `matches`, write `{exactly: …}` for the whole of its object
+
+    error[E0906]: `any_of` takes a list of alternatives
+     --> main.cases.yaml:4:63
+      |
+    4 | - {name: c, input: {item: x, n: 1}, expect: {output: {any_of: []}}}
+      |                                                               ^
+      |
+      = help: if the output has a key `any_of`, write `{exactly: …}` for the whole of its object
+
+    error[E0906]: a file holds a text, which this never fits
+     --> main.cases.yaml:5:62
+      |
+    5 | - {name: d, input: {item: x, n: 1}, expect: {files: {a.txt: {matchs: x}, b.txt: 5, c.txt: {absent: false}}}}
+      |                                                              ^^^^^^^^^
+      |
+      = help: write a text in quotes, `{matches: REGEX}`, `{any_of: [TEXT, …]}` or `{absent: true}`
+
+    error[E0906]: a file holds a text, which this never fits
+     --> main.cases.yaml:5:81
+      |
+    5 | - {name: d, input: {item: x, n: 1}, expect: {files: {a.txt: {matchs: x}, b.txt: 5, c.txt: {absent: false}}}}
+      |                                                                                 ^
+      |
+      = help: write a text in quotes, `{matches: REGEX}`, `{any_of: [TEXT, …]}` or `{absent: true}`
+
+    error[E0906]: `absent` can only be `true`
+     --> main.cases.yaml:5:100
+      |
+    5 | - {name: d, input: {item: x, n: 1}, expect: {files: {a.txt: {matchs: x}, b.txt: 5, c.txt: {absent: false}}}}
+      |                                                                                                    ^^^^^
+      |
+      = help: a file that must exist has a text: `{matches: ""}` fits any
+
+    error[E0421]: `calls`: `lookup`: the tool has no argument `itm`
+     --> main.cases.yaml:6:54
+      |
+    6 | - {name: e, input: {item: x, n: 1}, expect: {calls: ['!lookup where itm = b', 'lookup where item in @set.json']}}
+      |                                                      ^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = note: the test can never hold as intended
+      = help: did you mean `item`?
+
+    error[E0404]: `lookup where item in @set.json` names the values of a file or of a tool
+     --> main.cases.yaml:6:79
+      |
+    6 | - {name: e, input: {item: x, n: 1}, expect: {calls: ['!lookup where itm = b', 'lookup where item in @set.json']}}
+      |                                                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: in a case, `in` takes a list: `in ["a", "b"]`
+
+    error[E0908]: `files` of the case `f`: `a/b` lies below `a`, which is a file
+     --> main.cases.yaml:7:51
+      |
+    7 | - {name: f, input: {item: x, n: 1}, files: {a: x, a/b: y, main.worker/c: z, workers/: w, workers: v}, expect: {calls: [lookup]}}
+      |                                                   ^^^
+      |
+      = help: a path is relative to the program's root, without `..`: `input/a.txt`
+
+    error[E0908]: `files` of the case `f`: `main.worker/c` lies below `main.worker`, which is a file
+     --> main.cases.yaml:7:59
+      |
+    7 | - {name: f, input: {item: x, n: 1}, files: {a: x, a/b: y, main.worker/c: z, workers/: w, workers: v}, expect: {calls: [lookup]}}
+      |                                                           ^^^^^^^^^^^^^
+      |
+      = help: a path is relative to the program's root, without `..`: `input/a.txt`
+
+    error[E0908]: `files` of the case `f`: `workers/` is a folder
+     --> main.cases.yaml:7:77
+      |
+    7 | - {name: f, input: {item: x, n: 1}, files: {a: x, a/b: y, main.worker/c: z, workers/: w, workers: v}, expect: {calls: [lookup]}}
+      |                                                                             ^^^^^^^^
+      |
+      = help: a path is relative to the program's root, without `..`: `input/a.txt`
+
+    error[E0908]: `files` of the case `f`: `workers` is a folder
+     --> main.cases.yaml:7:90
+      |
+    7 | - {name: f, input: {item: x, n: 1}, files: {a: x, a/b: y, main.worker/c: z, workers/: w, workers: v}, expect: {calls: [lookup]}}
+      |                                                                                          ^^^^^^^
+      |
+      = help: a path is relative to the program's root, without `..`: `input/a.txt`
+
+    error[E0205]: the case `g` expects both a failure and an output
+     --> main.cases.yaml:8:10
+      |
+    8 | - {name: g, input: {item: x, n: 1}, expect: {ensures: ['nowhere.py:f'], fails: denied}}
+      |          ^
+      |
+      = help: a call that fails has no output: keep `fails`, or `output`, `ensures` and `judge`
+
+    error[E0702]: `ensures` of the case `g` names `nowhere.py`, which does not exist
+     --> main.cases.yaml:8:56
+      |
+    8 | - {name: g, input: {item: x, n: 1}, expect: {ensures: ['nowhere.py:f'], fails: denied}}
+      |                                                        ^^^^^^^^^^^^^^
+      |
+      = help: the file is relative to the program's root
+
+    warning[W0805]: nothing can call the worker `strict`
+    --> workers/strict.worker
+     = help: add it to the `allow_workers` of a worker, export it, or remove it
+
+    --- stderr
+    found 14 errors, 1 warning
+    note: `llm-do check --explain E0901` says more about an error
+    "##);
+}
+
+#[test]
+fn recordings_that_are_damaged_say_so() {
+    let scenario = shop();
+    updated(&scenario);
+    let file = scenario.project().join("main.recorded/given.1.jsonl");
+    let whole = fs::read_to_string(&file).expect("a recording");
+    let lines: Vec<&str> = whole.lines().collect();
+    for kept in 0..lines.len() {
+        fs::write(&file, lines[..kept].iter().map(|line| format!("{line}\n")).collect::<String>())
+            .expect("a file");
+        let told = scenario.run(&["test", "--case", "given"]);
+        let said =
+            "the recording `main.recorded/given.1.jsonl` cannot be used: it ends in the middle of a run";
+        assert!(told.stdout.contains(said), "{kept} lines: {told}");
+    }
+    let date = recorded_date(&scenario);
+    fs::write(&file, whole.replacen(&date, "{{ x }}", 1)).expect("a file");
+    assert!(scenario.run(&["test", "--case", "given"]).stdout.contains("is not a date"));
+    fs::write(&file, b"\xff").expect("a file");
+    assert!(scenario.run(&["test", "--case", "given"]).stdout.contains("cannot be read"));
+}
+
+#[test]
+fn a_judge_that_does_not_accept_the_output_fails_its_case_alone() {
+    let main = "---\nmodel: script:s.yaml\n---\nSay it.\n";
+    let cases = "\
+cases:
+- {name: judged, expect: {judge: strict}}
+- {name: said, expect: {output: {matches: hi}}}
+";
+    let scenario = shop()
+        .file("main.worker", main)
+        .file("s.yaml", "answers:\n  - text: hi\n")
+        .file("main.cases.yaml", cases);
+    assert_snapshot!(scenario.run(&["test", "--model", "script:s.yaml"]), @r##"
+    exit 1
+    --- stdout
+    fail  main.cases.yaml: judged
+          judge: `strict`: the input does not fit: /output: "hi" is not of type "object"
+            signature: strict(output: object)
+    pass  main.cases.yaml: said
+    1 of 2 cases pass
+    "##);
+    // The judge is not unreachable, and its parameter is not a mistake.
+    let checked = scenario.run(&["check"]);
+    assert!(!checked.to_string().contains("strict"), "{checked}");
+}
+
+#[test]
+fn reports_in_the_project_are_in_no_copy() {
+    let main = "---\nmodel: script:s.yaml\ntoolsets: {filesystem: {tools: [list_files]}}\n---\nLook.\n";
+    let script = "answers:\n  - when: {turn: 0}\n    calls: [{tool: list_files, arguments: {path: /}}]\n  - text: \"{{ last }}\"\n";
+    let cases =
+        "cases:\n- {name: a, expect: {calls: [list_files]}}\n- {name: b, expect: {calls: [list_files]}}\n";
+    let scenario =
+        Scenario::new().file("main.worker", main).file("s.yaml", script).file("main.cases.yaml", cases);
+    assert_eq!(scenario.run(&["test", "--update"]).code, Some(0));
+    let told = scenario.run(&["test", "--html", "pages", "--junit", "r.xml", "--summary", "r.md"]);
+    assert_eq!(told.code, Some(0), "{told}");
 }
 
 #[cfg(target_os = "linux")]

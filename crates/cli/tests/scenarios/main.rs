@@ -9,6 +9,7 @@ mod approval_prompts;
 mod atomic_changes;
 mod budget;
 mod cases;
+mod cases_confined;
 mod cases_of_examples;
 mod chat;
 mod chat_beginning;

@@ -24,7 +24,7 @@ pub struct Expect {
     /// Calls that are made or never made.
     pub calls: Vec<CallExpected>,
     /// Files of the copy, after the call.
-    pub files: Vec<(String, FileExpected)>,
+    pub files: Vec<ExpectedFile>,
     /// The kind of failure with which the call ends.
     pub fails: Option<FailureKind>,
     /// What the call may use.
@@ -42,6 +42,8 @@ pub enum Ensured {
         file: String,
         /// The function.
         function: String,
+        /// Where they stand.
+        span: Span,
     },
 }
 
@@ -56,6 +58,17 @@ pub struct CallExpected {
     pub never: bool,
     /// Which calls.
     pub calls: Calls,
+}
+
+/// A file of the copy, after the call.
+#[derive(Clone, Debug)]
+pub struct ExpectedFile {
+    /// Its path from the root.
+    pub path: String,
+    /// Where the path stands.
+    pub span: Span,
+    /// What it must be like.
+    pub expected: FileExpected,
 }
 
 /// What a file must be like.
@@ -115,7 +128,11 @@ impl Expect {
                 .map(Node::entries)
                 .unwrap_or_default()
                 .iter()
-                .map(|entry| (entry.key.clone(), FileExpected::of(&entry.value, found)))
+                .map(|entry| ExpectedFile {
+                    path: entry.key.clone(),
+                    span: entry.key_span.clone(),
+                    expected: FileExpected::of(&entry.value, found),
+                })
                 .collect(),
             fails: node.get("fails").and_then(|node| FailureKind::deserialize(node.to_json()).ok()),
             limits,
@@ -137,10 +154,28 @@ impl Expect {
 
 impl FileExpected {
     fn of(node: &Node, found: &mut Vec<Diagnostic>) -> Self {
-        match node.entries() {
-            [only] if only.key == "absent" && only.value.data == Data::Flag(true) => Self::Absent,
-            _ => Self::Text(Matcher::of(node, found)),
+        if let [only] = node.entries()
+            && only.key == "absent"
+        {
+            if only.value.data != Data::Flag(true) {
+                let message = "`absent` can only be `true`";
+                found.push(
+                    bad_case(codes::BAD_EXPECTATION, &only.value.span, message)
+                        .help("a file that must exist has a text: `{matches: \"\"}` fits any"),
+                );
+            }
+            return Self::Absent;
         }
+        let before = found.len();
+        let matcher = Matcher::of(node, found);
+        if found.len() == before && !matcher.can_fit_text() {
+            found.push(
+                bad_case(codes::BAD_EXPECTATION, &node.span, "a file holds a text, which this never fits").help(
+                    "write a text in quotes, `{matches: REGEX}`, `{any_of: [TEXT, …]}` or `{absent: true}`",
+                ),
+            );
+        }
+        Self::Text(matcher)
     }
 }
 
@@ -148,7 +183,8 @@ fn ensures(node: &Node, found: &mut Vec<Diagnostic>) -> Vec<Ensured> {
     let Some(node) = node.get("ensures") else { return Vec::new() };
     let read = |(text, span): (&str, &Span)| {
         if let Some((file, function)) = file_and_function(text) {
-            return Some(Ensured::Function { file: file.to_owned(), function: function.to_owned() });
+            let (file, function, span) = (file.to_owned(), function.to_owned(), span.clone());
+            return Some(Ensured::Function { file, function, span });
         }
         match check_condition(text, &["input", "output"]) {
             Ok(()) => Some(Ensured::That(text.into())),
@@ -169,9 +205,15 @@ fn call(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<CallExpe
         Some(pattern) => (true, pattern.trim()),
         None => (false, text.trim()),
     };
-    // A set of a file would be read when the file of cases is, by whoever may read it.
-    let no_sets = |_: &llm_do_core::gate::FileSet| Err("a case has no sets".to_owned());
-    match Calls::parse(pattern, &no_sets) {
+    let unread = |_: &llm_do_core::gate::FileSet| Err("a case reads no file".to_owned());
+    match Calls::parse(pattern, &unread) {
+        // It would be read when the file of cases is, by whoever may read that, or be asked of a tool beside the run.
+        Ok(calls) if calls.conditions.sets().any(|set| set.file().is_some() || !set.is_known()) => {
+            let message = format!("`{pattern}` names the values of a file or of a tool");
+            let help = "in a case, `in` takes a list: `in [\"a\", \"b\"]`";
+            found.push(bad_case(codes::BAD_PATTERN, span, message).help(help));
+            None
+        }
         Ok(calls) => Some(CallExpected { text: pattern.to_owned(), span: span.clone(), never, calls }),
         Err(error) => {
             found.push(bad_case(codes::BAD_PATTERN, span, error.to_string()));

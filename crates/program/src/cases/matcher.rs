@@ -1,9 +1,9 @@
 //! What an output or a file must be like.
 
-use super::read::{bad_regex, bad_schema};
+use super::read::{bad_case, bad_regex, bad_schema};
 use crate::{
-    diagnostics::Diagnostic,
-    yaml::{Data, Node},
+    diagnostics::{Diagnostic, codes},
+    yaml::{Data, Entry, Node},
 };
 use llm_do_core::schema::Schema;
 use regex::Regex;
@@ -57,6 +57,14 @@ impl Matcher {
         let entries = node.entries();
         if let [only] = entries {
             match (only.key.as_str(), &only.value.data) {
+                ("matches", data) if !matches!(data, Data::Text(_)) => {
+                    found.push(wrong_matcher(only, "a regular expression in quotes"));
+                    return Self::AnyOf(Vec::new());
+                }
+                ("any_of", data) if !matches!(data, Data::List(items) if !items.is_empty()) => {
+                    found.push(wrong_matcher(only, "a list of alternatives"));
+                    return Self::AnyOf(Vec::new());
+                }
                 ("matches", Data::Text(pattern)) => match Regex::new(pattern) {
                     Ok(regex) => return Self::Matches(regex),
                     Err(error) => {
@@ -85,6 +93,16 @@ impl Matcher {
             }
             Data::List(items) => Self::Items(items.iter().map(|item| Self::of(item, found)).collect()),
             _ => Self::Scalar(node.to_json()),
+        }
+    }
+
+    /// Whether any text fits.
+    pub(super) fn can_fit_text(&self) -> bool {
+        match self {
+            Self::Subset(_) | Self::Items(_) => false,
+            Self::Scalar(value) | Self::Exactly(value) => value.is_string(),
+            Self::Matches(_) | Self::Schema(_) => true,
+            Self::AnyOf(all) => all.iter().any(Self::can_fit_text),
         }
     }
 
@@ -125,7 +143,11 @@ impl Matcher {
                     return differs(format!("expected a list, found {}", short(value)));
                 };
                 if values.len() != items.len() {
-                    return differs(format!("expected {} items, found {}", items.len(), values.len()));
+                    let count = match items.len() {
+                        1 => "1 item".to_owned(),
+                        count => format!("{count} items"),
+                    };
+                    return differs(format!("expected {count}, found {}", values.len()));
                 }
                 let mut pairs = items.iter().zip(values).enumerate();
                 pairs.try_for_each(|(index, (item, value))| item.check_at(&format!("{at}[{index}]"), value))
@@ -157,6 +179,13 @@ impl Matcher {
             }
         }
     }
+}
+
+/// A matcher whose value is of another type.
+fn wrong_matcher(entry: &Entry, takes: &str) -> Diagnostic {
+    let key = &entry.key;
+    bad_case(codes::BAD_EXPECTATION, &entry.value.span, format!("`{key}` takes {takes}"))
+        .help(format!("if the output has a key `{key}`, write `{{exactly: …}}` for the whole of its object"))
 }
 
 /// Whether two values are equal; numbers by value.
@@ -206,7 +235,7 @@ mod tests {
         assert_eq!(told("{a: {b: 1}}", json!({"a": {"b": 2}})).as_deref(), Some("a.b: expected 1, found 2"));
         assert_eq!(told("{a: 1}", json!({})).as_deref(), Some("a: it is missing"));
         assert_eq!(told("[{a: 1}]", json!([{"a": 1, "b": 2}])), None);
-        assert_eq!(told("[1]", json!([1, 2])).as_deref(), Some("expected 1 items, found 2"));
+        assert_eq!(told("[1]", json!([1, 2])).as_deref(), Some("expected 1 item, found 2"));
         assert_eq!(told("{a: 1}", json!("x")).as_deref(), Some("expected an object, found \"x\""));
     }
 

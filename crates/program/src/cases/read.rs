@@ -1,6 +1,8 @@
 //! Reading a file of cases.
 
-use super::{CASES_JSONL, Case, CaseFiles, CaseOrigin, CasesFile, Expect, MOST_REPEATS, Stub, is_case_name};
+use super::{
+    CASES_JSONL, Case, CaseFiles, CaseOrigin, CasesFile, Expect, InlineFile, MOST_REPEATS, Stub, is_case_name,
+};
 use crate::{
     diagnostics::{Code, Diagnostic, codes},
     front_matter, keys, shape,
@@ -11,13 +13,14 @@ use crate::{
 use serde_json::{Map, Value};
 use std::{collections::HashMap, sync::Arc};
 
-/// The longest file of lines that a reader of definitions opens is a megabyte, so that this many lines are never reached by
-/// lines that hold a case.
-const MOST_LINES: usize = 20_000;
+/// Largest file of cases, in bytes.
+const LARGEST: u64 = 16 << 20;
+/// Most findings about the lines of a file: of a file of another format, each line is wrong.
+const MOST_FINDINGS: usize = 100;
 
 /// Reads a file of cases of a program.
 pub fn read(tree: &dyn SourceTree, path: &str, found: &mut Vec<Diagnostic>) -> Option<CasesFile> {
-    match front_matter::read(tree, path) {
+    match front_matter::read_at_most(tree, path, LARGEST) {
         Ok(file) => Some(parse(path, &file, found)),
         Err(error) => {
             found.push(*error);
@@ -33,9 +36,15 @@ pub fn parse(path: &str, file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) ->
     } else {
         whole(file, found)
     };
-    let mut names: HashMap<Arc<str>, Span> = HashMap::new();
-    for case in &cases {
-        if let Some(first) = names.get(&case.name) {
+    same_names(&cases, found);
+    CasesFile { path: path.to_owned(), cases }
+}
+
+/// Cases of one name among those that share a folder of recordings.
+pub(crate) fn same_names<'a>(cases: impl IntoIterator<Item = &'a Case>, found: &mut Vec<Diagnostic>) {
+    let mut names: HashMap<&str, &Span> = HashMap::new();
+    for case in cases {
+        if let Some(first) = names.insert(&case.name, &case.name_span) {
             found.push(
                 Diagnostic::error(codes::SAME_CASE, format!("two cases have the name `{}`", case.name))
                     .at(&case.name_span)
@@ -43,9 +52,7 @@ pub fn parse(path: &str, file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) ->
                     .help("give each case a name of its own: recordings and baselines refer to it"),
             );
         }
-        names.insert(Arc::clone(&case.name), case.name_span.clone());
     }
-    CasesFile { path: path.to_owned(), cases }
 }
 
 fn whole(file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) -> Vec<Case> {
@@ -67,15 +74,22 @@ fn whole(file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) -> Vec<Case> {
 }
 
 fn lines(file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) -> Vec<Case> {
+    let file = &escaped(file);
     let mut cases = Vec::new();
-    for (number, line) in file.text().lines().enumerate().take(MOST_LINES) {
-        if line.trim().is_empty() {
+    let (before, mut end) = (found.len(), 0);
+    for (number, line) in file.text().split_inclusive('\n').enumerate() {
+        let start = end;
+        end += line.len();
+        // A byte order mark is only at the beginning of the file.
+        let start =
+            start + if number == 0 && line.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        if file.text()[start..end].trim().is_empty() {
             continue;
         }
-        // JSON is YAML. With the lines before it empty, each place has its line and column.
-        let padded = format!("{}{line}", "\n".repeat(number));
-        let line = SourceFile::new(Arc::clone(file.path()), padded);
-        let node = match yaml::parse(&line, line.text().len()) {
+        if found.len() - before > MOST_FINDINGS {
+            break;
+        }
+        let node = match yaml::json_line(file, start..end) {
             Ok(node) => node,
             Err(error) => {
                 found.push(*error);
@@ -91,6 +105,23 @@ fn lines(file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) -> Vec<Case> {
     cases
 }
 
+/// The file with escapes for those characters in texts of JSON that YAML refuses or takes for line breaks.
+fn escaped(file: &Arc<SourceFile>) -> Arc<SourceFile> {
+    let refused =
+        |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}');
+    if !file.text().contains(refused) {
+        return Arc::clone(file);
+    }
+    let mut text = String::with_capacity(file.text().len());
+    for c in file.text().chars() {
+        match refused(c) {
+            true => text.push_str(&format!("\\u{:04x}", c as u32)),
+            false => text.push(c),
+        }
+    }
+    SourceFile::new(Arc::clone(file.path()), text)
+}
+
 /// A case of a checked map.
 fn case(node: &Node, repeat: u32, found: &mut Vec<Diagnostic>) -> Option<Case> {
     let name = node.get("name")?;
@@ -103,7 +134,13 @@ fn case(node: &Node, repeat: u32, found: &mut Vec<Diagnostic>) -> Option<Case> {
     }
     let expect = node.get("expect").map(|node| Expect::of(node, found)).unwrap_or_default();
     // What is wrong with an expectation is reported already.
-    if expect.is_empty() && node.get("expect").is_none_or(|node| node.entries().is_empty()) {
+    let is_hollow = |value: &Node| match &value.data {
+        Data::Map(entries) => entries.is_empty(),
+        Data::List(items) => items.is_empty(),
+        _ => false,
+    };
+    let expected = node.get("expect").map(Node::entries).unwrap_or_default();
+    if expect.is_empty() && expected.iter().all(|entry| is_hollow(&entry.value)) {
         found.push(
             bad_case(codes::NO_EXPECTATION, &name.span, format!("the case `{text}` expects nothing")).help(
                 "add `expect` with `output`, `calls`, `files`, `ensures`, `judge`, `fails` or `limits`",
@@ -142,10 +179,12 @@ fn files(node: &Node) -> CaseFiles {
     match &files.data {
         Data::Text(folder) => CaseFiles::Folder(folder.clone(), files.span.clone()),
         _ => {
-            let text = |node: &Node| node.as_text().unwrap_or_default().to_owned();
-            CaseFiles::Inline(
-                files.entries().iter().map(|entry| (entry.key.clone(), text(&entry.value))).collect(),
-            )
+            let inline = files.entries().iter().map(|entry| InlineFile {
+                path: entry.key.clone(),
+                span: entry.key_span.clone(),
+                text: entry.value.as_text().unwrap_or_default().to_owned(),
+            });
+            CaseFiles::Inline(inline.collect())
         }
     }
 }

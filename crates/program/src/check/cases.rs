@@ -3,7 +3,8 @@
 use super::{rules, scope::Scope};
 use crate::{
     cases::{
-        self, CASES_JSONL, CASES_YAML, Case, CaseFiles, CasesFile, Ensured, Stub, StubResult, is_portable,
+        self, CASES_JSONL, CASES_YAML, Case, CaseFiles, CasesFile, Ensured, InlineFile, Stub, StubResult,
+        is_portable,
     },
     diagnostics::{Diagnostic, codes},
     effective::Effective,
@@ -14,12 +15,18 @@ use crate::{
 };
 use llm_do_core::schema::Schema;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) fn check(scope: &Scope<'_>, files: &[CasesFile], found: &mut Vec<Diagnostic>) {
     let tree = scope.packages.program().tree.as_ref();
+    let mut recorded: BTreeMap<String, Vec<&CasesFile>> = BTreeMap::new();
     for file in files {
         of_file(scope, tree, file, found);
+        recorded.entry(cases::recorded_folder(&file.path)).or_default().push(file);
+    }
+    // In a single file they are found when it is read.
+    for files in recorded.into_values().filter(|files| files.len() > 1) {
+        cases::same_names(files.into_iter().flat_map(|file| &file.cases), found);
     }
 }
 
@@ -59,9 +66,9 @@ fn of_file(scope: &Scope<'_>, tree: &dyn SourceTree, file: &CasesFile, found: &m
         case_files(tree, file, case, found);
     }
     let given = file.cases.iter().flat_map(|case| &case.given);
-    let given = given.map(|stub| (stub.function.as_str(), &stub.span, "`given`"));
+    let given = given.map(|stub| (stub.function.as_str(), &stub.span, None));
     let calls = file.cases.iter().flat_map(|case| &case.expect.calls);
-    let calls = calls.map(|call| (call.calls.pattern.tool(), &call.span, "`calls`"));
+    let calls = calls.map(|call| (call.calls.pattern.tool(), &call.span, Some(&call.calls)));
     rules::of_cases(scope, worker, given.chain(calls).collect(), found);
 }
 
@@ -75,6 +82,7 @@ fn input(worker: &Effective, case: &Case, found: &mut Vec<Diagnostic>) {
     let wrong = match input_value(id, signature, given) {
         Err(error) => Some(error.to_string()),
         Ok(mut value) => {
+            beyond_the_copy(worker, case, &value, at, found);
             // A path that is left out may be bound by the manifest.
             let bound = signature.parameters.iter().filter(|parameter| parameter.path.is_some());
             let map = value.as_object_mut();
@@ -98,6 +106,22 @@ fn input(worker: &Effective, case: &Case, found: &mut Vec<Diagnostic>) {
     }
 }
 
+/// Paths of an input that lead out of the copy of the program, in which the case runs. Links are followed when it runs.
+fn beyond_the_copy(worker: &Effective, case: &Case, input: &Value, at: &Span, found: &mut Vec<Diagnostic>) {
+    let parameters = &worker.definition.signature.parameters;
+    for parameter in parameters.iter().filter(|parameter| parameter.path.is_some()) {
+        let path = input.get(&*parameter.name).and_then(Value::as_str);
+        if let Some(path) = path.filter(|path| !is_portable(path)) {
+            let message = format!(
+                "`{}` of the case `{}`: `{path}` is not a path below the program's root",
+                parameter.name, case.name
+            );
+            let help = "a case runs on a copy of the program, and sees no other files: write a relative path without `..`";
+            found.push(Diagnostic::error(codes::BAD_CASE_INPUT, message).at(at).help(help));
+        }
+    }
+}
+
 /// What keeps a value from fitting a schema, in one line.
 fn violations(schema: &Schema, value: &Value) -> Option<String> {
     let reasons = schema.validate(&schema.filled(value)).err()?;
@@ -112,7 +136,7 @@ fn expectations(scope: &Scope<'_>, tree: &dyn SourceTree, case: &Case, found: &m
         found.push(
             Diagnostic::error(
                 codes::CONFLICT,
-                format!("the case `{}` expects a failure, and something of an output", case.name),
+                format!("the case `{}` expects both a failure and an output", case.name),
             )
             .at(&case.name_span)
             .help("a call that fails has no output: keep `fails`, or `output`, `ensures` and `judge`"),
@@ -136,7 +160,7 @@ fn expectations(scope: &Scope<'_>, tree: &dyn SourceTree, case: &Case, found: &m
         }
     }
     for ensured in &expect.ensures {
-        if let Ensured::Function { file, .. } = ensured
+        if let Ensured::Function { file, span, .. } = ensured
             && !matches!(tree.kind(file), Ok(Some(Kind::File)))
         {
             found.push(
@@ -144,14 +168,24 @@ fn expectations(scope: &Scope<'_>, tree: &dyn SourceTree, case: &Case, found: &m
                     codes::TOOL_MODULE_NOT_FOUND,
                     format!("`ensures` of the case `{}` names `{file}`, which does not exist", case.name),
                 )
-                .at(&case.name_span)
+                .at(span)
                 .help("the file is relative to the program's root"),
             );
         }
     }
-    for (path, _) in expect.files.iter().filter(|(path, _)| !is_portable(path)) {
-        found.push(bad_path(case, path));
+    for file in expect.files.iter().filter(|file| !is_portable(&file.path)) {
+        found.push(bad_path(case, &file.path, &file.span, "is not a path below the root"));
     }
+}
+
+/// Whether a worker returns what a judge does: `{pass: boolean, reason: string}`.
+pub(super) fn returns_judgement(worker: &Effective) -> bool {
+    let has = |name: &str, kind: &str| {
+        let returns = worker.definition.returns.as_ref()?.value();
+        let required = returns.get("required")?.as_array()?.iter().any(|required| required == name);
+        (required && returns.get("properties")?.get(name)?.get("type")? == kind).then_some(())
+    };
+    has("pass", "boolean").is_some() && has("reason", "string").is_some()
 }
 
 /// What keeps a worker from being a judge: it returns something else than `{pass: boolean, reason: string}`, or needs other
@@ -165,12 +199,7 @@ fn bad_judge(judge: &Effective, span: &Span) -> Option<Diagnostic> {
     if judge.mistakes.concern(&["returns", "schema_out_ref", "parameters", "schema_in_ref"]) {
         return None;
     }
-    let has = |name: &str, kind: &str| {
-        let returns = judge.definition.returns.as_ref()?.value();
-        let required = returns.get("required")?.as_array()?.iter().any(|required| required == name);
-        (required && returns.get("properties")?.get(name)?.get("type")? == kind).then_some(())
-    };
-    if has("pass", "boolean").is_none() || has("reason", "string").is_none() {
+    if !returns_judgement(judge) {
         return wrong(format!("`{id}` cannot judge: it does not return {{pass: boolean, reason: string}}"));
     }
     let other = judge
@@ -217,8 +246,10 @@ fn case_files(tree: &dyn SourceTree, file: &CasesFile, case: &Case, found: &mut 
     match &case.files {
         CaseFiles::None => {}
         CaseFiles::Inline(files) => {
-            for (path, _) in files.iter().filter(|(path, _)| !is_portable(path)) {
-                found.push(bad_path(case, path));
+            for file in files {
+                if let Some(wrong) = cannot_be_written(tree, files, &file.path) {
+                    found.push(bad_path(case, &file.path, &file.span, &wrong));
+                }
             }
         }
         CaseFiles::Folder(folder, span) => {
@@ -241,11 +272,24 @@ fn case_files(tree: &dyn SourceTree, file: &CasesFile, case: &Case, found: &mut 
     }
 }
 
-fn bad_path(case: &Case, path: &str) -> Diagnostic {
-    Diagnostic::error(
-        codes::BAD_CASE_FILES,
-        format!("`files` of the case `{}`: `{path}` is not a path below the root", case.name),
-    )
-    .at(&case.name_span)
-    .help("a path is relative to the program's root, without `..`: `input/a.txt`")
+/// Why no file of that path can be added to the program's files and the case's own.
+fn cannot_be_written(tree: &dyn SourceTree, files: &[InlineFile], path: &str) -> Option<String> {
+    if !is_portable(path) {
+        return Some("is not a path below the root".into());
+    }
+    if path.ends_with('/') || matches!(tree.kind(path), Ok(Some(Kind::Folder))) {
+        return Some("is a folder".into());
+    }
+    let mut above = path.match_indices('/').map(|(end, _)| &path[..end]);
+    let file = above.find(|folder| {
+        let is_own = files.iter().any(|file| file.path == **folder);
+        is_own || matches!(tree.kind(folder), Ok(Some(Kind::File)))
+    })?;
+    Some(format!("lies below `{file}`, which is a file"))
+}
+
+fn bad_path(case: &Case, path: &str, span: &Span, wrong: &str) -> Diagnostic {
+    Diagnostic::error(codes::BAD_CASE_FILES, format!("`files` of the case `{}`: `{path}` {wrong}", case.name))
+        .at(span)
+        .help("a path is relative to the program's root, without `..`: `input/a.txt`")
 }

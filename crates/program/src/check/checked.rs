@@ -192,7 +192,7 @@ impl Checked {
         }
         if concern >= Concern::Calls {
             self.of_calls.clear();
-            graph::check(&scope, &self.graph, &mut self.of_calls);
+            graph::check(&scope, &self.graph, &self.files.cases, &mut self.of_calls);
         }
     }
 

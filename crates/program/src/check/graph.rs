@@ -2,6 +2,7 @@
 
 use super::scope::Scope;
 use crate::{
+    cases::CasesFile,
     diagnostics::{Diagnostic, codes},
     effective::{Effective, is_glob},
     front_matter,
@@ -17,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-pub(super) fn check(scope: &Scope<'_>, graph: &Graph, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(scope: &Scope<'_>, graph: &Graph, cases: &[CasesFile], found: &mut Vec<Diagnostic>) {
     if !scope.packages.program().manifest.delegation.allow_recursion {
         graph.cycles(scope, found);
     }
@@ -25,7 +26,7 @@ pub(super) fn check(scope: &Scope<'_>, graph: &Graph, found: &mut Vec<Diagnostic
         graph.depth(scope, entry, scope.packages.program().manifest.delegation.max_depth, found);
     }
     if !scope.scanned.is_empty() && scope.complete {
-        unreached(scope, graph, found);
+        unreached(scope, graph, cases, found);
     }
 }
 
@@ -207,8 +208,8 @@ impl Graph {
     }
 }
 
-/// Workers of the program that no chain of calls from the entry or an export reaches.
-fn unreached(scope: &Scope<'_>, graph: &Graph, found: &mut Vec<Diagnostic>) {
+/// Workers of the program that no chain of calls from the entry, an export or a judge of cases reaches.
+fn unreached(scope: &Scope<'_>, graph: &Graph, cases: &[CasesFile], found: &mut Vec<Diagnostic>) {
     let program = scope.packages.program();
     let exports: Vec<String> = program.exports().map(|(id, _)| id).collect();
     if scope.entry.is_none() && exports.is_empty() {
@@ -217,7 +218,10 @@ fn unreached(scope: &Scope<'_>, graph: &Graph, found: &mut Vec<Diagnostic>) {
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
     let mut matched: BTreeMap<(PackageId, &str), Vec<usize>> = BTreeMap::new();
     let mut reached = vec![false; graph.names.len()];
+    let judges = cases.iter().flat_map(|file| &file.cases).filter_map(|case| case.expect.judge.as_ref());
+    let judges = judges.map(|(judge, _)| judge.as_str());
     let begin = scope.entry.map(|entry| &**entry).into_iter().chain(exports.iter().map(String::as_str));
+    let begin = begin.chain(judges);
     let mut waiting: Vec<usize> = begin.filter_map(|name| graph.numbers.get(name).copied()).collect();
     while let Some(worker) = waiting.pop() {
         if mem::replace(&mut reached[worker], true) {

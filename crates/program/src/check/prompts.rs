@@ -1,5 +1,6 @@
 //! Checks of the variables, templates and files that instructions use.
 
+use super::cases::returns_judgement;
 use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, bad_template},
@@ -266,7 +267,9 @@ fn shadowed(effective: &Effective, found: &mut Vec<Diagnostic>) {
     }
     for parameter in &definition.signature.parameters {
         let name = &*parameter.name;
-        if !BUILT_IN_VARIABLES.contains(&name) {
+        // A judge of cases is given the input of the call that it judges.
+        let is_given = name == "input" && returns_judgement(effective);
+        if !BUILT_IN_VARIABLES.contains(&name) || is_given {
             continue;
         }
         let place = declaration(effective, name)

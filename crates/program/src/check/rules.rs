@@ -126,14 +126,23 @@ pub(super) fn of_manifest(scope: &Scope<'_>, whole: bool, found: &mut Vec<Diagno
     }
 }
 
-/// The functions that the cases of a worker name, each with its place and key.
+/// The functions that the cases of a worker name, each with its place. Those of `calls` have a pattern and conditions, those of
+/// `given` do not.
 pub(super) fn of_cases(
     scope: &Scope<'_>,
     worker: &Effective,
-    named: Vec<(&str, &Span, &str)>,
+    named: Vec<(&str, &Span, Option<&Calls>)>,
     found: &mut Vec<Diagnostic>,
 ) {
-    let namings = named.into_iter().map(|(function, span, key)| Naming::new(function, Some(span), key));
+    let namings = named.into_iter().map(|(function, span, calls)| match calls {
+        None => Naming::new(function, Some(span), "`given`"),
+        Some(calls) => {
+            let arguments = Arguments { calls: Cow::Borrowed(calls), rule: None, tests: &[] };
+            // A call is compared by any of its texts: a pattern with an argument fits tools without a main one, too.
+            let arguments = (!calls.conditions.is_empty()).then_some(arguments);
+            Naming { arguments, ..Naming::new(function, Some(span), "`calls`") }
+        }
+    });
     test(namings.collect(), || Functions::of(scope, &closure(scope, worker)), found);
 }
 

@@ -19,13 +19,22 @@ pub(crate) enum RecordingError {
     Missing(String),
     #[error("the recording `{file}` cannot be used: {source}. Make it again with `llm-do test --update`")]
     Bad { file: String, source: BadRecording },
-    #[error("the recording `{file}` cannot be read: {source}")]
+    #[error("the recording `{file}` cannot be read: {source}. Make it again with `llm-do test --update`")]
     Io { file: String, source: io::Error },
 }
 
 /// The folder of a file's recordings.
 pub(crate) fn folder(root: &Path, cases: &str) -> PathBuf {
     root.join(recorded_folder(cases))
+}
+
+/// The same, and it is no link: what is written and removed there lies in the program.
+fn own_folder(root: &Path, cases: &str) -> io::Result<PathBuf> {
+    let folder = folder(root, cases);
+    match fs::symlink_metadata(&folder) {
+        Ok(found) if found.is_symlink() => Err(io::Error::other("it is a symbolic link")),
+        _ => Ok(folder),
+    }
 }
 
 /// Whether there are recordings of a file of cases.
@@ -42,7 +51,8 @@ pub(crate) fn read(root: &Path, cases: &str, case: &str, repeat: u32) -> Result<
     let file = format!("{}/{}", recorded_folder(cases), name(case, repeat));
     let path = root.join(&file);
     let io = |source| RecordingError::Io { file: file.clone(), source };
-    let metadata = match fs::metadata(&path) {
+    own_folder(root, cases).map_err(io)?;
+    let metadata = match fs::symlink_metadata(&path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RecordingError::Missing(file)),
         Err(error) => return Err(io(error)),
@@ -63,7 +73,7 @@ pub(crate) fn write(
     repeat: u32,
     recording: &Recording,
 ) -> io::Result<()> {
-    let folder = folder(root, cases);
+    let folder = own_folder(root, cases)?;
     fs::create_dir_all(&folder)?;
     let text = recording.lines()?;
     let path = folder.join(name(case, repeat));
@@ -88,10 +98,14 @@ fn dateless(text: &str) -> Vec<String> {
     text.lines().map(dateless).collect()
 }
 
-/// Removes recordings of cases and repeats that are no more.
+/// Removes recordings of cases and repeats that are no more. `kept` are those of all files of cases that share the folder.
 pub(crate) fn prune(root: &Path, cases: &str, kept: &BTreeSet<(String, u32)>) -> io::Result<()> {
     let kept: BTreeSet<String> = kept.iter().map(|(case, repeat)| name(case, *repeat)).collect();
-    for entry in fs::read_dir(folder(root, cases))? {
+    let folder = own_folder(root, cases)?;
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let left =
             entry.file_name().to_str().is_some_and(|file| file.ends_with(".jsonl") && !kept.contains(file));
