@@ -128,7 +128,7 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
             let whole = if path.is_empty() { "the file".to_owned() } else { format!("`{path}`") };
             found.push(
                 bad_value(node, format!("{whole} has no `{}`", key.name))
-                    .help(format!("it is {}", key.about)),
+                    .help(format!("add `{}`: {}", key.name, key.about)),
             );
         }
     }
@@ -231,6 +231,10 @@ fn fit(node: &Node, shape: &'static Shape, path: &str, found: &mut Vec<Diagnosti
         Shape::Count(least) => match node.as_count() {
             Some(count) if count >= *least => Some(node.clone()),
             Some(_) => {
+                found.push(bad_value(node, format!("`{path}` must be at least {least}")));
+                None
+            }
+            None if node.as_number().is_some_and(|number| number < 0.0) => {
                 found.push(bad_value(node, format!("`{path}` must be at least {least}")));
                 None
             }
