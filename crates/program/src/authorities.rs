@@ -39,25 +39,28 @@ pub(crate) struct RefusedCall<'a> {
 }
 
 impl<'a> Authorities<'a> {
-    /// Follows the calls from `entry`, as if the operator granted everything that the program asks for.
-    pub(crate) fn follow(
+    /// Follows the calls from the workers that runs start with, as if the operator granted everything that the program asks
+    /// for.
+    pub(crate) fn follow<'r>(
         packages: &Packages,
         workers: &'a Workers,
         host: &LoadOptions,
         work: Option<&Place>,
-        entry: &str,
+        roots: impl IntoIterator<Item = &'r Arc<str>>,
     ) -> Self {
         let mut all = Self::default();
-        let Some(entry) = workers.get(entry) else { return all };
-        let beginning = beginning(packages, workers, host, work, entry);
-        let Ok(first) = beginning.narrow(&entry.definition.id, &entry.definition.sandbox.narrowing) else {
-            return all;
-        };
         let showing = |worker: &Effective, authority: Authority| {
             let WorkerDefinition { sandbox, .. } = worker.definition.as_ref();
             authority.showing(host.toolsets.mounts(&worker.definition, None), sandbox.narrowing.approvals)
         };
-        let mut waiting = VecDeque::from([(entry, showing(entry, first))]);
+        let bounds = bounds(packages, workers);
+        let mut waiting = VecDeque::new();
+        for root in roots.into_iter().filter_map(|root| workers.get(root)) {
+            let beginning = beginning(packages, &bounds, host, work, root);
+            if let Ok(first) = beginning.narrow(&root.definition.id, &root.definition.sandbox.narrowing) {
+                waiting.push_back((root, showing(root, first)));
+            }
+        }
         while let Some((caller, authority)) = waiting.pop_front() {
             let with = all.of.entry(&caller.definition.id).or_default();
             if with.contains(&authority) || with.len() == MOST {
@@ -85,13 +88,8 @@ impl<'a> Authorities<'a> {
     }
 }
 
-fn beginning(
-    packages: &Packages,
-    workers: &Workers,
-    host: &LoadOptions,
-    work: Option<&Place>,
-    entry: &Effective,
-) -> Authority {
+/// The program's own places, with everything that its workers ask for.
+fn bounds(packages: &Packages, workers: &Workers) -> Bounds {
     let program = packages.program();
     let mut network = Network::Off;
     let own = program.own.iter().map(|place| Extent { place: place.clone(), access: Access::Write });
@@ -105,8 +103,19 @@ fn beginning(
             Wanted::Variable(_) => {}
         }
     }
-    let approvals = entry.definition.sandbox.narrowing.approvals;
+    Bounds::new(extents, network)
+}
+
+fn beginning(
+    packages: &Packages,
+    bounds: &Bounds,
+    host: &LoadOptions,
+    work: Option<&Place>,
+    root: &Effective,
+) -> Authority {
+    let program = packages.program();
+    let approvals = root.definition.sandbox.narrowing.approvals;
     let first = default_mount(program.tree.root(), work, host.home.as_ref(), approvals);
     let view = View::new(vec![first]);
-    Authority::new(Bounds::new(extents, network), view, Arc::clone(&program.protection))
+    Authority::new(bounds.clone(), view, Arc::clone(&program.protection))
 }

@@ -46,7 +46,8 @@ use serde_json::{Value, json};
 use std::{mem, sync::Arc};
 
 /// All findings of a program, in reading order, each once. A single file is checked with its callees; a project with
-/// all its workers, called or not; a library with its exports.
+/// all its workers, called or not; a library with its exports. A project without an entry is a program for others if it
+/// exports workers: each of these is then what an entry is to other projects.
 pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     check_with_flow(source, host).0
 }
@@ -108,8 +109,8 @@ fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec
         configurations::unlisted(scope, found);
         stubs::check(scope, &files.stubs, found);
     }
-    let follow = |entry| Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry);
-    let authorities = scope.entry.map(|entry| follow(entry)).unwrap_or_default();
+    let authorities =
+        Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, scope.roots());
     authority::check(scope, &authorities, found);
     pre_approvals::check(program, scope.workers, scope.host, &authorities, found);
     let flow = flow::check(scope, &authorities, found);
@@ -176,7 +177,7 @@ pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -
         configurations::of_worker(&scope, effective, found);
     });
     graph::check(&scope, &Graph::of(workers), &[], &mut found);
-    let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), entry);
+    let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), [entry]);
     authority::check(&scope, &authorities, &mut found);
     found.retain(Diagnostic::is_error);
     pre_approvals::check(packages.program(), workers, host, &authorities, &mut found);

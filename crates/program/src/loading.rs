@@ -26,6 +26,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// The entry where none is named.
+const MAIN: &str = "main";
+
 /// Workers by their global name.
 pub(crate) type Workers = BTreeMap<Arc<str>, Arc<Effective>>;
 
@@ -99,6 +102,18 @@ impl Loading {
         Context { packages: &self.packages, package: of, host: &self.host, tree: of.tree.as_ref() }
     }
 
+    /// Whether others start its workers, so that it needs no entry: it is a library, or it exports workers and has no entry.
+    pub(crate) fn is_for_others(&self, start: &Start) -> bool {
+        let program = self.packages.program();
+        let has_no_main = || match self.packages.resolve(PackageId::PROGRAM, MAIN) {
+            Ok(_) => false,
+            Err(error) => error.code == codes::WORKER_NOT_FOUND,
+        };
+        *start == Start::Entry(None)
+            && (program.is_library()
+                || program.manifest.entry.is_none() && !program.manifest.exports.is_empty() && has_no_main())
+    }
+
     /// The entry of a run.
     pub(crate) fn entry(&self, start: &Start, found: &mut Vec<Diagnostic>) -> Option<Entry> {
         let program = self.packages.program();
@@ -108,7 +123,7 @@ impl Loading {
             (Start::Entry(None), Some(entry)) => {
                 (entry.as_text().unwrap_or_default().to_owned(), Some(entry.span.clone()))
             }
-            (Start::Entry(None), None) => ("main".to_owned(), None),
+            (Start::Entry(None), None) => (MAIN.to_owned(), None),
         };
         let policy = self.context(PackageId::PROGRAM).policy();
         if let Some(function) = tool_reference::function(&self.packages, &reference, policy) {
@@ -134,22 +149,7 @@ impl Loading {
             return None;
         }
         let missing = if *start == Start::Entry(None) && place.is_none() {
-            let looked = match &self.packages.program().manifest.file {
-                Some(file) => format!("no `entry` in {}", file.path()),
-                None => format!("no `entry` in {} or {}", MANIFESTS[0], MANIFESTS[1]),
-            };
-            let mut none = Diagnostic::error(codes::NO_ENTRY, "this folder has no entry").note(looked);
-            none = match self.packages.program().is_library() {
-                true => none.help("this is a library: select one of its workers with `--entry`"),
-                false => none
-                    .help("add a `main.worker`, or select a worker with `--entry`")
-                    .help("`llm-do init NAME` creates a project in a new folder"),
-            };
-            if let Some(file) = lone_file(self.packages.program().tree.as_ref()) {
-                none = none.help(format!("to run a worker file of this folder: `llm-do {file}`"));
-            }
-            none.notes.extend(error.notes);
-            with_names(none, &self.names(PackageId::PROGRAM))
+            self.no_entry(error)
         } else {
             let message = format!("the entry `{reference}` does not exist");
             let mut missing = Diagnostic::error(codes::ENTRY_MISSING, message);
@@ -158,6 +158,33 @@ impl Loading {
         };
         found.push(missing.or_at(place.as_ref()));
         None
+    }
+
+    /// The finding for a folder without an entry, where `error` says what was looked for.
+    fn no_entry(&self, error: Diagnostic) -> Diagnostic {
+        let program = self.packages.program();
+        let looked = match &program.manifest.file {
+            Some(file) => format!("no `entry` in {}", file.path()),
+            None => format!("no `entry` in {} or {}", MANIFESTS[0], MANIFESTS[1]),
+        };
+        let mut none = Diagnostic::error(codes::NO_ENTRY, "this folder has no entry").note(looked);
+        none.notes.extend(error.notes);
+        let exports = &program.manifest.exports;
+        if !program.is_library() && !exports.is_empty() {
+            let exported: Vec<String> = exports.iter().map(|(reference, _)| reference.clone()).collect();
+            let none = none.help("add a `main.worker`, or select an exported worker with `--entry`");
+            return with_names(none, &exported);
+        }
+        none = match program.is_library() {
+            true => none.help("this is a library: select one of its workers with `--entry`"),
+            false => none
+                .help("add a `main.worker`, or select a worker with `--entry`")
+                .help("`llm-do init NAME` creates a project in a new folder"),
+        };
+        if let Some(file) = lone_file(program.tree.as_ref()) {
+            none = none.help(format!("to run a worker file of this folder: `llm-do {file}`"));
+        }
+        with_names(none, &self.names(PackageId::PROGRAM))
     }
 
     /// Loads the entry of a run. Returns its name if it can be understood.

@@ -144,6 +144,34 @@ impl Program {
         Ok(Loaded { program: Arc::new(program), warnings: found })
     }
 
+    /// Loads a program for a command that starts no worker: from its entry, or, if it has none, from each worker that its
+    /// manifest exports.
+    ///
+    /// # Errors
+    /// As [`Program::load`], for all of these workers.
+    pub fn load_any(source: Source, host: LoadOptions) -> Result<Loaded, Diagnostics> {
+        let starts = Self::starts(&source, &host);
+        let mut found = Vec::new();
+        let mut first = None;
+        for start in starts {
+            match Self::load(Source { start, ..source.clone() }, host.clone()) {
+                Ok(loaded) => first = first.or(Some(loaded)),
+                Err(errors) => found.extend(errors.0),
+            }
+        }
+        tidy(&mut found);
+        first.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
+    }
+
+    fn starts(source: &Source, host: &LoadOptions) -> Vec<Start> {
+        let loading = Loading::begin(source, host.clone(), &mut Vec::new());
+        let exports = &loading.packages.program().manifest.exports;
+        match loading.is_for_others(&source.start) && !exports.is_empty() {
+            true => exports.iter().map(|(id, _)| Start::Entry(Some(id.clone()))).collect(),
+            false => vec![source.start.clone()],
+        }
+    }
+
     fn package(&self) -> &Package {
         self.packages.program()
     }

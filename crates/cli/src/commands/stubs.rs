@@ -27,7 +27,7 @@ pub(crate) fn run(args: &StubsArgs, output: &Output) -> Result<Exit, Complaint> 
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
     let loaded = target::find(&request, &around).map_err(Problem::Program).and_then(|target| {
         let host = reading_host(&request, &around, &target)?;
-        Program::load(target.source, host).map_err(Problem::Program)
+        Program::load_any(target.source, host).map_err(Problem::Program)
     });
     let program = match loaded {
         Ok(loaded) => loaded.program,

@@ -423,3 +423,49 @@ fn hidden_characters_of_a_file_do_not_reach_the_terminal() {
     assert!(told.stdout.contains("# \\x9b2J \\u{200b}"), "{told}");
     assert!(!told.stdout.contains(['\u{9b}', '\u{200b}', '\u{202e}']), "{told}");
 }
+
+#[test]
+fn program_without_an_entry_is_checked_through_its_exports() {
+    let sorter = "---\ndescription: Sorts.\nparameters: {mail: string}\n---\nSort: {{ mail }}\n";
+    let scenario = Scenario::new()
+        .file(
+            "project.yaml",
+            "name: desk\nversion: 1.0.0\nexports: [summarizer, sorter]\nmodel: script:s.yaml\n",
+        )
+        .file("workers/summarizer.worker", "---\nparameters: {text: string}\n---\nSummarise: {{ text }}\n")
+        .file("workers/sorter.worker", sorter)
+        .file("s.yaml", "answers:\n  - text: short\n");
+    assert_snapshot!(scenario.run(&["check"]), @r"
+    exit 0
+    --- stderr
+    nothing is wrong
+    ");
+    let stubs = scenario.run(&["stubs", "--python"]);
+    assert_eq!(stubs.code, Some(0), "{stubs}");
+    assert!(stubs.stdout.contains("SummarizerInput") && stubs.stdout.contains("SorterInput"), "{stubs}");
+    // A run needs one of them.
+    assert_snapshot!(scenario.run(&[".", "hello"]), @r"
+    exit 2
+    --- stderr
+    error[E0306]: this folder has no entry
+     |
+     = note: no `entry` in project.yaml
+     = note: tried main.worker, workers/main.worker, workers/main/worker.worker, workers/main.yaml, workers/main.yml
+     = help: add a `main.worker`, or select an exported worker with `--entry`
+     = help: available workers: summarizer, sorter
+    ");
+    let ran = scenario.run(&[".", "hello", "--entry", "summarizer"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "short\n"), "{ran}");
+    // A worker that can't be served is no stub, and no program without findings.
+    let scenario = scenario.file("workers/sorter.worker", &sorter.replace("string", "strnig"));
+    for command in [&["check"][..], &["stubs", "--python"], &["serve", "--port", "0"]] {
+        let told = scenario.run(command);
+        assert_eq!(told.code, Some(2), "{told}");
+        assert!(told.to_string().contains("strnig"), "{told}");
+    }
+    // A manifest that names an entry needs it.
+    let scenario =
+        scenario.file("project.yaml", "exports: [summarizer]\nentry: start\nmodel: script:s.yaml\n");
+    let told = scenario.run(&["check"]);
+    assert!(told.code == Some(2) && told.stdout.contains("the entry `start` does not exist"), "{told}");
+}

@@ -62,6 +62,10 @@ pub(crate) struct Checked {
     pub(crate) loading: Loading,
     /// The name of the worker that a run starts with, whether it can be understood or not.
     entry: Option<Arc<str>>,
+    /// The workers that a service starts runs with. Those of a library run in other programs.
+    exported: Vec<Arc<str>>,
+    /// Whether others start its workers, and it needs no entry.
+    is_for_others: bool,
     /// The workers that belong to the program even if no worker calls them, sorted.
     roots: Vec<WorkerFile>,
     files: Files,
@@ -81,12 +85,9 @@ impl Checked {
         let source = source.listed();
         let mut found = Vec::new();
         let mut loading = Loading::begin(&source, host, &mut found);
+        let is_for_others = loading.is_for_others(&source.start);
+        let entry = if is_for_others { None } else { loading.entry(&source.start, &mut found) };
         let program = loading.packages.program();
-        let entry = if program.is_library() && source.start == Start::Entry(None) {
-            None // It has exports instead.
-        } else {
-            loading.entry(&source.start, &mut found)
-        };
         let scanned = if source.is_folder() { program.scan() } else { Vec::new() };
         let mut roots = scanned.clone();
         // Load the workers of a run first, so that their findings refer to the place that names them.
@@ -105,6 +106,11 @@ impl Checked {
         }
         roots.extend(exported.iter().map(|(located, _)| located.clone()));
         roots.sort();
+        let started_by_services =
+            source.start == Start::Entry(None) && !loading.packages.program().is_library();
+        let names =
+            exported.iter().filter(|_| started_by_services).map(|(located, _)| loading.name_of(located));
+        let names = names.collect();
         let of_scan = scanned.iter().map(|located| (located.clone(), None));
         loading.closure(exported.into_iter().chain(of_scan).collect(), &mut found);
         loading.packages.compare_with_lock(&mut found);
@@ -113,6 +119,8 @@ impl Checked {
             source,
             loading,
             entry: named.or(started),
+            exported: names,
+            is_for_others,
             roots,
             files,
             exposed: Exposed::default(),
@@ -173,10 +181,13 @@ impl Checked {
         let Loading { packages, workers: all, host, .. } = &self.loading;
         self.exposed.add(workers.iter().map(AsRef::as_ref), host.code.as_deref());
         let entry = self.entry.as_ref().filter(|entry| all.contains_key(*entry));
+        let exported: Vec<Arc<str>> =
+            self.exported.iter().filter(|exported| all.contains_key(*exported)).cloned().collect();
         let scope = Scope {
             entry,
+            exported: &exported,
             scanned: &self.files.scanned,
-            complete: self.loading.is_complete() && (entry.is_some() || packages.program().is_library()),
+            complete: self.loading.is_complete() && (entry.is_some() || self.is_for_others),
             work: self.source.work.as_ref(),
             ..Scope::of(packages, all, host, &self.exposed)
         };

@@ -22,8 +22,8 @@ pub(super) fn check(scope: &Scope<'_>, graph: &Graph, cases: &[CasesFile], found
     if !scope.packages.program().manifest.delegation.allow_recursion {
         graph.cycles(scope, found);
     }
-    if let Some(entry) = scope.entry {
-        graph.depth(scope, entry, scope.packages.program().manifest.delegation.max_depth, found);
+    for root in scope.roots() {
+        graph.depth(scope, root, scope.packages.program().manifest.delegation.max_depth, found);
     }
     if !scope.scanned.is_empty() && scope.complete {
         unreached(scope, graph, cases, found);
@@ -175,12 +175,16 @@ impl Graph {
         None
     }
 
-    /// Calls that the entry can reach only below the depth limit.
-    fn depth(&self, scope: &Scope<'_>, entry: &str, limit: u32, found: &mut Vec<Diagnostic>) {
-        let Some(&entry) = self.numbers.get(entry) else { return };
+    /// Calls that a worker that runs start with can reach only below the depth limit.
+    fn depth(&self, scope: &Scope<'_>, root: &Arc<str>, limit: u32, found: &mut Vec<Diagnostic>) {
+        let Some(&begin) = self.numbers.get(root) else { return };
+        let below = match scope.entry == Some(root) {
+            true => "the entry".to_owned(),
+            false => format!("`{root}`"),
+        };
         let mut depths: Vec<Option<u32>> = vec![None; self.names.len()];
-        depths[entry] = Some(0);
-        let mut waiting = VecDeque::from([(entry, 0)]);
+        depths[begin] = Some(0);
+        let mut waiting = VecDeque::from([(begin, 0)]);
         while let Some((worker, depth)) = waiting.pop_front() {
             let depth = depth + 1;
             for &(callee, at) in &self.calls[worker] {
@@ -193,7 +197,7 @@ impl Graph {
                         Diagnostic::warning(
                             codes::TOO_DEEP,
                             format!(
-                                "`{}` is {depth} calls below the entry, but `delegation.max_depth` is {limit}",
+                                "`{}` is {depth} calls below {below}, but `delegation.max_depth` is {limit}",
                                 self.names[callee]
                             ),
                         )

@@ -20,6 +20,8 @@ pub(crate) struct Scope<'a> {
     pub(super) reserved: BTreeMap<&'static str, &'static str>,
     /// The entry, if it loads.
     pub(super) entry: Option<&'a Arc<str>>,
+    /// The workers that a service starts runs with: those that the manifest exports.
+    pub(super) exported: &'a [Arc<str>],
     /// All workers of the project; empty for a single file, which is checked with its callees.
     pub(super) scanned: &'a [WorkerFile],
     /// Whether `workers` has all calls: every reference and every worker file was understood.
@@ -40,8 +42,16 @@ impl<'a> Scope<'a> {
             kind.tools().iter().chain(kind.rule_names()).map(|name| (*name, kind.name()))
         };
         let reserved = host.toolsets.kinds().flat_map(named).collect();
-        let (entry, scanned, complete, work) = (None, [].as_slice(), true, None);
-        Self { packages, workers, host, exposed, reserved, entry, scanned, complete, work }
+        let (entry, exported, scanned) = (None, [].as_slice(), [].as_slice());
+        let (complete, work) = (true, None);
+        Self { packages, workers, host, exposed, reserved, entry, exported, scanned, complete, work }
+    }
+
+    /// The workers that runs start with, as far as they load, each once.
+    pub(super) fn roots(&self) -> impl Iterator<Item = &'a Arc<str>> {
+        let entry = self.entry;
+        let exported = self.exported.iter().filter(move |exported| Some(*exported) != entry);
+        entry.into_iter().chain(exported)
     }
 
     /// Runs an analysis for each worker, and collects its findings in order.
