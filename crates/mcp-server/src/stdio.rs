@@ -1,7 +1,11 @@
 //! One client over a pair of streams.
 
 use crate::server::Server;
-use rmcp::{ServiceExt, service::QuitReason, transport::async_rw::AsyncRwTransport};
+use rmcp::{
+    ServiceExt,
+    service::{QuitReason, ServerInitializeError},
+    transport::async_rw::AsyncRwTransport,
+};
 use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -20,7 +24,12 @@ pub async fn serve_stdio(
 ) -> io::Result<()> {
     let transport = AsyncRwTransport::new_server(reader, writer).with_max_line_length(LONGEST_LINE);
     let served = async {
-        let running = server.clone().serve(transport).await.map_err(io::Error::other)?;
+        let running = match server.clone().serve(transport).await {
+            Ok(running) => running,
+            // The client has gone before it asked for anything.
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(io::Error::other(error)),
+        };
         match running.waiting().await {
             Ok(QuitReason::Closed | QuitReason::Cancelled) => Ok(()),
             Ok(reason) => Err(io::Error::other(format!("the connection broke: {reason:?}"))),

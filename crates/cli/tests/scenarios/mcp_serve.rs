@@ -69,6 +69,23 @@ fn exported_workers_are_tools_with_their_schemas_and_hints() {
 }
 
 #[test]
+fn client_that_goes_before_it_asks_for_anything_is_no_error() {
+    let scenario = desk();
+    let told = scenario.run_with_stdin(&["mcp", "serve"], "");
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
+    assert_eq!(told.stderr, "note: serving greeter, slow, sorter on stdin and stdout\n", "{told}");
+    let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    let told = scenario.run_with_stdin(&["mcp", "serve"], ping);
+    assert_eq!(told.code, Some(0), "{told}");
+    // Something else than the protocol is one.
+    let told = scenario.run_with_stdin(
+        &["mcp", "serve"],
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
+    );
+    assert_eq!(told.code, Some(1), "{told}");
+}
+
+#[test]
 fn call_is_a_run_whose_input_is_untrusted() {
     let scenario = desk();
     let mut client = Client::start(&scenario, &[], OLDER);
