@@ -1,5 +1,8 @@
 //! Signals that end a run. Ctrl-C: the first one ends the run in order with exit code 130, the second one ends the process
 //! at once. The limit of processor time ends the run in order.
+//!
+//! One request to end can arrive as several signals: `timeout` sends SIGTERM to its child and then to the process group, and a
+//! wrapper may pass on a Ctrl-C that the terminal has sent to the whole group. Signals that arrive together count as one.
 
 use crate::{exit::Exit, terminal::Terminal};
 use signal_hook::{
@@ -10,7 +13,11 @@ use std::{
     io::{self, Write as _},
     sync::{Arc, Mutex, PoisonError},
     thread,
+    time::{Duration, Instant},
 };
+
+/// Signals this soon after the first belong to the same request. A person who presses Ctrl-C again takes longer.
+const TOGETHER: Duration = Duration::from_millis(200);
 
 /// Makes a write beyond the file size limit (`ulimit -f`) an error, which is reported with the file. Without a handler the
 /// signal ends the process without a message.
@@ -29,7 +36,8 @@ pub(crate) struct Interrupts(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    came: bool,
+    /// When the first signal was acted on.
+    came: Option<Instant>,
     on_first: Option<Action>,
 }
 
@@ -49,7 +57,7 @@ impl Interrupts {
                     // There is nowhere to say that stderr is gone.
                     let _ = io::stderr().lock().write_all(OUT_OF_TIME.as_bytes());
                 }
-                if shared.first() {
+                if shared.is_first() {
                     continue;
                 }
                 if let Some(terminal) = &terminal {
@@ -68,15 +76,18 @@ impl Interrupts {
 
     /// Whether a signal has been acted on before.
     fn came(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).came
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).came.is_some()
     }
 
-    /// Whether the signal that has come was the first, and has been acted on.
-    fn first(&self) -> bool {
+    /// Whether the signal that has come is the first, which is acted on, or belongs to the first.
+    fn is_first(&self) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(action) = state.on_first.as_ref().filter(|_| !state.came) else { return false };
+        if let Some(came) = state.came {
+            return came.elapsed() < TOGETHER;
+        }
+        let Some(action) = &state.on_first else { return false };
         action();
-        state.came = true;
+        state.came = Some(Instant::now());
         true
     }
 }

@@ -70,16 +70,22 @@ impl Guard {
 }
 
 impl Http {
-    /// Listens on that address.
+    /// Listens on that address. Clients that connect wait until the service is there. A server listens before it opens its
+    /// service, which continues the runs of an earlier process: without a socket these would be cut off at once.
     ///
     /// # Errors
     /// The address is not one of the loopback interface, or it can't be listened on.
-    pub async fn bind(service: Service, address: SocketAddr) -> io::Result<Self> {
+    pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         if !address.ip().is_loopback() {
             let message = format!("{} is not an address of the loopback interface", address.ip());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Ok(Self { service, listener: TcpListener::bind(address).await?, origins: Origins::default() })
+        TcpListener::bind(address).await
+    }
+
+    /// A server of that service on a socket of [`Http::listen`].
+    pub fn new(service: Service, listener: TcpListener) -> Self {
+        Self { service, listener, origins: Origins::default() }
     }
 
     /// Lets pages of these origins call the server.

@@ -1,8 +1,8 @@
 //! Programs as a service over HTTP (`docs/reference/http.md`): clients start runs, follow their events, and answer their
 //! questions.
 //!
-//! [`Service::open`] takes the programs and continues the runs that an earlier process left. [`Http::bind`] listens on the
-//! loopback interface, [`Http::serve`] answers requests until it is told to stop.
+//! [`Http::listen`] listens on the loopback interface. [`Service::open`] takes the programs and continues the runs that an
+//! earlier process left. [`Http::serve`] answers requests until it is told to stop.
 
 mod api;
 mod app;

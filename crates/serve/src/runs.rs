@@ -224,6 +224,11 @@ impl Runs {
         OfToken { counts: Arc::clone(&self.counts), token: Arc::clone(client) }
     }
 
+    /// How many runs have room: those under way, those that wait for a place, and those about to begin.
+    pub(crate) fn admitted(&self) -> usize {
+        counts(&self.counts).by_token.values().sum()
+    }
+
     pub(crate) fn insert(&self, run: &Arc<LiveRun>) {
         self.stuck().remove(&run.id);
         self.live().insert(Arc::clone(&run.id), Arc::clone(run));

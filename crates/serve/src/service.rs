@@ -219,8 +219,10 @@ impl Service {
                     (_, Owner::Host) => {}
                 }
             }
-            let at_work = left.iter().any(|run| run.state() != State::Queued);
-            if !at_work || tokio::time::Instant::now() >= deadline {
+            // A run that was admitted before may be about to begin. Runs in the queue get the places of those that end: one that
+            // an earlier process has suspended is so again.
+            let is_over = left.is_empty() && self.0.runs.admitted() == 0;
+            if is_over || tokio::time::Instant::now() >= deadline {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

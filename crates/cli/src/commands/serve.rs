@@ -89,13 +89,14 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     });
     let served = runtime.block_on(async {
         let tokens = if args.edit { tokens.with_editing_operator(&own) } else { tokens.with_operator(&own) };
+        let wrong = |error: io::Error| Complaint::wrong(format!("--listen {}: {error}", args.listen));
+        let listener = Http::listen(args.listen).await.map_err(wrong)?;
         let service = Service::open(programs, tokens, limits, host).await;
         let service = service.map_err(|error| Complaint::wrong(error.to_string()))?;
         if let Some((name, model)) = titles {
             service.answer_titles_with(name, model);
         }
-        let wrong = |error: io::Error| Complaint::wrong(format!("--listen {}: {error}", args.listen));
-        let http = Http::bind(service, args.listen).await.map_err(wrong)?.allowing(args.allow_origin.clone());
+        let http = Http::new(service, listener).allowing(args.allow_origin.clone());
         let url = http.url().map_err(wrong)?;
         log.serving(&names, &url, is_new.then_some(&own));
         let stopped = async move {

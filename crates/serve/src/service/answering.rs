@@ -38,6 +38,10 @@ impl Service {
             if let Some(Halted::Changed(why)) = self.0.runs.halted(id) {
                 return Err(ApiError::new(Code::Conflict, why));
             }
+            let started_by = self.0.owner.started_by(&summary);
+            let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
+            // Before its journal says that the run continues: without room it would end there.
+            let room = self.0.runs.admit(&started_by)?;
             let (dir, service) = (program.run_dir(&summary.run), self.clone());
             let continued = spawn_blocking(move || {
                 let past = program.past(&dir)?;
@@ -48,9 +52,6 @@ impl Service {
                 past.admits(&decisions).map_err(Problem::from)?;
                 Ok(service.continued(&program, past, decisions)?)
             });
-            let started_by = self.0.owner.started_by(&summary);
-            let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
-            let room = self.0.runs.admit(&started_by)?;
             let (live, run) = continued.await.map_err(ApiError::internal)??;
             self.set_off(live, run, room);
         }

@@ -278,9 +278,14 @@ impl Server {
 
     /// Ends it in order.
     pub(super) fn stop(mut self) -> Option<i32> {
+        self.terminate();
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// Sends it SIGTERM.
+    pub(super) fn terminate(&self) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it is there");
-        self.child.wait().expect("it ends").code()
     }
 }
 

@@ -2,6 +2,10 @@
 
 use super::{client::Server, desk};
 use serde_json::{Value, json};
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
 fn asking(server: &Server) -> (String, Value) {
     let started = server
@@ -108,4 +112,48 @@ fn run_in_progress_may_end_within_the_grace_period() {
     assert_eq!(server.stop(), Some(130));
     let last = scenario.journal().pop().expect("records");
     assert_eq!((&last["kind"], &last["status"]), (&json!("run_ended"), &json!("done")), "{last}");
+}
+
+/// `timeout` sends SIGTERM to its child, and then to the group that the child belongs to.
+#[test]
+fn signals_that_arrive_together_end_the_server_in_order() {
+    let scenario = desk().file("slow.yaml", "answers:\n  - text: late\n    delay_ms: 700\n");
+    let server = Server::start(&scenario, &[]);
+    let run = server.post("/v1/runs", &json!({"worker": "slow", "message": "Think."})).send().body;
+    assert_eq!(run["state"], "running", "{run}");
+    server.terminate();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(server.stop(), Some(130));
+    let last = scenario.journal().pop().expect("records");
+    assert_eq!((&last["kind"], &last["status"]), (&json!("run_ended"), &json!("done")), "{last}");
+}
+
+#[test]
+fn second_signal_ends_the_server_at_once() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let run = server.post("/v1/runs", &json!({"worker": "slow", "message": "Think."})).send().body;
+    assert_eq!(run["state"], "running", "{run}");
+    let began = Instant::now();
+    server.terminate();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(server.stop(), Some(130));
+    assert!(began.elapsed() < Duration::from_secs(8), "it does not wait for the grace period");
+}
+
+#[test]
+fn server_that_cannot_listen_continues_no_run() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let (run, question) = asking(&server);
+    assert_eq!(server.stop(), Some(130));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    let refused = scenario.run(&["serve", ".", "--port", &port]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    let last = scenario.journal().pop().expect("records");
+    assert_eq!((&last["kind"], &last["status"]), (&json!("run_ended"), &json!("suspended")), "{last}");
+    let server = Server::start(&scenario, &[]);
+    server.until(&run, |view| view["state"] == "waiting");
+    approve(&server, &run, &question);
 }
