@@ -119,6 +119,11 @@ fn module_tools(report: &ModuleReport, root: &Place, interpreter: &Interpreter) 
                 None => first,
             };
             let help = lines.collect::<Vec<_>>().join("\n");
+            let (first, help) = match report.syntax_error() {
+                // The finding shows the line itself.
+                Some(message) => (message, String::new()),
+                None => (first, help),
+            };
             Some(CodeProblem {
                 kind,
                 message: first.to_owned(),

@@ -158,6 +158,11 @@ impl ModuleReport {
         self.error.as_ref().map(|error| explain::import(error, root, interpreter))
     }
 
+    /// What Python says about the error if it is a syntax error, without its place.
+    pub fn syntax_error(&self) -> Option<&str> {
+        self.error.as_ref().filter(|error| error.column.is_some()).map(|error| error.message.as_str())
+    }
+
     /// File, line and column of the error, and whether it is a syntax error.
     pub fn place_of_problem(&self) -> Option<(Arc<str>, u32, Option<u32>, bool)> {
         let error = self.error.as_ref()?;

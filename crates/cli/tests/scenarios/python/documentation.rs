@@ -1,4 +1,4 @@
-//! Every Python block of the guide is a module that llm-do can load.
+//! Python in the documentation: every block of the guide is a module that llm-do can load, and errors are what Python says.
 
 use super::fixture::{has_python, run};
 use crate::scenario::Scenario;
@@ -53,4 +53,28 @@ fn python_blocks_of_the_guide_are_valid_tool_modules() {
     }
     std::fs::remove_file(scenario.project().join("main.worker")).expect("a file");
     check("flow.py:main");
+}
+
+#[test]
+fn page_of_a_syntax_error_shows_what_python_says() {
+    if !has_python() {
+        return;
+    }
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let read = |page: &str| std::fs::read_to_string(docs.join(page)).expect("a page");
+    let page = read("diagnostics/E0708.md");
+    let block = |page: &str, start: &str| {
+        let (_, rest) = page.split_once(start).expect("a block");
+        rest.split_once("```").expect("its end").0.to_owned()
+    };
+    let scenario = Scenario::new()
+        .file("main.worker", &block(&page, "```yaml\n"))
+        .file("tools.py", &block(&page, "```python\n"));
+    let told = run(&scenario, &["check"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    // The words of an older Python.
+    if !told.stdout.contains("invalid syntax") {
+        assert_eq!(told.stdout, block(&page, "```text\n"), "{told}");
+        assert!(read("guides/check.md").contains(&told.stdout), "{told}");
+    }
 }
