@@ -231,8 +231,14 @@ fn a_call_in_full_tells_what_was_sent_said_and_decided() {
     let scenario = parallel();
     let run = scenario.whole();
     let root = text(&render_call(&run, &run.call(&"0".into()).unwrap()));
-    for part in ["0  main  done", "│ Be brief.\\u{202e}", "│ Hello.", "the model  64/8 tokens", "│ Good day."]
-    {
+    for part in [
+        "0  main  done",
+        "  script:x, 1 request\n",
+        "│ Be brief.\\u{202e}",
+        "│ Hello.",
+        "the model  64/8 tokens",
+        "│ Good day.",
+    ] {
         assert!(root.contains(part), "{part}: {root}");
     }
     let write = text(&render_call(&run, &run.call(&"0/0.0".into()).unwrap()));

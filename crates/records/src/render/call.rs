@@ -125,7 +125,8 @@ impl Text {
         }
         self.line(Tone::Dim, &times);
         if let Some(model) = &node.model {
-            let mut asked = format!("{model}, {} requests", node.requests);
+            let requests = if node.requests == 1 { "request" } else { "requests" };
+            let mut asked = format!("{model}, {} {requests}", node.requests);
             if node.failed_requests > 0 {
                 asked.push_str(&format!(", {} failed", node.failed_requests));
             }
