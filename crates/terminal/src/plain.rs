@@ -12,6 +12,8 @@ pub enum Speaker<'a> {
     Worker(&'a str),
     /// The program itself.
     Note,
+    /// The program itself, about something that went wrong.
+    Error,
     /// A question to the user.
     Question,
 }
@@ -72,6 +74,7 @@ fn label(speaker: Speaker<'_>) -> String {
         Speaker::You => "you: ".into(),
         Speaker::Worker(name) => format!("{}: ", llm_do_visible::line(name)),
         Speaker::Note => "note: ".into(),
+        Speaker::Error => "error: ".into(),
         Speaker::Question => "question: ".into(),
     }
 }

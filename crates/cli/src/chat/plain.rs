@@ -41,9 +41,13 @@ impl PlainFace {
     }
 
     fn aside(&mut self, text: &str) {
+        self.say_apart(Speaker::Note, text);
+    }
+
+    fn say_apart(&mut self, speaker: Speaker<'_>, text: &str) {
         self.break_prompt();
         let lines: Vec<Line> = Line::split(text, Style::new()).collect();
-        let _ = self.notes.say(Speaker::Note, &lines);
+        let _ = self.notes.say(speaker, &lines);
     }
 
     /// Goes to a new line where a prompt stands.
@@ -104,7 +108,7 @@ impl Face for PlainFace {
     }
 
     fn problem(&mut self, text: &str) {
-        self.aside(&format!("error: {text}"));
+        self.say_apart(Speaker::Error, text);
     }
 
     fn page(&mut self, text: &str) {

@@ -54,7 +54,7 @@ fn help_shows_the_commands_and_the_workers() {
         "/summarise  Summarises a text.",
         "with quotes as in a shell",
         "/summarise(text: string, style: ",
-        "There is no command /nothing",
+        "\nerror: there is no command /nothing",
     ] {
         assert!(done.stderr.contains(shown), "{shown}: {}", done.stderr);
     }

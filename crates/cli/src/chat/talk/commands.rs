@@ -147,7 +147,7 @@ fn unknown(known: &Known, name: &str) -> String {
     let meant = nearest(name, names).into_iter().next();
     let meant = meant.map(|name| format!(" Did you mean {name}?")).unwrap_or_default();
     format!(
-        "There is no command {name}.{meant} /help shows the commands; // sends a message that begins with a slash."
+        "there is no command {name}.{meant} /help shows the commands; // sends a message that begins with a slash."
     )
 }
 
