@@ -326,14 +326,11 @@ impl Served {
         self.find(worker)?.ok_or_else(|| {
             let sessions = self.sessions();
             let workers: Vec<&str> = sessions.iter().map(|session| &*session.entry().id).collect();
-            ApiError::new(
-                Code::NotFound,
-                format!(
-                    "the program `{}` exports no such worker; it exports {}",
-                    self.name,
-                    workers.join(", ")
-                ),
-            )
+            let (name, workers) = (&self.name, workers.join(", "));
+            // Without a worker in the request, the default one is found.
+            let worker = worker.unwrap_or_default();
+            let detail = format!("the program `{name}` does not export `{worker}`; it exports {workers}");
+            ApiError::new(Code::NotFound, detail)
         })
     }
 

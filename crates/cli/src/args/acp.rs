@@ -6,7 +6,7 @@ use clap::Args;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 An editor starts this command and talks with it; docs/guides/editors.md shows how to set editors up. Every session of the
-editor is a chat with the program's entry worker. Without TARGET it is the program in the session's folder.
+editor is a chat with the program's entry worker. Without TARGET, a session uses the program in its folder.
 
 TARGET, --project and --lib are relative to the directory that llm-do is started in. Paths in other options are relative to
 the session's folder.

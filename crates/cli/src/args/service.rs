@@ -62,7 +62,7 @@ pub(crate) struct ServiceArgs {
     /// Let pages of this origin call the server, such as `https://chat.example`; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<Origin>,
-    /// Have this model answer what chat clients ask beside a conversation: for its title, its tags, further questions
+    /// Use this model for auxiliary requests of chat clients: titles, tags and follow-up questions
     #[arg(long, value_name = "PROVIDER:MODEL")]
     pub(crate) title_model: Option<ModelName>,
     /// How the log is written to stderr

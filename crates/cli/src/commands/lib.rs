@@ -105,7 +105,7 @@ fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<
             output
                 .note(&format!("to use it here, add `{}` to `dependencies` in {manifest}", package.label()));
         }
-        (_, []) => output.note("it exports nothing, so that no worker of it can be called"),
+        (_, []) => output.note("it exports nothing, so none of its workers can be called"),
         _ => {}
     }
     Ok(())

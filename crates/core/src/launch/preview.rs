@@ -37,7 +37,7 @@ pub(super) async fn first_request(launch: Launch) -> Result<RecordKind, Failure>
     });
     begun.ok_or(match report.end {
         End::Failed(failure) => failure,
-        _ => Failure::new(FailureKind::Definition, "the entry is refused before its first request"),
+        _ => Failure::new(FailureKind::Definition, "the entry worker was refused before its first request"),
     })
 }
 

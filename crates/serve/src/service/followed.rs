@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 impl Service {
-    /// Has that model answer what chat clients ask beside a conversation: for a title, for example. The first one stays.
+    /// Uses that model for auxiliary requests of chat clients, for example for a title. The first one stays.
     pub fn answer_titles_with(&self, name: ModelName, model: Arc<dyn Model>) {
         // A second one would be a mistake of the host, and changes nothing.
         let _ = self.0.titles.set((name, model));

@@ -74,7 +74,7 @@ fn server(named: &str, target: Option<&str>) -> Result<(String, SignInOptions), 
     let loaded = load(looked_at(&program), surrounded()?)?;
     let found = find(&loaded, named)?;
     let remote = found.remote.ok_or_else(|| {
-        Complaint::wrong(format!("the MCP server `{named}` is a process, and nobody signs in there"))
+        Complaint::wrong(format!("the MCP server `{named}` is a local process and has no sign-in"))
     })?;
     Ok((remote.url, remote.auth))
 }
