@@ -61,6 +61,30 @@ fn help_shows_the_commands_and_the_workers() {
 }
 
 #[test]
+fn arguments_that_are_no_parameters_run_nothing() {
+    let scenario = program();
+    let done = chat(&scenario, "hello\n/summarise stlye=short\n/run summarise foo=1 A text.\n");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    for name in ["stlye", "foo"] {
+        let refused = format!(
+            "\nerror: `summarise` has no parameter `{name}`\n  signature: summarise(text: string, style: "
+        );
+        assert!(done.stderr.contains(&refused), "{}", done.stderr);
+    }
+    assert_eq!(done.stderr.matches("\n  nothing was run\n").count(), 2, "{}", done.stderr);
+    assert!(answers(&scenario.journal()).is_empty());
+    // Behind words of the text, and in quotes, it is text.
+    let scenario = program();
+    let done = chat(&scenario, "hello\n/summarise solve x=1 style=long\n/summarise \"x=1 and y=2\"\n");
+    assert_eq!(done.stdout.matches("SUMMARY").count(), 2, "{}{}", done.stdout, done.stderr);
+    let journal = scenario.journal();
+    let called = journal.iter().filter(|record| record["kind"] == "call_started" && record["path"] != "0");
+    let inputs: Vec<&Value> = called.map(|record| &record["input"]).collect();
+    assert_eq!(inputs[0], &json!({"text": "solve x=1", "style": "long"}));
+    assert_eq!(inputs[1]["text"], "x=1 and y=2");
+}
+
+#[test]
 fn the_result_of_a_worker_joins_the_next_message_only_if_it_is_kept() {
     let scenario = program();
     let lines =
