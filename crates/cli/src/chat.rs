@@ -48,6 +48,10 @@ use talk::{Begins, Left, Started, Starter, Talk};
 
 /// Carries out the command.
 pub(crate) fn run(args: &ChatArgs, output: &Output) -> Exit {
+    if args.run.to.is_some() {
+        let complaint = Complaint::wrong("a chat has no single result that -o could write to a file");
+        return show_complaint(&complaint.hint("`llm-do runs export --html -o FILE` keeps a chat"), output);
+    }
     let asked = match Asked::open(None) {
         Ok(asked) => asked,
         Err(complaint) => return show_complaint(&complaint, output),

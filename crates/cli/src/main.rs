@@ -21,13 +21,18 @@ mod rows;
 mod screen;
 mod terminal;
 mod transaction;
+mod whole_file;
 
 use args::{Cli, Command, Format, GateCommand, GrantsCommand};
 use commands::check::Wanted;
 use exit::{Complaint, Exit};
 use llm_do::program::visible;
 use render::Output;
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 /// A turn is some hundred small pieces that come and go together, for which the system's allocator is slow
 /// (docs/performance.md).
@@ -45,14 +50,41 @@ fn main() -> ExitCode {
         Ok(cli) => carry_out(cli).into(),
         Err(mistake) => {
             // Help and version are no mistakes; a reader who has gone is none either.
-            let _ = mistake.print();
-            if mistake.use_stderr() { Exit::Wrong.into() } else { Exit::Done.into() }
+            match mistake.print() {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe && !mistake.use_stderr() => {
+                    let _ = writeln!(io::stderr(), "error: cannot write to stdout: {error}");
+                    Exit::Failed.into()
+                }
+                _ if mistake.use_stderr() => Exit::Wrong.into(),
+                _ => Exit::Done.into(),
+            }
         }
     }
 }
 
+/// Carries out the command. A result that can't be written is lost, which is never silent.
 fn carry_out(cli: Cli) -> Exit {
-    let output = Output::new(&cli.global);
+    let mut output = Output::new(&cli.global);
+    if let Command::Run(run) = &cli.command
+        && let Some(file) = &run.to
+        && let Err(error) = output.send_to(file)
+    {
+        let complaint = Complaint::wrong(format!("cannot write {}: {error}", file.display()));
+        return program::show_complaint(&complaint, &output);
+    }
+    let exit = command(&cli, &output);
+    let Err(lost) = output.screen.finish() else { return exit };
+    let complaint = Complaint::failed(lost);
+    let complaint = match &cli.command {
+        Command::Run(_) => complaint.hint("what the run did is done; `llm-do runs show last` shows it"),
+        _ => complaint,
+    };
+    output.screen.line(&complaint.render(output.err));
+    // A reader that is lost interrupts a run that streams its events.
+    if matches!(exit, Exit::Done | Exit::Interrupted) { Exit::Failed } else { exit }
+}
+
+fn command(cli: &Cli, output: &Output) -> Exit {
     let checks = match &cli.command {
         Command::Check(check) => check.explain.is_none(),
         Command::Run(run) => run.check,
@@ -60,46 +92,46 @@ fn carry_out(cli: Cli) -> Exit {
     };
     if output.format == Format::Sarif && !checks {
         let complaint = Complaint::wrong("--output sarif is a form of findings, and this command has none");
-        return program::show_complaint(&complaint.hint("use it with `llm-do check`"), &output);
+        return program::show_complaint(&complaint.hint("use it with `llm-do check`"), output);
     }
     let done = match &cli.command {
-        Command::Run(run) if run.list_workers => commands::list::run(&(&**run).into(), &output),
-        Command::Run(run) if run.check => commands::check::run(&(&**run).into(), Wanted::default(), &output),
-        Command::Run(run) => Ok(commands::run::run(run, &output)),
-        Command::Chat(chat) if chat.run.list_workers => commands::list::run(&(&chat.run).into(), &output),
+        Command::Run(run) if run.list_workers => commands::list::run(&(&**run).into(), output),
+        Command::Run(run) if run.check => commands::check::run(&(&**run).into(), Wanted::default(), output),
+        Command::Run(run) => Ok(commands::run::run(run, output)),
+        Command::Chat(chat) if chat.run.list_workers => commands::list::run(&(&chat.run).into(), output),
         Command::Chat(chat) if chat.run.check => {
-            commands::check::run(&(&chat.run).into(), Wanted::default(), &output)
+            commands::check::run(&(&chat.run).into(), Wanted::default(), output)
         }
-        Command::Chat(chat) => Ok(chat::run(chat, &output)),
-        Command::Map(map) => Ok(commands::map::run(map, &output)),
-        Command::Acp(acp) => commands::acp::run(acp, &output),
-        Command::Serve(serve) => commands::serve::run(serve, &output),
-        Command::Stubs(stubs) => commands::stubs::run(stubs, &output),
-        Command::List(program) => commands::list::run(program, &output),
+        Command::Chat(chat) => Ok(chat::run(chat, output)),
+        Command::Map(map) => Ok(commands::map::run(map, output)),
+        Command::Acp(acp) => commands::acp::run(acp, output),
+        Command::Serve(serve) => commands::serve::run(serve, output),
+        Command::Stubs(stubs) => commands::stubs::run(stubs, output),
+        Command::List(program) => commands::list::run(program, output),
         Command::Check(check) => match &check.explain {
-            Some(code) => commands::check::explain(code, &output),
+            Some(code) => commands::check::explain(code, output),
             None => {
                 let wanted = Wanted { fix: check.fix, flow: check.flow };
-                commands::check::run(&check.program, wanted, &output)
+                commands::check::run(&check.program, wanted, output)
             }
         },
-        Command::Show(show) => commands::show::run(show, &output),
-        Command::Lib(arguments) => commands::lib::run(arguments, &output),
-        Command::Init(init) => commands::init::run(init, &output),
-        Command::Migrate(migrate) => commands::migrate::run(migrate, &output),
-        Command::Models(command) => models(command, &output).map(|()| Exit::Done),
-        Command::Mcp(command) => commands::mcp::run(command, &output),
-        Command::Runs(runs) => commands::runs::run(runs, &output),
-        Command::Harden(harden) => Ok(commands::harden::run(harden, &output)),
-        Command::Test(test) => Ok(commands::test::run(test, &output)),
-        Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, &output),
-        Command::Grants(GrantsCommand::List) => commands::grants::list(&output).map(|()| Exit::Done),
+        Command::Show(show) => commands::show::run(show, output),
+        Command::Lib(arguments) => commands::lib::run(arguments, output),
+        Command::Init(init) => commands::init::run(init, output),
+        Command::Migrate(migrate) => commands::migrate::run(migrate, output),
+        Command::Models(command) => models(command, output).map(|()| Exit::Done),
+        Command::Mcp(command) => commands::mcp::run(command, output),
+        Command::Runs(runs) => commands::runs::run(runs, output),
+        Command::Harden(harden) => Ok(commands::harden::run(harden, output)),
+        Command::Test(test) => Ok(commands::test::run(test, output)),
+        Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, output),
+        Command::Grants(GrantsCommand::List) => commands::grants::list(output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
-            commands::grants::revoke(target.as_deref(), *all, &output).map(|()| Exit::Done)
+            commands::grants::revoke(target.as_deref(), *all, output).map(|()| Exit::Done)
         }
-        Command::Doctor { target } => commands::doctor::run(target.as_deref(), &output).map(|()| Exit::Done),
+        Command::Doctor { target } => commands::doctor::run(target.as_deref(), output).map(|()| Exit::Done),
         Command::Schema { what } => {
-            commands::schema::run(*what, &output);
+            commands::schema::run(*what, output);
             Ok(Exit::Done)
         }
         Command::Man { dir } => commands::man::run(dir).map(|()| Exit::Done),
@@ -108,11 +140,11 @@ fn carry_out(cli: Cli) -> Exit {
             Ok(Exit::Done)
         }
         Command::Completions { shell } => {
-            commands::complete::script(*shell);
+            commands::complete::script(*shell, output);
             Ok(Exit::Done)
         }
     };
-    done.unwrap_or_else(|complaint| program::show_complaint(&complaint, &output))
+    done.unwrap_or_else(|complaint| program::show_complaint(&complaint, output))
 }
 
 #[cfg(feature = "local")]

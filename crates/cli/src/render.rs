@@ -23,6 +23,7 @@ use serde_json::Value;
 use std::{
     io::{self, IsTerminal},
     os::fd::AsFd,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -65,6 +66,13 @@ impl Output {
             err_terminal,
             screen: Screen::new(),
         }
+    }
+
+    /// Sends the result to a file in place of stdout.
+    pub(crate) fn send_to(&mut self, file: &Path) -> io::Result<()> {
+        self.screen.send_to(file)?;
+        (self.out, self.out_terminal) = (Paint::NEVER, false);
+        Ok(())
     }
 
     /// A line on stderr. On a terminal it is wrapped behind a bar, because it may hold words of others.

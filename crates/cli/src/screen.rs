@@ -1,10 +1,11 @@
 //! The one place that writes to stdout and stderr while something runs, so that lines, the live status, the streamed
 //! answer and prompts never run into each other.
 
-use crate::visible;
+use crate::{visible, whole_file::WholeFile};
 use std::{
     fmt::Write as _,
     io::{self, Write as _},
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
@@ -40,9 +41,27 @@ struct State {
     mid_line: bool,
     /// A prompt has the screen: everything else waits here.
     paused: Option<Vec<Piece>>,
-    /// The reader of stdout has gone.
-    broken: bool,
+    /// Where results go: stdout, or a file in its place.
+    file: Option<ResultFile>,
+    /// Why results can't be written any more.
+    broken: Option<Broken>,
     tick: usize,
+}
+
+/// The file that results go to.
+struct ResultFile {
+    path: PathBuf,
+    file: WholeFile,
+    /// Whether something was written.
+    used: bool,
+}
+
+/// Why results can't be written.
+enum Broken {
+    /// The reader of stdout has gone: nobody misses them.
+    Gone,
+    /// They are lost.
+    Lost(io::Error),
 }
 
 enum Piece {
@@ -89,22 +108,44 @@ impl Screen {
         self.lock().end_line();
     }
 
-    /// Writes the result, or a part of it, to stdout as it is. `false`: its reader has gone.
-    pub(crate) fn result(&self, bytes: &[u8]) -> bool {
-        let mut state = self.lock();
-        if state.broken {
-            return false;
-        }
-        state.end_line();
-        state.clear();
-        let mut out = io::stdout().lock();
-        state.broken = out.write_all(bytes).and_then(|()| out.flush()).is_err();
-        !state.broken
+    /// Sends results to a file, which is written whole or not at all.
+    pub(crate) fn send_to(&self, path: &Path) -> io::Result<()> {
+        let file = WholeFile::create(path)?;
+        self.lock().file = Some(ResultFile { path: path.to_owned(), file, used: false });
+        Ok(())
     }
 
-    /// Whether the reader of stdout has gone.
+    /// Writes the result, or a part of it, as it is. `false`: it can't be written any more.
+    pub(crate) fn result(&self, bytes: &[u8]) -> bool {
+        let mut state = self.lock();
+        state.end_line();
+        state.clear();
+        state.write(bytes);
+        state.broken.is_none()
+    }
+
+    /// Whether results can't be written any more.
     pub(crate) fn is_gone(&self) -> bool {
-        self.lock().broken
+        self.lock().broken.is_some()
+    }
+
+    /// Keeps the file of the results. Says what was lost, if something was; a reader of stdout that has gone misses nothing.
+    pub(crate) fn finish(&self) -> Result<(), String> {
+        let mut state = self.lock();
+        let file = state.file.take();
+        let kept = match (file, state.broken.take()) {
+            (_, Some(Broken::Gone)) | (None, None) => return Ok(()),
+            (Some(file), Some(Broken::Lost(error))) => Err((Some(file.path), error)),
+            (None, Some(Broken::Lost(error))) => Err((None, error)),
+            (Some(ResultFile { path, file, used: true }), None) => {
+                file.keep().map_err(|error| (Some(path), error))
+            }
+            (Some(_), None) => Ok(()),
+        };
+        kept.map_err(|(path, error)| {
+            let place = path.map_or_else(|| "stdout".to_owned(), |path| path.display().to_string());
+            format!("cannot write the result to {place}: {error}")
+        })
     }
 
     /// Sets the live rows; they appear with the next tick.
@@ -155,9 +196,28 @@ impl State {
     fn answer(&mut self, text: &str) {
         let Some(last) = text.chars().next_back() else { return };
         self.clear();
-        let mut out = io::stdout().lock();
-        self.broken |= out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
+        self.write(text.as_bytes());
         self.mid_line = last != '\n';
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.broken.is_some() {
+            return;
+        }
+        let written = match &mut self.file {
+            Some(ResultFile { file, used, .. }) => {
+                *used = true;
+                file.write_all(bytes)
+            }
+            None => {
+                let mut out = io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            }
+        };
+        self.broken = written.err().map(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Broken::Gone,
+            _ => Broken::Lost(error),
+        });
     }
 
     fn end_line(&mut self) {

@@ -217,7 +217,7 @@ pub(crate) fn json_line(file: &Arc<SourceFile>, range: Range<usize>) -> Result<N
 fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Result<Node, Box<Diagnostic>> {
     let text = &file.text()[bom..end];
     let places = Places { file, bom };
-    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
+    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options(text.len())) {
         Ok(raw) => Ok(places.node(raw)),
         Err(error) => Err(places.explain(&error).into()),
     }
@@ -263,8 +263,8 @@ fn given_twice(node: &Node) -> Option<Diagnostic> {
     }
 }
 
-/// Only YAML 1.2 booleans (`yes` and `on` are text), and limits that a file of 1 MiB can exceed only through aliases.
-fn options() -> Options {
+/// Only YAML 1.2 booleans (`yes` and `on` are text), and limits that a text of that many bytes can exceed only through aliases.
+fn options(bytes: usize) -> Options {
     serde_saphyr::options! {
         strict_booleans: true,
         // Reported by `parse`, with both places.
@@ -273,11 +273,11 @@ fn options() -> Options {
         budget: serde_saphyr::budget! {
             max_depth: 64,
             max_documents: 1,
-            max_nodes: 100_000,
-            max_events: 300_000,
+            max_nodes: bytes.max(100_000),
+            max_events: bytes.max(100_000).saturating_mul(3),
             max_aliases: 1_000,
             max_anchors: 1_000,
-            max_total_scalar_bytes: 4 << 20,
+            max_total_scalar_bytes: bytes.max(4 << 20),
         },
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: 100_000,

@@ -13,6 +13,7 @@ Examples:
   llm-do chat my-project \"What is in notes?\"     begin with a message
   llm-do chat --continue                          continue the chat that was used last here
   printf 'hello\\nand now?\\n' | llm-do chat greeter.worker")]
+#[command(mut_arg("to", |arg| arg.hide(true)))]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,

@@ -41,6 +41,10 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) budget: BudgetFlags,
 
+    /// Write the result to a file in place of stdout
+    #[arg(short = 'o', long = "to", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) to: Option<PathBuf>,
+
     /// List the program's workers (`llm-do list`)
     #[arg(long, conflicts_with = "check", help_heading = "Instead of running")]
     pub(crate) list_workers: bool,

@@ -6,7 +6,7 @@
 
 mod values;
 
-use crate::args::Cli;
+use crate::{args::Cli, render::Output};
 use clap::{Arg, ArgAction, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ struct Offer {
 }
 
 /// Prints a script that completes commands of llm-do. Those for bash, zsh and fish ask this program.
-pub(crate) fn script(shell: Shell) {
+pub(crate) fn script(shell: Shell, output: &Output) {
     let text = match shell {
         Shell::Bash => include_bytes!("complete/llm-do.bash").to_vec(),
         Shell::Zsh => include_bytes!("complete/llm-do.zsh").to_vec(),
@@ -52,8 +52,7 @@ pub(crate) fn script(shell: Shell) {
             script
         }
     };
-    // A reader who has gone wants no more.
-    let _ = io::stdout().lock().write_all(&text);
+    output.screen.result(&text);
 }
 
 /// Prints the candidates, each with a description after a tab, and `:files` or `:folders` where the shell adds those.

@@ -5,7 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     opening::{NotReady, grants, said, surrounded},
     paint::Paint,
-    program::home,
+    program::{complaint, home},
     render::Output,
     visible,
 };
@@ -26,8 +26,11 @@ pub(crate) fn run(args: &ReplayArgs, project: Option<&Path>, output: &Output) ->
 }
 
 fn replayed(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Result<Exit, NotReady> {
-    let recorded = Recorded::open(&folder(&args.run, args.target.as_deref(), project)?, &home())
-        .map_err(Problem::from)?;
+    // Code 1 is for a difference alone.
+    let recorded =
+        Recorded::open(&folder(&args.run, args.target.as_deref(), project)?, &home()).map_err(|error| {
+            Complaint { exit: Exit::Wrong, ..complaint(&Problem::from(error)) }
+        })?;
     let mut base = surrounded()?;
     base.run.grants = grants(&args.grant)?;
     let settings = recorded.settings(base, args.against.as_deref()).map_err(Problem::from)?;

@@ -2,6 +2,7 @@
 
 use crate::scenario::{Scenario, lines, page_shows};
 use insta::assert_snapshot;
+use std::{fs::File, process::Stdio};
 
 const GREETER: &str = "---\nmodel: script:script.yaml\n---\nGreet whoever is named.\n";
 
@@ -492,4 +493,56 @@ fn text_file_and_library_as_targets_get_a_hint() {
     assert!(told.stdout.contains("is a library itself: name the folder that contains it"), "{told}");
     assert_eq!(told.code, Some(2), "{told}");
     assert_eq!(scenario.run(&["check", "p", "--lib", "."]).code, Some(0));
+}
+
+/// `/dev/full` is a disk without room.
+#[test]
+fn a_result_that_can_not_be_written_is_an_error() {
+    let scenario = greeter();
+    assert_eq!(scenario.run(&["greeter.worker", "Ada"]).code, Some(0));
+    for arguments in [
+        &["greeter.worker", "Ada"][..],
+        &["greeter.worker", "Ada", "--json"],
+        &["greeter.worker", "Ada", "--output", "stream-json"],
+        &["runs", "show", "last", "greeter.worker"],
+        &["runs", "export", "last", "greeter.worker", "--html"],
+        &["schema", "worker"],
+        &["completions", "bash"],
+        &["doctor"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let mut command = scenario.command(arguments);
+        command.stdout(File::options().write(true).open("/dev/full").expect("a device"));
+        let told = scenario.finished(command.stderr(Stdio::piped()).output().expect("it starts"));
+        assert_eq!(told.code, Some(1), "{arguments:?}: {told}");
+        assert!(told.stderr.contains("stdout: No space left on device"), "{arguments:?}: {told}");
+    }
+    let to_full = scenario.run(&["greeter.worker", "Ada", "-o", "/dev/full"]);
+    assert_eq!(to_full.code, Some(1), "{to_full}");
+    assert_snapshot!(to_full.stderr, @"
+    error: cannot write the result to /dev/full: No space left on device (os error 28)
+    hint: what the run did is done; `llm-do runs show last` shows it
+    ");
+}
+
+#[test]
+fn the_result_can_go_to_a_file() {
+    let scenario = greeter().file("out.txt", "before");
+    let told = scenario.run(&["greeter.worker", "Ada", "-o", "out.txt"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
+    assert_eq!(scenario.read("out.txt").as_deref(), Some("Hello, Ada!\n"));
+    let json = scenario.run(&["greeter.worker", "Ada", "--json", "-o", "out.json"]);
+    assert!(json.code == Some(0) && scenario.read("out.json").expect("a file").contains("Hello, Ada!"), "{json}");
+    // What is wrong is said before a model is asked, and a run without a result leaves the file as it is.
+    for file in ["no/such/folder/out.txt", "."] {
+        let told = scenario.run(&["greeter.worker", "Ada", "-o", file]);
+        assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""), "{told}");
+        assert!(told.stderr.contains(&format!("cannot write {file}")), "{told}");
+    }
+    let scenario = scenario.file("script.yaml", "answers:\n  - error: {status: 400, message: closed}\n");
+    assert_eq!(scenario.run(&["greeter.worker", "Ada", "-o", "out.txt"]).code, Some(1));
+    assert_eq!(scenario.read("out.txt").as_deref(), Some("Hello, Ada!\n"));
+    let chat = scenario.run(&["chat", "greeter.worker", "-o", "out.txt"]);
+    assert!(chat.code == Some(2) && chat.stderr.contains("a chat has no single result"), "{chat}");
 }

@@ -118,7 +118,12 @@ fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: Annota
     if let Some(label) = label {
         annotation = annotation.label(label);
     }
-    group.element(Snippet::source(excerpt.shown()).line_start(line).path(path).annotation(annotation))
+    let snippet = Snippet::source(excerpt.shown()).line_start(line).annotation(annotation);
+    // The renderer counts the columns that it shows: those of a tab, or of the escape for a hidden character.
+    match text[start..range.start].contains('\t') || excerpt.columns(&range).start != range.start - start {
+        true => group.element(Origin::path(path).line(line).char_column(column)).element(snippet),
+        false => group.element(snippet.path(path)),
+    }
 }
 
 /// Untrusted text as it is shown.

@@ -1,10 +1,10 @@
 //! `llm-do runs export`: a run in a form for others to look at.
 
 use super::{collector, find, folders};
-use crate::{args::ExportArgs, commands::cases, exit::Complaint, render::Output};
+use crate::{args::ExportArgs, commands::cases, exit::Complaint, render::Output, whole_file};
 use llm_do_records::{otlp, page, page_from};
 use llm_do_runs::read_run;
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// Writes the run in the form that is asked for.
 pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
@@ -19,7 +19,7 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
         }
     };
     let dir = find(&folders(target, project)?, run)?;
-    let run = read_run(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
+    let run = read_run(&dir).map_err(|error| Complaint::wrong(error.to_string()))?;
     match export.form.otel.as_deref() {
         None => {
             let page = match llm_do_serve::export_template() {
@@ -42,7 +42,7 @@ fn deliver(text: &str, to: Option<&Path>, output: &Output) -> Result<(), Complai
     match to.filter(|path| path.as_os_str() != "-") {
         None => output.print(text),
         Some(path) => {
-            fs::write(path, text)
+            whole_file::write(path, text.as_bytes())
                 .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", path.display())))?;
             output.note(&format!("written to {}", path.display()));
         }

@@ -35,7 +35,7 @@ pub(crate) fn show(folders: &[PathBuf], show: &ShowRunArgs, output: &Output) -> 
 }
 
 fn unreadable(error: ReadError) -> Complaint {
-    Complaint::failed(error.to_string())
+    Complaint::wrong(error.to_string())
 }
 
 fn print(lines: &[Line], output: &Output) {
