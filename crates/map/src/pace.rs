@@ -59,7 +59,7 @@ struct State {
     /// When the next request may be sent at this rate.
     next: Instant,
     paused: Option<Instant>,
-    /// Refusals one after the other, without an answer between them.
+    /// Refusals one after the other, without an answer between them. Of requests under way at the same time, one counts.
     in_row: u32,
     /// When the pace was lowered last.
     lowered: Option<Instant>,
@@ -188,9 +188,13 @@ impl Pace {
         (state.window as usize, state.waiting)
     }
 
-    /// Until when nothing is sent, if that is so.
+    /// Until when nothing is sent, if that is so. In the past: the provider has refused a single request after a pause, and
+    /// another one is about to show whether it takes requests again.
     pub(crate) fn paused(&self) -> Option<Instant> {
-        self.lock().paused.filter(|until| *until > Instant::now())
+        let state = self.lock();
+        let now = Instant::now();
+        let paused = state.paused.filter(|until| *until > now);
+        paused.or((state.in_row > 1).then_some(now))
     }
 
     /// The requests that were refused.
@@ -238,14 +242,20 @@ impl State {
 
     fn refuse(&mut self, now: Instant, sent: Instant, after: Option<Duration>) {
         self.refused += 1;
+        // A request that was on its way already says nothing about the lower pace. Its provider may name a time all the same.
+        let was_on_its_way = self.lowered.is_some_and(|lowered| sent <= lowered);
+        let named = after.or(was_on_its_way.then_some(Duration::ZERO));
         let pause =
-            after.unwrap_or_else(|| PAUSE.saturating_mul(1 << self.in_row.min(10)).min(LONGEST_PAUSE));
-        self.in_row += 1;
-        let until = now + pause;
-        let until = self.paused.map_or(until, |paused| paused.max(until));
+            named.unwrap_or_else(|| PAUSE.saturating_mul(1 << self.in_row.min(10)).min(LONGEST_PAUSE));
+        let until = self.paused.map_or(now + pause, |paused| paused.max(now + pause));
         self.paused = Some(until);
-        // A request that was on its way already says nothing about the lower pace.
-        if self.lowered.is_some_and(|lowered| sent <= lowered) {
+        // A single request after a pause says that the pause was too short, and nothing about the pace behind it.
+        let is_probe = self.in_row > 0;
+        if !was_on_its_way {
+            self.in_row += 1;
+        }
+        if let (true, Some(rate)) = (was_on_its_way || is_probe, &mut self.rate) {
+            rate.since = rate.since.max(until);
             return;
         }
         self.forget_old(now);

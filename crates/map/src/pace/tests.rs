@@ -1,5 +1,6 @@
 use super::*;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use std::ops::Range;
 use tokio::time::sleep;
 
 /// A provider that takes so many requests a second.
@@ -10,12 +11,18 @@ struct Server {
     retry_after: Option<Duration>,
     /// Counts are of whole seconds that begin together, and not of a bucket.
     windowed: bool,
+    /// Seconds in which everything is refused.
+    down: Range<u64>,
+    start: Instant,
 }
 
 impl Server {
     fn takes(&self) -> bool {
         let mut tokens = self.tokens.lock().unwrap();
         let now = Instant::now();
+        if self.down.contains(&(now - self.start).as_secs()) {
+            return false;
+        }
         if self.windowed {
             if now - tokens.1 >= Duration::from_secs(1) {
                 let whole = (now - tokens.1).as_secs();
@@ -33,17 +40,17 @@ impl Server {
     }
 }
 
-/// Sends requests for a minute and a half, of which the first half is the warm-up: the requests that were taken a second,
-/// and the part that was refused.
-async fn measured(server: Server, latency: Duration) -> (f64, f64) {
+/// Sends requests up to the end of these seconds: the requests that were taken a second in them, and the part that was
+/// refused.
+async fn measured(server: Server, latency: Duration, seconds: Range<u64>) -> (f64, f64) {
     let pace = Pace::new("p".into(), 256);
-    let start = Instant::now();
+    let start = server.start;
     let counted = Mutex::new((0.0, 0.0));
     let send = || async {
         loop {
             let permit = pace.permit().await;
             sleep(latency).await;
-            let late = start.elapsed() > Duration::from_secs(45);
+            let late = seconds.contains(&start.elapsed().as_secs());
             let mut counted = counted.lock().unwrap();
             if server.takes() {
                 pace.answered();
@@ -56,14 +63,14 @@ async fn measured(server: Server, latency: Duration) -> (f64, f64) {
         }
     };
     let mut running = FuturesUnordered::new();
-    while start.elapsed() < Duration::from_secs(90) {
+    while start.elapsed() < Duration::from_secs(seconds.end) {
         while running.len() < pace.room().0 {
             running.push(send());
         }
         running.next().await;
     }
     let (taken, refused) = *counted.lock().unwrap();
-    (taken / 45.0, refused / (taken + refused))
+    (taken / (seconds.end - seconds.start) as f64, refused / (taken + refused))
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,8 +90,10 @@ async fn a_limit_of_requests_a_second_is_nearly_reached_and_seldom_exceeded() {
             tokens: Mutex::new((burst, Instant::now())),
             retry_after: retry_after.map(Duration::from_millis),
             windowed,
+            down: 0..0,
+            start: Instant::now(),
         };
-        let (rate, refused) = measured(server, Duration::from_millis(latency)).await;
+        let (rate, refused) = measured(server, Duration::from_millis(latency), 45..90).await;
         let which = format!(
             "latency {latency} ms, burst {burst}, {retry_after:?}, {windowed}: {rate:.1}/s, {refused:.4}"
         );
@@ -117,8 +126,33 @@ async fn a_provider_that_refuses_for_an_hour_is_asked_seldom_and_then_as_before(
         let _permit = pace.permit().await;
         pace.answered();
     }
-    assert!(again.elapsed() < Duration::from_secs(300), "{:?}", again.elapsed());
+    assert!(again.elapsed() < Duration::from_secs(30), "{:?}", again.elapsed());
     assert_eq!(pace.refusals(), asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_stretch_of_refusals_does_not_lower_the_pace_behind_it() {
+    for retry_after in [None, Some(Duration::from_secs(1))] {
+        let start = Instant::now();
+        let tokens = Mutex::new((50.0, start));
+        let server =
+            Server { limit: 50.0, burst: 50.0, tokens, retry_after, windowed: false, down: 30..1800, start };
+        // The last pause is a minute at most.
+        let (rate, _) = measured(server, Duration::from_millis(20), 1870..1900).await;
+        assert!(rate > 40.0, "{retry_after:?}: {rate}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_is_said_to_take_no_requests_until_it_has_answered_one() {
+    let pace = Pace::new("p".into(), 64);
+    for _ in 0..3 {
+        let permit = pace.permit().await;
+        pace.refused(&permit, Some(Duration::ZERO));
+    }
+    assert!(pace.paused().is_some());
+    pace.answered();
+    assert!(pace.paused().is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -65,8 +65,12 @@ fn line(counts: &Counts) -> String {
         _ = write!(text, ", {} left", duration(left));
     }
     if let Some(waiting) = &counts.waiting {
+        _ = write!(text, "; {} takes no requests", waiting.provider);
+        // Otherwise a single request is about to show whether it takes them again.
         let left = waiting.until.saturating_duration_since(Instant::now());
-        _ = write!(text, "; {} takes no requests for {}", waiting.provider, duration(left));
+        if !left.is_zero() {
+            _ = write!(text, " for {}", duration(left));
+        }
     }
     if let Some(batches) = &counts.batches {
         let _ = write!(text, "; {batches}");
@@ -105,5 +109,7 @@ mod tests {
             "100/1000 rows, 1 failed, 10.0/s, 0.50 USD, 1m 30s left; openai takes no requests for 2h 00m; \
              2 requests refused and sent again"
         );
+        counts.waiting = Some(Waiting { provider: "openai".into(), until: Instant::now() });
+        assert!(line(&counts).contains("; openai takes no requests; 2 requests"));
     }
 }
