@@ -307,12 +307,15 @@ pub struct ModelError {
     /// The wait that the server asked for, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// The HTTP status of the answer, if there was one. Not recorded.
+    #[serde(skip)]
+    pub status: Option<u16>,
 }
 
 impl ModelError {
     /// An error of that kind.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after_ms: None }
+        Self { kind, message: message.into(), retry_after_ms: None, status: None }
     }
     /// Whether a retry may help (`docs/reference/loop.md`).
     pub fn is_transient(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use crate::{
     board::Board,
-    paced::{Paces, Waits},
+    paced_model::{Paces, Waits},
 };
 use llm_do::models::{BatchModel, BatchOutcome, BatchState};
 use llm_do_core::{

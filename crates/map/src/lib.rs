@@ -16,7 +16,7 @@ mod map;
 mod options;
 mod order;
 mod pace;
-mod paced;
+mod paced_model;
 mod problem;
 mod publish;
 mod results;

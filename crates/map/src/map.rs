@@ -9,7 +9,7 @@ use crate::{
     key::RowId,
     options::{MapOptions, Stopped, Summary, Survey},
     order::{Order, Ordered},
-    paced::{Paced, Paces},
+    paced_model::{Paced, Paces},
     problem::Problem,
     publish::Publisher,
     results::{ASKS, Done, Failed, INTERRUPTED, INVALID_INPUT, RowEnd},
@@ -238,21 +238,31 @@ impl Map {
         let mut running = Running::new();
         let mut stopped = None;
         loop {
+            let refusal = self.paces.refusal().map(str::to_owned);
             if self.stop.is_on() {
                 stopped = Some(Stopped::Interrupted);
+            }
+            if self.stop.is_on() || refusal.is_some() {
                 self.cancel_waiting();
             }
             let mut again = false;
-            if stopped.is_none() {
+            if stopped.is_none() && refusal.is_none() {
                 match self.fill(&mut running, last)? {
                     Filled::Enough => {}
                     Filled::Again => again = true,
                     Filled::Stop(why) => stopped = Some(why),
                 }
             }
+            // No row is left whose answer could show whether a refusal is about a single row.
+            if !again && refusal.is_none() && self.paces.only_held(running.len()) {
+                self.paces.settle();
+            }
             self.show(running.len());
             if running.is_empty() && !again {
-                return Ok(stopped.unwrap_or(Stopped::Done));
+                return match refusal {
+                    Some(why) => Err(Problem::Refused(why)),
+                    None => Ok(self.ended_by(stopped.unwrap_or(Stopped::Done))),
+                };
             }
             tokio::select! {
                 biased;
@@ -262,16 +272,20 @@ impl Map {
                 () = self.stop.changed() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
-            if let Some(why) = self.paces.refusal() {
-                let why = why.to_owned();
-                // What is on its way comes to its end first, and what only waits does not get there.
-                self.cancel_waiting();
-                while let Some(ended) = running.next().await {
-                    self.take(ended)?;
-                }
-                return Err(Problem::Refused(why));
-            }
         }
+    }
+
+    /// Why it stopped, also where the last rows have reached a limit.
+    fn ended_by(&self, stopped: Stopped) -> Stopped {
+        match stopped {
+            Stopped::Done | Stopped::Pilot if self.too_many_failed() => Stopped::MaxFailures,
+            stopped => stopped,
+        }
+    }
+
+    fn too_many_failed(&self) -> bool {
+        let most = self.options.max_failures.map(|most| most.of(self.survey.rows));
+        most.is_some_and(|most| self.board.counts().failed > most)
     }
 
     /// Begins rows while there is room for them.
@@ -285,9 +299,7 @@ impl Map {
                 self.read()?;
                 continue;
             }
-            if let Some(limit) = self.options.max_failures.map(|most| most.of(self.survey.rows))
-                && self.board.counts().failed > limit
-            {
+            if self.too_many_failed() {
                 return Ok(Filled::Stop(Stopped::MaxFailures));
             }
             if last.is_some_and(|last| self.begun >= last) {
@@ -297,7 +309,7 @@ impl Map {
                 (Some(_), None) => (batch::ROWS, true),
                 _ => self.paces.room(),
             };
-            if running.len() >= room || (!next && !running.is_empty()) {
+            if running.len().saturating_sub(self.paces.held()) >= room || (!next && !running.is_empty()) {
                 return Ok(Filled::Enough);
             }
             match self.affordable(running.len()) {
@@ -408,13 +420,7 @@ impl Map {
         };
         let end = match end {
             End::Done(output) => RowEnd::Done(Done { output, usage }),
-            End::Failed(failure) => {
-                if failure.kind == FailureKind::Model && self.paces.refusal().is_some() {
-                    // Not this row's fault: it runs from its beginning with the next command.
-                    return self.state.journal.forget(id).map_err(|error| self.state.failed(error));
-                }
-                failed(&kind_of(failure.kind), failure.message, input)
-            }
+            End::Failed(failure) => failed(&kind_of(failure.kind), failure.message, input),
             End::Suspended(waiting) => match waiting.first().map(|waiting| &waiting.question) {
                 Some(Question::Settlement(settlement)) => {
                     let message = format!(

@@ -216,6 +216,7 @@ impl Whom {
             _ => self.error(kind, &format!("the request was refused ({code}): {said}")),
         };
         error.retry_after_ms = retry_after(headers, SystemTime::now());
+        error.status = Some(code);
         error
     }
 
@@ -271,7 +272,9 @@ impl Whom {
             None if refuses_key(&text) => return self.error(ModelErrorKind::Auth, &self.refused_key(401)),
             None => kind_of_word(&format!("{} {} {}", word("type"), word("code"), word("status"))),
         };
-        self.error(kind, &format!("the server reports an error: {}", self.said(&text)))
+        let mut error = self.error(kind, &format!("the server reports an error: {}", self.said(&text)));
+        error.status = status.map(|status| status.as_u16());
+        error
     }
 }
 

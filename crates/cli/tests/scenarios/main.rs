@@ -43,6 +43,7 @@ mod map;
 mod map_batch;
 mod map_example;
 mod map_pace;
+mod map_refusals;
 mod mcp;
 mod mcp_http;
 mod mcp_packages;

@@ -1,0 +1,403 @@
+//! Models that send their requests at their provider's pace.
+
+use crate::pace::Pace;
+use llm_do_core::{
+    call_path::CallPath,
+    model::{
+        Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse,
+        ModelSettings, Models, Terms,
+    },
+    send::BoxFuture,
+    server_tool::ServerTool,
+};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Instant,
+};
+use tokio::sync::Notify;
+
+/// Providers that no limit is known of, and that nobody is kept waiting by.
+const UNPACED: [&str; 2] = ["script", "replay"];
+/// Most requests at the same time to a model on this machine.
+const LOCAL: usize = 4;
+/// After so many refusals without an answer, none of them is about a single row.
+const REFUSALS: u32 = 10;
+
+/// The paces of all providers.
+pub(crate) struct Paces {
+    ceiling: usize,
+    paces: Mutex<HashMap<String, Arc<Pace>>>,
+    standings: Mutex<HashMap<String, Arc<Standing>>>,
+    /// The runs with requests that wait for their turn or for a verdict, and the number of these requests.
+    waiting: Mutex<HashMap<String, usize>>,
+    /// Why no request can succeed.
+    refusal: OnceLock<String>,
+    /// Something has changed that lets rows begin, or has them stop.
+    pub(crate) changed: Notify,
+}
+
+impl Paces {
+    /// With those of these models. No provider gets more requests at the same time than `ceiling`.
+    pub(crate) fn new(ceiling: usize, models: &[ModelName]) -> Self {
+        let this = Self {
+            ceiling,
+            paces: Mutex::default(),
+            standings: Mutex::default(),
+            waiting: Mutex::default(),
+            refusal: OnceLock::new(),
+            changed: Notify::new(),
+        };
+        models
+            .iter()
+            .map(ModelName::provider)
+            .filter(|name| !UNPACED.contains(name))
+            .for_each(|name| drop(this.of(name)));
+        this
+    }
+
+    fn of(&self, provider: &str) -> Arc<Pace> {
+        let ceiling = if provider == "local" { self.ceiling.min(LOCAL) } else { self.ceiling };
+        let new = || Arc::new(Pace::new(provider.into(), ceiling));
+        Arc::clone(lock(&self.paces).entry(provider.to_owned()).or_insert_with(new))
+    }
+
+    /// The rows that may run at the same time, and whether one more may begin: rows that would only wait for their turn
+    /// would use up their workers' time.
+    pub(crate) fn room(&self) -> (usize, bool) {
+        let paces = lock(&self.paces);
+        let rooms = paces.values().map(|pace| pace.room());
+        let (window, waiting) = rooms.fold((0, 0), |(a, b), (window, waiting)| (a.max(window), b + waiting));
+        if paces.is_empty() {
+            return (self.ceiling, true);
+        }
+        // If nothing but refusals has come, more of them are of no use.
+        let only_refused = |known: &Known| !known.held.is_empty() && !known.has_answered_others();
+        let next =
+            waiting < 3 && !self.standings().iter().any(|standing| only_refused(&lock(&standing.known)));
+        (window.min(self.ceiling), next)
+    }
+
+    fn standings(&self) -> Vec<Arc<Standing>> {
+        lock(&self.standings).values().map(Arc::clone).collect()
+    }
+
+    /// The runs with a refused request that waits for its verdict.
+    pub(crate) fn held(&self) -> usize {
+        let mut runs = HashSet::new();
+        self.standings().iter().for_each(|standing| runs.extend(lock(&standing.known).held.keys().cloned()));
+        runs.len()
+    }
+
+    /// Whether so many runs do nothing but wait for a verdict.
+    pub(crate) fn only_held(&self, running: usize) -> bool {
+        let is_held = |known: &Known| known.held.values().sum::<usize>() == known.open;
+        running > 0
+            && self.held() == running
+            && self.standings().iter().all(|standing| is_held(&lock(&standing.known)))
+    }
+
+    /// Decides about refused requests without waiting for further answers.
+    pub(crate) fn settle(&self) {
+        self.standings().iter().for_each(|standing| standing.settle());
+    }
+
+    fn standing(&self, model: &ModelName) -> Arc<Standing> {
+        Arc::clone(lock(&self.standings).entry(model.as_str().to_owned()).or_default())
+    }
+
+    /// The providers that take no requests for now, with the time until which.
+    pub(crate) fn paused(&self) -> Option<(Arc<str>, tokio::time::Instant)> {
+        let paces = lock(&self.paces);
+        let paused = paces.values().filter_map(|pace| Some((Arc::clone(pace.provider()), pace.paused()?)));
+        paused.max_by_key(|(_, until)| *until)
+    }
+
+    /// The requests that were refused because there were too many.
+    pub(crate) fn refusals(&self) -> u64 {
+        lock(&self.paces).values().map(|pace| pace.refusals()).sum()
+    }
+
+    /// Notes why no request can succeed.
+    pub(crate) fn refuse(&self, why: String) {
+        // Only the first says it.
+        let _ = self.refusal.set(why);
+        self.changed.notify_one();
+    }
+
+    /// Why no request can succeed.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
+    }
+
+    /// The runs with requests that wait for their turn or for a verdict.
+    pub(crate) fn waiting(&self) -> Vec<String> {
+        lock(&self.waiting).keys().cloned().collect()
+    }
+}
+
+/// What the requests of this command say about a model and its key: whether a refusal is about all requests or about one.
+///
+/// A refused request is held until this is known. An answer to a request of another row that was sent later shows that it is
+/// about the one. If all rows that run are held, the map settles it.
+#[derive(Default)]
+struct Standing {
+    known: Mutex<Known>,
+    /// [`Known`] has changed.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The runs that were answered last.
+    answered: VecDeque<String>,
+    /// The answered request that was sent last: its run, and when.
+    latest: Option<(String, Instant)>,
+    /// Requests without an end, held ones included.
+    open: usize,
+    /// Runs with held requests, and the number of these.
+    held: HashMap<String, usize>,
+    /// Refusals since the last answer.
+    refused: u32,
+    /// How often held requests were settled, and how the last time.
+    settled: (u64, Verdict),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Verdict {
+    /// The refusal is about this request alone.
+    One,
+    /// No request can succeed.
+    #[default]
+    All,
+}
+
+impl Known {
+    /// Whether a run was answered that has no held request.
+    fn has_answered_others(&self) -> bool {
+        self.answered.iter().any(|run| !self.held.contains_key(run))
+    }
+
+    /// About a refusal of that run at that time, when held requests had been settled so often.
+    fn verdict(&self, run: &str, refused: Instant, settled: u64) -> Option<Verdict> {
+        match &self.latest {
+            Some((other, sent)) if other != run && *sent > refused => Some(Verdict::One),
+            _ if self.refused >= REFUSALS => Some(Verdict::All),
+            _ => (self.settled.0 > settled).then_some(self.settled.1),
+        }
+    }
+}
+
+impl Standing {
+    fn change(&self, change: impl FnOnce(&mut Known)) {
+        change(&mut lock(&self.known));
+        self.changed.notify_waiters();
+    }
+
+    fn answered(&self, run: &str, sent: Instant) {
+        self.change(|known| {
+            known.refused = 0;
+            known.answered.retain(|known| known != run);
+            known.answered.push_front(run.to_owned());
+            // One more than can be held.
+            known.answered.truncate(REFUSALS as usize + 1);
+            if known.latest.as_ref().is_none_or(|(_, latest)| sent > *latest) {
+                known.latest = Some((run.to_owned(), sent));
+            }
+        });
+    }
+
+    /// Whether a refusal is about one request or about all. Waits until this is known.
+    async fn judge(&self, run: &str, paces: &Paces) -> Verdict {
+        let (refused, settled) = (Instant::now(), lock(&self.known).settled.0);
+        let _held = Held::new(self, run);
+        paces.changed.notify_one();
+        loop {
+            let changed = self.changed.notified();
+            let verdict = lock(&self.known).verdict(run, refused, settled);
+            match verdict {
+                Some(verdict) => return verdict,
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Decides about held requests without further answers: if another row was answered and had no refusal since, they are
+    /// about their rows.
+    fn settle(&self) {
+        self.change(|known| {
+            let verdict = if known.has_answered_others() { Verdict::One } else { Verdict::All };
+            known.settled = (known.settled.0 + 1, verdict);
+        });
+    }
+}
+
+/// A request without an end.
+struct Open<'a>(&'a Standing);
+
+impl<'a> Open<'a> {
+    fn new(standing: &'a Standing) -> Self {
+        standing.change(|known| known.open += 1);
+        Self(standing)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.change(|known| known.open -= 1);
+    }
+}
+
+/// A refused request that waits for its verdict.
+struct Held<'a>(&'a Standing, &'a str);
+
+impl<'a> Held<'a> {
+    fn new(standing: &'a Standing, run: &'a str) -> Self {
+        standing.change(|known| {
+            known.refused += 1;
+            *known.held.entry(run.to_owned()).or_default() += 1;
+        });
+        Self(standing, run)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.change(|known| leave(&mut known.held, self.1));
+    }
+}
+
+/// One request less of that run.
+fn leave(requests: &mut HashMap<String, usize>, run: &str) {
+    if let Some(count) = requests.get_mut(run) {
+        *count -= 1;
+        if *count == 0 {
+            requests.remove(run);
+        }
+    }
+}
+
+/// Models whose requests wait for their turn.
+pub(crate) struct Paced {
+    pub(crate) inner: Arc<dyn Models>,
+    pub(crate) paces: Arc<Paces>,
+}
+
+impl Models for Paced {
+    fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        let inner = self.inner.open(name)?;
+        if UNPACED.contains(&name.provider()) {
+            return Ok(inner);
+        }
+        let (pace, standing) = (self.paces.of(name.provider()), self.paces.standing(name));
+        Ok(Arc::new(PacedModel { inner, pace, standing, paces: Arc::clone(&self.paces) }))
+    }
+
+    fn terms(&self, name: &ModelName) -> Terms {
+        self.inner.terms(name)
+    }
+}
+
+struct PacedModel {
+    inner: Arc<dyn Model>,
+    pace: Arc<Pace>,
+    standing: Arc<Standing>,
+    paces: Arc<Paces>,
+}
+
+impl PacedModel {
+    /// A refusal that is not about the rate, as the answer to its request. If no request can succeed, there is no answer: the
+    /// map ends and cancels the run, whose records then end before this request, so that the next command continues there.
+    async fn refused(&self, run: &str, error: ModelError) -> ModelError {
+        let _waits = Waits::new(&self.paces, run);
+        let about_key = error.kind == ModelErrorKind::Auth && error.status != Some(403);
+        if about_key || self.standing.judge(run, &self.paces).await == Verdict::All {
+            self.paces.refuse(error.message);
+            return pending().await;
+        }
+        error
+    }
+}
+
+/// A run among those that wait.
+pub(crate) struct Waits<'a>(&'a Paces, &'a str);
+
+impl<'a> Waits<'a> {
+    pub(crate) fn new(paces: &'a Paces, run: &'a str) -> Self {
+        *lock(&paces.waiting).entry(run.to_owned()).or_default() += 1;
+        Self(paces, run)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        leave(&mut lock(&self.0.waiting), self.1);
+    }
+}
+
+impl Model for PacedModel {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {
+        self.inner.refused_settings(settings)
+    }
+
+    fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
+        self.inner.refused_server_tools(tools)
+    }
+
+    fn context(&self) -> Option<u64> {
+        self.inner.context()
+    }
+
+    /// A request that is refused because there are too many was not worked on. It waits and is sent again, and is no attempt
+    /// of its row.
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        deltas: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(async move {
+            let _open = Open::new(&self.standing);
+            loop {
+                let waits = Waits::new(&self.paces, request.run);
+                let permit = self.pace.permit().await;
+                drop(waits);
+                let sent = Instant::now();
+                let answer = self.inner.respond(request, deltas).await;
+                match &answer {
+                    Err(error) if error.kind == ModelErrorKind::RateLimited => {
+                        self.pace.refused(&permit, error.retry_after());
+                        self.paces.changed.notify_one();
+                        drop(permit);
+                        continue;
+                    }
+                    Err(_) => {}
+                    Ok(_) => {
+                        self.pace.answered();
+                        self.standing.answered(request.run, sent);
+                    }
+                }
+                drop(permit);
+                self.paces.changed.notify_one();
+                return match answer {
+                    Err(error) if matches!(error.kind, ModelErrorKind::Auth | ModelErrorKind::NotFound) => {
+                        Err(self.refused(request.run, error).await)
+                    }
+                    answer => answer,
+                };
+            }
+        })
+    }
+
+    fn forget(&self, run: &str, conversation: &CallPath) {
+        self.inner.forget(run, conversation);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
