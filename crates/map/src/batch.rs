@@ -74,6 +74,8 @@ struct State {
     /// No batch is handed over before that, after one was not taken.
     not_before: Instant,
     failures: u32,
+    /// Batches in a row that the provider took and then did not work on.
+    returned: u32,
 }
 
 /// A row that waits for its answer.
@@ -107,6 +109,13 @@ enum Line {
     Done { batch: String },
 }
 
+/// A batch as `batches.jsonl` has it.
+struct Known {
+    token: String,
+    batch: Option<String>,
+    rows: HashSet<String>,
+}
+
 struct Ledger {
     file: File,
     lines: u64,
@@ -132,7 +141,7 @@ impl Batcher {
     ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path)?;
-        let (mut tokens, mut names) = (BTreeMap::new(), BTreeMap::new());
+        let mut known: Vec<Known> = Vec::new();
         let (mut bytes, mut lines) = (0, 0);
         let mut reader = BufReader::new(file.try_clone()?);
         let mut text = Vec::new();
@@ -143,13 +152,24 @@ impl Batcher {
                 break;
             }
             (bytes, lines) = (bytes + read as u64, lines + 1);
-            match serde_json::from_slice(&text)? {
-                Line::Submitting { token, rows } => _ = tokens.insert(token, rows),
-                Line::Submitted { token, batch } => {
-                    names.insert(batch, tokens.remove(&token).unwrap_or_default());
+            let line = serde_json::from_slice(&text).map_err(|error| {
+                let what = format!("line {lines} was not written by a map: {error}");
+                io::Error::new(io::ErrorKind::InvalidData, what)
+            })?;
+            match line {
+                Line::Submitting { token, rows } => {
+                    // A row is in the newest batch that has it: the earlier ones did not answer it.
+                    let rows: HashSet<String> = rows.into_iter().collect();
+                    known.iter_mut().for_each(|earlier| earlier.rows.retain(|row| !rows.contains(row)));
+                    known.push(Known { token, batch: None, rows });
                 }
-                Line::Lost { token } => _ = tokens.remove(&token),
-                Line::Done { batch } => _ = names.remove(&batch),
+                Line::Submitted { token, batch } => {
+                    if let Some(known) = known.iter_mut().find(|known| known.token == token) {
+                        known.batch = Some(batch);
+                    }
+                }
+                Line::Lost { token } => known.retain(|known| known.token != token),
+                Line::Done { batch } => known.retain(|known| known.batch.as_ref() != Some(&batch)),
             }
         }
         file.set_len(bytes)?;
@@ -165,8 +185,9 @@ impl Batcher {
             unconfirmed: Vec::new(),
             not_before: now,
             failures: 0,
+            returned: 0,
         };
-        let mut left = |rows: Vec<String>| -> io::Result<Vec<String>> {
+        for Known { token, batch, rows } in known {
             let mut left = Vec::new();
             for row in rows {
                 if !ended(&row)? {
@@ -174,16 +195,12 @@ impl Batcher {
                 }
             }
             state.in_batch.extend(left.iter().cloned());
-            Ok(left)
-        };
-        let (mut batches, mut unconfirmed) = (Vec::new(), Vec::new());
-        for (name, rows) in names {
-            batches.push(Open::new(name, left(rows)?));
+            match batch {
+                _ if left.is_empty() => {}
+                Some(name) => state.batches.push(Open::new(name, left)),
+                None => state.unconfirmed.push((token, left)),
+            }
         }
-        for (token, rows) in tokens {
-            unconfirmed.push((token, left(rows)?));
-        }
-        (state.batches, state.unconfirmed) = (batches, unconfirmed);
         Ok(Self { model, state: Mutex::new(state), on: AtomicBool::new(false), paces, board })
     }
 
@@ -241,15 +258,13 @@ impl Batcher {
                 let mut state = self.lock();
                 state.ledger.add(&Line::Lost { token })?;
                 state.unconfirmed.remove(0);
-                for row in rows {
-                    state.in_batch.remove(&row);
-                    if let Some(asking) = state.waiting.remove(&row) {
-                        state.pending.push((row, asking));
-                    }
-                }
+                state.take_back(rows);
             }
             Err(error) => {
-                self.lock().pause(&error);
+                let mut state = self.lock();
+                state.failures += 1;
+                state.pause(&error);
+                drop(state);
                 self.failed(&error);
             }
         }
@@ -298,11 +313,27 @@ impl Batcher {
                         }
                     }
                 }
+                state.failures += 1;
                 state.pause(&error);
                 drop(state);
                 self.failed(&error);
             }
         }
+        Ok(())
+    }
+
+    /// The provider took a batch, and then had no room for it: its requests are handed over again after a pause.
+    fn again(&self, name: &str, error: &ModelError) -> io::Result<()> {
+        let mut state = self.lock();
+        state.ledger.add(&Line::Done { batch: name.to_owned() })?;
+        if let Some(at) = state.batches.iter().position(|batch| batch.name == name) {
+            let rows = state.batches.remove(at).left;
+            state.take_back(rows);
+        }
+        state.returned += 1;
+        state.pause(error);
+        drop(state);
+        self.failed(error);
         Ok(())
     }
 
@@ -318,8 +349,13 @@ impl Batcher {
             let collected = match self.model.state(&name).await {
                 Ok(BatchState::Running { ended }) => Ok(Err(ended)),
                 Ok(BatchState::Ended) => self.model.results(&name).await.map(Ok),
+                Ok(BatchState::Failed(error)) if error.is_transient() => {
+                    self.again(&name, &error)?;
+                    continue;
+                }
+                Ok(BatchState::Failed(error)) => Ok(Ok(self.all_failed(&name, &error))),
                 Err(error) if error.is_transient() || is_fatal(&error) => Err(error),
-                // The whole batch has failed.
+                // The provider has no such batch any more.
                 Err(error) => Ok(Ok(self.all_failed(&name, &error))),
             };
             match collected {
@@ -346,6 +382,7 @@ impl Batcher {
     /// Gives each row of a batch its result. A row without one was not worked on.
     fn deliver(&self, name: &str, mut outcomes: BTreeMap<String, BatchOutcome>) {
         let mut state = self.lock();
+        state.returned = 0;
         let State { batches, waiting, arrived, .. } = &mut *state;
         for batch in batches.iter_mut().filter(|batch| batch.name == name) {
             batch.collected = true;
@@ -445,10 +482,20 @@ impl State {
         rows
     }
 
-    /// Hands nothing over for a while.
+    /// These rows are in no batch any more: those that wait are for the next one.
+    fn take_back(&mut self, rows: impl IntoIterator<Item = String>) {
+        for row in rows {
+            self.in_batch.remove(&row);
+            if let Some(asking) = self.waiting.remove(&row) {
+                self.pending.push((row, asking));
+            }
+        }
+    }
+
+    /// Hands nothing over for a while, longer with each failure in a row.
     fn pause(&mut self, error: &ModelError) {
-        self.failures += 1;
-        let pause = FIRST_POLL.saturating_mul(1 << self.failures.min(10)).min(LONGEST_POLL);
+        let failures = self.failures.max(self.returned).min(10);
+        let pause = FIRST_POLL.saturating_mul(1 << failures).min(LONGEST_POLL);
         self.not_before = Instant::now() + error.retry_after().unwrap_or(pause);
     }
 }

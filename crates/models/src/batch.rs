@@ -26,7 +26,7 @@ pub struct BatchModel {
 }
 
 /// How far a batch is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum BatchState {
     /// It is worked on.
     Running {
@@ -35,6 +35,9 @@ pub enum BatchState {
     },
     /// Its results can be read.
     Ended,
+    /// The provider failed the whole batch, and worked on none of its requests. A transient error: it takes the same batch
+    /// later.
+    Failed(ModelError),
 }
 
 /// What came of one request of a batch.
@@ -192,7 +195,7 @@ impl BatchModel {
     /// How far a batch is.
     ///
     /// # Errors
-    /// The provider does not say, or the whole batch has failed.
+    /// The provider does not say.
     pub async fn state(&self, batch: &str) -> Result<BatchState, ModelError> {
         let found = self.json(self.request(Method::GET, &self.path_of(batch)?)?, None).await?;
         let count = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
@@ -213,7 +216,12 @@ impl BatchModel {
                     .pointer("/errors/data/0/message")
                     .and_then(Value::as_str)
                     .unwrap_or("no reason given");
-                Err(self.whom().error(ModelErrorKind::BadRequest, &format!("the batch failed: {why}")))
+                // The organization's batches have too many tokens together: there is room when another one has ended.
+                let kind = match found.pointer("/errors/data/0/code").and_then(Value::as_str) {
+                    Some("token_limit_exceeded") => ModelErrorKind::RateLimited,
+                    _ => ModelErrorKind::BadRequest,
+                };
+                Ok(BatchState::Failed(self.whom().error(kind, &format!("the batch failed: {why}"))))
             }
             _ => {
                 let ended = count("/request_counts/completed") + count("/request_counts/failed");

@@ -55,6 +55,8 @@ struct Log {
     number: usize,
     /// Further batches are worked on only after this was switched on.
     held: bool,
+    /// So many further batches of OpenAI's interface are taken and then fail as a whole, for want of room.
+    full: usize,
 }
 
 #[derive(Clone)]
@@ -63,6 +65,7 @@ struct Batch {
     polls: usize,
     metadata: Value,
     anthropic: bool,
+    full: bool,
     output: Option<String>,
     errors: Option<String>,
 }
@@ -109,6 +112,11 @@ impl BatchServer {
     /// Works on batches again.
     pub fn release(&self) {
         self.state.log().held = false;
+    }
+
+    /// Takes the next batches of OpenAI's interface, and then fails them because too many tokens are enqueued.
+    pub fn be_full(&self, batches: usize) {
+        self.state.log().full = batches;
     }
 
     /// The names of the requests of each batch, in the order in which they came.
@@ -247,7 +255,9 @@ impl Served {
         let mut log = self.log();
         log.number += 1;
         let id = format!("batch_{:06}", log.number);
-        let batch = Batch { requests, polls: 0, metadata, anthropic, output: None, errors: None };
+        let full = !anthropic && log.full > 0;
+        log.full -= usize::from(full);
+        let batch = Batch { requests, polls: 0, metadata, anthropic, full, output: None, errors: None };
         let told = told(&id, &batch, false);
         log.batches.insert(id, batch);
         Ok(told)
@@ -272,7 +282,7 @@ impl Served {
         }
         let ended = batch.polls >= self.polls;
         let mut batch = batch.clone();
-        if ended && !batch.anthropic && batch.output.is_none() {
+        if ended && !batch.anthropic && !batch.full && batch.output.is_none() {
             let lines = |errors: bool| {
                 let lines = batch.requests.iter().rev().filter_map(|(name, body)| {
                     let fate = (self.answers)(body);
@@ -310,6 +320,11 @@ fn told(id: &str, batch: &Batch, ended: bool) -> String {
             if ended { json!({"processing": 0, "succeeded": count}) } else { json!({"processing": count}) };
         let status = if ended { "ended" } else { "in_progress" };
         return json!({"id": id, "type": "message_batch", "processing_status": status, "request_counts": counts}).to_string();
+    }
+    if ended && batch.full {
+        let error = json!({"code": "token_limit_exceeded", "message": "Enqueued token limit reached"});
+        return json!({"id": id, "object": "batch", "status": "failed", "errors": {"data": [error]}})
+            .to_string();
     }
     let status = match (ended, &batch.errors) {
         (false, _) => "in_progress",

@@ -203,3 +203,47 @@ fn a_typed_answer_is_asked_for_with_its_schema_and_only_once() {
     assert_eq!(server.batches().len(), 1);
     server.assert_valid();
 }
+
+#[test]
+fn a_row_that_was_sent_again_is_not_sent_a_third_time_after_a_kill() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&seen);
+    let server = BatchServer::start(1, move |body| match said(body) {
+        said if said.contains("row 2") && counted.fetch_add(1, Ordering::Relaxed) < 2 => Fate::Expired,
+        _ => echo(body),
+    });
+    let [scenario, _] = both(&server);
+    let scenario = scenario.file("in.csv", &table(4));
+    let mut child = scenario.command(&COMMAND).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    while server.batches().len() < 2 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before its second batch");
+        thread::sleep(Duration::from_millis(5));
+    }
+    server.hold();
+    let submitted = |text: String| text.matches("\"submitted\"").count() == 2;
+    while !scenario.read("out.jsonl.map/batches.jsonl").is_some_and(submitted) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    server.release();
+    let told = map(&scenario);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(server.batches().iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
+    server.assert_valid();
+}
+
+#[test]
+fn a_batch_that_the_provider_has_no_room_for_is_handed_over_again() {
+    let server = BatchServer::start(1, echo);
+    let [scenario, _] = both(&server);
+    let scenario = scenario.file("in.csv", &table(3));
+    server.be_full(2);
+    let told = map(&scenario);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(server.batches().iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 3]);
+    // Nothing is left to wait for.
+    assert_eq!(map(&scenario).code, Some(0));
+    assert_eq!(server.batches().len(), 3);
+    server.assert_valid();
+}
