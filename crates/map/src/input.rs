@@ -21,6 +21,9 @@ use std::{
 /// Longest row, in bytes. A quote that is never closed must not fill the memory.
 const LONGEST_ROW: u64 = 64 << 20;
 
+const PIPE: &str =
+    "it is no regular file. The input is read twice, so it can't be a pipe: write it to a file first";
+
 /// The form of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -37,6 +40,8 @@ pub(crate) enum Form {
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) form: Form,
+    /// Files of a folder that are no rows.
+    left_out: Vec<PathBuf>,
 }
 
 /// The rows, in order.
@@ -48,14 +53,17 @@ pub(crate) enum Rows {
 
 impl Source {
     /// The input at that path: a folder, or a file whose name ends in `.jsonl`, `.ndjson`, `.csv` or `.tsv`.
-    pub(crate) fn at(path: &Path) -> Result<Self, Problem> {
+    /// `left_out` are files of a folder that are no rows.
+    pub(crate) fn at(path: &Path, left_out: Vec<PathBuf>) -> Result<Self, Problem> {
+        if path == Path::new("-") {
+            return Err(Problem::input(path, io::Error::other(PIPE)));
+        }
         let kind = std::fs::metadata(path).map_err(|source| Problem::input(path, source))?;
         if kind.is_dir() {
-            return Ok(Self { path: path.to_owned(), form: Form::Folder });
+            return Ok(Self { path: path.to_owned(), form: Form::Folder, left_out });
         }
         if !kind.is_file() {
-            let what = "it is no regular file. The input is read twice, so it can't be a pipe: write it to a file first";
-            return Err(Problem::input(path, io::Error::other(what)));
+            return Err(Problem::input(path, io::Error::other(PIPE)));
         }
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_lowercase();
         let form = match ending.as_str() {
@@ -64,7 +72,7 @@ impl Source {
             "tsv" | "tab" => Form::Table(b'\t'),
             _ => return Err(Problem::UnknownForm(path.to_owned())),
         };
-        Ok(Self { path: path.to_owned(), form })
+        Ok(Self { path: path.to_owned(), form, left_out })
     }
 
     /// Reads from the beginning. `texts` says whether the texts of a folder's files are wanted.
@@ -74,7 +82,9 @@ impl Source {
         Ok(match self.form {
             Form::JsonLines => Rows::JsonLines(json_lines::JsonLines::new(open(&self.path)?, name)),
             Form::Table(delimiter) => Rows::Table(table::Table::new(open(&self.path)?, delimiter, name)?),
-            Form::Folder => Rows::Folder(folder::Folder::new(&self.path, texts).map_err(failed)?),
+            Form::Folder => {
+                Rows::Folder(folder::Folder::new(&self.path, &self.left_out, texts).map_err(failed)?)
+            }
         })
     }
 }
@@ -103,7 +113,7 @@ impl Rows {
 /// # Errors
 /// The input can't be read.
 pub fn column_names(path: &Path) -> Result<Vec<String>, Problem> {
-    let source = Source::at(path)?;
+    let source = Source::at(path, Vec::new())?;
     if source.form == Form::Folder {
         return Ok(FILE_COLUMNS.map(str::to_owned).to_vec());
     }

@@ -5,9 +5,12 @@
 
 use crate::key::RowId;
 use llm_do::runs::JournalLog;
+use serde::Deserialize;
 use std::{
-    collections::HashMap,
-    fs::{File, OpenOptions},
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -37,12 +40,26 @@ struct Segments {
 /// The records of rows that were cut off, as lines.
 pub(crate) type Unfinished = HashMap<RowId, Vec<Vec<u8>>>;
 
+/// What the results have of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Nothing.
+    Missing,
+    /// An end that counts.
+    Ended,
+    /// A failure that is tried again.
+    Retried,
+}
+
 impl Journal {
-    /// The journal in that folder. Writing begins with a new segment.
-    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
-        let mut number = 0;
-        while path_of(dir, number).try_exists()? {
-            number += 1;
+    /// The journal in that folder. Writing begins with a new segment, not before `from`: a user may remove segments, and
+    /// earlier ones are not read.
+    pub(crate) fn open(dir: &Path, from: u64) -> io::Result<Self> {
+        let mut number = from;
+        for entry in fs::read_dir(dir)? {
+            if let Some(found) = number_of(&entry?.file_name()) {
+                number = number.max(found + 1);
+            }
         }
         let segments = Segments {
             dir: dir.to_owned(),
@@ -55,28 +72,33 @@ impl Journal {
         Ok(Self(Arc::new(Mutex::new(segments))))
     }
 
-    /// The records of rows without an end, from that segment on. `ended` says which rows have one.
+    /// The records of rows without an end, from that segment on. `known` says what the results have of a row.
     pub(crate) fn unfinished(
         &self,
         from: u64,
-        ended: impl Fn(RowId) -> io::Result<bool>,
+        known: impl Fn(RowId) -> io::Result<Known>,
     ) -> io::Result<Unfinished> {
         let mut segments = self.lock();
-        let mut found = Unfinished::new();
+        let (mut found, mut forgotten) = (Unfinished::new(), HashSet::new());
         for number in from..segments.number {
-            let mut reader = BufReader::with_capacity(1 << 18, File::open(path_of(&segments.dir, number))?);
+            let file = match File::open(path_of(&segments.dir, number)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            let mut reader = BufReader::with_capacity(1 << 18, file);
             let mut line = Vec::new();
             loop {
                 line.clear();
                 reader.read_until(b'\n', &mut line)?;
                 // Half a line, of a process that was killed.
                 let Some((id, rest)) = parse(&line) else { break };
-                if ended(id)? {
+                if known(id)? == Known::Ended {
                     continue;
                 }
                 if rest == FORGET {
                     found.remove(&id);
                     segments.open.remove(&id);
+                    forgotten.insert(id);
                 } else if let Some(record) = rest.strip_prefix(RECORD) {
                     let record = record.strip_suffix(b"}\n").unwrap_or(record);
                     found.entry(id).or_default().push(record.to_vec());
@@ -84,6 +106,13 @@ impl Journal {
                 }
             }
         }
+        // A process that was killed between a failure's result and its `forget`: the records are those of the failure.
+        for (id, records) in &found {
+            if !forgotten.contains(id) && known(*id)? == Known::Retried && is_whole(records) {
+                segments.forget(*id)?;
+            }
+        }
+        found.retain(|id, _| segments.open.contains_key(id));
         Ok(found)
     }
 
@@ -94,10 +123,7 @@ impl Journal {
 
     /// What is recorded of a row so far does not count: it will run from its beginning.
     pub(crate) fn forget(&self, id: RowId) -> io::Result<()> {
-        let mut segments = self.lock();
-        segments.open.remove(&id);
-        let line = [BEFORE, id.to_string().as_bytes(), FORGET].concat();
-        segments.append(&line)
+        self.lock().forget(id)
     }
 
     /// A row has its end.
@@ -117,6 +143,11 @@ impl Journal {
 }
 
 impl Segments {
+    fn forget(&mut self, id: RowId) -> io::Result<()> {
+        self.open.remove(&id);
+        self.append(&[BEFORE, id.to_string().as_bytes(), FORGET].concat())
+    }
+
     /// Writes whole lines, or nothing. An error names the segment.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.bytes >= self.most {
@@ -175,6 +206,20 @@ fn path_of(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("journal-{number:06}.jsonl"))
 }
 
+fn number_of(name: &OsStr) -> Option<u64> {
+    name.to_str()?.strip_prefix("journal-")?.strip_suffix(".jsonl")?.parse().ok()
+}
+
+/// Whether these records go to the end of a run.
+fn is_whole(records: &[Vec<u8>]) -> bool {
+    #[derive(Deserialize)]
+    struct Record<'a> {
+        kind: Cow<'a, str>,
+    }
+    let last = records.last().and_then(|last| serde_json::from_slice::<Record<'_>>(last).ok());
+    last.is_some_and(|last| last.kind == "run_ended")
+}
+
 /// The row of a line, and what follows its ID.
 fn parse(line: &[u8]) -> Option<(RowId, &[u8])> {
     let rest = line.strip_prefix(BEFORE)?;
@@ -186,16 +231,61 @@ fn parse(line: &[u8]) -> Option<(RowId, &[u8])> {
 mod tests {
     use super::*;
     use crate::key::RowKey;
-    use std::fs;
 
     fn id(n: u64) -> RowId {
         RowKey::of("c", "{}").occurrence(n)
     }
 
+    fn ended(ended: bool) -> Known {
+        if ended { Known::Ended } else { Known::Missing }
+    }
+
+    #[test]
+    fn segments_never_begin_below_those_that_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        // A user has removed all segments of a map whose rows had ended.
+        let journal = Journal::open(dir.path(), 3).unwrap();
+        journal.of_row(id(0)).write(b"{}\n").unwrap();
+        let again = Journal::open(dir.path(), 3).unwrap();
+        assert_eq!(again.unfinished(3, |_| Ok(Known::Missing)).unwrap().len(), 1);
+        // Or one in the middle.
+        again.of_row(id(1)).write(b"{}\n").unwrap();
+        fs::remove_file(path_of(dir.path(), 3)).unwrap();
+        let last = Journal::open(dir.path(), 0).unwrap();
+        assert_eq!(last.unfinished(0, |_| Ok(Known::Missing)).unwrap().len(), 1);
+        last.of_row(id(2)).write(b"{}\n").unwrap();
+        assert!(path_of(dir.path(), 5).exists());
+    }
+
+    #[test]
+    fn the_records_of_a_failure_are_not_continued_by_a_further_try() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path(), 0).unwrap();
+        let end = b"{\"kind\":\"run_started\"}\n{\"kind\":\"run_ended\"}\n";
+        // Killed after the failure's result, before `forget`.
+        journal.of_row(id(0)).write(end).unwrap();
+        // Killed at the end of a further try, before its result.
+        journal.of_row(id(1)).write(end).unwrap();
+        journal.forget(id(1)).unwrap();
+        journal.of_row(id(1)).write(end).unwrap();
+        // Killed at the end of the first try, before its result.
+        journal.of_row(id(2)).write(end).unwrap();
+        for _ in 0..2 {
+            let again = Journal::open(dir.path(), 0).unwrap();
+            let known = |row| if row == id(2) { Known::Missing } else { Known::Retried };
+            let mut found: Vec<RowId> =
+                again.unfinished(0, |row| Ok(known(row))).unwrap().into_keys().collect();
+            found.sort();
+            let mut expected = [id(1), id(2)];
+            expected.sort();
+            assert_eq!(found, expected);
+        }
+    }
+
     #[test]
     fn rows_that_were_cut_off_are_found_with_their_lines() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::open(dir.path()).unwrap();
+        let journal = Journal::open(dir.path(), 0).unwrap();
         let mut logs: Vec<_> = (0..3).map(|n| journal.of_row(id(n))).collect();
         logs[0].write(b"{\"a\":0}\n{\"b\":0}\n").unwrap();
         logs[1].write(b"{\"a\":1}\n").unwrap();
@@ -208,8 +298,8 @@ mod tests {
         // Whatever a kill has left of the last line.
         for cut in whole.len() - 20..=whole.len() {
             fs::write(&file, &whole[..cut]).unwrap();
-            let again = Journal::open(dir.path()).unwrap();
-            let found = again.unfinished(0, |row| Ok(row == id(0))).unwrap();
+            let again = Journal::open(dir.path(), 0).unwrap();
+            let found = again.unfinished(0, |row| Ok(ended(row == id(0)))).unwrap();
             assert_eq!(found[&id(1)], [b"{\"a\":1}".to_vec()]);
             assert_eq!(found.contains_key(&id(2)), cut == whole.len(), "{found:?}");
             assert_eq!(found.len(), 1 + usize::from(cut == whole.len()));
@@ -223,7 +313,7 @@ mod tests {
     #[test]
     fn an_error_names_the_segment() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::open(dir.path()).unwrap();
+        let journal = Journal::open(dir.path(), 0).unwrap();
         dir.close().unwrap();
         let error = journal.of_row(id(0)).write(b"{}\n").unwrap_err().to_string();
         assert!(error.contains("journal-000000.jsonl"), "{error}");
@@ -232,7 +322,7 @@ mod tests {
     #[test]
     fn segments_are_left_behind_when_their_rows_have_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::open(dir.path()).unwrap();
+        let journal = Journal::open(dir.path(), 0).unwrap();
         journal.lock().most = 1;
         for n in 0..4 {
             journal.of_row(id(n)).write(b"{}\n").unwrap();
@@ -243,7 +333,8 @@ mod tests {
         assert_eq!(journal.oldest(), 1);
         journal.ended(id(2));
         assert_eq!(journal.oldest(), 1);
-        let found = Journal::open(dir.path()).unwrap().unfinished(1, |row| Ok(row == id(2))).unwrap();
+        let found = Journal::open(dir.path(), 0).unwrap();
+        let found = found.unfinished(1, |row| Ok(ended(row == id(2)))).unwrap();
         assert_eq!(found.len(), 2);
     }
 }

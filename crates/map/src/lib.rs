@@ -19,6 +19,7 @@ mod pace;
 mod paced_model;
 mod problem;
 mod publish;
+mod published;
 mod results;
 mod row;
 mod slots;

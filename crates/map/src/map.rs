@@ -14,7 +14,7 @@ use crate::{
     publish::Publisher,
     results::{ASKS, Done, Failed, INTERRUPTED, INVALID_INPUT, RowEnd},
     row::Row,
-    state::{Places, State},
+    state::{Places, State, foreign},
     stop::Stop,
     survey::{identify, survey},
 };
@@ -87,7 +87,8 @@ impl Map {
     /// # Errors
     /// The input can't be read or doesn't fit the worker, or something else stands where the output belongs.
     pub fn open(session: Session, options: MapOptions, board: Board, stop: Stop) -> Result<Self, Problem> {
-        let source = Source::at(&options.inputs)?;
+        let places = Places::checked(&options.outputs)?;
+        let source = Source::at(&options.inputs, places.own_files())?;
         let bindings = &session.program().manifest().bindings;
         let bound = bindings.iter().map(|(name, _)| name.to_owned()).collect();
         let first = source.rows(false)?;
@@ -98,16 +99,15 @@ impl Map {
             source.form,
             first.columns(),
         )?;
-        let places = Places::of(&options.outputs);
-        let state = State::open(&session, places, &options.inputs, options.retry_failed)?;
         let untrusted = session.untrusted_places().map_err(Problem::Prompt)?;
+        let names = session.model_names();
+        let batches = if options.batch { Some(batch_model(&session, &names)?) } else { None };
+        let state = State::open(&session, places, &options.inputs, options.retry_failed)?;
         let (order, survey) = survey(&source, &columns, &state).inspect_err(|_| state.give_up())?;
         let publisher =
             Publisher::new(&state.places, options.unordered).map_err(|error| state.failed(error))?;
-        let names = session.model_names();
         let paces = Arc::new(Paces::new(options.concurrency, &names));
         let over = Arc::clone(&paces);
-        let batches = if options.batch { Some(batch_model(&session, &names)?) } else { None };
         let mut session = session.over_models(|inner| Arc::new(Paced { inner, paces: over }));
         let batcher = match batches {
             None => None,
@@ -176,6 +176,11 @@ impl Map {
     /// # Errors
     /// It can't be rendered: then no row could. Or rows may need more than one request, and are to be sent in batches.
     pub async fn render(&mut self) -> Result<(), Problem> {
+        let rendered = self.render_first().await;
+        rendered.inspect_err(|_| self.state.give_up())
+    }
+
+    async fn render_first(&mut self) -> Result<(), Problem> {
         if self.session.entry().code.is_some() || self.survey.missing() == 0 {
             return Ok(());
         }
@@ -390,9 +395,7 @@ impl Map {
                 running.push(Box::pin(async move { Ended { row, id, input: value, report: finish.await } }));
                 Ok(())
             }
-            Err(llm_do::Problem::Resume(ResumeError::Read(_))) => {
-                Err(Problem::Foreign(self.state.places.dir.clone()))
-            }
+            Err(llm_do::Problem::Resume(ResumeError::Read(_))) => Err(foreign(&self.state.places)),
             Err(llm_do::Problem::Resume(error)) => {
                 Err(self.state.failed(io::Error::other(error.to_string())))
             }
@@ -498,12 +501,14 @@ impl Map {
     /// Writes the output and the failures.
     ///
     /// # Errors
-    /// They can't be written. The state has everything still.
+    /// They can't be written, or the user has changed one of them meanwhile. The state has everything still.
     pub fn publish(self) -> Result<Summary, Problem> {
-        let places = self.state.places.clone();
+        let Self { mut state, publisher, order, board, .. } = self;
+        let places = state.places.clone();
+        state.published.check(&places)?;
         let failed = Problem::state(&places.outputs);
-        self.publisher.finish(&self.order, &self.state.results).map_err(failed)?;
-        let counts = self.board.counts();
+        publisher.finish(&order, &state.results, &mut state.published).map_err(failed)?;
+        let counts = board.counts();
         let failures = (counts.failed > 0).then_some(places.failures);
         Ok(Summary { counts, outputs: places.outputs, failures })
     }

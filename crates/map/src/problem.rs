@@ -64,9 +64,22 @@ pub enum Problem {
         /// What to do.
         hints: Vec<String>,
     },
+    /// The output can't be written to that place.
+    #[error("{what}")]
+    Outputs {
+        /// Why.
+        what: String,
+        /// What to do.
+        hints: Vec<String>,
+    },
     /// The state was made by somebody else.
-    #[error("the state in {} was not written by this user's llm-do, or was changed", .0.display())]
-    Foreign(PathBuf),
+    #[error("the state in {} was not written by this user's llm-do, or was changed", dir.display())]
+    Foreign {
+        /// The folder.
+        dir: PathBuf,
+        /// What to do.
+        hints: Vec<String>,
+    },
     /// Another process works on the same output.
     #[error("another llm-do map is writing {}", .0.display())]
     Running(PathBuf),
@@ -94,7 +107,10 @@ impl Problem {
     /// What to do.
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::Columns { hints, .. } | Self::Occupied { hints, .. } => hints.clone(),
+            Self::Columns { hints, .. }
+            | Self::Occupied { hints, .. }
+            | Self::Outputs { hints, .. }
+            | Self::Foreign { hints, .. } => hints.clone(),
             Self::OpenQuote { .. } => {
                 vec!["close it, or write the field as \"…\" with each quote of its text doubled".into()]
             }
@@ -102,7 +118,6 @@ impl Problem {
             Self::State { .. } => {
                 vec!["run the command again when this is mended: what is done stays done".into()]
             }
-            Self::Foreign(dir) => vec![format!("remove {}: then all rows run again", dir.display())],
             Self::Running(_) => vec!["wait for its end, or stop that process".into()],
             Self::Refused(_) => {
                 vec!["run the command again when this is mended: what is done stays done".into()]

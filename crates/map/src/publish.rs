@@ -3,6 +3,7 @@
 use crate::{
     key::RowId,
     order::Order,
+    published::{Hashed, Published},
     results::{Done, Failed, Results, RowEnd},
     row::{FAILURE, ROW},
     state::Places,
@@ -19,8 +20,8 @@ use std::{
 /// The two files. They take the place of those of the last command when they are whole.
 pub(crate) struct Publisher {
     places: Places,
-    output: BufWriter<File>,
-    failures: BufWriter<File>,
+    output: Hashed<BufWriter<File>>,
+    failures: Hashed<BufWriter<File>>,
     failed: u64,
     /// The rows up to here are written, where they are written in order.
     cursor: u64,
@@ -46,7 +47,7 @@ impl Publisher {
             let mut options = OpenOptions::new();
             // As the user's other files: what is in it is the result, and no record.
             let file = options.write(true).create(true).truncate(true).mode(0o666).open(places.file(name))?;
-            io::Result::Ok(BufWriter::with_capacity(1 << 16, file))
+            io::Result::Ok(Hashed::new(BufWriter::with_capacity(1 << 16, file)))
         };
         let (output, failures) = (create(OUTPUT)?, create(FAILURES)?);
         Ok(Self { places: places.clone(), output, failures, failed: 0, cursor: 0, unordered })
@@ -106,13 +107,20 @@ impl Publisher {
     }
 
     /// Writes what is left, without the rows that have no end, and puts both files in their places.
-    pub(crate) fn finish(mut self, order: &Order, results: &Results) -> io::Result<u64> {
+    pub(crate) fn finish(
+        mut self,
+        order: &Order,
+        results: &Results,
+        published: &mut Published,
+    ) -> io::Result<u64> {
         while !self.unordered && self.cursor < order.rows() {
             self.advance(order, results)?;
             self.cursor += 1;
         }
-        let put = |file: BufWriter<File>, from, to| {
-            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let failures = (self.failed > 0).then(|| self.failures.content());
+        published.note(self.output.content(), failures)?;
+        let put = |file: Hashed<BufWriter<File>>, from, to| {
+            let file = file.into_inner().into_inner().map_err(io::IntoInnerError::into_error)?;
             file.sync_all()?;
             fs::rename(self.places.file(from), to)
         };

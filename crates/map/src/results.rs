@@ -1,6 +1,6 @@
 //! The ends of rows: one line each, found by a table.
 
-use crate::{key::RowId, slots::Slots};
+use crate::{journal::Known, key::RowId, slots::Slots};
 use llm_do_core::model::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,6 +58,8 @@ pub(crate) struct Found {
     length: u32,
     /// It has an output.
     pub(crate) done: bool,
+    /// It is a failure that is tried again: the row counts as missing.
+    retried: bool,
 }
 
 impl Found {
@@ -65,7 +67,7 @@ impl Found {
         let mut slot = [0; 16];
         slot[..8].copy_from_slice(&self.offset.to_le_bytes());
         slot[8..12].copy_from_slice(&self.length.to_le_bytes());
-        slot[12] = u8::from(self.done);
+        (slot[12], slot[13]) = (u8::from(self.done), u8::from(self.retried));
         slot
     }
 
@@ -73,7 +75,8 @@ impl Found {
         let (mut offset, mut length) = ([0; 8], [0; 4]);
         offset.copy_from_slice(&slot[..8]);
         length.copy_from_slice(&slot[8..12]);
-        Self { offset: u64::from_le_bytes(offset), length: u32::from_le_bytes(length), done: slot[12] == 1 }
+        let (offset, length) = (u64::from_le_bytes(offset), u32::from_le_bytes(length));
+        Self { offset, length, done: slot[12] == 1, retried: slot[13] == 1 }
     }
 }
 
@@ -86,6 +89,7 @@ pub(crate) struct Results {
     file: File,
     index: Slots,
     bytes: u64,
+    lines: u64,
     /// The first segment of the journal that may have records of rows without an end.
     journal_from: u64,
 }
@@ -109,7 +113,7 @@ impl Results {
     pub(crate) fn open(path: &Path, index: &Path, again: impl Fn(&Failed) -> bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path)?;
-        let mut this = Self { file, index: Slots::create(index)?, bytes: 0, journal_from: 0 };
+        let mut this = Self { file, index: Slots::create(index)?, bytes: 0, lines: 0, journal_from: 0 };
         let mut reader = BufReader::with_capacity(1 << 18, this.file.try_clone()?);
         let mut line = Vec::new();
         loop {
@@ -118,6 +122,7 @@ impl Results {
             if line.last() != Some(&b'\n') {
                 break;
             }
+            this.lines += 1;
             this.learn(&line, &again)?;
             this.bytes += read as u64;
         }
@@ -128,7 +133,7 @@ impl Results {
     /// Takes a line at the end of what is known.
     fn learn(&mut self, line: &[u8], again: &impl Fn(&Failed) -> bool) -> io::Result<()> {
         let bad = |what: &str| {
-            let what = format!("{what} (byte {})", self.bytes);
+            let what = format!("line {}: {what}", self.lines);
             io::Error::new(io::ErrorKind::InvalidData, what)
         };
         let Some(rest) = line.strip_prefix(BEFORE) else {
@@ -136,31 +141,38 @@ impl Results {
             struct From {
                 journal_from: u64,
             }
-            let from: From =
-                serde_json::from_slice(line).map_err(|_| bad("a line that no map has written"))?;
+            let from: From = serde_json::from_slice(line).map_err(|_| bad("it was not written by a map"))?;
             self.journal_from = from.journal_from;
             return Ok(());
         };
-        let id = rest.get(..ID).and_then(RowId::parse).ok_or_else(|| bad("a line without a row"))?;
+        let id = rest.get(..ID).and_then(RowId::parse).ok_or_else(|| bad("it has no row"))?;
         let rest = &rest[ID..];
         let done = rest.starts_with(b"\",\"done\":");
         if !done && !rest.starts_with(b"\",\"failed\":") {
-            return Err(bad("a row without an end"));
+            return Err(bad("it has no end of its row"));
         }
+        let mut retried = false;
         if !done {
             let read: ReadLine =
-                serde_json::from_slice(line).map_err(|_| bad("a failure that can't be read"))?;
-            if matches!(&read.end, RowEnd::Failed(failed) if again(failed)) {
-                return Ok(());
-            }
+                serde_json::from_slice(line).map_err(|_| bad("its failure can't be read"))?;
+            retried = matches!(&read.end, RowEnd::Failed(failed) if again(failed));
         }
-        let length = u32::try_from(line.len()).map_err(|_| bad("a line that is too long"))?;
-        self.index.put(&id.0, &Found { offset: self.bytes, length, done }.to_slot())
+        let length = u32::try_from(line.len()).map_err(|_| bad("it is too long"))?;
+        self.index.put(&id.0, &Found { offset: self.bytes, length, done, retried }.to_slot())
     }
 
-    /// The end of a row, if it has ended.
+    /// The end of a row, if it has one that counts.
     pub(crate) fn find(&self, id: RowId) -> io::Result<Option<Found>> {
-        Ok(self.index.get(&id.0)?.map(Found::of_slot))
+        Ok(self.index.get(&id.0)?.map(Found::of_slot).filter(|found| !found.retried))
+    }
+
+    /// What is known of a row.
+    pub(crate) fn known(&self, id: RowId) -> io::Result<Known> {
+        Ok(match self.index.get(&id.0)?.map(Found::of_slot) {
+            None => Known::Missing,
+            Some(found) if found.retried => Known::Retried,
+            Some(_) => Known::Ended,
+        })
     }
 
     /// Reads an end.
@@ -178,7 +190,7 @@ impl Results {
         let length = u32::try_from(line.len()).map_err(|_| io::Error::other("an output of 4 GiB"))?;
         let offset = self.append(&line)?;
         let done = matches!(end, RowEnd::Done(_));
-        self.index.put(&id.0, &Found { offset, length, done }.to_slot())
+        self.index.put(&id.0, &Found { offset, length, done, retried: false }.to_slot())
     }
 
     /// The first segment of the journal with records of rows without an end.

@@ -3,6 +3,7 @@
 use crate::{
     journal::{Journal, Unfinished},
     problem::Problem,
+    published::Published,
     results::{Failed, INTERRUPTED, Results},
 };
 use llm_do::Session;
@@ -18,6 +19,8 @@ use std::{
 
 /// Version of the folder.
 const FORMAT: u32 = 1;
+/// The records hold the rows: they belong into no repository.
+const IGNORE: &[u8] = b"*\n";
 /// What the header is sealed as.
 const SEALED_AS: &str = "map";
 
@@ -30,6 +33,29 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// The places for that output.
+    ///
+    /// # Errors
+    /// It can't be the name of a file.
+    pub(crate) fn checked(outputs: &Path) -> Result<Self, Problem> {
+        let wrong = |what: String, hint: &str| Problem::Outputs { what, hints: vec![hint.to_owned()] };
+        let shown = outputs.display();
+        if outputs == Path::new("-") {
+            let hint = "name a file, such as -o out.jsonl: the state is in a folder beside it";
+            return Err(wrong("-o: the output can't be a pipe".into(), hint));
+        }
+        let is_folder = outputs.is_dir() || outputs.file_name().is_none();
+        if is_folder || outputs.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            let hint = "name a file in it, such as -o FOLDER/out.jsonl";
+            return Err(wrong(format!("-o: {shown} is a folder"), hint));
+        }
+        if let Some(around) = outputs.ancestors().skip(1).find(|around| around.is_file()) {
+            let what = format!("-o: {} is not a folder", around.display());
+            return Err(wrong(what, "name a file in a folder, such as -o FOLDER/out.jsonl"));
+        }
+        Ok(Self::of(outputs))
+    }
+
     pub(crate) fn of(outputs: &Path) -> Self {
         let with = |suffix: &str| {
             let mut path = outputs.as_os_str().to_owned();
@@ -37,6 +63,18 @@ impl Places {
             PathBuf::from(path)
         };
         Self { outputs: outputs.to_owned(), failures: with(".failures.jsonl"), dir: with(".map") }
+    }
+
+    /// The files of the map beside its folder, as a folder of inputs names them.
+    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
+        let own = [&self.outputs, &self.failures];
+        own.into_iter()
+            .filter_map(|path| {
+                let around = path.parent().filter(|around| !around.as_os_str().is_empty());
+                let around = fs::canonicalize(around.unwrap_or(Path::new("."))).ok()?;
+                Some(around.join(path.file_name()?))
+            })
+            .collect()
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -63,6 +101,7 @@ pub(crate) struct State {
     pub(crate) places: Places,
     pub(crate) results: Results,
     pub(crate) journal: Journal,
+    pub(crate) published: Published,
     pub(crate) unfinished: Unfinished,
     pub(crate) date: Arc<str>,
     pub(crate) closure: String,
@@ -88,12 +127,18 @@ impl State {
         let path = places.file("map.json");
         let before = read_header(session, &places, &path)?;
         let mut new = false;
-        if let Some(before) = &before {
-            check_same(before, &places, &program, &worker, &real)?;
-        } else {
-            check_free(&places)?;
+        match &before {
+            Some(before) => check_same(before, &places, &program, &worker, &real)?,
+            None => check_folder(&places)?,
+        }
+        let published = Published::read(&places).map_err(failed(&places.file("published.json")))?;
+        published.check(&places)?;
+        if before.is_none() {
             if let Some(around) = places.outputs.parent().filter(|around| !around.as_os_str().is_empty()) {
-                fs::create_dir_all(around).map_err(failed(around))?;
+                fs::create_dir_all(around).map_err(|error| Problem::Outputs {
+                    what: format!("-o: cannot create the folder {}: {error}", around.display()),
+                    hints: Vec::new(),
+                })?;
             }
             new = make_dir(&places.dir).map_err(failed(&places.dir))?;
         }
@@ -126,10 +171,10 @@ impl State {
         let path = places.file("results.jsonl");
         let again = |failure: &Failed| retry_failed && &*failure.kind != INTERRUPTED;
         let results = Results::open(&path, &places.file("index"), again).map_err(failed(&path))?;
-        let journal = Journal::open(&places.dir).map_err(failed(&places.dir))?;
-        let ended = |id| Ok(results.find(id)?.is_some());
-        let unfinished = journal.unfinished(results.journal_from(), ended).map_err(failed(&places.dir))?;
-        Ok(Self { places, results, journal, unfinished, date, closure, changed, new, _lock: lock })
+        let from = results.journal_from();
+        let journal = Journal::open(&places.dir, from).map_err(failed(&places.dir))?;
+        let unfinished = journal.unfinished(from, |id| results.known(id)).map_err(failed(&places.dir))?;
+        Ok(Self { places, results, journal, published, unfinished, date, closure, changed, new, _lock: lock })
     }
 
     /// The map can't begin: a folder that this command has made holds nothing that is worth keeping.
@@ -153,7 +198,7 @@ fn read_header(session: &Session, places: &Places, path: &Path) -> Result<Option
     };
     // Whoever made a folder could say that rows were done. Without a key nothing is sealed here either.
     if session.seal(SEALED_AS, b"{}".to_vec()).is_some() && !session.has_sealed(SEALED_AS, &text) {
-        return Err(Problem::Foreign(places.dir.clone()));
+        return Err(foreign(places));
     }
     let header: Option<Header> = serde_json::from_slice(&text).ok();
     header.filter(|header| header.format == FORMAT).map(Some).ok_or_else(|| Problem::Occupied {
@@ -181,24 +226,53 @@ fn check_same(
     Ok(())
 }
 
-/// Nothing is overwritten that no map has written.
-fn check_free(places: &Places) -> Result<(), Problem> {
-    for path in [&places.outputs, &places.failures] {
-        if fs::symlink_metadata(path).is_ok() {
-            let what = format!("{} exists, and is not from this map", path.display());
-            let hints =
-                vec!["choose another file with -o".into(), format!("or move {} away first", path.display())];
-            return Err(Problem::Occupied { what, hints });
+/// Checks that a folder without a header holds nothing but what a command that was killed at once has left.
+fn check_folder(places: &Places) -> Result<(), Problem> {
+    let occupied = || {
+        let shown = places.dir.display();
+        let hints = vec!["choose another file with -o".into(), format!("or move {shown} away first")];
+        Problem::Occupied { what: format!("{shown} exists, and is not the state of a map"), hints }
+    };
+    let entries = match fs::read_dir(&places.dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|_| occupied())?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(Problem::state(&places.dir))?;
+        let is_ours = match entry.file_name().to_str() {
+            Some("lock" | "map.new" | ".gitignore.new") => true,
+            Some(".gitignore") => fs::read(entry.path()).is_ok_and(|text| text == IGNORE),
+            _ => false,
+        };
+        if !is_ours {
+            return Err(occupied());
         }
     }
     Ok(())
 }
 
+/// The error of a state that this user's llm-do did not write.
+pub(crate) fn foreign(places: &Places) -> Problem {
+    let hints = vec![format!("remove {}: then all rows run again", files_of(places))];
+    Problem::Foreign { dir: places.dir.clone(), hints }
+}
+
 fn ways_out(places: &Places) -> Vec<String> {
-    vec![
-        "choose another file with -o".into(),
-        format!("or give that map up: remove {} and {}", places.dir.display(), places.outputs.display()),
-    ]
+    vec!["choose another file with -o".into(), format!("or give that map up: remove {}", files_of(places))]
+}
+
+/// The files of a map that are there.
+fn files_of(places: &Places) -> String {
+    let all = [&places.dir, &places.outputs, &places.failures];
+    let found: Vec<String> = all
+        .into_iter()
+        .filter(|path| fs::symlink_metadata(path).is_ok())
+        .map(|path| path.display().to_string())
+        .collect();
+    match found.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => found.concat(),
+    }
 }
 
 /// Makes the folder. `false`: it was there, and may hold what no map has written.
@@ -207,13 +281,12 @@ fn make_dir(dir: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => false,
         made => made.map(|()| true)?,
     };
-    // The records hold the rows.
-    write_whole(&dir.join(".gitignore"), b"*\n")?;
+    write_whole(&dir.join(".gitignore"), IGNORE)?;
     Ok(new)
 }
 
 /// The whole file or none.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension("new");
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;

@@ -44,6 +44,7 @@ mod map_batch;
 mod map_example;
 mod map_pace;
 mod map_refusals;
+mod map_state;
 mod mcp;
 mod mcp_http;
 mod mcp_packages;

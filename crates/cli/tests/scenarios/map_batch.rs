@@ -181,6 +181,7 @@ fn only_workers_that_ask_once_can_be_in_a_batch() {
         ];
         let told = scenario.run(&words);
         assert!(told.code == Some(2) && told.stderr.contains(reason), "{told}");
+        assert!(!scenario.project().join("out.jsonl.map").exists(), "nothing is left behind");
     }
     drop(scenario);
     assert!(server.batches().is_empty());

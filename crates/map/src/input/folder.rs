@@ -23,13 +23,16 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The regular files directly in that folder. Hidden files are left out.
-    pub(super) fn new(dir: &Path, texts: bool) -> io::Result<Self> {
-        let mut files = Vec::new();
+    /// The regular files directly in that folder, without hidden ones and those that are left out.
+    pub(super) fn new(dir: &Path, left_out: &[PathBuf], texts: bool) -> io::Result<Self> {
+        let (mut files, real) = (Vec::new(), fs::canonicalize(dir)?);
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let hidden = entry.file_name().as_encoded_bytes().first() == Some(&b'.');
-            if !hidden && fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file()) {
+            if !hidden
+                && !left_out.contains(&real.join(entry.file_name()))
+                && fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file())
+            {
                 files.push(entry.path());
             }
         }
