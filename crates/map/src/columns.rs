@@ -3,14 +3,14 @@
 use crate::{
     input::Form,
     problem::Problem,
-    row::{Content, FileRow, without_failure},
+    row::{Content, FileRow, ROW, Raw, without_failure},
 };
 use llm_do::{
     Input,
     core::{
         authority::Access,
         schema::{canonical, sha256},
-        worker::{Parameter, WorkerDefinition},
+        worker::{INPUT, Parameter, WorkerDefinition},
     },
     program::{
         diagnostics::nearest,
@@ -18,7 +18,12 @@ use llm_do::{
     },
 };
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// `--set-column PARAMETER=COLUMN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +40,18 @@ pub(crate) struct Columns {
     /// Parameters by the columns that are named otherwise.
     renamed: BTreeMap<String, String>,
     ignored: Vec<String>,
-    /// Parameters that are the same in all rows.
+    /// Parameters that are the same in all rows, as text and as values.
     constants: Vec<(String, String)>,
-    /// Parameters that the program's manifest may give.
-    bound: Vec<String>,
+    constant_values: Map<String, Value>,
+    /// Parameters that the program's manifest gives if a row does not.
+    bound: Vec<(String, Value)>,
     /// The parameter of each field of a table.
     fields: Vec<Option<String>>,
     /// What a folder's files become.
     file: Vec<(String, FilePart)>,
+    /// The columns of `renamed` and `ignored` that JSON objects had so far.
+    seen: RefCell<BTreeSet<String>>,
+    has_objects: Cell<bool>,
 }
 
 /// The columns of a file in a folder.
@@ -86,7 +95,7 @@ impl Columns {
     pub(crate) fn new(
         worker: Arc<WorkerDefinition>,
         given: (&[Renamed], &[String], &[(String, String)]),
-        bound: Vec<String>,
+        bound: Vec<(String, Value)>,
         form: Form,
         header: Option<&[String]>,
     ) -> Result<Self, Problem> {
@@ -95,9 +104,12 @@ impl Columns {
             renamed: BTreeMap::new(),
             ignored: ignored.to_vec(),
             constants: constants.to_vec(),
+            constant_values: Map::new(),
             bound,
             fields: Vec::new(),
             file: Vec::new(),
+            seen: RefCell::default(),
+            has_objects: Cell::new(false),
             worker,
         };
         for Renamed { parameter, column } in renamed {
@@ -111,6 +123,16 @@ impl Columns {
         }
         for (name, _) in constants {
             this.known(name, "--param")?;
+            if let Some(Renamed { column, .. }) = renamed.iter().find(|renamed| renamed.parameter == *name) {
+                return Err(this.given_twice(name, column));
+            }
+        }
+        if this.worker.signature.declared {
+            let given = Given { message: None, json: None, parameters: constants };
+            let values = signature::input_value(&this.worker.id, &this.worker.signature, given);
+            let values =
+                values.map_err(|error| this.wrong(format!("--param: {}", error.message), Vec::new()))?;
+            this.constant_values = values.as_object().cloned().unwrap_or_default();
         }
         match (form, header) {
             (Form::Folder, _) => this.match_files(renamed)?,
@@ -133,8 +155,15 @@ impl Columns {
         self.parameters().iter().find(|parameter| *parameter.name == *name)
     }
 
+    /// Whether an input may have it: `instructions` and `attachments` stand beside the declared ones.
+    fn takes(&self, name: &str) -> bool {
+        let signature = &self.worker.signature;
+        let always = || signature.schema.value().get("properties").is_some_and(|all| all.get(name).is_some());
+        !signature.declared || self.parameter(name).is_some() || always()
+    }
+
     fn known(&self, name: &str, flag: &str) -> Result<(), Problem> {
-        if !self.worker.signature.declared || self.parameter(name).is_some() {
+        if self.takes(name) {
             return Ok(());
         }
         let near = nearest(name, self.parameters().iter().map(|parameter| &*parameter.name));
@@ -147,8 +176,21 @@ impl Columns {
         Problem::Columns { what: format!("{what}\n  signature: {signature}"), hints }
     }
 
+    fn given_twice(&self, name: &str, column: &str) -> Problem {
+        let what = format!("`{name}` gets a value from --param and from the column `{column}`");
+        let hints = vec![
+            format!("leave the column out with --ignore-column {}", quoted(column)),
+            format!("or leave out --param {name}"),
+        ];
+        self.wrong(what, hints)
+    }
+
+    fn is_constant(&self, name: &str) -> bool {
+        self.constants.iter().any(|(given, _)| given == name)
+    }
+
     fn is_given(&self, name: &str) -> bool {
-        self.constants.iter().any(|(given, _)| given == name) || self.bound.iter().any(|bound| bound == name)
+        self.is_constant(name) || self.bound.iter().any(|(bound, _)| bound == name)
     }
 
     /// The parameter that a column is for, or `None` if it is ignored.
@@ -163,7 +205,10 @@ impl Columns {
             let hints = vec![format!("leave the column out with --ignore-column {}", quoted(column))];
             return Err(self.wrong(what, hints));
         }
-        if !self.worker.signature.declared || self.parameter(name).is_some() {
+        if self.is_constant(name) {
+            return Err(self.given_twice(name, column));
+        }
+        if self.takes(name) {
             return Ok(Some(name.to_owned()));
         }
         let near = nearest(column, self.parameters().iter().map(|parameter| &*parameter.name));
@@ -239,7 +284,8 @@ impl Columns {
         match open[..] {
             [] if !file.is_empty() => {}
             [] => {
-                let Some(message) = self.worker.signature.message.as_deref() else {
+                let message = self.worker.signature.message.as_deref();
+                let Some(message) = message.filter(|message| !self.is_constant(message)) else {
                     let what = "no parameter is for the files of the folder".to_owned();
                     let hints = vec!["name one with --set-column PARAMETER=path, =name or =text".into()];
                     return Err(self.wrong(what, hints));
@@ -264,6 +310,41 @@ impl Columns {
         Ok(())
     }
 
+    /// Checks that each column that was named on the command line was in a row of JSON Lines. Other inputs have their columns
+    /// before their rows.
+    pub(crate) fn check_seen(&self) -> Result<(), Problem> {
+        let seen = self.seen.borrow();
+        let mut named = self.renamed.keys().chain(&self.ignored);
+        let unseen = named.find(|column| !seen.contains(*column)).filter(|_| self.has_objects.get());
+        match unseen {
+            None => Ok(()),
+            Some(column) => {
+                let flag = if self.ignored.contains(column) { "--ignore-column" } else { "--set-column" };
+                let hints = vec![format!("leave out its {flag}, or name another column")];
+                Err(self.wrong(format!("no row has a column `{column}`"), hints))
+            }
+        }
+    }
+
+    /// A row that could not be read, as input for another map.
+    pub(crate) fn unreadable(&self, raw: Raw) -> Value {
+        let found = match raw {
+            // With the parameters that the earlier map gave it.
+            Raw::Earlier(object) => object,
+            raw => Map::from_iter([(ROW.to_owned(), raw.to_json())]),
+        };
+        self.with_constants(Value::Object(found))
+    }
+
+    fn with_constants(&self, mut found: Value) -> Value {
+        if let Value::Object(object) = &mut found {
+            for (name, value) in &self.constant_values {
+                object.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        found
+    }
+
     /// The input of a row.
     pub(crate) fn input(&self, content: Content) -> Result<Matched, Unmatched> {
         let mut input = Input::default();
@@ -282,7 +363,11 @@ impl Columns {
             }
             Content::Json(Value::Object(object)) => {
                 let mut found = Map::new();
+                self.has_objects.set(true);
                 for (column, value) in without_failure(object) {
+                    if self.renamed.contains_key(&column) || self.ignored.contains(&column) {
+                        self.seen.borrow_mut().insert(column.clone());
+                    }
                     let Some(name) = self.of_column(&column).map_err(Unmatched::All)? else { continue };
                     found.insert(name, value);
                 }
@@ -314,27 +399,40 @@ impl Columns {
 
     /// An empty field is no value for a parameter that may be left out.
     fn may_be_absent(&self, name: &str) -> bool {
-        self.parameter(name).is_some_and(|parameter| !parameter.required)
+        self.worker.signature.declared && self.parameter(name).is_none_or(|parameter| !parameter.required)
     }
 
     fn checked(&self, input: Input, apart: String, found: Value) -> Result<Matched, Unmatched> {
         let (id, signature) = (&self.worker.id, &self.worker.signature);
         let given = Given { message: None, json: input.json.as_ref(), parameters: &input.parameters };
-        let value = signature::input_value(id, signature, given).and_then(|value| {
-            // What the manifest binds is added when the row starts.
-            if self.bound.is_empty() {
-                signature::validate_input(id, signature, &value)?;
+        let value = match signature::input_value(id, signature, given) {
+            Ok(value) => value,
+            Err(error) => {
+                let found = match found {
+                    Value::Object(_) => self.with_constants(found),
+                    other => self.unreadable(Raw::Json(other)),
+                };
+                return Err(Unmatched::Row { reason: error.message, found });
             }
-            Ok(value)
-        });
-        match value {
-            Ok(value) => {
-                let text = canonical(&value);
-                let canonical = if apart.is_empty() { text } else { format!("{text}{apart}") };
-                Ok(Matched { input, value, canonical })
-            }
-            Err(error) => Err(Unmatched::Row { reason: error.message, found }),
+        };
+        if let Err(error) = signature::validate_input(id, signature, &self.with_bound(&value)) {
+            return Err(Unmatched::Row { reason: error.message, found: value });
         }
+        let text = canonical(&value);
+        let canonical = if apart.is_empty() { text } else { format!("{text}{apart}") };
+        Ok(Matched { input, value, canonical })
+    }
+
+    /// An input with the values that are added when its row starts.
+    fn with_bound<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        let mut value = Cow::Borrowed(value);
+        for (name, bound) in &self.bound {
+            let is_bound = self.parameter(name).is_some() || !self.worker.signature.declared && name == INPUT;
+            if is_bound && value.get(name).is_none_or(Value::is_null) {
+                value.to_mut()[name] = bound.clone();
+            }
+        }
+        value
     }
 }
 

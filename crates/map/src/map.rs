@@ -90,7 +90,7 @@ impl Map {
         let places = Places::checked(&options.outputs)?;
         let source = Source::at(&options.inputs, places.own_files())?;
         let bindings = &session.program().manifest().bindings;
-        let bound = bindings.iter().map(|(name, _)| name.to_owned()).collect();
+        let bound = bindings.iter().map(|(name, node)| (name.to_owned(), node.to_json())).collect();
         let first = source.rows(false)?;
         let columns = Columns::new(
             Arc::clone(session.entry()),
@@ -194,7 +194,11 @@ impl Map {
             }
             let Ok(content) = row.content else { continue };
             let Ok(matched) = self.columns.input(content) else { continue };
-            let first = self.session.preview(&matched.input).await.map_err(Problem::Prompt)?;
+            let first = match self.session.preview(&matched.input).await {
+                // It fails alone.
+                Err(llm_do::Problem::Input(_)) => continue,
+                first => first.map_err(Problem::Prompt)?,
+            };
             self.guess = self.guessed(&first);
             return if self.options.batch { asks_once(&first) } else { Ok(()) };
         }

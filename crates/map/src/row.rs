@@ -37,7 +37,7 @@ pub(crate) struct FileRow {
 }
 
 /// A row that can't be read as one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Broken {
     /// What is wrong.
     pub(crate) reason: String,
@@ -46,12 +46,16 @@ pub(crate) struct Broken {
 }
 
 /// What stands in the place of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Raw {
     /// A line.
     Line(String),
     /// The fields of a line.
     Fields(Vec<String>),
+    /// A value that is no input.
+    Json(Value),
+    /// The line of an earlier map's failures about a row that it could not read, without the failure itself.
+    Earlier(Map<String, Value>),
 }
 
 impl Raw {
@@ -60,6 +64,8 @@ impl Raw {
         match self {
             Self::Line(line) => line.as_str().into(),
             Self::Fields(fields) => fields.iter().map(String::as_str).collect(),
+            Self::Json(value) => value.clone(),
+            Self::Earlier(object) => object.clone().into(),
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Ide
         Identified { key, matched: Err((format!("{place}: {reason}"), found)) }
     };
     Ok(match content {
-        Err(Broken { reason, raw }) => broken(reason, raw.to_json()),
+        Err(Broken { reason, raw }) => broken(reason, columns.unreadable(raw)),
         Ok(content) => match columns.input(content) {
             Ok(matched) => Identified { key: RowKey::of(closure, &matched.canonical), matched: Ok(matched) },
             Err(Unmatched::Row { reason, found }) => broken(reason, found),
@@ -67,6 +67,7 @@ pub(crate) fn survey(source: &Source, columns: &Columns, state: &State) -> Resul
             }
         }
     }
+    columns.check_seen()?;
     let order = order.finish().map_err(failed)?;
     Ok((order, survey))
 }

@@ -42,6 +42,7 @@ mod local_models;
 mod map;
 mod map_batch;
 mod map_example;
+mod map_input;
 mod map_pace;
 mod map_refusals;
 mod map_state;

@@ -3,10 +3,15 @@
 use super::LONGEST_ROW;
 use crate::{
     problem::Problem,
-    row::{Broken, Content, Place, ROW, Raw, Row},
+    row::{Broken, Content, Place, ROW, Raw, Row, without_failure},
 };
-use serde_json::Value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Value};
 use std::{
+    fmt,
     fs::File,
     io::{self, BufRead as _, BufReader, Read as _},
     sync::Arc,
@@ -48,22 +53,102 @@ impl JsonLines {
         self.row += 1;
         let place = Place { file: Arc::clone(&self.file), row: self.row, line: Some(self.line) };
         // Without the end of the line, after which an error would have no column.
-        let content = serde_json::from_slice::<Value>(self.bytes.trim_ascii_end());
+        let content = serde_json::from_slice::<Unique>(self.bytes.trim_ascii_end());
         let raw = || Raw::Line(String::from_utf8_lossy(self.bytes.trim_ascii()).into_owned());
         let content = match content {
-            // A row of an earlier map that could not be read, as it was found.
-            Ok(Value::Object(object)) if object.contains_key(ROW) => {
-                let reason = format!(
-                    "it is a row that an earlier map could not read: put an object in place of `{ROW}`"
-                );
-                Err(Broken { reason, raw: raw() })
-            }
-            Ok(value) => Ok(Content::Json(value)),
+            Ok(Unique(Value::Object(object))) if object.contains_key(ROW) => earlier(without_failure(object)),
+            Ok(Unique(value)) => Ok(Content::Json(value)),
             Err(error) => {
-                Err(Broken { reason: format!("it is not JSON: {}", without_line(&error)), raw: raw() })
+                let no_json = if error.is_data() { "" } else { "it is not JSON: " };
+                Err(Broken { reason: format!("{no_json}{}", without_line(&error)), raw: raw() })
             }
         };
         Ok(Some(Row { place, content }))
+    }
+}
+
+/// A row that an earlier map could not read: an object in the place of what it found there mends it. Beside it are the
+/// parameters that the earlier map gave it.
+fn earlier(mut object: Map<String, Value>) -> Result<Content, Broken> {
+    match object.shift_remove(ROW) {
+        Some(Value::Object(mended)) => {
+            object.extend(mended);
+            Ok(Content::Json(object.into()))
+        }
+        found => {
+            object.extend(found.map(|found| (ROW.to_owned(), found)));
+            let reason = format!(
+                "an earlier map could not read it: put an object in place of its text, such as {{\"{ROW}\": {{\"PARAMETER\": \"VALUE\"}}}}"
+            );
+            Err(Broken { reason, raw: Raw::Earlier(object) })
+        }
+    }
+}
+
+/// A JSON value whose objects have each key once. Which of two values is meant, nobody can say.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UniqueVisitor).map(Self)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            array.push(item);
+        }
+        Ok(array.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(A::Error::custom(format_args!("an object has the key `{key}` twice")));
+            }
+            let Unique(value) = entries.next_value()?;
+            object.insert(key, value);
+        }
+        Ok(object.into())
     }
 }
 
