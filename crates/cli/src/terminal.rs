@@ -56,14 +56,28 @@ impl Terminal {
         keys: &[(char, &str)],
         paint: Paint,
     ) -> Option<char> {
+        self.choose_while(text, keys, paint, |_| {})
+    }
+
+    /// As [`Terminal::choose`], for a question that may be withdrawn: `None` then, too.
+    pub(crate) fn choose_while(
+        self: &Arc<Self>,
+        text: impl Fn(usize) -> String + Send + 'static,
+        keys: &[(char, &str)],
+        paint: Paint,
+        asked: impl FnOnce(Withdrawal),
+    ) -> Option<char> {
         let kind = Kind::Keys(keys.iter().map(|(key, word)| choice(*key, word)).collect());
         let mut dialogue = Dialogue::begin(self, kind, "Ctrl-D: no", paint, Box::new(text)).ok()?;
-        let chosen = match dialogue.next() {
-            Entered::Answer(Answer::Key(chosen, _)) => Some(chosen),
+        asked(dialogue.withdrawal());
+        let entered = dialogue.next();
+        let chosen = match &entered {
+            Entered::Answer(Answer::Key(chosen, _)) => Some(*chosen),
             _ => None,
         };
         let word = keys.iter().find(|(key, _)| Some(*key) == chosen);
-        dialogue.finish(word.map_or("no", |(_, word)| word));
+        let without = if matches!(entered, Entered::Gone) { "no answer" } else { "no" };
+        dialogue.finish(word.map_or(without, |(_, word)| word));
         chosen
     }
 }

@@ -21,6 +21,8 @@ pub struct Counts {
     pub failed: u64,
     /// Rows that had ended before this command.
     pub before: u64,
+    /// Rows that had an output before this command.
+    pub done_before: u64,
     /// Rows that run now.
     pub running: u64,
     /// The tokens and the cost of this command.

@@ -1,6 +1,14 @@
 //! What the rows that are left will use, judged by those that have run.
 
-use llm_do_core::model::Usage;
+use llm_do_core::model::{ModelName, Usage};
+
+/// Providers whose models cost nothing, unless the user gives them a price.
+const FREE: [&str; 3] = ["local", "replay", "script"];
+
+/// Whether a model costs nothing.
+pub fn is_free(model: &ModelName) -> bool {
+    FREE.contains(&model.provider())
+}
 
 /// What the rows that are left will use.
 #[derive(Clone, Debug, PartialEq)]

@@ -29,7 +29,7 @@ mod survey;
 
 pub use board::{Board, Counts, Waiting};
 pub use columns::Renamed;
-pub use estimate::{Estimate, Range};
+pub use estimate::{Estimate, Range, is_free};
 pub use input::column_names;
 pub use map::Map;
 pub use options::{MapOptions, MaxFailures, Stopped, Summary, Survey};

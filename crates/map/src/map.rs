@@ -4,7 +4,7 @@ use crate::{
     batch::{self, Batched, Batcher},
     board::{Board, Waiting},
     columns::{Columns, Matched},
-    estimate::{Estimate, Measured},
+    estimate::{Estimate, Measured, is_free},
     input::{Rows, Source},
     key::RowId,
     options::{MapOptions, Stopped, Summary, Survey},
@@ -65,6 +65,10 @@ pub struct Map {
     measured: Measured,
     /// What a row may cost, before any was measured.
     guess: f64,
+    /// Rows cost something.
+    costs: bool,
+    /// What a row has cost is not known.
+    unknown_cost: bool,
     survey: Survey,
     /// Rows that this command has begun.
     begun: u64,
@@ -124,10 +128,11 @@ impl Map {
                 Some(batcher)
             }
         };
+        let costs = names.iter().any(|name| !is_free(name) || session.terms(name).price.is_some());
         let priced = names.iter().all(|name| session.terms(name).price.is_some());
         board.change(|counts| {
             (counts.rows, counts.done, counts.failed) = (survey.rows, survey.done, survey.failed);
-            counts.before = survey.done + survey.failed;
+            (counts.before, counts.done_before) = (survey.done + survey.failed, survey.done);
             counts.priced = priced;
         });
         let mut this = Self {
@@ -147,6 +152,8 @@ impl Map {
             stop,
             measured: Measured::default(),
             guess: 0.0,
+            costs,
+            unknown_cost: false,
             survey,
             begun: 0,
             cancellers: HashMap::new(),
@@ -311,6 +318,9 @@ impl Map {
             if self.too_many_failed() {
                 return Ok(Filled::Stop(Stopped::MaxFailures));
             }
+            if self.options.max_cost.is_some() && self.unknown_cost {
+                return Ok(Filled::Stop(Stopped::UnknownCost));
+            }
             if last.is_some_and(|last| self.begun >= last) {
                 return Ok(Filled::Stop(Stopped::Pilot));
             }
@@ -415,7 +425,7 @@ impl Map {
     fn take(&mut self, ended: Ended) -> Result<(), Problem> {
         let Ended { row, id, input, report } = ended;
         self.cancellers.remove(&id);
-        let Report { end, usage, halt, .. } = report;
+        let Report { end, usage, halt, counts, .. } = report;
         match halt {
             // It is missing still, and continues with the next command.
             Some(Halt::Cancelled) => return Ok(()),
@@ -437,7 +447,10 @@ impl Map {
                     failed(INTERRUPTED, message, input)
                 }
                 Some(Question::Approval(approval)) => {
-                    let message = format!("its call of `{}` needs an approval", approval.function);
+                    let function = &approval.function;
+                    let message = format!(
+                        "its call of `{function}` needs an approval: `--allow {function}` lets such calls run"
+                    );
                     failed(ASKS, message, input)
                 }
                 Some(Question::Input(_)) | None => {
@@ -445,6 +458,7 @@ impl Map {
                 }
             },
         };
+        self.unknown_cost |= self.costs && counts.requests > 0 && usage.cost_usd.is_none();
         self.measured.add(&usage);
         self.board.change(|counts| counts.usage = counts.usage.plus(usage));
         self.end(row, id, &end)

@@ -53,7 +53,8 @@ impl FromStr for MaxFailures {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is neither a number of rows nor a part of them, such as 5%");
+        let wrong =
+            || format!("--max-failures takes a number of rows or a percentage, such as 5%; got `{text}`");
         match text.strip_suffix('%') {
             Some(percent) => {
                 let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
@@ -101,6 +102,8 @@ pub enum Stopped {
     Pilot,
     /// One more could cost more than may be spent.
     MaxCost,
+    /// There is a limit of the cost, and what a row has cost is not known.
+    UnknownCost,
     /// Too many have failed.
     MaxFailures,
     /// From outside.

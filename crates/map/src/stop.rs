@@ -17,7 +17,8 @@ impl Stop {
         self.0.1.notify_one();
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    /// Whether it was ended.
+    pub fn is_on(&self) -> bool {
         self.0.0.load(Ordering::Acquire)
     }
 

@@ -9,7 +9,7 @@ use crate::{
     meant,
     opening::{NotReady, said, settings},
     render::Output,
-    terminal::Terminal,
+    terminal::{Terminal, Withdrawal},
 };
 use llm_do::{
     RunOptions, Session,
@@ -17,13 +17,14 @@ use llm_do::{
 };
 use llm_do_map::{
     Board, Counts, Estimate, Map, MapOptions, Problem, Range, Renamed, Stop, Stopped, Summary, Survey,
+    is_free,
 };
 use progress::Progress;
 use serde_json::{Value, json};
-use std::{fmt::Write as _, sync::Arc};
-
-/// Providers whose models cost nothing.
-const FREE: [&str; 3] = ["local", "replay", "script"];
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// `--max-cost`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +50,7 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
     super::run::say(&session, output);
     check_prices(&session, max_cost)?;
     if terminal.is_none() && max_cost.is_none() {
-        let complaint = Complaint::wrong("nobody can be asked whether the rows may cost what they will cost");
+        let complaint = Complaint::wrong("--max-cost is required without a terminal");
         return Err(Complaint { exit: Exit::Refused, ..complaint }
             .hint(
                 "say how much they may cost with --max-cost, such as --max-cost 5usd or --max-cost unlimited",
@@ -65,21 +66,23 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
     let context = runtime.enter();
     let (board, stop) = (Board::default(), Stop::default());
+    let free = session.model_names().iter().all(is_free);
     let mut map =
         Map::open(session, options(args, max_cost)?, board.clone(), stop.clone()).map_err(not_ready)?;
     say(map.survey(), output);
     drop(context);
-    let stopping = stop.clone();
-    let on_signal = output.clone();
+    let question = OpenQuestion::default();
+    let (stopping, withdrawn, on_signal) = (stop.clone(), question.clone(), output.clone());
     interrupts.on_first(move || {
         on_signal.note("stopping: no more rows begin, and those that run come to their end. Ctrl-C again ends at once; the state is kept either way");
         stopping.stop();
+        withdrawn.withdraw();
     });
     runtime.block_on(map.render()).map_err(not_ready)?;
     if output.err_terminal && !output.quiet {
         output.screen.go_live();
     }
-    let mut work = Work { map, board, output, terminal, max_cost };
+    let mut work = Work { map, board, stop, output, terminal, question, max_cost, free };
     let stopped = runtime.block_on(work.all(args.pilot));
     let exit = work.publish(stopped);
     // What was cut off is not waited for.
@@ -142,10 +145,8 @@ fn cost(text: &str) -> Result<MaxCost, Complaint> {
 /// A limit of the cost needs prices.
 fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Complaint> {
     let Some(MaxCost::Dollars(_)) = max_cost else { return Ok(()) };
-    let unknown = session
-        .model_names()
-        .into_iter()
-        .find(|name| !FREE.contains(&name.provider()) && session.terms(name).price.is_none());
+    let unknown =
+        session.model_names().into_iter().find(|name| !is_free(name) && session.terms(name).price.is_none());
     match unknown {
         None => Ok(()),
         Some(name) => Err(Complaint::wrong(format!("--max-cost: the price of {name} is not known"))
@@ -169,16 +170,12 @@ fn say(survey: &Survey, output: &Output) {
     if survey.changed {
         output.note("the definitions, the model or the settings have changed: rows that were done with others run again");
     }
-    let mut text = format!("{}: ", rows(survey.rows));
-    match (survey.done, survey.failed) {
-        (0, 0) => text.push_str("none are done yet"),
-        (done, 0) => _ = write!(text, "{done} are done, {} are missing", survey.missing()),
-        (done, failed) => {
-            _ = write!(text, "{done} are done, {failed} failed before, {} are missing", survey.missing());
-        }
+    let mut text = format!("{}: {} done, {} missing", rows(survey.rows), survey.done, survey.missing());
+    if survey.failed > 0 {
+        _ = write!(text, ", {} failed before", survey.failed);
     }
     if survey.unfinished > 0 {
-        _ = write!(text, "; {} were cut off and continue", survey.unfinished);
+        _ = write!(text, "; {} of the missing rows began before and will continue", survey.unfinished);
     }
     output.note(&text);
     if survey.unreadable > 0 {
@@ -191,13 +188,33 @@ fn say(survey: &Survey, output: &Output) {
     }
 }
 
+/// The question on the terminal, if there is one. Clones are the same.
+#[derive(Clone, Default)]
+struct OpenQuestion(Arc<Mutex<Option<Withdrawal>>>);
+
+impl OpenQuestion {
+    fn lock(&self) -> MutexGuard<'_, Option<Withdrawal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn withdraw(&self) {
+        if let Some(withdrawal) = &*self.lock() {
+            withdrawal.withdraw();
+        }
+    }
+}
+
 /// A map at work.
 struct Work<'a> {
     map: Map,
     board: Board,
+    stop: Stop,
     output: &'a Output,
     terminal: Option<Arc<Terminal>>,
+    question: OpenQuestion,
     max_cost: Option<MaxCost>,
+    /// All models cost nothing.
+    free: bool,
 }
 
 /// How the work ended.
@@ -219,13 +236,13 @@ impl Work<'_> {
             self.map.flush()?;
             let estimate = self.map.estimate();
             if let Some(estimate) = &estimate {
-                self.output.note(&estimated(estimate));
+                self.output.note(&estimated(estimate, self.free));
             }
             if self.max_cost.is_none() && !self.wants(estimate.as_ref()) {
-                return Ok(Ended::Declined);
+                return Ok(self.unwanted());
             }
         } else if pilot == 0 && missing > 0 && self.max_cost.is_none() && !self.wants(None) {
-            return Ok(Ended::Declined);
+            return Ok(self.unwanted());
         }
         Ok(Ended::Stopped(self.work(None).await?))
     }
@@ -250,7 +267,21 @@ impl Work<'_> {
         let question = format!("Run {other}{}{cost}?\n", rows(rest));
         let _paused = self.output.screen.pause();
         let keys = [('y', "yes"), ('n', "no")];
-        terminal.choose(move |_| question.clone(), &keys, self.output.err) == Some('y')
+        let asked = |withdrawal| {
+            *self.question.lock() = Some(withdrawal);
+            // A signal may have come before.
+            if self.stop.is_on() {
+                self.question.withdraw();
+            }
+        };
+        let chosen = terminal.choose_while(move |_| question.clone(), &keys, self.output.err, asked);
+        self.question.lock().take();
+        chosen == Some('y')
+    }
+
+    /// How the work ends if the rest is not to run.
+    fn unwanted(&self) -> Ended {
+        if self.stop.is_on() { Ended::Stopped(Stopped::Interrupted) } else { Ended::Declined }
     }
 
     /// Writes the output, and says what came of it.
@@ -260,16 +291,17 @@ impl Work<'_> {
             Ok(ended) => ended,
             // What is done is seen, too.
             Err(problem @ Problem::Refused(_)) => {
-                map.publish().map_err(not_ready)?;
+                map.publish().map_err(not_published)?;
                 return Err(not_ready(problem));
             }
             Err(problem) => return Err(not_ready(problem)),
         };
-        let summary = map.publish().map_err(not_ready)?;
+        let summary = map.publish().map_err(not_published)?;
         let (exit, status) = match ended {
             Ended::Declined => (Exit::Refused, "declined"),
             Ended::Stopped(Stopped::Interrupted) => (Exit::Interrupted, "interrupted"),
             Ended::Stopped(Stopped::MaxCost) => (Exit::Limit, "max_cost"),
+            Ended::Stopped(Stopped::UnknownCost) => (Exit::Limit, "unknown_cost"),
             Ended::Stopped(Stopped::MaxFailures) => (Exit::Limit, "max_failures"),
             Ended::Stopped(Stopped::Done | Stopped::Pilot) if summary.counts.failed > 0 => {
                 (Exit::Failed, "failed")
@@ -277,12 +309,16 @@ impl Work<'_> {
             Ended::Stopped(Stopped::Done | Stopped::Pilot) => (Exit::Done, "done"),
         };
         if output.format == Format::Text {
-            match status {
-                "max_cost" => output.line("stopped: one more row could cost more than --max-cost allows"),
-                "max_failures" => output.line("stopped: more rows failed than --max-failures allows"),
-                _ => {}
+            let stopped = match status {
+                "max_cost" => Some("one more row could cost more than --max-cost allows"),
+                "unknown_cost" => Some("the model counted no tokens for a row, so --max-cost can't be kept"),
+                "max_failures" => Some("more rows failed than --max-failures allows"),
+                _ => None,
+            };
+            if let Some(why) = stopped {
+                output.line(&format!("stopped: {why}"));
             }
-            output.print(&told(&summary));
+            output.print(&told(&summary, status));
         } else {
             output.print_json(&as_json(&summary, status));
         }
@@ -290,11 +326,16 @@ impl Work<'_> {
     }
 }
 
-fn told(summary: &Summary) -> String {
+/// The rows have run, so the command line was not wrong.
+fn not_published(problem: Problem) -> NotReady {
+    Complaint { hints: problem.hints(), ..Complaint::failed(problem.to_string()) }.into()
+}
+
+fn told(summary: &Summary, status: &str) -> String {
     let Summary { counts, outputs, failures } = summary;
     let mut text = format!("{}: {} done", rows(counts.rows), counts.done);
-    if counts.before > 0 {
-        _ = write!(text, " ({} before)", counts.before);
+    if counts.done_before > 0 {
+        _ = write!(text, " ({} before)", counts.done_before);
     }
     if counts.failed > 0 {
         _ = write!(text, ", {} failed", counts.failed);
@@ -311,7 +352,11 @@ fn told(summary: &Summary) -> String {
         _ = writeln!(text, "failures: {}", failures.display());
     }
     if missing > 0 {
-        text.push_str("the same command again runs the rows that are missing\n");
+        text.push_str(match status {
+            "max_failures" => "to run the missing rows, raise --max-failures or run the failed rows again with --retry-failed\n",
+            "unknown_cost" => "to run the missing rows, accept any cost: --max-cost unlimited\n",
+            _ => "the same command again runs the missing rows\n",
+        });
     }
     text
 }
@@ -345,10 +390,11 @@ fn as_json(summary: &Summary, status: &str) -> Value {
     })
 }
 
-fn estimated(estimate: &Estimate) -> String {
+fn estimated(estimate: &Estimate, free: bool) -> String {
     let Estimate { measured, rows: left, tokens, dollars } = estimate;
     let cost = match dollars {
         Some(dollars) => range(*dollars),
+        None if free => format!("{:.0} to {:.0} tokens, at no cost", tokens.low, tokens.high),
         None if tokens.high == 0.0 => "an unknown amount: the model does not count tokens".into(),
         None => format!("{:.0} to {:.0} tokens, at a price that is not known", tokens.low, tokens.high),
     };

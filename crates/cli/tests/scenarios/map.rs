@@ -70,7 +70,7 @@ fn a_table_as_spreadsheets_write_it_becomes_one_line_a_row() {
     failures: out.jsonl.failures.jsonl
 
     --- stderr
-    note: 7 rows: none are done yet
+    note: 7 rows: 0 done, 7 missing
     warning: 2 rows can't be used and fail:
       in.csv:6 (row 4): it has 1 field, and the header names 2 columns
       in.csv:7 (row 5): `n=abc`: `abc` is not a value of type integer
@@ -114,7 +114,7 @@ fn the_same_command_again_runs_what_is_missing_and_nothing_twice() {
     // A new row at the top and another equal one: two rows run, and all come in the new order.
     let scenario = scenario.file("in.csv", "text\nnew\na\nb\nb\nb\n");
     let told = map(&scenario, "in.csv", &[]);
-    assert!(told.code == Some(0) && told.stderr.contains("5 rows: 3 are done, 2 are missing"), "{told}");
+    assert!(told.code == Some(0) && told.stderr.contains("5 rows: 3 done, 2 missing"), "{told}");
     let answered = answers(&scenario);
     assert!(answered.len() == 5 && answered.values().all(|times| *times == 1), "{answered:?}");
     let runs: Vec<Value> = output(&scenario).iter().map(|line| line["run"].clone()).collect();
@@ -122,7 +122,7 @@ fn the_same_command_again_runs_what_is_missing_and_nothing_twice() {
     // Another definition is another program; back again, what was done counts.
     let scenario = scenario.file("w.worker", &WORKER.replace("Classify", "Sort"));
     let told = map(&scenario, "in.csv", &[]);
-    assert!(told.stderr.contains("have changed") && told.stderr.contains("none are done"), "{told}");
+    assert!(told.stderr.contains("have changed") && told.stderr.contains("5 rows: 0 done"), "{told}");
     assert_eq!(answers(&scenario).len(), 10);
     let scenario = scenario.file("w.worker", WORKER);
     assert_eq!(map(&scenario, "in.csv", &[]).code, Some(0));
@@ -220,8 +220,8 @@ fn an_output_from_elsewhere_is_not_overwritten() {
     exit 2
     --- stderr
     error: out.jsonl exists, and is not from this map
-    hint: choose another file with -o
-    hint: or move out.jsonl away first
+    hint: move out.jsonl away, and run the command again
+    hint: or choose another file with -o
     ");
     assert_eq!(scenario.read("out.jsonl").unwrap(), "precious\n");
     fs::remove_file(scenario.project().join("out.jsonl")).unwrap();
@@ -262,7 +262,7 @@ fn rows_that_failed_are_input_for_another_map_and_for_a_second_try() {
     let scenario = scenario.file("s.yaml", &SCRIPT.replace("explode", "nothing"));
     let again = map(&scenario, "in.csv", &[]);
     assert!(
-        again.code == Some(1) && again.stderr.contains("1 are done, 2 failed before, 0 are missing"),
+        again.code == Some(1) && again.stderr.contains("3 rows: 1 done, 0 missing, 2 failed before"),
         "{again}"
     );
     assert_eq!(map(&scenario, "in.csv", &["--retry-failed"]).code, Some(1));
@@ -309,7 +309,7 @@ fn without_a_terminal_a_cost_must_be_named() {
     assert_snapshot!(scenario.run(&["map", "w.worker", "in.csv", "-o", "out.jsonl"]), @"
     exit 3
     --- stderr
-    error: nobody can be asked whether the rows may cost what they will cost
+    error: --max-cost is required without a terminal
     hint: say how much they may cost with --max-cost, such as --max-cost 5usd or --max-cost unlimited
     ");
     assert!(scenario.read("out.jsonl").is_none());
@@ -344,6 +344,55 @@ fn on_a_terminal_the_pilot_runs_and_the_rest_is_asked_for() {
     session.type_keys("y");
     assert_eq!(session.end().0, Some(0));
     assert_eq!(output(&scenario).len(), 4);
+}
+
+#[test]
+fn a_signal_at_the_question_ends_it_and_the_output_is_written() {
+    let scenario = classifier().file("in.csv", "text\na\nb\nc\nd\n");
+    for pilot in ["2", "0"] {
+        let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--pilot", pilot];
+        let mut session = Session::start(scenario.command_on_terminal(&words));
+        session.expect("2 rows?");
+        session.wait_for_keys();
+        session.type_keys("\x03");
+        let (code, shown) = session.end();
+        assert_eq!(code, Some(130), "{shown}");
+        assert!(shown.contains("2 missing"), "{shown}");
+        assert_eq!(output(&scenario).len(), 2);
+    }
+}
+
+#[test]
+fn a_limit_of_failures_is_checked_at_the_end_too_and_its_way_out_leads_out() {
+    let scenario = classifier().file("in.csv", "text\nexplode 1\nexplode 2\nexplode 3\nexplode 4\n");
+    let told = map(&scenario, "in.csv", &["--max-failures", "1"]);
+    assert_eq!(told.code, Some(4), "{told}");
+    let scenario = classifier().file("in.csv", "text\nexplode 1\nexplode 2\nfine\n");
+    let one = ["--max-failures", "1", "--concurrency", "1"];
+    for _ in 0..2 {
+        let told = map(&scenario, "in.csv", &one);
+        assert_eq!(told.code, Some(4), "{told}");
+        assert!(
+            told.stdout.contains("raise --max-failures or run the failed rows again with --retry-failed"),
+            "{told}"
+        );
+    }
+    assert_eq!(map(&scenario, "in.csv", &["--max-failures", "2"]).code, Some(1));
+    assert_eq!(output(&scenario).len(), 1);
+    let told = map(&scenario, "in.csv", &[]);
+    assert!(told.stdout.starts_with("3 rows: 1 done (1 before), 2 failed\n"), "{told}");
+    let told = map(&scenario, "in.csv", &["--max-failures", "many"]);
+    assert!(
+        told.stderr.contains("--max-failures takes a number of rows or a percentage, such as 5%; got `many`"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_script_costs_nothing() {
+    let scenario = classifier().file("in.csv", "text\na\nb\nc\n");
+    let told = map(&scenario, "in.csv", &["--pilot", "1"]);
+    assert!(told.stderr.contains("tokens, at no cost"), "{told}");
 }
 
 #[test]
@@ -421,6 +470,7 @@ fn a_call_that_must_ask_fails_its_row() {
     let failed = failures(&scenario);
     assert_eq!(failed.len(), 1);
     assert_eq!((&failed[0]["text"], &failed[0]["$failure"]["kind"]), (&json!("writes"), &json!("asks")));
+    assert!(failed[0]["$failure"]["message"].to_string().contains("`--allow write_file`"), "{failed:?}");
     assert!(scenario.read("out/a.txt").is_none());
     assert_eq!(command(&["--retry-failed", "--allow", "write_file"]).code, Some(0));
     assert_eq!(scenario.read("out/a.txt").as_deref(), Some("x"));
