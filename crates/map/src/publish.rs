@@ -117,8 +117,8 @@ impl Publisher {
             self.advance(order, results)?;
             self.cursor += 1;
         }
-        let failures = (self.failed > 0).then(|| self.failures.content());
-        published.note(self.output.content(), failures)?;
+        let failures = (self.failed > 0).then(|| self.failures.fingerprint());
+        published.note(self.output.fingerprint(), failures)?;
         let put = |file: Hashed<BufWriter<File>>, from, to| {
             let file = file.into_inner().into_inner().map_err(io::IntoInnerError::into_error)?;
             file.sync_all()?;

@@ -12,18 +12,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The content of a file.
+/// What tells the content of a file from others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Content {
+pub(crate) struct Fingerprint {
     bytes: u64,
     sha256: String,
 }
 
-/// The contents that the command gave each of the two files, the newest last.
+/// What the command wrote to each of the two files, the newest last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Written {
-    outputs: Vec<Content>,
-    failures: Vec<Content>,
+    outputs: Vec<Fingerprint>,
+    failures: Vec<Fingerprint>,
 }
 
 /// What the command has written in the place of the output.
@@ -32,7 +32,7 @@ pub(crate) struct Published {
     written: Written,
 }
 
-/// A content is noted before its file is put into its place, so the file may still have the one before.
+/// A fingerprint is noted before its file is put into its place, so the file may still have the one before.
 const KEPT: usize = 2;
 
 impl Published {
@@ -53,12 +53,12 @@ impl Published {
         check(
             &places.failures,
             failures,
-            "to run rows that you mended in it, use it as the input of another map",
+            "to run the rows that you repaired in it, use it as the input of another map",
         )
     }
 
-    /// Notes the contents that the files are about to get.
-    pub(crate) fn note(&mut self, outputs: Content, failures: Option<Content>) -> io::Result<()> {
+    /// Notes what the files are about to be replaced with.
+    pub(crate) fn note(&mut self, outputs: Fingerprint, failures: Option<Fingerprint>) -> io::Result<()> {
         for (known, new) in
             [(&mut self.written.outputs, Some(outputs)), (&mut self.written.failures, failures)]
         {
@@ -70,7 +70,7 @@ impl Published {
     }
 }
 
-fn check(path: &Path, known: &[Content], hint: &str) -> Result<(), Problem> {
+fn check(path: &Path, known: &[Fingerprint], hint: &str) -> Result<(), Problem> {
     let occupied = |what: &str| {
         let shown = path.display();
         let hints = vec![format!("move {shown} away, and run the command again"), hint.to_owned()];
@@ -78,7 +78,7 @@ fn check(path: &Path, known: &[Content], hint: &str) -> Result<(), Problem> {
     };
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found.and_then(|_| content_of(path, known)),
+        found => found.and_then(|_| is_one_of(path, known)),
     };
     match found {
         Ok(true) => Ok(()),
@@ -87,8 +87,8 @@ fn check(path: &Path, known: &[Content], hint: &str) -> Result<(), Problem> {
     }
 }
 
-/// Whether a file has one of these contents.
-fn content_of(path: &Path, known: &[Content]) -> io::Result<bool> {
+/// Whether a file has one of these fingerprints.
+fn is_one_of(path: &Path, known: &[Fingerprint]) -> io::Result<bool> {
     let kind = fs::metadata(path)?;
     if !kind.is_file() || known.iter().all(|known| known.bytes != kind.len()) {
         return Ok(false);
@@ -96,13 +96,13 @@ fn content_of(path: &Path, known: &[Content]) -> io::Result<bool> {
     let (mut file, mut hashed, mut buffer) = (File::open(path)?, Hashed::new(io::sink()), vec![0; 1 << 16]);
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(known.contains(&hashed.content())),
+            0 => return Ok(known.contains(&hashed.fingerprint())),
             read => hashed.write_all(&buffer[..read])?,
         }
     }
 }
 
-/// A writer that knows the content it has written.
+/// A writer that knows the fingerprint of what it has written.
 pub(crate) struct Hashed<W> {
     inner: W,
     bytes: u64,
@@ -114,9 +114,9 @@ impl<W> Hashed<W> {
         Self { inner, bytes: 0, hash: Sha256::new() }
     }
 
-    pub(crate) fn content(&self) -> Content {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
         let hash = self.hash.clone().finalize();
-        Content { bytes: self.bytes, sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect() }
+        Fingerprint { bytes: self.bytes, sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect() }
     }
 
     pub(crate) fn into_inner(self) -> W {
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_contents_that_were_noted_are_the_commands_own() {
+    fn only_what_was_noted_is_the_commands_own() {
         let dir = tempfile::tempdir().unwrap();
         let places = Places::of(&dir.path().join("out.jsonl"));
         fs::create_dir(&places.dir).unwrap();
         let of = |text: &str| {
             let mut hashed = Hashed::new(io::sink());
             hashed.write_all(text.as_bytes()).unwrap();
-            hashed.content()
+            hashed.fingerprint()
         };
         let put = |text: &str| fs::write(&places.outputs, text).unwrap();
         let is_own = || Published::read(&places).unwrap().check(&places).is_ok();

@@ -311,7 +311,9 @@ impl Work<'_> {
         if output.format == Format::Text {
             let stopped = match status {
                 "max_cost" => Some("one more row could cost more than --max-cost allows"),
-                "unknown_cost" => Some("the model counted no tokens for a row, so --max-cost can't be kept"),
+                "unknown_cost" => {
+                    Some("the cost of a row is unknown, because the model reported no token counts")
+                }
                 "max_failures" => Some("more rows failed than --max-failures allows"),
                 _ => None,
             };
@@ -394,6 +396,7 @@ fn estimated(estimate: &Estimate, free: bool) -> String {
     let Estimate { measured, rows: left, tokens, dollars } = estimate;
     let cost = match dollars {
         Some(dollars) => range(*dollars),
+        None if free && tokens.high == 0.0 => "nothing".into(),
         None if free => format!("{:.0} to {:.0} tokens, at no cost", tokens.low, tokens.high),
         None if tokens.high == 0.0 => "an unknown amount: the model does not count tokens".into(),
         None => format!("{:.0} to {:.0} tokens, at a price that is not known", tokens.low, tokens.high),

@@ -28,12 +28,12 @@ fn table(rows: usize) -> String {
 /// How often each row has records of that kind.
 fn counts(scenario: &Scenario, kind: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for entry in fs::read_dir(scenario.project().join("out.jsonl.map")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.file_name().unwrap().to_string_lossy().starts_with("journal-") {
-            for line in lines(&fs::read_to_string(path).unwrap()) {
+    for entry in fs::read_dir(scenario.project().join("out.jsonl.map")).expect("the state") {
+        let path = entry.expect("an entry").path();
+        if path.file_name().expect("a name").to_string_lossy().starts_with("journal-") {
+            for line in lines(&fs::read_to_string(path).expect("a segment")) {
                 if line["record"]["kind"] == kind {
-                    *counts.entry(line["row"].as_str().unwrap().to_owned()).or_default() += 1;
+                    *counts.entry(line["row"].as_str().expect("a row").to_owned()).or_default() += 1;
                 }
             }
         }
@@ -153,7 +153,7 @@ fn a_limit_of_the_cost_holds_where_the_cost_is_not_known() {
     let told = unknown.run(&words);
     assert_eq!(told.code, Some(4), "{told}");
     assert!(
-        told.stderr.contains("counted no tokens") && told.stdout.contains("--max-cost unlimited"),
+        told.stderr.contains("reported no token counts") && told.stdout.contains("--max-cost unlimited"),
         "{told}"
     );
     assert!(server.request_count() < 30, "{}", server.request_count());

@@ -18,13 +18,13 @@ fn scenario() -> Scenario {
 
 fn journals(scenario: &Scenario) -> Vec<PathBuf> {
     let state = fs::read_dir(scenario.project().join("out.jsonl.map")).into_iter().flatten();
-    let paths = state.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("journal-")).collect()
+    let paths = state.map(|entry| entry.expect("an entry").path());
+    paths.filter(|path| path.file_name().expect("a name").to_string_lossy().starts_with("journal-")).collect()
 }
 
 /// How often the records have this word.
 fn recorded(scenario: &Scenario, word: &str) -> usize {
-    let count = |path: &PathBuf| fs::read_to_string(path).unwrap().matches(word).count();
+    let count = |path: &PathBuf| fs::read_to_string(path).expect("a segment").matches(word).count();
     journals(scenario).iter().map(count).sum()
 }
 
@@ -32,11 +32,11 @@ fn recorded(scenario: &Scenario, word: &str) -> usize {
 fn kill_in_the_middle(scenario: &Scenario) {
     let mut child = scenario.command(&COMMAND).stderr(Stdio::null()).spawn().expect("it starts");
     while recorded(scenario, "\"tool_ended\"") == 0 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+        assert!(child.try_wait().expect("a state").is_none(), "it ended before it was killed");
         thread::sleep(Duration::from_millis(5));
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill().expect("a kill");
+    child.wait().expect("an end");
 }
 
 fn refused(told: &Finished, file: &str) {

@@ -85,7 +85,7 @@ fn earlier(mut object: Map<String, Value>) -> Result<Content, Broken> {
     }
 }
 
-/// A JSON value whose objects have each key once. Which of two values is meant, nobody can say.
+/// A JSON value whose objects have each key once: of two values, the last one is not more likely to be meant.
 struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {
