@@ -253,7 +253,8 @@ fn a_project_says_how_to_sign_in_at_its_servers() {
     assert_eq!(scenario.run(&["mcp", "logout", "s"]).code, Some(0));
     assert!(tokens(&scenario).is_empty());
 
-    for (name, says) in [("local", "is a process"), ("none", "no MCP server `none`")] {
+    for (name, says) in [("local", "is a local process and has no sign-in"), ("none", "no MCP server `none`")]
+    {
         let told = scenario.run(&["mcp", "login", name]);
         assert!(told.code == Some(2) && told.stderr.contains(says), "{told}");
     }

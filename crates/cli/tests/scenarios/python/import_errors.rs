@@ -41,7 +41,7 @@ fn syntax_error_names_its_line() {
         return;
     }
     let told = failure_with("def add(a: int, b: int) -> int:\n    return a +\n");
-    holds(&told, &["workers/helper/tools.py:2", "SyntaxError"]);
+    holds(&told, &["workers/helper/tools.py:2", "has a syntax error"]);
 }
 
 #[test]
