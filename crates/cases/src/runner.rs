@@ -134,6 +134,14 @@ impl From<CopyError> for Stopped {
     }
 }
 
+/// The recordings of a folder that stay.
+struct Kept<'a> {
+    /// A file of cases that has this folder.
+    file: &'a str,
+    /// Names of cases, each with the number of a repeat.
+    recordings: BTreeSet<(String, u32)>,
+}
+
 /// One repeat of a case, as it is about to run.
 struct Repeat<'a> {
     case: &'a SuiteCase,
@@ -158,8 +166,7 @@ impl Suite {
             SuiteReport { format: FORMAT, cost_usd: Some(Usd::default()), ..SuiteReport::default() };
         let mut spent = Usage::default();
         let mut cut = None;
-        // By the folder of their recordings, with a file of cases that has this folder.
-        let mut kept: BTreeMap<String, (&str, BTreeSet<(String, u32)>)> = BTreeMap::new();
+        let mut kept: BTreeMap<String, Kept<'_>> = BTreeMap::new();
         // A suite that has recordings asks no model by accident, because one file of it has none yet.
         let has_recordings = self.cases.iter().any(|case| recording_files::exist(&self.root, &case.file));
         for case in chosen.iter().filter_map(|at| self.cases.get(*at)) {
@@ -183,11 +190,9 @@ impl Suite {
                     ..CaseReport::default()
                 };
                 for number in 1..=repeats {
-                    let left = match options.max_cost.filter(|_| !recorded) {
-                        None => None,
-                        // A model of unknown price is refused where a limit is set, so that the cost is always known.
-                        Some(most) => Some(most.minus(spent.cost_usd.unwrap_or_default())),
-                    };
+                    // A model of unknown price is refused where a limit is set, so that the cost is always known.
+                    let cost = spent.cost_usd.unwrap_or_default();
+                    let left = options.max_cost.filter(|_| !recorded).map(|most| most.minus(cost));
                     if left == Some(Usd::ZERO) {
                         cut.get_or_insert(Cut::Cost);
                     }
@@ -209,8 +214,9 @@ impl Suite {
                         spent = spent.plus(run.usage);
                     }
                     let folder = recorded_folder(&case.file);
-                    let (_, kept) = kept.entry(folder).or_insert_with(|| (&case.file, BTreeSet::new()));
-                    kept.insert((case.case.name.to_string(), number));
+                    let new = || Kept { file: &case.file, recordings: BTreeSet::new() };
+                    let kept = kept.entry(folder).or_insert_with(new);
+                    kept.recordings.insert((case.case.name.to_string(), number));
                     of_case.runs.push(run);
                 }
                 if of_case.runs.is_empty() {
@@ -223,8 +229,8 @@ impl Suite {
             }
         }
         if options.answers == Answers::Update && options.prune && cut.is_none() {
-            for (file, kept) in kept.values() {
-                recording_files::prune(&self.root, file, kept).map_err(|source| {
+            for Kept { file, recordings } in kept.values() {
+                recording_files::prune(&self.root, file, recordings).map_err(|source| {
                     let path = recording_files::folder(&self.root, file);
                     Stopped::Write { path, source }
                 })?;

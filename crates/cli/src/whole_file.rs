@@ -1,5 +1,6 @@
 //! Files that are written whole or not at all: a disk that fills leaves the file that was there.
 
+use rustix::fs::Access;
 use std::{
     fs::{self, File, Permissions},
     io::{self, Write},
@@ -48,7 +49,10 @@ impl WholeFile {
             None => {
                 let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let mut new = Builder::new();
-                To::New(new.permissions(permissions).tempfile_in(folder.unwrap_or(Path::new(".")))?)
+                let folder = folder.unwrap_or(Path::new("."));
+                // Asked for first, because an error of the temporary file has its name, which says nothing to the user.
+                rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+                To::New(new.permissions(permissions).tempfile_in(folder)?)
             }
         };
         Ok(Self { path: real, to })

@@ -1,7 +1,6 @@
 //! Reads definition files and splits them into front matter and instructions. See `docs/reference/worker-files.md`.
 
 use crate::{
-    cases::is_cases_file,
     diagnostics::{Diagnostic, codes},
     fence::{Lines, is_blank, is_fence},
     source::{LARGEST_DEFINITION, SourceError, SourceTree},
@@ -36,20 +35,39 @@ pub struct Body {
 /// One finding that names the file. [`SourceError::NotFound`] is reported like other errors; callers that want to
 /// check for existence first use [`SourceTree::kind`].
 pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Diagnostic>> {
-    read_at_most(tree, path, LARGEST_DEFINITION)
+    read_within(tree, path, &DEFINITION)
 }
 
-/// The same of a file that may have so many bytes.
+/// How large a kind of file may be.
+pub(crate) struct Largest {
+    /// The kind: `a definition file`.
+    pub(crate) what: &'static str,
+    /// In bytes.
+    pub(crate) bytes: u64,
+    /// What to do about a larger one.
+    pub(crate) help: &'static str,
+}
+
+const DEFINITION: Largest = Largest {
+    what: "a definition file",
+    bytes: LARGEST_DEFINITION,
+    help: "move long material to a separate file that the worker reads with a tool",
+};
+
+/// The same of another kind of file.
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn read_at_most(
+pub(crate) fn read_within(
     tree: &dyn SourceTree,
     path: &str,
-    most: u64,
+    largest: &Largest,
 ) -> Result<Arc<SourceFile>, Box<Diagnostic>> {
     let unread = || unread(tree, path);
-    let bytes = tree.read(path, most).map_err(|error| unreadable(&unread(), &error))?;
+    let bytes = tree.read(path, largest.bytes).map_err(|error| match error {
+        SourceError::TooLarge { size, limit } => too_large(&unread(), size, limit, largest),
+        error => unreadable(&unread(), &error),
+    })?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(SourceFile::new(tree.shown(path), text)),
         Err(error) => {
@@ -84,17 +102,7 @@ pub fn unread(tree: &dyn SourceTree, path: &str) -> Arc<SourceFile> {
 pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
     let path = file.path();
     match error {
-        SourceError::TooLarge { size, limit } => {
-            let (what, help) = match is_cases_file(path) {
-                true => ("a file of cases", "split it: the cases of a worker can also lie below `tests/`"),
-                false => (
-                    "a definition file",
-                    "move long material to a separate file that the worker reads with a tool",
-                ),
-            };
-            let message = format!("`{path}` has {size} bytes; {what} has at most {limit}");
-            Diagnostic::error(codes::TOO_LARGE, message).help(help)
-        }
+        SourceError::TooLarge { size, limit } => return too_large(file, *size, *limit, &DEFINITION),
         SourceError::Escapes => {
             Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` is outside the program's root"))
                 .help("llm-do reads definitions only from below the root, also through symbolic links")
@@ -109,6 +117,13 @@ pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
         error => Diagnostic::error(codes::UNREADABLE, format!("`{path}` cannot be read: {error}")),
     }
     .at(&Span::whole(file))
+}
+
+fn too_large(file: &Arc<SourceFile>, size: u64, limit: u64, largest: &Largest) -> Diagnostic {
+    let (path, what) = (file.path(), largest.what);
+    Diagnostic::error(codes::TOO_LARGE, format!("`{path}` has {size} bytes; {what} has at most {limit}"))
+        .help(largest.help)
+        .at(&Span::whole(file))
 }
 
 /// Splits a `.worker` file and parses its front matter.

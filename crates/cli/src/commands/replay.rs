@@ -27,10 +27,8 @@ pub(crate) fn run(args: &ReplayArgs, project: Option<&Path>, output: &Output) ->
 
 fn replayed(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Result<Exit, NotReady> {
     // Code 1 is for a difference alone.
-    let recorded =
-        Recorded::open(&folder(&args.run, args.target.as_deref(), project)?, &home()).map_err(|error| {
-            Complaint { exit: Exit::Wrong, ..complaint(&Problem::from(error)) }
-        })?;
+    let recorded = Recorded::open(&folder(&args.run, args.target.as_deref(), project)?, &home())
+        .map_err(|error| Complaint { exit: Exit::Wrong, ..complaint(&Problem::from(error)) })?;
     let mut base = surrounded()?;
     base.run.grants = grants(&args.grant)?;
     let settings = recorded.settings(base, args.against.as_deref()).map_err(Problem::from)?;

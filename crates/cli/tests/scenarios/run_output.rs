@@ -533,7 +533,10 @@ fn the_result_can_go_to_a_file() {
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
     assert_eq!(scenario.read("out.txt").as_deref(), Some("Hello, Ada!\n"));
     let json = scenario.run(&["greeter.worker", "Ada", "--json", "-o", "out.json"]);
-    assert!(json.code == Some(0) && scenario.read("out.json").expect("a file").contains("Hello, Ada!"), "{json}");
+    assert!(
+        json.code == Some(0) && scenario.read("out.json").expect("a file").contains("Hello, Ada!"),
+        "{json}"
+    );
     // What is wrong is said before a model is asked, and a run without a result leaves the file as it is.
     for file in ["no/such/folder/out.txt", "."] {
         let told = scenario.run(&["greeter.worker", "Ada", "-o", file]);

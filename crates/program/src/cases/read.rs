@@ -5,7 +5,8 @@ use super::{
 };
 use crate::{
     diagnostics::{Code, Diagnostic, codes},
-    front_matter, keys, shape,
+    front_matter::{self, Largest},
+    keys, shape,
     source::SourceTree,
     span::{SourceFile, Span},
     yaml::{self, Data, Node},
@@ -13,14 +14,17 @@ use crate::{
 use serde_json::{Map, Value};
 use std::{collections::HashMap, sync::Arc};
 
-/// Largest file of cases, in bytes.
-const LARGEST: u64 = 16 << 20;
+const LARGEST: Largest = Largest {
+    what: "a file of cases",
+    bytes: 16 << 20,
+    help: "split it: the cases of a worker can also lie below `tests/`",
+};
 /// Most findings about the lines of a file: of a file of another format, each line is wrong.
 const MOST_FINDINGS: usize = 100;
 
 /// Reads a file of cases of a program.
 pub fn read(tree: &dyn SourceTree, path: &str, found: &mut Vec<Diagnostic>) -> Option<CasesFile> {
-    match front_matter::read_at_most(tree, path, LARGEST) {
+    match front_matter::read_within(tree, path, &LARGEST) {
         Ok(file) => Some(parse(path, &file, found)),
         Err(error) => {
             found.push(*error);

@@ -143,7 +143,7 @@ fn interrupted_test_leaves_neither_its_copy_nor_a_process() {
     running.signal(Signal::INT);
     let told = running.end(&scenario);
     assert_eq!(told.code, Some(130), "{told}");
-    assert!(told.stdout.contains("0 of 0 cases pass; 2 did not run, because of the interrupt"), "{told}");
+    assert!(told.stdout.contains("0 of 0 cases pass; 2 did not run, because it was interrupted"), "{told}");
     assert_eq!(copies().collect::<Vec<_>>(), [] as [std::path::PathBuf; 0]);
     assert_no_process_is_left(&scenario);
 }
