@@ -58,7 +58,9 @@ impl RecordedRuns {
             let runs = list_runs(&self.runs_dir, MOST_RUNNING).map_err(|error| {
                 missing(format!("replay:last: cannot read {}: {error}", self.runs_dir.display()))
             })?;
-            let last = runs.into_iter().find(|run| run.state != RunState::Open(Open::Running));
+            let last = runs
+                .into_iter()
+                .find(|run| !matches!(run.state, RunState::Open(Open::Running | Open::Damaged)));
             return last.map(|last| self.runs_dir.join(last.run)).ok_or_else(|| {
                 missing(format!("replay:last: no run has ended in {}", self.runs_dir.display()))
             });

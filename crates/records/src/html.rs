@@ -188,6 +188,7 @@ fn result(m: &mut Markup, run: &WholeRun) {
                 },
                 RunState::Open(Open::Running) => "The run had not ended when this page was made.",
                 RunState::Open(Open::CutOff) => "The run was cut off.",
+                RunState::Open(Open::Damaged) => "The run's journal is damaged.",
                 RunState::Ended(_) => "The run ended without an output.",
             });
         });

@@ -91,7 +91,7 @@ pub(crate) fn tone_of(state: RunState) -> Tone {
             Tone::Notice
         }
         RunState::Ended(RunStatus::Failed | RunStatus::Limit | RunStatus::Refused)
-        | RunState::Open(Open::CutOff) => Tone::Bad,
+        | RunState::Open(Open::CutOff | Open::Damaged) => Tone::Bad,
     }
 }
 

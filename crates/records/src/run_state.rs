@@ -21,6 +21,8 @@ pub enum Open {
     Running,
     /// No process is writing it: the process was killed, or the machine went down.
     CutOff,
+    /// No process is writing it, and its first or last line is no record.
+    Damaged,
 }
 
 impl RunState {
@@ -35,6 +37,7 @@ impl RunState {
             Self::Ended(RunStatus::Interrupted) => "interrupted",
             Self::Open(Open::Running) => "running",
             Self::Open(Open::CutOff) => "cut off",
+            Self::Open(Open::Damaged) => "damaged",
         }
     }
 }

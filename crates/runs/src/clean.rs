@@ -3,7 +3,7 @@
 use crate::{
     files::open_regular,
     journal::JOURNAL_FILE,
-    list::{ended_in, run_ids, state_in},
+    list::{run_ids, state_in, state_without_lock},
 };
 use llm_do_core::journal::RunStatus;
 use llm_do_records::{Open, RunState};
@@ -38,7 +38,8 @@ pub struct Cleaning {
     pub older_than: Option<Duration>,
     /// The oldest runs, until the rest has at most so many bytes.
     pub larger_than: Option<u64>,
-    /// So many of the newest runs are kept. Without the other two, all older runs are removed.
+    /// So many of the newest runs are kept. Without the other two, all older runs are removed. A damaged run does not
+    /// count: it is kept if it is newer than the oldest of those, and else removed like a run that has ended.
     pub keep: Option<usize>,
     /// Whether runs that wait for an approval may be removed.
     pub suspended: bool,
@@ -89,14 +90,16 @@ impl Cleaning {
     pub fn choose(self, mut runs: Vec<StoredRun>, now: SystemTime) -> Vec<StoredRun> {
         runs.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.run.cmp(&a.run)));
         let mut left: u64 = runs.iter().map(|run| run.bytes).sum();
-        let kept = self.keep.unwrap_or(0).min(runs.len());
+        let is_damaged = |run: &StoredRun| run.state == RunState::Open(Open::Damaged);
+        let readable = runs.iter().enumerate().filter(|(_, run)| !is_damaged(run));
+        let kept = readable.take(self.keep.unwrap_or(0)).last().map_or(0, |(place, _)| place + 1);
         let by_number = self.keep.is_some() && self.older_than.is_none() && self.larger_than.is_none();
         let mut chosen = Vec::new();
         for run in runs.drain(kept..).rev() {
             let stays = match run.state {
                 RunState::Open(Open::Running) => true,
                 RunState::Ended(RunStatus::Suspended) => !self.suspended,
-                RunState::Open(Open::CutOff) | RunState::Ended(_) => false,
+                RunState::Open(Open::CutOff | Open::Damaged) | RunState::Ended(_) => false,
             };
             // If the clock was set back, no run is old.
             let age = now.duration_since(run.changed).unwrap_or_default();
@@ -113,23 +116,19 @@ impl Cleaning {
 
 /// Removes a run. `false`: it is running, or has changed its state since it was listed, and is kept.
 pub fn remove_run(run: &StoredRun) -> io::Result<bool> {
-    let journal = match open_regular(&run.dir.join(JOURNAL_FILE)) {
+    let mut journal = match open_regular(&run.dir.join(JOURNAL_FILE)) {
         Ok(journal) => Some(journal),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
     // Held until the folder is removed: no process can resume the run in the meantime.
-    if let Some(journal) = &journal {
+    if let Some(journal) = &mut journal {
         match journal.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let ended = match run.state {
-            RunState::Ended(status) => Some(status),
-            RunState::Open(_) => None,
-        };
-        if ended_in(&run.dir) != ended {
+        if state_without_lock(journal) != run.state {
             return Ok(false);
         }
     }

@@ -63,6 +63,25 @@ pub struct RunSummary {
     pub usage: Option<Usage>,
 }
 
+impl RunSummary {
+    /// Of a run whose journal can't be read.
+    fn damaged(run: String) -> Self {
+        Self {
+            run,
+            state: RunState::Open(Open::Damaged),
+            started_ms: None,
+            took_ms: None,
+            target: String::new(),
+            entry: String::new(),
+            chat: false,
+            here: None,
+            message: None,
+            invocation: Value::Null,
+            usage: None,
+        }
+    }
+}
+
 /// No single run for the text that was typed.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
@@ -92,11 +111,15 @@ pub enum FindError {
     },
 }
 
-/// The newest runs in a folder, newest first, at most `limit`. A folder that does not exist holds none. Runs whose
-/// journal can't be read are left out.
+/// The newest runs in a folder, newest first, at most `limit`. A folder that does not exist holds none. Folders whose
+/// journal can't be opened are left out.
 pub fn list_runs(runs_dir: &Path, limit: usize) -> io::Result<Vec<RunSummary>> {
     let ids = run_ids(runs_dir)?;
-    Ok(ids.into_iter().filter_map(|id| summary(runs_dir, id).ok()).take(limit).collect())
+    let listed = ids.into_iter().filter_map(|id| match summary(runs_dir, id.clone()) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Some(RunSummary::damaged(id)),
+        read => read.ok(),
+    });
+    Ok(listed.take(limit).collect())
 }
 
 /// The runs in a folder that are kept, newest first: at least the newest `most` of them, and all older ones that can be continued,
@@ -174,12 +197,18 @@ pub fn read_ends(run_dir: &Path) -> Result<Option<(Record, Record)>, ReadError> 
     Ok(first.zip(last))
 }
 
-/// The folder of a run, found by its ID, the beginning or the last four digits of its ID, or `last`.
+/// The folder of a run, found by its ID, the beginning or the last four digits of its ID, or `last`: the newest that is not
+/// damaged, or the newest if all are.
 pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
     let ids = run_ids(runs_dir).map_err(|source| FindError::Io { runs_dir: runs_dir.to_owned(), source })?;
+    if text == "last" {
+        let readable = ids.iter().find(|id| state_in(&runs_dir.join(id)) != RunState::Open(Open::Damaged));
+        let last = readable.or(ids.first()).map(|id| runs_dir.join(id));
+        return last
+            .ok_or_else(|| FindError::None { text: text.to_owned(), runs_dir: runs_dir.to_owned() });
+    }
     let fits = |id: &&String| match text {
         "" => false,
-        "last" => *id == &ids[0],
         _ => id.starts_with(text) || id.rsplit('-').next() == Some(text),
     };
     let mut runs: Vec<String> = ids.iter().filter(fits).take(6).cloned().collect();
@@ -223,11 +252,26 @@ pub fn writer_of(run_dir: &Path) -> Option<u32> {
     holder(&run_dir.join(JOURNAL_FILE))
 }
 
-/// The state of the run in that folder. A run whose journal can't be read counts as cut off.
+/// The state of the run in that folder. A run whose journal can't be opened counts as cut off.
 pub(crate) fn state_in(run_dir: &Path) -> RunState {
-    match ended_in(run_dir) {
-        Some(status) => RunState::Ended(status),
-        None => RunState::Open(if is_running(run_dir) { Open::Running } else { Open::CutOff }),
+    let Ok(mut journal) = open_regular(&run_dir.join(JOURNAL_FILE)) else {
+        return RunState::Open(Open::CutOff);
+    };
+    match state_without_lock(&mut journal) {
+        RunState::Open(_) if is_locked(&journal) => RunState::Open(Open::Running),
+        state => state,
+    }
+}
+
+/// The state that the first and the last line of a journal show, if no process is writing it.
+pub(crate) fn state_without_lock(journal: &mut File) -> RunState {
+    let first = first_line(journal).and_then(|line| glance(&line));
+    let last = last_line(journal).and_then(|line| glance(&line));
+    match (first, last) {
+        (Ok(_), Ok(last)) => {
+            last.and_then(|last| last.ended()).map_or(RunState::Open(Open::CutOff), RunState::Ended)
+        }
+        _ => RunState::Open(Open::Damaged),
     }
 }
 
@@ -334,6 +378,11 @@ fn last_line(file: &mut File) -> io::Result<Vec<u8>> {
     }
 }
 
+/// A line that is no record is `InvalidData`.
 fn glance(line: &[u8]) -> io::Result<Option<Glance>> {
-    if line.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(line)?)) }
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let record = serde_json::from_slice(line);
+    record.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

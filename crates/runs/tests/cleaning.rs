@@ -70,6 +70,27 @@ fn age_size_and_number_choose() {
 }
 
 #[test]
+fn a_damaged_run_is_not_kept_in_place_of_another() {
+    let home = tempfile::tempdir().unwrap();
+    five(home.path());
+    let damage = |id: &str, days: u32| {
+        let dir = run(home.path(), id, days, 1000, Some("done"));
+        let journal = dir.join("journal.jsonl");
+        let text = fs::read_to_string(&journal).unwrap();
+        fs::write(&journal, format!("no record\n{text}")).unwrap();
+        File::options().write(true).open(journal).unwrap().set_modified(now() - days * DAY).unwrap();
+    };
+    damage("20241011-000000-0006", 0);
+    damage("20240922-000000-0007", 19);
+    let keep = |number| chosen(home.path(), Cleaning { keep: Some(number), ..Cleaning::default() });
+    assert_eq!(keep(1), ['1', '3', '7', '4']);
+    assert_eq!(keep(0), ['1', '3', '7', '4', '5', '6']);
+    let stored = stored_runs(home.path()).unwrap();
+    assert_eq!(stored[0].state, RunState::Open(Open::Damaged));
+    assert!(remove_run(&stored[0]).unwrap());
+}
+
+#[test]
 fn a_run_that_goes_on_stays() {
     let home = tempfile::tempdir().unwrap();
     let runs_dir = home.path().join("runs");

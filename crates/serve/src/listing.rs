@@ -133,7 +133,7 @@ pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed
         RunState::Ended(_) if reason.is_some() => State::CutOff,
         RunState::Ended(status) => status_state(status),
         RunState::Open(Open::Running) => State::Running,
-        RunState::Open(Open::CutOff) => State::CutOff,
+        RunState::Open(Open::CutOff | Open::Damaged) => State::CutOff,
     };
     Listed {
         title: title_of(&summary.invocation["input"]),

@@ -111,15 +111,18 @@ fn line(run: &RunSummary, paint: Paint) -> String {
         RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(Open::Running) => {
             paint.yellow(state)
         }
-        RunState::Ended(_) | RunState::Open(Open::CutOff) => paint.red(state),
+        RunState::Ended(_) | RunState::Open(Open::CutOff | Open::Damaged) => paint.red(state),
     };
     let took = run.took_ms.map(duration).unwrap_or_default();
     let tokens = run.usage.filter(|usage| usage.total() > 0);
     let tokens = tokens.map(|usage| format!("{} tokens", thousands(usage.total()))).unwrap_or_default();
     let when = run.started_ms.and_then(local_time).unwrap_or_default();
     let about = if run.chat { about_chat(run) } else { visible::line(&run.target).into_owned() };
-    let line =
-        format!("{}  {}  {state} {took:>8}  {tokens:>14}  {about}", paint.bold(&run.run), paint.dim(when));
+    let line = format!(
+        "{}  {}  {state} {took:>8}  {tokens:>14}  {about}",
+        paint.bold(&run.run),
+        paint.dim(format!("{when:<16}"))
+    );
     format!("{}\n", line.trim_end())
 }
 

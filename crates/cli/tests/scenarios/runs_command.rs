@@ -106,6 +106,30 @@ fn following_a_truncated_journal_reports_the_cut() {
 }
 
 #[test]
+fn damaged_run_is_listed_and_passed_over() {
+    let scenario = writer();
+    for _ in 0..2 {
+        assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    }
+    let runs = scenario.runs();
+    let journal = runs[1].join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("a journal");
+    let (_, rest) = text.split_once('\n').expect("two lines");
+    for damaged in [format!("damaged\n{rest}"), format!("{text}damaged\n")] {
+        fs::write(&journal, damaged).expect("a file");
+        let told = scenario.run(&["runs", "list"]);
+        assert!(told.stdout.starts_with("[RUN]                    damaged\n[RUN]"), "{told}");
+        let told = scenario.run(&["runs", "show", "last", "--json"]);
+        let tree: Value = serde_json::from_str(&told.stdout).expect("JSON");
+        assert_eq!(told.code, Some(0), "{told}");
+        assert_eq!(tree["state"], "done");
+        let told = scenario.run(&["runs", "clean", "--keep", "1", "--dry-run"]);
+        assert!(told.stderr.contains("nothing to remove: 2 runs"), "{told}");
+    }
+    assert!(scenario.run(&["runs", "clean", "--keep", "0"]).stdout.contains("damaged"));
+}
+
+#[test]
 fn runs_clean_keeps_suspended_runs() {
     let scenario = writer();
     for approval in ["approve_all", "approve_all", "defer"] {

@@ -178,7 +178,7 @@ impl Following {
             RunState::Open(Open::CutOff) => {
                 Some(Line(vec![(Tone::Bad, "cut off: no process writes the journal any more".to_owned())]))
             }
-            RunState::Open(Open::Running) | RunState::Ended(_) => None,
+            RunState::Open(Open::Running | Open::Damaged) | RunState::Ended(_) => None,
         }
     }
 }

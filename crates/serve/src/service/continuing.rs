@@ -37,7 +37,7 @@ fn left_by_earlier(program: &Served) -> io::Result<Vec<Earlier>> {
         let is_left = match run.state {
             RunState::Ended(RunStatus::Suspended) | RunState::Open(Open::CutOff) => true,
             RunState::Ended(_) => cut_off_because(run, &program.run_dir(&run.run)).is_some(),
-            RunState::Open(Open::Running) => false,
+            RunState::Open(Open::Running | Open::Damaged) => false,
         };
         Some(Earlier { id: run.run.as_str().into(), client: client(run)?, is_left })
     });
