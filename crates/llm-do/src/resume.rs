@@ -8,10 +8,12 @@ use crate::{
 use llm_do_core::{
     call_path::CallPath,
     engine::Halt,
+    function::tool_name,
     gate::Mode,
     journal::{Record, RecordKind, RunStatus, UsedDefinition},
     operator::Operator,
-    question::{Given, QuestionId, Waiting},
+    question::{Answer, Given, Question, QuestionId, Waiting},
+    schema::Schema,
 };
 use llm_do_records::{History, Redactor};
 use llm_do_runs::{
@@ -79,6 +81,16 @@ pub enum ResumeError {
     /// The answer is one to another kind of question.
     #[error("the answer does not fit the question that waits at `{0}`")]
     Misfit(QuestionId),
+    /// The arguments of an edit are none of the tool.
+    #[error("the new arguments for `{id}` don't fit the schema of `{function}`: {wrong}")]
+    BadArguments {
+        /// The question.
+        id: QuestionId,
+        /// The tool.
+        function: Arc<str>,
+        /// Every violation.
+        wrong: String,
+    },
     /// The resume can't be recorded.
     #[error(transparent)]
     Halt(#[from] Halt),
@@ -240,6 +252,35 @@ impl PastRun {
     }
 }
 
+/// That the arguments of an edit fit the schema with which the model was offered the tool. A call of code has none there:
+/// the engine checks its arguments.
+fn fits_schema(
+    records: &[Record],
+    id: &QuestionId,
+    question: &Question,
+    given: &Given,
+) -> Result<(), ResumeError> {
+    let (Answer::Edit { input }, Question::Approval(approval)) = (&given.answer, question) else {
+        return Ok(());
+    };
+    let caller = id.call.parent();
+    let name = tool_name(&approval.function);
+    let offered = records.iter().rev().find_map(|record| match &record.body {
+        RecordKind::ConversationStarted { tools, .. } if Some(&record.path) == caller.as_ref() => {
+            tools.iter().find(|tool| *tool.name == *name)
+        }
+        _ => None,
+    });
+    let Some(schema) = offered.and_then(|tool| Schema::new((*tool.input).clone()).ok()) else {
+        return Ok(());
+    };
+    schema.accept(input).map(drop).map_err(|wrong| ResumeError::BadArguments {
+        id: id.clone(),
+        function: Arc::clone(&approval.function),
+        wrong: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    })
+}
+
 /// The operator's answers to the questions that a run waits for.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions(pub BTreeMap<QuestionId, Given>);
@@ -254,7 +295,7 @@ impl Decisions {
                 return Err(ResumeError::AlreadyDecided { id: id.clone(), by, via });
             }
             match history.question(id) {
-                Some(question) if given.answer.fits(&question) => {}
+                Some(question) if given.answer.fits(&question) => fits_schema(records, id, &question, given)?,
                 Some(_) => return Err(ResumeError::Misfit(id.clone())),
                 None => return Err(ResumeError::NotAsked(id.clone())),
             }

@@ -300,6 +300,8 @@ impl Building {
                 times.asked_ms = Some(at_ms);
             }
             RecordKind::Answered(_) => {
+                // A call that was edited may fail before the gate decides again.
+                node.verdict.take_if(|verdict| verdict.rule == Rule::Ask);
                 node.waited_ms += times.asked_ms.take().map_or(0, |asked| at_ms.saturating_sub(asked));
             }
             RecordKind::ToolStarted { .. } => {

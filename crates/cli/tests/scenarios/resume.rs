@@ -141,6 +141,25 @@ fn interrupted_call_can_be_given_its_result() {
 }
 
 #[test]
+fn edit_that_does_not_fit_the_schema_spends_no_question() {
+    let scenario = two_writes();
+    assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
+    let before = journal(&scenario).len();
+    let edit = |path: &str| {
+        format!("0/0.1:ask={{\"answer\":\"edit\",\"input\":{{\"path\":{path},\"content\":\"e\"}}}}")
+    };
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--answer", &edit("5")]), @r#"
+    exit 2
+    --- stderr
+    error: the new arguments for `0/0.1:ask` don't fit the schema of `write_file`: /path: 5 is not of type "string"
+    "#);
+    assert_eq!(journal(&scenario).len(), before);
+    assert!(scenario.run(&["runs", "show"]).stdout.contains("waits for approval"));
+    let told = scenario.run(&["runs", "resume", "last", "--answer", &edit("\"e.txt\"")]);
+    assert_eq!(scenario.read("e.txt").as_deref(), Some("e"), "{told}");
+}
+
+#[test]
 fn changed_program_is_not_resumed() {
     let scenario = two_writes();
     assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
