@@ -190,6 +190,12 @@ impl PastRun {
         self.history().waiting()
     }
 
+    /// Whether its last record says that it waits: it was not cut off since.
+    pub fn is_suspended(&self) -> bool {
+        let end = self.records.last().map(|record| &record.body);
+        matches!(end, Some(RecordKind::RunEnded { status: RunStatus::Suspended, .. }))
+    }
+
     /// Whether it can continue with these decisions.
     ///
     /// # Errors

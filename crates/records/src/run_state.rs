@@ -33,7 +33,7 @@ impl RunState {
             Self::Ended(RunStatus::Failed) => "failed",
             Self::Ended(RunStatus::Limit) => "limit reached",
             Self::Ended(RunStatus::Refused) => "refused",
-            Self::Ended(RunStatus::Suspended) => "waiting for an answer",
+            Self::Ended(RunStatus::Suspended) => "waiting",
             Self::Ended(RunStatus::Interrupted) => "interrupted",
             Self::Open(Open::Running) => "running",
             Self::Open(Open::CutOff) => "cut off",

@@ -44,13 +44,16 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         let waiting = past.waiting();
         let undecided: Vec<Waiting> =
             waiting.into_iter().filter(|waiting| !decisions.0.contains_key(&waiting.id)).collect();
+        if decisions.0.is_empty() && args.approve.iter().any(|call| call == "all") {
+            output.note("nothing was decided: no call waits for approval");
+        }
         let cut_off = |waiting: &Waiting| matches!(waiting.question, Question::Settlement(_));
         let asks_in_vain = asked.is_nobody() && undecided.iter().any(cut_off);
         let waits_as_before = past.mode() == Mode::Defer
             && decisions.0.is_empty()
             && undecided.iter().any(|waiting| !cut_off(waiting));
-        if asks_in_vain || waits_as_before {
-            // The run would only come to the same end.
+        if past.is_suspended() && (asks_in_vain || waits_as_before) {
+            // The run would only come to the same end. One that was cut off records that it waits.
             show_waiting(output, &undecided);
             let target = match (args.target.as_deref(), project) {
                 (Some(target), _) => format!(" {}", quoted(target)),

@@ -279,6 +279,33 @@ fn run_killed_at_any_record_resumes_to_the_same_result() {
 }
 
 #[test]
+fn killed_run_that_waits_for_a_decision_is_suspended() {
+    if !has_python() {
+        return;
+    }
+    let undisturbed = program();
+    assert_eq!(undisturbed.run(RUN).code, Some(0));
+    let text = fs::read_to_string(undisturbed.runs().remove(0).join("journal.jsonl")).expect("a journal");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let started = |line: &&str| line.contains("\"tool_started\"") && line.contains("\"path\":\"0/3.0\"");
+    let intent = lines.iter().position(started).expect("the tool has begun");
+    let scenario = prepared(&undisturbed);
+    run_until(&scenario, lines[..=intent].iter().map(|line| line.len() as u64).sum());
+    assert!(scenario.run(&["runs", "list"]).stdout.contains("cut off"));
+    for _ in 0..2 {
+        let told = scenario.run(&["runs", "resume", "last", "--approve", "all"]);
+        assert!(told.code == Some(5) && told.stderr.contains("nothing was decided"), "{told}");
+        assert_eq!(count(&journal(&scenario), "run_ended"), 1, "{told}");
+    }
+    let told = scenario.run(&["runs", "list"]);
+    assert!(told.stdout.contains("  waiting  "), "{told}");
+    let told = scenario.run(&["runs", "show"]);
+    assert!(told.stdout.contains("waiting for a decision about a call that was cut off"), "{told}");
+    let told = scenario.run(&["runs", "clean", "--keep", "0"]);
+    assert!(told.stderr.contains("nothing to remove"), "{told}");
+}
+
+#[test]
 fn operator_settles_an_interrupted_tool_on_the_terminal() {
     if !has_python() {
         return;
