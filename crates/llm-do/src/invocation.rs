@@ -87,15 +87,24 @@ fn recorded(set: &Set) -> Option<(String, Vec<Value>)> {
 pub struct BadInvocation(pub String);
 
 impl Invocation {
-    /// The settings that it was started with; `base` gives what belongs to this machine and moment.
+    /// The settings that it was started with; `base` gives what belongs to this machine and moment. If the folder in which it
+    /// was started is gone, the project that keeps its journal takes the place of that folder: it may have been moved.
     ///
     /// # Errors
     /// A rule or grant that can't be read.
-    pub(crate) fn settings(&self, base: Settings) -> Result<Settings, BadInvocation> {
+    pub(crate) fn settings(&self, base: Settings, run_dir: &Path) -> Result<Settings, BadInvocation> {
         let run = self.options(base.run)?;
-        let mut around = base.around;
+        let (mut around, mut request) = (base.around, self.request.clone());
         around.here.clone_from(&self.here);
-        Ok(Settings { request: self.request.clone(), around, run, ..base })
+        if let Some(moved_to) = project_of(run_dir).filter(|_| !self.here.exists()) {
+            if let Some(project) =
+                request.project.as_mut().filter(|project| !self.here.join(project).exists())
+            {
+                project.clone_from(&moved_to);
+            }
+            around.here = moved_to;
+        }
+        Ok(Settings { request, around, run, ..base })
     }
 
     /// The options that it was started with; `base` gives what is not recorded.
@@ -130,6 +139,13 @@ impl Invocation {
             ..base
         })
     }
+}
+
+/// The project that keeps the run in that folder: the folder is `PROJECT/.llm-do/runs/RUN`.
+fn project_of(run_dir: &Path) -> Option<PathBuf> {
+    let dir = std::path::absolute(run_dir).ok()?;
+    let root = dir.ancestors().nth(3)?;
+    dir.starts_with(root.join(".llm-do/runs")).then(|| root.to_owned())
 }
 
 /// How runs with the same options are started, as their journals record it. Only the input is missing, so that a run need

@@ -82,7 +82,7 @@ impl Recorded {
     /// Its rules or grants can't be read any more.
     pub fn settings(&self, base: Settings, against: Option<&Path>) -> Result<Settings, ResumeError> {
         let (here, given) = (base.around.here.clone(), base.run.grants.clone());
-        let mut settings = self.invocation.settings(base)?;
+        let mut settings = self.invocation.settings(base, &self.dir)?;
         let grants = &mut settings.run.grants;
         if !self.own {
             grants.clear();

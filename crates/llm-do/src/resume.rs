@@ -168,7 +168,7 @@ impl PastRun {
     /// # Errors
     /// Its rules or grants can't be read any more.
     pub fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        let settings = self.invocation.settings(base)?;
+        let settings = self.invocation.settings(base, &self.dir)?;
         Ok(Settings { run: self.resumed(settings.run), ..settings })
     }
 

@@ -6,7 +6,7 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, said, surrounded},
-    program::{home, quoted, show_complaint},
+    program::{complaint, home, quoted, show_complaint},
     render::{Output, Refuses, show_how_to_answer, show_waiting},
     visible,
 };
@@ -64,7 +64,8 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
             return Ok(Exit::Suspended);
         }
         let settings = past.settings(surrounded()?).map_err(Problem::from)?;
-        let session = Session::open(asking(settings, &asked, output))?;
+        let session = Session::open(asking(settings, &asked, output))
+            .map_err(|problem| with_folder(problem, &past.invocation().here))?;
         let talks = past.invocation().chat || chat::is_held_in(&session);
         if talks && decisions.0.is_empty() && !asked.answers_by_program() && chat::is_wanted(output) {
             // The chat takes signals itself.
@@ -75,6 +76,16 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         carry_out(start, &mut asked, &interrupts, Refuses::AsMeant, output)
     };
     resumed().unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
+}
+
+/// What keeps the program from opening. If the folder in which the run was started is gone, that is likely the cause.
+fn with_folder(problem: Problem, here: &Path) -> NotReady {
+    if here.exists() {
+        return problem.into();
+    }
+    let here = here.display();
+    let gone = format!("the run was started in `{here}`, which no longer exists");
+    complaint(&problem).hint(format!("{gone}; to resume the run, move the project back there")).into()
 }
 
 /// Through what the answers come, as recorded.

@@ -160,6 +160,40 @@ fn edit_that_does_not_fit_the_schema_spends_no_question() {
 }
 
 #[test]
+fn moved_project_resumes_its_runs() {
+    for target in [None, Some(".")] {
+        let scenario = two_writes();
+        assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
+        let moved = scenario.home().join("moved");
+        fs::rename(scenario.project(), &moved).expect("it moves");
+        let resume = |target: Option<&str>| {
+            let mut arguments = vec!["runs", "resume", "last"];
+            arguments.extend(target);
+            arguments.extend(["--approve", "all"]);
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_llm-do"));
+            command.args(arguments).current_dir(&moved).env_clear();
+            command.env("HOME", scenario.home().join("home")).stdin(std::process::Stdio::null());
+            scenario.finished(command.output().expect("the binary starts"))
+        };
+        // The file lies elsewhere than the one that the question was about, so the call is asked about again.
+        let told = resume(target);
+        assert!(told.code == Some(5) && told.stderr.contains("a.txt"), "{told}");
+        let told = resume(target);
+        assert!(told.code == Some(5) && told.stderr.contains("b.txt"), "{told}");
+        assert_eq!(fs::read_to_string(moved.join("a.txt")).ok().as_deref(), Some("a"), "{told}");
+        let mut replay = std::process::Command::new(env!("CARGO_BIN_EXE_llm-do"));
+        replay.args(["runs", "replay", "last"]).current_dir(&moved).env_clear();
+        replay.env("HOME", scenario.home().join("home")).stdin(std::process::Stdio::null());
+        let told = scenario.finished(replay.output().expect("the binary starts"));
+        assert_eq!(told.code, Some(0), "{told}");
+        // The program must still be the recorded one.
+        fs::write(moved.join("main.worker"), "---\nmodel: script:s.yaml\n---\nOther.\n").expect("a file");
+        let told = resume(target);
+        assert!(told.code == Some(2) && told.stderr.contains("has changed since the run began"), "{told}");
+    }
+}
+
+#[test]
 fn changed_program_is_not_resumed() {
     let scenario = two_writes();
     assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
