@@ -22,7 +22,11 @@ use llm_do::{
 use llm_do_records::Problem as Line;
 use llm_do_runs::{ReadError, ReopenError};
 use serde_json::{Value, json};
-use std::{env, io, path::PathBuf, sync::Arc};
+use std::{
+    env, io,
+    path::{self, PathBuf},
+    sync::Arc,
+};
 
 /// What a command line means by its words and flags.
 fn request(positionals: Vec<String>, flags: &ProgramFlags) -> Request {
@@ -103,12 +107,14 @@ pub(crate) fn surroundings() -> io::Result<Surroundings> {
     })
 }
 
-/// Folder of what belongs to the user and no project: `LLM_DO_HOME`, by default `~/.llm-do`.
+/// Folder of what belongs to the user and no project: `LLM_DO_HOME`, by default `~/.llm-do`. Absolute, since processes with
+/// other current directories get paths in it.
 pub(crate) fn home() -> PathBuf {
-    match env::var_os("LLM_DO_HOME").filter(|home| !home.is_empty()) {
+    let home = match env::var_os("LLM_DO_HOME").filter(|home| !home.is_empty()) {
         Some(home) => home.into(),
         None => env::home_dir().unwrap_or_default().join(".llm-do"),
-    }
+    };
+    path::absolute(&home).unwrap_or(home)
 }
 
 /// Findings as text.

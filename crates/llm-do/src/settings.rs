@@ -131,6 +131,8 @@ impl Settings {
         let user = std::env::home_dir();
         let home = std::env::var_os("LLM_DO_HOME")
             .map_or_else(|| user.clone().unwrap_or_default().join(".llm-do"), PathBuf::from);
+        // Processes that are confined elsewhere get paths in it.
+        let home = std::path::absolute(&home).unwrap_or(home);
         Self {
             request: Request { positionals: vec![target.to_owned()], ..Request::default() },
             around: Surroundings {

@@ -420,3 +420,14 @@ fn unwritable_cache_is_tolerated() {
     succeed(&scenario, &["."]);
     assert_eq!(output(&scenario, "0/0.0"), 1);
 }
+
+#[test]
+fn relative_home_holds_the_host_of_python() {
+    if !has_python() {
+        return;
+    }
+    let scenario = calling(&says("a", "project"), &[call("a")]).env("LLM_DO_HOME", "own");
+    let told = scenario.run(&[".", "--approval", "approve_all"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "done\n"), "{told}");
+    assert_eq!(output(&scenario, "0/0.0"), "project");
+}
