@@ -154,5 +154,6 @@ fn models(command: &args::ModelsCommand, output: &Output) -> Result<(), Complain
 
 #[cfg(not(feature = "local"))]
 fn models(_: &args::ModelsCommand, _: &Output) -> Result<(), Complaint> {
-    Err(Complaint::wrong("this build runs no local models").hint("build it with the feature `local`"))
+    Err(Complaint::wrong("this build runs no local models")
+        .hint(format!("a build with local models: `{}`", program::WITH_LOCAL_MODELS)))
 }

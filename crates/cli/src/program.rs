@@ -161,10 +161,19 @@ pub(crate) fn complaint(problem: &Problem) -> Complaint {
         Problem::Journal(_) | Problem::Untrusted(_) => Complaint::failed(problem.to_string()),
         Problem::NoModel => Complaint::wrong(problem.to_string())
             .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY")
-            .hint("or run one on this machine: `llm-do models pull` fetches a model, `--model local:PATH.gguf` uses a file"),
+            .hint(if cfg!(feature = "local") {
+                "or run one on this machine: `llm-do models pull` fetches a model, `--model local:PATH.gguf` uses a file"
+                    .to_owned()
+            } else {
+                format!("or run one on this machine, with a build that has local models: `{WITH_LOCAL_MODELS}`")
+            }),
         _ => Complaint::wrong(problem.to_string()),
     }
 }
+
+/// The command that installs a build with local models.
+pub(crate) const WITH_LOCAL_MODELS: &str =
+    "cargo install --locked --path crates/cli   # in the sources of llm-do";
 
 /// A run that was begun elsewhere, as far as can be known.
 fn foreign_run(problem: &Problem) -> Complaint {

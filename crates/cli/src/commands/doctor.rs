@@ -254,12 +254,7 @@ fn local_models() -> Option<Finding> {
 #[cfg(not(feature = "local"))]
 fn local_models() -> Option<Finding> {
     let found = Err("this build runs no local models".to_owned());
-    Some(Finding::new(
-        "local",
-        LOCAL,
-        found,
-        "cargo install --locked --path crates/cli   # in the sources of llm-do",
-    ))
+    Some(Finding::new("local", LOCAL, found, crate::program::WITH_LOCAL_MODELS))
 }
 
 /// Why a local model is wanted.

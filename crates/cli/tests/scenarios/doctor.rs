@@ -60,3 +60,15 @@ fn a_folder_that_cannot_be_written_is_found() {
     let home = finding(&told.stdout, "home");
     assert!(home["state"] == "missing" && home["command"].as_str().is_some(), "{home}");
 }
+
+#[test]
+#[cfg(not(feature = "local"))]
+fn build_without_local_models_names_the_one_with_them() {
+    let scenario = Scenario::new().file("main.worker", "---\n---\nGo.\n");
+    for arguments in [&["."][..], &["models", "list"], &["models", "pull"]] {
+        let told = scenario.run(arguments);
+        assert_eq!(told.code, Some(2), "{told}");
+        assert!(told.stderr.contains("`cargo install --locked --path crates/cli "), "{told}");
+        assert!(!told.stderr.contains("models pull"), "{told}");
+    }
+}
