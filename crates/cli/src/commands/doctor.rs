@@ -1,11 +1,20 @@
 //! `llm-do doctor`: what this machine has of what runs need.
 
-use crate::{args::Format, exit::Complaint, program::home, render::Output, visible};
+use crate::{
+    args::{Format, ProgramArgs, ProgramFlags},
+    exit::Complaint,
+    program::{home, looked_at, quoted, reading_host, surroundings},
+    render::Output,
+    visible,
+};
 use llm_do::{
     Environment, PythonFor,
     confine::{self, Tier},
+    core::model::ModelName,
     models::Providers,
     place_of,
+    program::{LoadOptions, UserConfig, list_workers, target},
+    user_config,
 };
 
 use serde_json::{Value, json};
@@ -56,13 +65,19 @@ impl Finding {
 /// Carries out the command. It reports missing things, which are no error: not every program needs them.
 pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     let folder = target.unwrap_or(Path::new("."));
+    if !folder.exists() {
+        return Err(Complaint::wrong(format!("there is no file or folder `{}`", folder.display())));
+    }
     let project =
         place_of(folder).map_err(|error| Complaint::wrong(format!("`{}`: {error}", folder.display())))?;
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let mut findings = confinement();
     findings.push(python(&project, &environment));
-    findings.extend(models(&environment));
+    findings.extend(program(folder));
+    let config = user_config(&home()).map_err(|problem| problem.to_string());
+    findings.extend(models(&environment, config.as_ref().ok()));
     findings.push(own_folder(&home()));
+    findings.extend(own_config(config));
     findings.extend(programs(&environment));
     if output.format == Format::Text {
         findings.iter().for_each(|finding| show(finding, output));
@@ -159,7 +174,44 @@ fn python(project: &llm_do::core::authority::Place, environment: &Environment) -
     Finding::new("python", why, found.map(|found| found.to_string()), install("python3"))
 }
 
-fn models(environment: &Environment) -> Vec<Finding> {
+/// Whether the project in that folder can be read, if there is one.
+fn program(folder: &Path) -> Option<Finding> {
+    if !folder.join("project.yaml").is_file() {
+        return None;
+    }
+    let target = folder.to_string_lossy().into_owned();
+    let command = format!("llm-do check {}", quoted(&target));
+    let request = looked_at(&ProgramArgs { target: Some(target), program: ProgramFlags::default() });
+    let around = surroundings().ok()?;
+    let read = target::find(&request, &around).and_then(|found| {
+        let root = found.source.tree.root().to_string();
+        let host = LoadOptions { code: None, ..reading_host(&request, &around, &found).unwrap_or_default() };
+        list_workers(&found.source, host).map(|_| root)
+    });
+    let found = read.map_err(|found| found.to_string());
+    Some(Finding::new("program", "to run the workers of this project", found, command))
+}
+
+/// The model of workers that name none, as a run without a program's own default chooses it.
+fn default_of(
+    environment: &Environment,
+    config: Option<&UserConfig>,
+    providers: &Providers,
+) -> Result<String, String> {
+    if let Some(name) = environment("LLM_DO_MODEL").filter(|name| !name.trim().is_empty()) {
+        let name = name.parse::<ModelName>().map_err(|error| format!("LLM_DO_MODEL: {error}"))?;
+        return Ok(format!("{name}, since LLM_DO_MODEL is set"));
+    }
+    if let Some(name) = config.and_then(|config| config.model.as_ref()) {
+        return Ok(format!("{name}, since config.yaml names it"));
+    }
+    match providers.default_model() {
+        Some(chosen) => Ok(format!("{}, since {}", chosen.name, chosen.because)),
+        None => Err("none, unless a program names one or a local model is here".to_owned()),
+    }
+}
+
+fn models(environment: &Environment, config: Option<&UserConfig>) -> Vec<Finding> {
     let lookup = Arc::clone(environment);
     let providers = Providers::new(move |name| lookup(name));
     let keys: Vec<String> =
@@ -168,10 +220,7 @@ fn models(environment: &Environment) -> Vec<Finding> {
         true => Err("no provider has a key in the environment".to_owned()),
         false => Ok(keys.join(", ")),
     };
-    let default = match providers.default_model() {
-        Some(chosen) => Ok(format!("{}, since {}", chosen.name, chosen.because)),
-        None => Err("none, unless a program names one or a local model is here".to_owned()),
-    };
+    let default = default_of(environment, config, &providers);
     let key = "export ANTHROPIC_API_KEY=...   # or OPENAI_API_KEY, GEMINI_API_KEY, ...";
     let mut findings = vec![
         Finding::new("providers", "for hosted models", keys, key),
@@ -183,8 +232,8 @@ fn models(environment: &Environment) -> Vec<Finding> {
 
 /// The folder for what belongs to the user: grants, installed packages, local models, runs of lone workers.
 fn own_folder(home: &Path) -> Finding {
-    // A report makes no folder: the nearest one that is there must let llm-do write.
-    let nearest = home.ancestors().find(|folder| folder.is_dir());
+    // A report makes no folder: the nearest one that is there must let llm-do write. A file fails as a folder.
+    let nearest = home.ancestors().find(|folder| folder.exists());
     let probe = || tempfile::tempfile_in(nearest.unwrap_or(home)).map(drop);
     let result =
         probe().map(|()| home.display().to_string()).map_err(|error| format!("{}: {error}", home.display()));
@@ -194,6 +243,17 @@ fn own_folder(home: &Path) -> Finding {
         result,
         "export LLM_DO_HOME=/path/that/you/may/write",
     )
+}
+
+/// The user's configuration, if there is one.
+fn own_config(read: Result<UserConfig, String>) -> Option<Finding> {
+    let path = home().join("config.yaml");
+    if read.is_ok() && !path.exists() {
+        return None;
+    }
+    let path = path.display().to_string();
+    let command = format!("$EDITOR {}", quoted(&path));
+    Some(Finding::new("config", "for your own models, limits and rules", read.map(|_| path), command))
 }
 
 /// Programs that some features start. They are looked for as the features do, on the `PATH`.

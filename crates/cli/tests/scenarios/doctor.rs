@@ -62,6 +62,37 @@ fn a_folder_that_cannot_be_written_is_found() {
 }
 
 #[test]
+fn the_default_model_is_that_of_a_run() {
+    let default = |scenario: &Scenario| {
+        finding(&scenario.run(&["doctor", "--output", "json"]).stdout, "default")["found"].clone()
+    };
+    let scenario = Scenario::new().home_file("config.yaml", "model: openai:of-config\n");
+    assert_eq!(default(&scenario), "openai:of-config, since config.yaml names it");
+    let scenario = scenario.env("OPENAI_API_KEY", "k").env("LLM_DO_MODEL", "mistral:of-variable");
+    assert_eq!(default(&scenario), "mistral:of-variable, since LLM_DO_MODEL is set");
+}
+
+#[test]
+fn broken_configuration_home_and_target_are_found() {
+    let scenario = Scenario::new()
+        .home_file("config.yaml", "modle: x\n")
+        .file("broken/project.yaml", "format: [\n")
+        .file("file", "not a folder");
+    let told = scenario.run(&["doctor", "broken", "--output", "json"]);
+    for what in ["config", "program"] {
+        assert_eq!(finding(&told.stdout, what)["state"], "missing", "{told}");
+    }
+    assert!(
+        finding(&told.stdout, "config")["found"].as_str().is_some_and(|it| it.contains("modle")),
+        "{told}"
+    );
+    assert_eq!(scenario.run(&["doctor", "nonexistent"]).code, Some(2));
+    let file = scenario.project().join("file").display().to_string();
+    let told = scenario.env("LLM_DO_HOME", file).run(&["doctor", "--output", "json"]);
+    assert_eq!(finding(&told.stdout, "home")["state"], "missing", "{told}");
+}
+
+#[test]
 #[cfg(not(feature = "local"))]
 fn build_without_local_models_names_the_one_with_them() {
     let scenario = Scenario::new().file("main.worker", "---\n---\nGo.\n");
