@@ -102,6 +102,7 @@ fn read<'c>(root: &'c Command, words: &[String]) -> Reading<'c> {
             if let Some(sub) = sub.filter(|_| !reading.only_words) {
                 reading.command = sub;
                 reading.path.push(sub.get_name());
+                reading.words.before_target = usize::from(reading.path[0] == "runs");
                 continue;
             }
             // `llm-do TARGET` is short for `llm-do run TARGET`.

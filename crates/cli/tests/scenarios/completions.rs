@@ -3,7 +3,7 @@
 use crate::scenario::{Scenario, script};
 use serde_json::json;
 use std::{
-    env,
+    env, fs,
     path::Path,
     process::{Command, Stdio},
 };
@@ -74,6 +74,42 @@ fn bash_completes_workers_runs_models_and_cases() {
     assert_eq!(bash(&scenario, "llm-do run --model script:s"), ["s.yaml"]);
     assert_eq!(bash(&scenario, "llm-do check --output=sa"), ["sarif"]);
     assert_eq!(bash(&scenario, "llm-do runs resu"), ["resume"]);
+}
+
+#[test]
+fn bash_reads_words_as_the_shell_does() {
+    let scenario = project()
+        .file("my dir/project.yaml", "description: Another.\n")
+        .file("my dir/workers/other.worker", "---\n---\nGo.\n");
+    for typed in [r"my\ dir", "'my dir'", "\"my dir\"", r#"my" "dir"#] {
+        assert_eq!(
+            bash(&scenario, &format!("llm-do list --project {typed} --entry ot")),
+            ["other"],
+            "{typed}"
+        );
+        assert_eq!(bash(&scenario, &format!("llm-do list {typed} --entry ot")), ["other"], "{typed}");
+    }
+    for typed in [r"my\ d", "'my d", "\"my d"] {
+        assert_eq!(bash(&scenario, &format!("llm-do runs --project {typed}")), ["my dir"], "{typed}");
+    }
+    // Nothing of the line is run.
+    bash(&scenario, "llm-do list \"$(touch ran)\" `touch ran` --entry s");
+    assert!(!scenario.project().join("ran").exists());
+}
+
+#[test]
+fn workers_are_those_of_the_target_that_is_typed() {
+    let scenario = project()
+        .file("digest/project.yaml", "description: Another.\n")
+        .file("digest/workers/other.worker", "---\n---\nGo.\n");
+    for line in [
+        "run digest --entry ot",
+        "chat digest --entry ot",
+        "list digest --entry ot",
+        "runs export last digest --cases ot",
+    ] {
+        assert_eq!(bash(&scenario, &format!("llm-do {line}")), ["other"], "{line}");
+    }
 }
 
 #[test]
@@ -150,6 +186,8 @@ fn fish_completes_with_descriptions() {
     assert_eq!(cases, ["short-text\tworkers/summarizer.cases.yaml"]);
     let map = "llm-do map workers/summarizer.worker reviews.csv --set-column";
     assert_eq!(complete(&format!("{map} m")).expect("fish"), ["most=\tinteger?"]);
+    fs::create_dir(scenario.project().join("my dir")).expect("a folder");
+    assert_eq!(complete(r"llm-do run my\\ d").expect("fish"), ["my dir/"]);
     assert_eq!(complete(&format!("{map} text=r")).expect("fish"), ["text=review\ta column"]);
 }
 

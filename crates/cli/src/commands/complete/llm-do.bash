@@ -3,14 +3,35 @@
 #
 # Where it goes: ~/.local/share/bash-completion/completions/llm-do, or `eval "$(llm-do completions bash)"`.
 
+# Splits the line up to the cursor into `words`, without backslashes and quotes. Nothing is expanded. `quote` is the quote that
+# is open at the end. bash's own COMP_WORDS are split at `:` and `=`, which are parts of names here.
+_llm_do_words() {
+    local line=${COMP_LINE:0:COMP_POINT} word= started= i char
+    for ((i = 0; i < ${#line}; i++)); do
+        char=${line:i:1}
+        case "$quote$char" in
+        \" | \') quote=$char started=1 ;;
+        \"\" | \'\') quote= ;;
+        \\ | \"\\)
+            i=$((i + 1)) started=1
+            # In double quotes, a backslash escapes few characters.
+            case "$quote${line:i:1}" in \"[!\"\\\$\`]) word+=$char ;; esac
+            word+=${line:i:1}
+            ;;
+        [[:space:]])
+            [ -z "$started" ] || words+=("$word")
+            word= started=
+            ;;
+        *) word+=$char started=1 ;;
+        esac
+    done
+    words+=("$word")
+}
+
 _llm_do() {
     local -a words=()
-    local line word current skip
-    # bash splits at `:` and `=`, which are parts of names here: the words are those that are separated by spaces.
-    read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
-    case "${COMP_LINE:0:COMP_POINT}" in
-    *[[:space:]]) words+=("") ;;
-    esac
+    local line word current skip quote=
+    _llm_do_words
     current=${words[${#words[@]} - 1]}
     # Of that word, bash replaces what follows the last of its own separators.
     skip=
@@ -32,8 +53,8 @@ _llm_do() {
         *)
             word=${line%%$'\t'*}
             word=${word#"$skip"}
-            # A name that the shell would read as something else is quoted.
-            case "$word" in *[!A-Za-z0-9_./:=@%+,-]*) printf -v word '%q' "$word" ;; esac
+            # A name that the shell would read as something else is quoted. bash itself quotes inside quotes.
+            case "$quote$word" in [!\"\']*[!A-Za-z0-9_./:=@%+,-]* | [!A-Za-z0-9_./:=@%+,\"\'-]*) printf -v word '%q' "$word" ;; esac
             COMPREPLY+=("$word")
             ;;
         esac

@@ -5,13 +5,14 @@
 
 function __llm_do_complete
     set -l words (commandline -opc)
-    set -l current (commandline -ct)
+    # Without the backslashes and quotes of the typed word.
+    set -l current (commandline -oct)
     for line in ($words[1] complete -- $words "$current" 2>/dev/null)
         switch $line
             case :files
-                __fish_complete_path $current
+                __fish_complete_path "$current"
             case :folders
-                __fish_complete_directories $current
+                __fish_complete_directories "$current"
             case '*'
                 echo $line
         end

@@ -67,6 +67,8 @@ impl Kind {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     pub(super) positionals: Vec<String>,
+    /// How many of them come before the target: the commands of `runs` name a run first.
+    pub(super) before_target: usize,
     project: Option<String>,
     entry: Option<String>,
 }
@@ -88,7 +90,8 @@ impl Words {
 
     /// The project that they name, or the one here.
     fn project(&self) -> Option<(target::Target, LoadOptions)> {
-        self.found(None, None)
+        let target = self.positionals.get(self.before_target).filter(|_| self.project.is_none());
+        target.and_then(|target| self.found(Some(target.clone()), None)).or_else(|| self.found(None, None))
     }
 
     /// No Python is started for it.
