@@ -237,7 +237,8 @@ fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> 
     };
     let pairs = meant::pairs("--set", set)?;
     let limit = |key: &str| key.strip_prefix("limits.").map(str::to_owned);
-    let mut settings = Map::new();
+    let mut settings = ModelSettings::default();
+    let mut of_model = Map::new();
     let mut max_context_tokens = None;
     for (key, value) in pairs.iter().filter(|(key, _)| limit(key).is_none()) {
         if key == MAX_CONTEXT_TOKENS {
@@ -248,14 +249,31 @@ fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> 
         }
         let key = key.strip_prefix("model_settings.").unwrap_or(key).to_owned();
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
-        settings.insert(key, value);
+        of_model.insert(key.clone(), value.clone());
+        settings = serde_json::from_value(Value::Object(of_model.clone())).map_err(|error| {
+            let error = error.to_string();
+            match error.split_once("expected ") {
+                Some((misfit, expected)) if misfit.starts_with("invalid ") => {
+                    let expected = match expected.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()) {
+                        "f64" => "a number",
+                        "u32" | "u64" => "a whole number, at least 0",
+                        other => other,
+                    };
+                    wrong(format!("{key} is {expected}, not `{}`", text_of(&value)))
+                }
+                _ => wrong(error),
+            }
+        })?;
     }
-    let settings =
-        serde_json::from_value(Value::Object(settings)).map_err(|error| wrong(error.to_string()))?;
     let limits: Vec<(String, &str)> =
         pairs.iter().filter_map(|(key, value)| Some((limit(key)?, value.as_str()))).collect();
     let limits = limits::parse(limits.iter().map(|(key, value)| (key.as_str(), *value))).map_err(wrong)?;
     Ok((settings, GivenLimits { max_context_tokens, ..limits }))
+}
+
+/// A value as it was typed.
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Runs to the end and returns the exit code.

@@ -24,6 +24,8 @@ use std::{
 
 /// Most bytes at a journal's beginning or end that are read for one line.
 const LONGEST_LINE: u64 = 1 << 20;
+/// Most runs that an error names.
+const MOST_NAMED: usize = 6;
 /// Runs that are read at once.
 const AT_ONCE: usize = 1024;
 /// Bytes that are first read from the end: the last record is usually short.
@@ -94,12 +96,14 @@ pub enum FindError {
         runs_dir: PathBuf,
     },
     /// Several runs match.
-    #[error("`{text}` fits several runs: {}; type more of one", runs.join(", "))]
+    #[error("`{text}` fits {count} runs: {}{}; type more of one", runs.join(", "), if *count > runs.len() { ", …" } else { "" })]
     Several {
         /// The text that was typed.
         text: String,
         /// Some of the runs that match, newest first.
         runs: Vec<String>,
+        /// How many match.
+        count: usize,
     },
     /// The folder can't be read.
     #[error("cannot read {}: {source}", runs_dir.display())]
@@ -204,18 +208,20 @@ pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
     if text == "last" {
         let readable = ids.iter().find(|id| state_in(&runs_dir.join(id)) != RunState::Open(Open::Damaged));
         let last = readable.or(ids.first()).map(|id| runs_dir.join(id));
-        return last
-            .ok_or_else(|| FindError::None { text: text.to_owned(), runs_dir: runs_dir.to_owned() });
+        return last.ok_or_else(|| FindError::None { text: text.to_owned(), runs_dir: runs_dir.to_owned() });
     }
     let fits = |id: &&String| match text {
         "" => false,
         _ => id.starts_with(text) || id.rsplit('-').next() == Some(text),
     };
-    let mut runs: Vec<String> = ids.iter().filter(fits).take(6).cloned().collect();
+    let mut runs: Vec<String> = ids.iter().filter(fits).take(MOST_NAMED).cloned().collect();
     match runs.len() {
         0 => Err(FindError::None { text: text.to_owned(), runs_dir: runs_dir.to_owned() }),
         1 => Ok(runs_dir.join(runs.remove(0))),
-        _ => Err(FindError::Several { text: text.to_owned(), runs }),
+        _ => {
+            let count = ids.iter().filter(fits).count();
+            Err(FindError::Several { text: text.to_owned(), runs, count })
+        }
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct ExportForm {
     #[arg(long)]
     pub(crate) html: bool,
     /// An OpenTelemetry trace as OTLP/JSON, to a file, to stdout (-) or to a collector (http://127.0.0.1:4318)
-    #[arg(long, value_name = "FILE|-|URL")]
+    #[arg(long, value_name = "FILE|-|URL", value_parser = file_or_collector)]
     pub(crate) otel: Option<String>,
     /// The recorded calls of a worker (by its ID) or a tool, as test cases
     #[arg(long, value_name = "WORKER")]
@@ -138,6 +138,16 @@ fn measure(text: &str, units: &[(&str, u64)], help: &str) -> Result<u64, String>
     let one = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, one)| *one);
     let number = number.parse::<u64>().ok();
     number.zip(one).and_then(|(number, one)| number.checked_mul(one)).ok_or_else(|| help.to_owned())
+}
+
+/// A file, `-`, or the address of a collector. An address with another scheme is no file.
+fn file_or_collector(text: &str) -> Result<String, String> {
+    match text.split_once("://") {
+        Some((scheme, _)) if !["http", "https"].contains(&scheme) && !scheme.contains('/') => {
+            Err("a collector has an http:// or https:// address".to_owned())
+        }
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn age(text: &str) -> Result<Duration, String> {

@@ -162,8 +162,13 @@ fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> 
                 })?
             }
             Some(Question::Input(_)) => Answer::Give { value: Arc::new(value) },
-            _ => serde_json::from_value(value).map_err(|error| {
-                Complaint::wrong(format!("`--answer {text}`: {error}"))
+            Some(Question::Settlement(_)) => serde_json::from_value(value).map_err(|_| {
+                Complaint::wrong(format!("`--answer {text}` decides nothing about a call that was cut off")).hint(
+                    "it takes {\"answer\": \"again\"}, {\"answer\": \"done\", \"result\": …} or {\"answer\": \"abort\"}",
+                )
+            })?,
+            _ => serde_json::from_value(value).map_err(|_| {
+                Complaint::wrong(format!("`--answer {text}` is no answer to an approval"))
                     .hint("an approval takes {\"answer\": \"approve\"}, {\"answer\": \"deny\"} or {\"answer\": \"edit\", \"input\": …}")
             })?,
         };

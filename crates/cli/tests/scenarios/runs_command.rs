@@ -302,3 +302,34 @@ fn runs_list_shows_local_time() {
     let told = scenario.run(&["runs", "list"]);
     assert!(told.stdout.contains(&expected), "{expected}: {told}");
 }
+
+#[test]
+fn mistaken_arguments_of_runs_are_explained() {
+    let scenario = writer();
+    for _ in 0..8 {
+        scenario.run(&[".", "--approval", "defer"]);
+    }
+    let told = scenario.run(&["runs", "show", "2"]);
+    assert!(told.code == Some(2) && told.stderr.contains("`2` fits 8 runs: "), "{told}");
+    assert!(told.stderr.contains(", …; type more of one"), "{told}");
+    let told = scenario.run(&["runs", "export", "last", "--otel", "ftp://x/y"]);
+    assert!(
+        told.code == Some(2) && told.stderr.contains("a collector has an http:// or https:// address"),
+        "{told}"
+    );
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--answer", "0/0.0:ask=\"approve\""]), @r#"
+    exit 2
+    --- stderr
+    error: `--answer 0/0.0:ask="approve"` is no answer to an approval
+    hint: an approval takes {"answer": "approve"}, {"answer": "deny"} or {"answer": "edit", "input": …}
+    "#);
+    let told = scenario.run(&[".", "--set", "temperature=hot"]);
+    assert!(
+        told.code == Some(2) && told.stderr.contains("--set: temperature is a number, not `hot`"),
+        "{told}"
+    );
+    let told = scenario.run(&[".", "--set", "max_tokens=-1"]);
+    assert!(told.stderr.contains("--set: max_tokens is a whole number, at least 0, not `-1`"), "{told}");
+    let told = scenario.run(&[".", "--set", "temprature=1"]);
+    assert!(told.stderr.contains("--set: unknown field `temprature`"), "{told}");
+}

@@ -82,6 +82,9 @@ pub(crate) fn endpoint(address: &str) -> Result<Url, Complaint> {
             .hint("write an address such as http://127.0.0.1:4318")
     };
     let mut url: Url = address.parse().map_err(|error| wrong(&error))?;
+    if !["http", "https"].contains(&url.scheme()) {
+        return Err(wrong(&"a collector has an http:// or https:// address"));
+    }
     if !url.path().trim_end_matches('/').ends_with(PATH) {
         let path = format!("{}/{PATH}", url.path().trim_end_matches('/'));
         url.set_path(&path);
