@@ -5,8 +5,9 @@
 
 function __llm_do_complete
     set -l words (commandline -opc)
-    # Without the backslashes and quotes of the typed word.
-    set -l current (commandline -oct)
+    set -l typed (commandline -ct)
+    # Without backslashes and quotes. A quote that is still open can't be unescaped.
+    set -l current (string unescape -- "$typed"; or string replace -r '^["\']' '' -- "$typed")
     for line in ($words[1] complete -- $words "$current" 2>/dev/null)
         switch $line
             case :files
