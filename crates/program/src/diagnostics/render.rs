@@ -120,7 +120,9 @@ fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: Annota
     }
     let snippet = Snippet::source(excerpt.shown()).line_start(line).annotation(annotation);
     // The renderer counts the columns that it shows: those of a tab, or of the escape for a hidden character.
-    match text[start..range.start].contains('\t') || excerpt.columns(&range).start != range.start - start {
+    // A span may begin with the byte order mark, which is not shown.
+    let before = text.get(start..range.start).unwrap_or_default();
+    match before.contains('\t') || excerpt.columns(&range).start != before.len() {
         true => group.element(Origin::path(path).line(line).char_column(column)).element(snippet),
         false => group.element(snippet.path(path)),
     }
