@@ -197,5 +197,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         let quoted = lines.iter().position(|line| line.contains("bad")).unwrap();
         assert_eq!(lines[quoted].find("bad"), lines[quoted + 1].find("^^^"), "{text}");
+        // The place is that of the file, where a tab and each hidden character are one column.
+        assert!(lines.iter().any(|line| line.trim() == "--> x.worker:2:10"), "{text}");
     }
 }
