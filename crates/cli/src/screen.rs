@@ -51,14 +51,13 @@ struct State {
 /// The file that results go to.
 struct ResultFile {
     path: PathBuf,
-    file: WholeFile,
-    /// Whether something was written.
-    used: bool,
+    /// Begun with the first part of a result: a process that is killed before leaves nothing in the folder.
+    begun: Option<WholeFile>,
 }
 
 /// Why results can't be written.
 enum Broken {
-    /// The reader of stdout has gone: nobody misses them.
+    /// The reader of stdout has gone, as `head` does. This is no error.
     Gone,
     /// They are lost.
     Lost(io::Error),
@@ -110,8 +109,9 @@ impl Screen {
 
     /// Sends results to a file, which is written whole or not at all.
     pub(crate) fn send_to(&self, path: &Path) -> io::Result<()> {
-        let file = WholeFile::create(path)?;
-        self.lock().file = Some(ResultFile { path: path.to_owned(), file, used: false });
+        // What can't be written is said now, and not after the work is done.
+        drop(WholeFile::create(path)?);
+        self.lock().file = Some(ResultFile { path: path.to_owned(), begun: None });
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Screen {
             (_, Some(Broken::Gone)) | (None, None) => return Ok(()),
             (Some(file), Some(Broken::Lost(error))) => Err((Some(file.path), error)),
             (None, Some(Broken::Lost(error))) => Err((None, error)),
-            (Some(ResultFile { path, file, used: true }), None) => {
+            (Some(ResultFile { path, begun: Some(file) }), None) => {
                 file.keep().map_err(|error| (Some(path), error))
             }
             (Some(_), None) => Ok(()),
@@ -205,9 +205,12 @@ impl State {
             return;
         }
         let written = match &mut self.file {
-            Some(ResultFile { file, used, .. }) => {
-                *used = true;
-                file.write_all(bytes)
+            Some(ResultFile { path, begun }) => {
+                let file = match begun {
+                    Some(file) => Ok(file),
+                    None => WholeFile::create(path).map(|file| begun.insert(file)),
+                };
+                file.and_then(|file| file.write_all(bytes))
             }
             None => {
                 let mut out = io::stdout().lock();

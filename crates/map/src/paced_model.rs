@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Providers that no limit is known of, and that nobody is kept waiting by.
+/// Providers without a rate limit. Their requests are never delayed.
 const UNPACED: [&str; 2] = ["script", "replay"];
 /// Most requests at the same time to a model on this machine.
 const LOCAL: usize = 4;
@@ -137,10 +137,10 @@ impl Paces {
     }
 }
 
-/// What the requests of this command say about a model and its key: whether a refusal is about all requests or about one.
+/// Decides whether a refusal concerns every request to a model with its key, or a single row.
 ///
-/// A refused request is held until this is known. An answer to a request of another row that was sent later shows that it is
-/// about the one. If all rows that run are held, the map settles it.
+/// A refused request is held until this is decided. If a later request of another row is answered, the refusal concerns that one
+/// row. If all running rows are held, the map decides.
 #[derive(Default)]
 struct Standing {
     known: Mutex<Known>,

@@ -26,7 +26,7 @@ struct Written {
     failures: Vec<Fingerprint>,
 }
 
-/// What the command has written in the place of the output.
+/// Fingerprints of the output and failures files that the command has written. Another file at their place is the user's.
 pub(crate) struct Published {
     path: PathBuf,
     written: Written,

@@ -482,7 +482,7 @@ impl<'a> Talk<'a> {
     }
 
     /// What waits where approvals are deferred: a chat that continues does not ask, so that the command line decides first.
-    /// As for a run, this is said under `--quiet` as well, because nothing goes on without it.
+    /// `--quiet` does not hide this, because the chat can't continue without a decision.
     fn tell_deferred(&mut self, run: &str, waiting: &[Waiting]) {
         if self.starter.gate().mode != Mode::Defer {
             return;

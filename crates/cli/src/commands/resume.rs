@@ -78,7 +78,8 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
     resumed().unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
 }
 
-/// What keeps the program from opening. If the folder in which the run was started is gone, that is likely the cause.
+/// The problem that keeps the program from opening. If the folder in which the run was started no longer exists, a hint says so,
+/// because that is the likely cause.
 fn with_folder(problem: Problem, here: &Path) -> NotReady {
     if here.exists() {
         return problem.into();

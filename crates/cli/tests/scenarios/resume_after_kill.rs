@@ -278,11 +278,8 @@ fn run_killed_at_any_record_resumes_to_the_same_result() {
     assert!(settled.into_inner() >= 10);
 }
 
-#[test]
-fn killed_run_that_waits_for_a_decision_is_suspended() {
-    if !has_python() {
-        return;
-    }
+/// A run that was killed while its last tool was at work.
+fn cut_off_in_a_tool() -> Scenario {
     let undisturbed = program();
     assert_eq!(undisturbed.run(RUN).code, Some(0));
     let text = fs::read_to_string(undisturbed.runs().remove(0).join("journal.jsonl")).expect("a journal");
@@ -291,6 +288,15 @@ fn killed_run_that_waits_for_a_decision_is_suspended() {
     let intent = lines.iter().position(started).expect("the tool has begun");
     let scenario = prepared(&undisturbed);
     run_until(&scenario, lines[..=intent].iter().map(|line| line.len() as u64).sum());
+    scenario
+}
+
+#[test]
+fn killed_run_that_waits_for_a_decision_is_suspended() {
+    if !has_python() {
+        return;
+    }
+    let scenario = cut_off_in_a_tool();
     assert!(scenario.run(&["runs", "list"]).stdout.contains("cut off"));
     for _ in 0..2 {
         let told = scenario.run(&["runs", "resume", "last", "--approve", "all"]);
@@ -310,14 +316,7 @@ fn operator_settles_an_interrupted_tool_on_the_terminal() {
     if !has_python() {
         return;
     }
-    let undisturbed = program();
-    assert_eq!(undisturbed.run(RUN).code, Some(0));
-    let text = fs::read_to_string(undisturbed.runs().remove(0).join("journal.jsonl")).expect("a journal");
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let started = |line: &&str| line.contains("\"tool_started\"") && line.contains("\"path\":\"0/3.0\"");
-    let intent = lines.iter().position(started).expect("the tool has begun");
-    let scenario = prepared(&undisturbed);
-    run_until(&scenario, lines[..=intent].iter().map(|line| line.len() as u64).sum());
+    let scenario = cut_off_in_a_tool();
     let mut session = Session::start(scenario.command_on_terminal(&["runs", "resume"]));
     session.expect("decide later");
     session.wait_for_keys();

@@ -207,7 +207,7 @@ fn call(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<CallExpe
     };
     let unread = |_: &llm_do_core::gate::FileSet| Err("a case reads no file".to_owned());
     match Calls::parse(pattern, &unread) {
-        // It would be read when the file of cases is, by whoever may read that, or be asked of a tool beside the run.
+        // Reading the case would read the file, whoever reads the case. A tool would be called outside of the run.
         Ok(calls) if calls.conditions.sets().any(|set| set.file().is_some() || !set.is_known()) => {
             let message = format!("`{pattern}` names the values of a file or of a tool");
             let help = "in a case, `in` takes a list: `in [\"a\", \"b\"]`";
