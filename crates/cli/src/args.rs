@@ -170,6 +170,9 @@ Examples:
     /// List and revoke the grants of programs
     #[command(subcommand)]
     Grants(GrantsCommand),
+    /// List the prices and the context windows of models
+    #[command(subcommand)]
+    Prices(PricesCommand),
     /// Report on this machine: confinement, Python, providers, models
     #[command(after_help = "\
 Examples:
@@ -236,6 +239,23 @@ pub(crate) enum SchemaOf {
     Cases,
     /// A line of `--output stream-json`
     Events,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  llm-do prices list\n  llm-do prices list openai:gpt-5")]
+pub(crate) enum PricesCommand {
+    /// List the prices and the context windows of models, your own first
+    #[command(after_help = "\
+Prices of your own stand under `prices` in config.yaml, and take precedence.
+
+Examples:
+  llm-do prices list
+  llm-do prices list openai:gpt-5          the models whose names begin with this
+  llm-do prices list --json anthropic:")]
+    List {
+        /// Beginning of the models' names, which have the form provider:model
+        start: Option<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -23,7 +23,7 @@ mod terminal;
 mod transaction;
 mod whole_file;
 
-use args::{Cli, Command, Format, GateCommand, GrantsCommand};
+use args::{Cli, Command, Format, GateCommand, GrantsCommand, PricesCommand};
 use commands::check::Wanted;
 use exit::{Complaint, Exit};
 use llm_do::program::visible;
@@ -128,6 +128,9 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Grants(GrantsCommand::List) => commands::grants::list(output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
             commands::grants::revoke(target.as_deref(), *all, output).map(|()| Exit::Done)
+        }
+        Command::Prices(PricesCommand::List { start }) => {
+            commands::prices::list(start.as_deref(), output).map(|()| Exit::Done)
         }
         Command::Doctor { target } => commands::doctor::run(target.as_deref(), output).map(|()| Exit::Done),
         Command::Schema { what } => {

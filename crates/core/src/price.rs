@@ -112,9 +112,70 @@ pub struct Price {
     /// One use of a tool that the provider runs, in dollars; unknown if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_use: Option<Usd>,
+    /// The prices of long requests, where the provider has others for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<Above>,
+}
+
+/// The prices of a request that sends more tokens than a threshold. They hold for all tokens of the request, as at
+/// OpenAI, Google and xAI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Above {
+    /// The threshold: a request that sends more tokens has these prices.
+    pub tokens: u64,
+    /// As [`Price::input`].
+    pub input: Usd,
+    /// As [`Price::cached_input`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<Usd>,
+    /// As [`Price::cache_write`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<Usd>,
+    /// As [`Price::output`].
+    pub output: Usd,
 }
 
 impl Price {
+    /// A price for each token that is sent and for each that is produced, per million, whatever its kind.
+    pub fn flat(input: Usd, output: Usd) -> Self {
+        Self { input, cached_input: None, cache_write: None, output, server_use: None, above: None }
+    }
+
+    /// The prices of a request that sends that many tokens.
+    fn for_request(&self, input: u64) -> Self {
+        match self.above {
+            Some(above) if input > above.tokens => Self {
+                input: above.input,
+                cached_input: above.cached_input,
+                cache_write: above.cache_write,
+                output: above.output,
+                server_use: self.server_use,
+                above: None,
+            },
+            _ => *self,
+        }
+    }
+
+    /// The same prices, each changed by a function, except the price of tools that the provider runs.
+    #[must_use]
+    pub fn map_tokens(&self, change: impl Fn(Usd) -> Usd) -> Self {
+        Self {
+            input: change(self.input),
+            cached_input: self.cached_input.map(&change),
+            cache_write: self.cache_write.map(&change),
+            output: change(self.output),
+            server_use: self.server_use,
+            above: self.above.map(|above| Above {
+                tokens: above.tokens,
+                input: change(above.input),
+                cached_input: above.cached_input.map(&change),
+                cache_write: above.cache_write.map(&change),
+                output: change(above.output),
+            }),
+        }
+    }
+
     /// The cost of a request. `None` if its tokens or the price of a part are unknown, which differs from zero.
     pub fn of(&self, usage: &Usage) -> Option<Usd> {
         let (input, output) = (usage.input_tokens?, usage.output_tokens?);
@@ -124,11 +185,12 @@ impl Price {
         };
         let cached = usage.cached_tokens.unwrap_or(0).min(input);
         let written = usage.cache_write_tokens.unwrap_or(0).min(input - cached);
+        let price = self.for_request(input);
         let parts = [
-            self.input.for_tokens(input - cached - written),
-            self.cached_input.unwrap_or(self.input).for_tokens(cached),
-            self.cache_write.unwrap_or(self.input).for_tokens(written),
-            self.output.for_tokens(output),
+            price.input.for_tokens(input - cached - written),
+            price.cached_input.unwrap_or(price.input).for_tokens(cached),
+            price.cache_write.unwrap_or(price.input).for_tokens(written),
+            price.output.for_tokens(output),
             uses,
         ];
         Some(parts.into_iter().sum())
@@ -136,15 +198,17 @@ impl Price {
 
     /// The maximum cost of a request, with no cache hits at the provider.
     pub fn at_most(&self, input: u64, output: u64) -> Usd {
-        self.dearest_input().for_tokens(input).plus(self.output.for_tokens(output))
+        let price = self.for_request(input);
+        price.dearest_input().for_tokens(input).plus(price.output.for_tokens(output))
     }
 
     /// The number of output tokens that this amount buys after that many input tokens. `None`: any number.
     pub(crate) fn output_for(&self, money: Usd, input: u64) -> Option<u64> {
-        let input = self.dearest_input().for_tokens(input);
+        let price = self.for_request(input);
+        let input = price.dearest_input().for_tokens(input);
         match input > money {
             true => Some(0),
-            false => money.minus(input).tokens_at(self.output),
+            false => money.minus(input).tokens_at(price.output),
         }
     }
 
@@ -168,11 +232,9 @@ mod tests {
     #[test]
     fn each_kind_of_token_has_its_price() {
         let price = Price {
-            input: usd(3.0),
             cached_input: Some(usd(0.3)),
             cache_write: Some(usd(3.75)),
-            output: usd(15.0),
-            server_use: None,
+            ..Price::flat(usd(3.0), usd(15.0))
         };
         let usage = Usage {
             input_tokens: Some(1_000_000),
@@ -190,6 +252,30 @@ mod tests {
         assert_eq!(known.of(&searched), Some(usd(1.5 + 0.12 + 0.375 + 0.15 + 0.02)));
         assert_eq!(price.output_for(usd(0.15), 0), Some(10_000));
         assert_eq!(price.output_for(usd(3.0), 1_000_000), Some(0));
+    }
+
+    #[test]
+    fn a_long_request_has_its_own_prices_for_all_its_tokens() {
+        let above = Above {
+            tokens: 200_000,
+            input: usd(4.0),
+            cached_input: Some(usd(0.4)),
+            cache_write: None,
+            output: usd(18.0),
+        };
+        let price = Price { above: Some(above), ..Price::flat(usd(2.0), usd(12.0)) };
+        let usage = |input, cached| Usage {
+            input_tokens: Some(input),
+            cached_tokens: Some(cached),
+            output_tokens: Some(1_000_000),
+            ..Usage::default()
+        };
+        assert_eq!(price.of(&usage(200_000, 0)), Some(usd(0.4 + 12.0)), "the threshold itself is short");
+        assert_eq!(price.of(&usage(300_000, 100_000)), Some(usd(0.8 + 0.04 + 18.0)));
+        assert_eq!(price.at_most(300_000, 0), usd(1.2));
+        assert_eq!(price.output_for(usd(19.2), 300_000), Some(1_000_000));
+        let half = price.map_tokens(Usd::half);
+        assert_eq!(half.of(&usage(300_000, 100_000)), Some(usd(0.4 + 0.02 + 9.0)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use llm_do_core::{
         Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse,
         ModelSettings, Models, Terms,
     },
-    price::{Price, Usd},
+    price::Usd,
     send::BoxFuture,
     server_tool::ServerTool,
 };
@@ -541,19 +541,9 @@ impl Models for Batched {
     fn terms(&self, name: &ModelName) -> Terms {
         let terms = self.inner.terms(name);
         match self.batcher.is_on() {
-            true => Terms { price: terms.price.map(half), ..terms },
+            true => Terms { price: terms.price.map(|price| price.map_tokens(Usd::half)), ..terms },
             false => terms,
         }
-    }
-}
-
-fn half(price: Price) -> Price {
-    Price {
-        input: price.input.half(),
-        cached_input: price.cached_input.map(Usd::half),
-        cache_write: price.cache_write.map(Usd::half),
-        output: price.output.half(),
-        server_use: price.server_use,
     }
 }
 

@@ -30,5 +30,6 @@ mod server_tools;
 pub use batch::{BatchModel, BatchOutcome, BatchState};
 pub use custom::{Api, CustomProvider};
 pub use default_model::DefaultModel;
+pub use prices::PriceList;
 pub use providers::Providers;
 pub use script::scripted;

@@ -1,51 +1,92 @@
 //! Prices of models: the table in `prices.json`, and the user's overrides.
 //!
-//! The table holds list prices with their date and source. A model whose price depends on the length of its prompt,
-//! or on the day, is not in it: no price is better than a wrong one.
+//! `scripts/prices` writes the table from the package `genai-prices`, which reads the providers' own pages. A model whose
+//! price depends on the time of the day is not in it: no price is better than a wrong one.
 
 use crate::known::Known;
+use jiff::{Timestamp, tz::TimeZone};
 use llm_do_core::{
     model::{ModelName, Terms, provider_name},
-    price::{Price, Usd},
+    price::{Above, Price, Usd},
 };
 use serde::Deserialize;
-use std::{collections::BTreeMap, sync::LazyLock};
 
-/// One line of the table, or of the user's `prices`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Line(Terms);
+/// The table, with one model a line, sorted by name.
+const TABLE: &str = include_str!("../prices.json");
 
-impl<'de> Deserialize<'de> for Line {
-    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Written {
-            #[serde(default)]
-            #[allow(dead_code, reason = "for people who look at the table")]
-            read: String,
-            input: Usd,
-            cached_input: Option<Usd>,
-            cache_write: Option<Usd>,
-            output: Usd,
-            server_use: Option<Usd>,
-            max_output: Option<u32>,
-            context: Option<u64>,
+/// The prices of a line of the table, from a day on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rates {
+    /// The day, as `2027-01-01`; absent for the prices that hold already.
+    #[serde(default)]
+    from: String,
+    input: Usd,
+    cached_input: Option<Usd>,
+    cache_write: Option<Usd>,
+    output: Usd,
+    server_use: Option<Usd>,
+    above: Option<Above>,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, Deserialize)]
+struct Line {
+    input: Usd,
+    cached_input: Option<Usd>,
+    cache_write: Option<Usd>,
+    output: Usd,
+    server_use: Option<Usd>,
+    above: Option<Above>,
+    max_output: Option<u32>,
+    context: Option<u64>,
+    /// Prices that the provider has announced, in the order of their days.
+    #[serde(default)]
+    later: Vec<Rates>,
+}
+
+impl Line {
+    /// The terms on a day, as `2027-01-01`.
+    fn on(&self, day: impl FnOnce() -> String) -> Terms {
+        let mut price = Price {
+            input: self.input,
+            cached_input: self.cached_input,
+            cache_write: self.cache_write,
+            output: self.output,
+            server_use: self.server_use,
+            above: self.above,
+        };
+        if !self.later.is_empty() {
+            let day = day();
+            if let Some(rates) = self.later.iter().rev().find(|rates| rates.from <= day) {
+                price = Price {
+                    input: rates.input,
+                    cached_input: rates.cached_input,
+                    cache_write: rates.cache_write,
+                    output: rates.output,
+                    server_use: rates.server_use,
+                    above: rates.above,
+                };
+            }
         }
-        let Written { input, cached_input, cache_write, output, server_use, max_output, context, .. } =
-            Written::deserialize(input)?;
-        let price = Some(Price { input, cached_input, cache_write, output, server_use });
-        Ok(Self(Terms { price, max_output, context }))
+        Terms { price: Some(price), max_output: self.max_output, context: self.context }
     }
 }
 
-static TABLE: LazyLock<BTreeMap<String, Line>> = LazyLock::new(|| {
-    #[derive(Deserialize)]
-    struct File {
-        models: BTreeMap<String, Line>,
-    }
-    let file: File = serde_json::from_str(include_str!("../prices.json")).expect("a test has read the table");
-    file.models
-});
+/// The text of the entry for a name. The table is searched and not parsed: a run needs one line of a thousand.
+fn entry(name: &str) -> Option<&'static str> {
+    let start = format!("\n    {}: {{", serde_json::Value::from(name));
+    let rest = &TABLE[TABLE.find(&start)? + start.len() - 1..];
+    rest.lines().next().map(|line| line.trim_end_matches(','))
+}
+
+fn line(name: &str) -> Option<Line> {
+    serde_json::from_str(entry(name)?).ok()
+}
+
+fn today() -> String {
+    Timestamp::now().to_zoned(TimeZone::UTC).date().to_string()
+}
 
 /// The table's entry for a model. Dated snapshots (`-20251001`, `-2026-04-14`) and `-latest` have the price of their
 /// model, and both interfaces of a provider have the same price.
@@ -54,9 +95,40 @@ pub(crate) fn listed(name: &ModelName) -> Terms {
         "openai_resp" => "openai",
         name => name,
     });
-    let exact = |model: &str| TABLE.get(&format!("{provider}:{model}"));
+    let exact = |model: &str| line(&format!("{provider}:{model}"));
     let found = exact(name.model()).or_else(|| exact(undated(name.model()))).or_else(|| exact("*"));
-    found.map_or_else(Terms::default, |line| line.0)
+    found.map_or_else(Terms::default, |line| line.on(today))
+}
+
+/// The list of prices that is built into this program.
+#[derive(Clone, Debug)]
+pub struct PriceList {
+    /// The package from which the figures come, with its version.
+    pub package: String,
+    /// The day on which they were taken, as `2026-11-27`.
+    pub read: String,
+    /// The models by name, in alphabetical order. `local:*` stands for all models of that provider.
+    pub models: Vec<(String, Terms)>,
+}
+
+impl PriceList {
+    /// Reads the built-in list. Prices that change on a day that a provider has announced are those of today.
+    pub fn built_in() -> Self {
+        #[derive(Deserialize)]
+        struct From {
+            package: String,
+            read: String,
+        }
+        #[derive(Deserialize)]
+        struct File {
+            from: From,
+            models: std::collections::BTreeMap<String, Line>,
+        }
+        let File { from, models } = serde_json::from_str(TABLE).expect("a test has read the table");
+        let day = today();
+        let models = models.into_iter().map(|(name, line)| (name, line.on(|| day.clone()))).collect();
+        Self { package: from.package, read: from.read, models }
+    }
 }
 
 /// The name without the date of a snapshot.
@@ -98,19 +170,51 @@ mod tests {
     }
 
     #[test]
-    fn every_price_has_a_day_and_a_source() {
-        let file: Value = serde_json::from_str(include_str!("../prices.json")).unwrap();
-        let is_day = |day: &str| day.len() == 10 && day.starts_with("20") && day.as_bytes()[7] == b'-';
-        for (name, line) in file["models"].as_object().unwrap() {
+    fn every_price_can_be_found_has_a_source_and_is_plausible() {
+        let file: Value = serde_json::from_str(TABLE).unwrap();
+        let list = PriceList::built_in();
+        assert!(list.models.len() > 300 && list.package.contains("==") && list.read.starts_with("20"));
+        for (name, terms) in &list.models {
             let (provider, _) = name.split_once(':').unwrap();
-            assert!(line["read"].as_str().is_some_and(is_day), "{name}");
-            assert!(file["sources"][provider].is_array(), "{name}");
+            assert!(provider == "local" || file["sources"][provider].is_array(), "{name}");
+            assert!(Known::named(provider).is_some() || provider == "local", "{name}");
+            assert_eq!(line(name).unwrap().on(today), *terms, "{name} is found in the text");
+            let price = terms.price.unwrap();
+            assert!(price.cached_input.is_none_or(|cached| cached <= price.input), "{name}");
+            assert!(price.above.is_none_or(|above| above.tokens > 0), "{name}");
         }
-        for Line(Terms { price, .. }) in TABLE.values() {
-            let price = price.unwrap();
-            assert!(price.cached_input.is_none_or(|cached| cached <= price.input));
-            assert!(price.cache_write.is_none_or(|write| write >= price.input));
-            assert!(price.output >= price.input);
+        let mut names: Vec<&String> = list.models.iter().map(|(name, _)| name).collect();
+        names.dedup();
+        assert_eq!(names.len(), list.models.len());
+    }
+
+    #[test]
+    fn an_announced_price_holds_from_its_day_on() {
+        let line: Line = serde_json::from_str(
+            r#"{"input": 1, "output": 2, "context": 9, "later": [{"from": "2027-01-01", "input": 3, "output": 4}]}"#,
+        )
+        .unwrap();
+        let input = |day: &str| line.on(|| day.into()).price.unwrap().input.as_dollars();
+        assert_eq!([input("2026-12-31"), input("2027-01-01"), input("2028-05-05")], [1.0, 3.0, 3.0]);
+        assert_eq!(line.on(|| "2027-01-01".into()).context, Some(9));
+    }
+
+    #[test]
+    fn usual_models_of_all_providers_are_listed() {
+        for name in [
+            "openai:gpt-4o-mini",
+            "openai:gpt-5-mini",
+            "anthropic:claude-haiku-4-5",
+            "gemini:gemini-2.5-flash",
+            "gemini:gemini-2.5-pro",
+            "xai:grok-4",
+            "deepseek:deepseek-chat",
+            "mistral:mistral-large-latest",
+            "groq:llama-3.3-70b-versatile",
+            "openrouter:anthropic/claude-haiku-4.5",
+            "cohere:command-r-plus",
+        ] {
+            assert!(input(name).is_some(), "{name}");
         }
     }
 
@@ -122,7 +226,7 @@ mod tests {
         assert_eq!(input("local:smollm2-135m-instruct"), Some(0.0));
         for unknown in [
             "openai:gpt-9",
-            "openrouter:anthropic/claude-haiku-4-5",
+            "openrouter:anthropic/claude-haiku-9",
             "anthropic:claude-haiku-4-5-fast",
             "script:a.yaml",
         ] {

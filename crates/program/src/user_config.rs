@@ -12,7 +12,7 @@ use globset::Glob;
 use llm_do_core::{
     gate::{Mode, Policy, ReadSet},
     model::{ModelName, Terms},
-    price::{Price, Usd},
+    price::{Above, Price, Usd},
     worker::GivenLimits,
 };
 use std::collections::BTreeMap;
@@ -40,8 +40,17 @@ const PRICE: &[Key] = &[
     Key::new("cache_write", DOLLARS, "of these, written to the provider's cache; as `input` if absent"),
     Key::new("output", DOLLARS, "US dollars for a million tokens that are produced").required(),
     Key::new("server_use", DOLLARS, "US dollars for one use of a tool that the provider runs"),
+    Key::new("above", Shape::Record(ABOVE), "the prices of a request that sends more tokens than `tokens`"),
     Key::new("max_output", Shape::Count(1), "most tokens of one answer"),
     Key::new("context", Shape::Count(1), "most tokens of one request"),
+];
+
+const ABOVE: &[Key] = &[
+    Key::new("tokens", Shape::Count(1), "the prices hold for requests that send more tokens").required(),
+    Key::new("input", DOLLARS, "as `input` of a shorter request").required(),
+    Key::new("cached_input", DOLLARS, "as `cached_input` of a shorter request"),
+    Key::new("cache_write", DOLLARS, "as `cache_write` of a shorter request"),
+    Key::new("output", DOLLARS, "as `output` of a shorter request").required(),
 ];
 
 const DOLLARS: Shape = Shape::Number(0.0, 1e6);
@@ -118,13 +127,23 @@ impl UserConfig {
 
 /// One of `prices`, whose shape is checked.
 fn terms(node: &Node) -> Option<Terms> {
-    let dollars = |key: &str| Usd::dollars(node.get(key)?.as_number()?);
+    let dollars = |node: &Node, key: &str| Usd::dollars(node.get(key)?.as_number()?);
+    let above = |node: &Node| {
+        Some(Above {
+            tokens: node.get("tokens")?.as_count()?,
+            input: dollars(node, "input")?,
+            cached_input: dollars(node, "cached_input"),
+            cache_write: dollars(node, "cache_write"),
+            output: dollars(node, "output")?,
+        })
+    };
     let price = Price {
-        input: dollars("input")?,
-        cached_input: dollars("cached_input"),
-        cache_write: dollars("cache_write"),
-        output: dollars("output")?,
-        server_use: dollars("server_use"),
+        input: dollars(node, "input")?,
+        cached_input: dollars(node, "cached_input"),
+        cache_write: dollars(node, "cache_write"),
+        output: dollars(node, "output")?,
+        server_use: dollars(node, "server_use"),
+        above: node.get("above").and_then(above),
     };
     let max_output =
         node.get("max_output").and_then(Node::as_count).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
@@ -152,13 +171,15 @@ mod tests {
 
     #[test]
     fn gives_prices_in_the_order_of_the_file() {
-        let text = "prices:\n  'openai:gpt-9': {input: 1.5, output: 6, cached_input: 0.15, max_output: 9000}\n  'openai:*': {input: 2, output: 8}\n";
+        let text = "prices:\n  'openai:gpt-9': {input: 1.5, output: 6, cached_input: 0.15, max_output: 9000, above: {tokens: 1000, input: 3, output: 12}}\n  'openai:*': {input: 2, output: 8}\n";
         let prices = UserConfig::parse("config.yaml", text, &none).unwrap().prices;
         let keys: Vec<&str> = prices.iter().map(|(key, _)| &**key).collect();
         assert_eq!(keys, ["openai:gpt-9", "openai:*"]);
         let first = prices[0].1;
         assert_eq!(first.max_output, Some(9000));
         assert_eq!(first.price.unwrap().cached_input, Usd::dollars(0.15));
+        let above = first.price.unwrap().above.unwrap();
+        assert_eq!((above.tokens, above.output), (1000, Usd::dollars(12.0).unwrap()));
     }
 
     #[test]
@@ -167,6 +188,7 @@ mod tests {
             "prices: {a: {input: 1}}\n",
             "prices: {a: {input: -1, output: 1}}\n",
             "prices: {a: 1}\n",
+            "prices: {a: {input: 1, output: 1, above: {tokens: 1000, input: 2}}}\n",
             "modle: a:b\n",
             "model: nothing\n",
             "- a\n",

@@ -55,6 +55,7 @@ mod mcp_sign_in;
 mod migrate;
 mod operator_channel;
 mod origins;
+mod prices;
 mod python;
 mod python_client;
 mod readme_commands;

@@ -37,7 +37,7 @@ fn answered(input: u64, output: u64, price: &Price) -> RecordKind {
 
 fn price() -> Price {
     let usd = |amount| Usd::dollars(amount).unwrap();
-    Price { input: usd(1.0), cached_input: None, cache_write: None, output: usd(4.0), server_use: None }
+    Price::flat(usd(1.0), usd(4.0))
 }
 
 /// The usage that providers have counted beyond reservations since an account last granted one.

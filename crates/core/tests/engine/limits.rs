@@ -221,13 +221,7 @@ fn without_a_known_maximum_no_provider_is_asked_for_a_million_tokens() {
 /// One dollar for a million tokens sent, ten for a million produced.
 pub(crate) fn price() -> Option<Price> {
     let usd = |amount| Usd::dollars(amount).unwrap();
-    Some(Price {
-        input: usd(1.0),
-        cached_input: None,
-        cache_write: None,
-        output: usd(10.0),
-        server_use: None,
-    })
+    Some(Price::flat(usd(1.0), usd(10.0)))
 }
 
 fn costing(limit: f64, script: Script) -> World {
