@@ -1,4 +1,7 @@
-//! Makes a start of the program touch little memory.
+//! Lists the pages that the program holds, and makes a start of the program touch little memory.
+//!
+//! **Pages** of `docs/guides` and `docs/reference` are part of the program, for `llm-do docs`. A folder that has another page
+//! is another program, so the list is written here.
 //!
 //! **Relocations** are packed where the C library that the program is built beside can unpack them. The program lies anywhere
 //! in memory, so each address in its constant data is put right before `main`. Usually there are 24 bytes in the file for
@@ -17,6 +20,7 @@ const UNPACKS: (u32, u32) = (2, 36);
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    list_pages().expect("the pages of docs can be read, and the folder of the build can be written");
     println!("cargo:rerun-if-env-changed=LLM_DO_OLDEST_GLIBC");
     let is = |name: &str, wanted: &str| env::var(name).is_ok_and(|found| found == wanted);
     let native = env::var("HOST").ok() == env::var("TARGET").ok();
@@ -27,6 +31,28 @@ fn main() {
     if native && glibc && version().is_some_and(|version| version >= UNPACKS) {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
+}
+
+/// Writes `pages.rs`: the names and the texts of all pages, sorted by name.
+fn list_pages() -> std::io::Result<()> {
+    let docs = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../../docs");
+    let mut pages = Vec::new();
+    for folder in ["guides", "reference"] {
+        println!("cargo:rerun-if-changed={}", docs.join(folder).display());
+        for entry in fs::read_dir(docs.join(folder))? {
+            let path = entry?.path().canonicalize()?;
+            if let (Some(name), Some("md")) = (path.file_stem(), path.extension().and_then(|it| it.to_str()))
+            {
+                pages.push((format!("{folder}/{}", name.display()), path));
+            }
+        }
+    }
+    pages.push(("security".to_owned(), docs.join("security.md").canonicalize()?));
+    pages.sort();
+    let rows: String =
+        pages.iter().map(|(name, path)| format!("({name:?}, include_str!({path:?})),\n")).collect();
+    let out = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("pages.rs");
+    fs::write(out, format!("&[\n{rows}]\n"))
 }
 
 /// The glibc that the program must start with: the one asked for, else this machine's, from a line like `glibc 2.36`.

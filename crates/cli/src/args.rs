@@ -173,6 +173,17 @@ Examples:
     /// List the prices and the context windows of models
     #[command(subcommand)]
     Prices(PricesCommand),
+    /// Read the guides and the reference, which are part of the program
+    #[command(after_help = "\
+Examples:
+  llm-do docs                      list the pages
+  llm-do docs chat
+  llm-do docs reference/mcp        a guide has the same name
+  llm-do docs E0201                a finding of `check`")]
+    Docs {
+        /// Name of a page, or a code of `check` [default: list the pages]
+        page: Option<String>,
+    },
     /// Report on this machine: confinement, Python, providers, models
     #[command(after_help = "\
 Examples:

@@ -4,6 +4,7 @@ pub(crate) mod acp;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod complete;
+pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod gate;
 pub(crate) mod grants;

@@ -132,6 +132,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Prices(PricesCommand::List { start }) => {
             commands::prices::list(start.as_deref(), output).map(|()| Exit::Done)
         }
+        Command::Docs { page } => commands::docs::run(page.as_deref(), output),
         Command::Doctor { target } => commands::doctor::run(target.as_deref(), output).map(|()| Exit::Done),
         Command::Schema { what } => {
             commands::schema::run(*what, output);

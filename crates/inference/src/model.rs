@@ -58,7 +58,7 @@ pub enum LoadError {
         missing: bool,
     },
     /// It is something else.
-    #[error("{} is not a GGUF file: models for local use come in this format, see docs/guides/local-models.md", .0.display())]
+    #[error("{} is not a GGUF file: models for local use come in this format, see `llm-do docs local-models`", .0.display())]
     NotGguf(PathBuf),
     /// It is a GGUF file that can't be run: cut short, damaged, or of an unknown architecture.
     #[error("{} can't be loaded: {reason}", path.display())]

@@ -129,7 +129,7 @@ fn template_names() -> PossibleValuesParser {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Without --write, llm-do prints the changes as a diff and changes nothing. With --write, it keeps the originals in the
-folder .llm-do-migrated. docs/guides/migrating.md shows each older format before and after.
+folder .llm-do-migrated. `llm-do docs migrating` shows each older format before and after.
 
 Examples:
   llm-do migrate                                       preview the changes in the current directory

@@ -20,14 +20,14 @@ Open the printed link for the web app. Other clients send `Authorization: Bearer
 definitions, which --edit adds. Tokens of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes
 one.
 
-Options apply to every program. A request can only tighten them: docs/reference/http.md describes the requests, and the
+Options apply to every program. A request can only tighten them: `llm-do docs http` describes the requests, and the
 server describes them at /openapi.json.
 
 Examples:
   llm-do serve my-project
   llm-do serve notes=~/notes mail=~/mail --listen 127.0.0.1:8750 --budget 0.50usd
   llm-do serve --new-token ci --scope start --scope read --of notes
-  llm-do serve my-project --stdio                  for a client library: docs/reference/stdio.md")]
+  llm-do serve my-project --stdio                  for a client library: `llm-do docs stdio`")]
 pub(crate) struct ServiceArgs {
     /// Projects' directories or worker files; NAME=TARGET gives a program another name [default: the current directory]
     #[arg(value_name = "TARGET")]

@@ -19,7 +19,7 @@ pub(crate) fn list(start: Option<&str>, output: &Output) -> Result<(), Complaint
     if own.is_empty() && listed.is_empty() {
         return Err(Complaint::wrong(format!("no model begins with `{start}`"))
             .hint("`llm-do prices list` lists all; names have the form provider:model")
-            .hint("add a price under `prices` in config.yaml: docs/guides/models.md#prices"));
+            .hint("add a price under `prices` in config.yaml: `llm-do docs models`"));
     }
     if output.format != Format::Text {
         let rows = |rows: &[&(String, Terms)]| -> serde_json::Map<String, Value> {
