@@ -5,9 +5,9 @@ use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
     library::DiskLibraries,
     load_options::LoadOptions,
-    manifest::{MANIFESTS, is_project},
+    manifest::{MANIFESTS, Manifest, is_project},
     manifest_names::{OLDER, older_manifest},
-    resolve::{is_cases, without_extension},
+    resolve::{Layout, is_cases, without_extension},
     source::{DiskTree, SourceError},
     start::{Source, Start},
 };
@@ -169,8 +169,12 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
                         .into());
                 }
                 (_, None) if named || target.contains('/') => {
-                    return Err(no_target(format!("`{target}` does not exist")).into());
+                    let missing = no_target(format!("`{target}` does not exist"));
+                    return Err(missing
+                        .did_you_mean(&target, names_here(around).iter().map(String::as_str))
+                        .into());
                 }
+                (_, None) if let Some(source) = named_here(&target, request, around)? => source,
                 (exists, None) => {
                     let found = match registered(&target, request, around) {
                         Err(_) if exists.is_ok() => {
@@ -326,6 +330,72 @@ fn has_mode(_: &Path, _: u32) -> bool {
     false
 }
 
+/// The worker of that name beside the user: a file in the current directory, or a worker of the project around it. Nothing is
+/// scanned: the candidates are those of any reference to a worker.
+fn named_here(name: &str, request: &Request, around: &Surroundings) -> Result<Option<Source>, Diagnostics> {
+    let found = |layout: &Layout, tree: &DiskTree| match layout.resolve(tree, name) {
+        Ok(found) => Ok(Some(found.path)),
+        Err(error) if error.code == codes::AMBIGUOUS => Err(Diagnostics::from(*error)),
+        Err(_) => Ok(None),
+    };
+    let beside = found(&Layout { roots: vec![String::new()] }, &open(&around.here)?)?;
+    let project = match request.no_project {
+        true => None,
+        false => nearest_project(&around.here, around),
+    };
+    let in_project = match &project {
+        None => None,
+        Some(root) => {
+            let tree = open(root)?;
+            // The program's own load reports what is wrong with its manifest.
+            let layout = Layout::of(&Manifest::load(&tree, &mut Vec::new()));
+            found(&layout, &tree)?.map(|path| root.join(path))
+        }
+    };
+    let beside = beside.map(|path| around.here.join(path));
+    match (beside, in_project) {
+        (Some(beside), Some(inside)) if !same_file(&beside, &inside) => {
+            Err(Diagnostic::error(codes::AMBIGUOUS, format!("`{name}` is the name of two workers"))
+                .note(format!("{} and {}", beside.display(), inside.display()))
+                .help(format!("name the file: `llm-do {name}.worker`, or the worker: `--entry {name}`"))
+                .into())
+        }
+        (Some(path), _) | (None, Some(path)) => file(&path, None, request, around).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The names that the user may have meant: worker files and folders of the current directory, and workers of the project
+/// around it.
+fn names_here(around: &Surroundings) -> Vec<String> {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = Vec::new();
+    for entry in entries(&around.here) {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if without_extension(&name).is_some() || entry.path().is_dir() && !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    if let Some(root) = nearest_project(&around.here, around)
+        && let Ok(tree) = DiskTree::open(&root)
+    {
+        let manifest = Manifest::load(&tree, &mut Vec::new());
+        for entry in entries(&root.join(&manifest.workers_root)) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            match without_extension(&name) {
+                Some(id) => names.push(id.to_owned()),
+                None if entry.path().join("worker.worker").is_file() => names.push(name),
+                None => {}
+            }
+        }
+    }
+    names
+}
+
 /// The folder above the nearest `workers` folder.
 fn workers_parent(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|ancestor| ancestor.file_name().is_some_and(|name| name == "workers"))?.parent()
@@ -354,6 +424,7 @@ fn registered(name: &str, request: &Request, around: &Surroundings) -> Result<Pa
         }
     }
     let mut missing = no_target(format!("there is no file, folder or worker `{name}`"));
+    missing = missing.did_you_mean(name, names_here(around).iter().map(String::as_str));
     if !tried.is_empty() {
         missing = missing.note(format!("tried {}", tried.join(", ")));
     }
@@ -463,6 +534,44 @@ mod tests {
         assert_eq!((root(&w, &target).as_str(), target.message.as_deref()), ("q", Some("hello")));
         let target = find_words(&w, &["p"]).unwrap();
         assert_eq!((root(&w, &target).as_str(), target.message), ("p", None));
+    }
+
+    #[test]
+    fn a_worker_beside_the_user_is_found_by_its_name() {
+        let mut w = world(&[
+            "lone/greeter.worker",
+            "p/main.worker",
+            "p/workers/extract.worker",
+            "p/workers/deep/sum/worker.worker",
+            "p/sub/notes.txt",
+            "home/.llm-do/workers/extract.worker",
+            "home/.llm-do/workers/far.worker",
+        ]);
+        let here = w.around.here.clone();
+        w.around.here = here.join("lone");
+        let target = find_words(&w, &["greeter", "hi"]).unwrap();
+        assert_eq!(
+            (target.source.start, target.message.as_deref()),
+            (Start::File("greeter.worker".into()), Some("hi"))
+        );
+        let missing = find_words(&w, &["greter"]).unwrap_err();
+        assert!(missing.0[0].help.iter().any(|help| help.contains("`greeter.worker`")), "{missing:?}");
+        for folder in ["p", "p/sub"] {
+            w.around.here = here.join(folder);
+            let target = find_words(&w, &["extract"]).unwrap();
+            assert_eq!(target.source.start, Start::File("workers/extract.worker".into()));
+            assert!(
+                target.source.manifest && target.warnings.is_empty(),
+                "the project's, not the registry's"
+            );
+        }
+        let missing = find_words(&w, &["extrct"]).unwrap_err();
+        assert!(missing.0[0].help.iter().any(|help| help.contains("`extract`")), "{missing:?}");
+        let far = find_words(&w, &["far"]).unwrap();
+        assert_eq!(far.warnings[0].code, codes::DEPRECATED_REGISTRY);
+        fs::write(here.join("p/extract.worker"), "---\n---\nHi\n").unwrap();
+        w.around.here = here.join("p");
+        assert_eq!(find_words(&w, &["extract"]).unwrap_err().0[0].code, codes::AMBIGUOUS);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{Change, Content, Plan, Scope, Weight, plan};
 use crate::{
     diagnostics::{Code, Diagnostic, codes},
+    manifest::MANIFESTS,
     source::{LARGEST_DEFINITION, MemoryTree, SourceTree},
     span::Span,
     start::{Source, Start},
@@ -86,7 +87,9 @@ fn supplies(change: &Change, finding: &Diagnostic) -> bool {
     };
     let moves = change.from.as_ref() != Some(&change.to);
     let missed = finding.span.as_ref().map(|span| stem(span.text().trim_matches(['"', '\''])));
-    moves && missed.is_none_or(|missed| missed == stem(&change.to))
+    // A folder of worker files without an entry is no older layout: a migration would only move them.
+    let begins = || stem(&change.to) == "main" || MANIFESTS.contains(&change.to.as_str());
+    moves && missed.map_or_else(begins, |missed| missed == stem(&change.to))
 }
 
 /// Whether a text has the line of a span, at whatever depth.
