@@ -305,11 +305,15 @@ mod tests {
 
     #[test]
     fn the_file_on_the_page_is_a_good_one() {
-        let page = include_str!("../../../docs/reference/http.md");
-        let (_, rest) = page.split_once("```yaml tokens\n").expect("a file of tokens");
-        let (file, _) = rest.split_once("```").expect("its end");
-        let tokens = read(file).expect("a good file");
-        assert!(!tokens.all.is_empty());
+        for page in [
+            include_str!("../../../docs/reference/http.md"),
+            include_str!("../../../docs/reference/quotas.md"),
+        ] {
+            let (_, rest) = page.split_once("```yaml tokens\n").expect("a file of tokens");
+            let (file, _) = rest.split_once("```").expect("its end");
+            let tokens = read(file).expect("a good file");
+            assert!(!tokens.all.is_empty());
+        }
     }
 
     #[test]
