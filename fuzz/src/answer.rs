@@ -40,7 +40,12 @@ fn hold_answer(answer: &Answer) {
         "approve" | "deny" | "edit" => [true, false, false, false],
         "give" | "decline" => [false, true, true, false],
         "again" | "done" | "abort" => [false, false, false, true],
-        "stop" => [questions[0].ends_with_answer(), questions[1].ends_with_answer(), questions[2].ends_with_answer(), false],
+        "stop" => [
+            questions[0].ends_with_answer(),
+            questions[1].ends_with_answer(),
+            questions[2].ends_with_answer(),
+            false,
+        ],
         _ => [false, false, true, false],
     };
     assert_eq!(fits, expected, "{kind}");
@@ -55,7 +60,11 @@ fn hold_fit(answer: &Answer, question: &Question) {
         .map(|text| serde_json::from_str::<Question>(text).expect("a question"))
         .into_iter()
         .find(|other| kind_of(other) == kind_of(question));
-    assert_eq!(other.map(|other| answer.fits(&other)), Some(answer.fits(question)), "{answer:?} {question:?}");
+    assert_eq!(
+        other.map(|other| answer.fits(&other)),
+        Some(answer.fits(question)),
+        "{answer:?} {question:?}"
+    );
 }
 
 fn kind_of(question: &Question) -> (Value, bool) {

@@ -83,7 +83,11 @@ fn server() -> SocketAddr {
 /// Sends the bytes and asserts what holds of every response. Afterwards, the server must serve others.
 pub fn run(bytes: &[u8]) {
     let address = server();
-    let sent = replaced(replaced(bytes.to_vec(), b"{host}", address.to_string().as_bytes()), b"{token}", TOKEN.as_bytes());
+    let sent = replaced(
+        replaced(bytes.to_vec(), b"{host}", address.to_string().as_bytes()),
+        b"{token}",
+        TOKEN.as_bytes(),
+    );
     let has_token = sent.windows(TOKEN.len()).any(|part| part == TOKEN.as_bytes());
     for response in exchanged(address, &sent) {
         hold(&response, has_token);
@@ -168,7 +172,10 @@ fn hold(response: &Response, has_token: bool) {
         // A request that can't be read as one has an answer without a body.
         if let Some(json) = &json {
             let own = json["status"] == *status && json["code"].is_string() && json["detail"].is_string();
-            assert!(own || json["error"]["message"].is_string() || json["jsonrpc"] == "2.0", "{status}: {shown}");
+            assert!(
+                own || json["error"]["message"].is_string() || json["jsonrpc"] == "2.0",
+                "{status}: {shown}"
+            );
         }
         assert_eq!(response.header("set-cookie"), None);
     } else if !has_token {

@@ -54,10 +54,11 @@ impl BrowserSessions {
         let new = NewSession { cookie: secret()?, page: secret()? };
         let mut sessions = self.lasting(now);
         let of_token = sessions.iter().filter(|(_, session)| session.token.name() == token.name());
-        let (count, oldest) = of_token.fold((0, None::<(&Hash, Instant)>), |(count, oldest), (hash, session)| {
-            let is_older = oldest.is_none_or(|(_, used)| session.used < used);
-            (count + 1, if is_older { Some((hash, session.used)) } else { oldest })
-        });
+        let (count, oldest) =
+            of_token.fold((0, None::<(&Hash, Instant)>), |(count, oldest), (hash, session)| {
+                let is_older = oldest.is_none_or(|(_, used)| session.used < used);
+                (count + 1, if is_older { Some((hash, session.used)) } else { oldest })
+            });
         if let (true, Some((oldest, _))) = (count >= MOST, oldest) {
             let oldest = oldest.clone();
             sessions.remove(&oldest);
@@ -138,9 +139,8 @@ mod tests {
     fn the_session_that_was_unused_for_longest_gives_way() {
         let (sessions, begun) = (BrowserSessions::default(), Instant::now());
         let at = |second: usize| begun + Duration::from_secs(u64::try_from(second).expect("small"));
-        let all: Vec<NewSession> = (0..MOST)
-            .map(|second| sessions.begin(&token(), at(second)).expect("random numbers"))
-            .collect();
+        let all: Vec<NewSession> =
+            (0..MOST).map(|second| sessions.begin(&token(), at(second)).expect("random numbers")).collect();
         let now = at(MOST);
         assert!(sessions.find(&all[0].cookie, &all[0].page, now).is_some(), "used again");
         sessions.begin(&token(), now).expect("random numbers");

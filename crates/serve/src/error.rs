@@ -139,7 +139,14 @@ impl Code {
 
 impl ApiError {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { status: code.status().as_u16(), code, detail: detail.into(), by: None, quota: None, diagnostics: None }
+        Self {
+            status: code.status().as_u16(),
+            code,
+            detail: detail.into(),
+            by: None,
+            quota: None,
+            diagnostics: None,
+        }
     }
 
     pub(crate) fn code(&self) -> Code {

@@ -185,7 +185,8 @@ async fn connection(stream: TcpStream, app: Router, mut closed: watch::Receiver<
 
 /// The routes behind the checks of every request.
 fn app(service: Service, port: Port, origins: Origins) -> Router {
-    let guard = Guard { service: service.clone(), hosts: Arc::new(hosts(port)), port, origins: origins.clone() };
+    let guard =
+        Guard { service: service.clone(), hosts: Arc::new(hosts(port)), port, origins: origins.clone() };
     router()
         .route_layer(from_fn_with_state(service.clone(), with_its_body))
         .route_layer(from_fn_with_state(guard.clone(), authorised))
@@ -300,8 +301,7 @@ fn token_of(guard: &Guard, request: &Request) -> Result<Arc<Token>, ApiError> {
     } else if let Some(cookie) = cookie::secret(guard.port, headers) {
         of_own_page(guard, request)?;
         let page = headers.get(cookie::PAGE_SECRET).and_then(|secret| secret.to_str().ok());
-        let session =
-            page.and_then(|page| guard.service.browsers().find(cookie, page, Instant::now()));
+        let session = page.and_then(|page| guard.service.browsers().find(cookie, page, Instant::now()));
         return session.ok_or_else(|| {
             let detail = "the session has ended, or the request lacks its page's secret in the header Llm-Do-Session: sign in again";
             ApiError::new(Code::Unauthorized, detail)

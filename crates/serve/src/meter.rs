@@ -74,7 +74,9 @@ impl Kind {
                 "start the runs that use the files, or upload again tomorrow: an upload is kept for 24 hours"
             }
             Self::McpSessions => "end one",
-            Self::Disk => "the operator of the server can remove runs with `llm-do runs clean`, or raise the quota",
+            Self::Disk => {
+                "the operator of the server can remove runs with `llm-do runs clean`, or raise the quota"
+            }
             Self::Memory => "try again when other runs have ended",
         }
     }

@@ -165,6 +165,7 @@ fn is_seen(token: &Token, line: &str) -> bool {
     if line.starts_with('#') || ["llm_do_runs", "llm_do_quota_used", "llm_do_quota_limit"].contains(&name) {
         return true;
     }
-    let program = labels.strip_prefix("program=\"").and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
+    let program =
+        labels.strip_prefix("program=\"").and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
     program.map_or(token.sees_all(), |program| token.reads_all() && token.may_use(program))
 }

@@ -224,8 +224,17 @@ mod tests {
         {
             assert_eq!(size(text), Some(bytes), "{text}");
         }
-        for text in ["", "MiB", "-1", "1.5 GiB", "1 MB", "1 mib", "1 MiB x", "99999999999999999999", "99999999999 GiB"]
-        {
+        for text in [
+            "",
+            "MiB",
+            "-1",
+            "1.5 GiB",
+            "1 MB",
+            "1 mib",
+            "1 MiB x",
+            "99999999999999999999",
+            "99999999999 GiB",
+        ] {
             assert_eq!(size(text), None, "{text}");
         }
     }

@@ -170,7 +170,11 @@ impl Runs {
         if self.is_ending() {
             return None;
         }
-        Some(Room { of_token: self.meter.take_anyway(client, 1), of_program: None, place: self.in_line(None) })
+        Some(Room {
+            of_token: self.meter.take_anyway(client, 1),
+            of_program: None,
+            place: self.in_line(None),
+        })
     }
 
     /// Waits for room for another run of that client. `None`: the server shuts down.

@@ -238,7 +238,14 @@ impl Token {
     /// That of the operator, with these scopes beside those that every operator has.
     fn operator(sha256: String, more: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = [Scope::Start, Scope::Read, Scope::Answer].into_iter().chain(more).collect();
-        Self { name: OPERATOR.into(), sha256, scopes, read: Reads::All, programs: None, quotas: OfEach::default() }
+        Self {
+            name: OPERATOR.into(),
+            sha256,
+            scopes,
+            read: Reads::All,
+            programs: None,
+            quotas: OfEach::default(),
+        }
     }
 
     /// What it may use, where that differs from other tokens.

@@ -61,7 +61,11 @@ impl Service {
     }
 
     /// Calls back with each quota and its use, as far as the token may see them.
-    pub(super) fn each_quota(&self, token: &Token, mut each: impl FnMut(&Meter, &Amounts, &[Arc<str>], bool)) {
+    pub(super) fn each_quota(
+        &self,
+        token: &Token,
+        mut each: impl FnMut(&Meter, &Amounts, &[Arc<str>], bool),
+    ) {
         let quotas = self.quotas();
         let all = token.sees_all();
         let tokens: Vec<Arc<str>> = match all {

@@ -6,8 +6,8 @@ use crate::{
     listing::title,
     live::{About, LiveRun, Ports, now_ms},
     log::LogEntry,
-    program::{Served, Starter},
     meter::Share,
+    program::{Served, Starter},
     runs::{Halted, Place, Room, Stuck},
     token::{Scope, Token},
     views::{StartRun, State, status_state},
@@ -174,8 +174,7 @@ impl Service {
         }
         self.0.runs.insert(&live);
         live.announce();
-        let held =
-            Held { _of_token: room.of_token, _of_program: room.of_program, place: Arc::default() };
+        let held = Held { _of_token: room.of_token, _of_program: room.of_program, place: Arc::default() };
         let run = match room.place {
             Place::Now(place) => {
                 keep(&held.place, Some(place));

@@ -22,7 +22,10 @@ fn no_token_takes_all_runs_and_all_uploads() {
         "{refused:?}"
     );
     let detail = refused.body["detail"].as_str().expect("text");
-    assert!(detail.contains("of this token: 2 of 2 runs are in use; start another when one has ended"), "{detail}");
+    assert!(
+        detail.contains("of this token: 2 of 2 runs are in use; start another when one has ended"),
+        "{detail}"
+    );
     assert_eq!(start(&server.token).status, 201, "another token has room");
     let all = start(&server.token);
     assert_eq!((all.status, &all.body["quota"]), (429, &json!("runs")), "{all:?}");
@@ -69,9 +72,8 @@ fn disk_of_a_token_is_limited() {
     let more = "    quotas: {disk: 1 KiB}\n";
     let scenario = desk().home_file("serve.yaml", &ci_token("[start, read]", more));
     let server = Server::start(&scenario, &[]);
-    let start = |token: &str| {
-        server.post("/v1/runs?wait=60", &json!({"input": {"name": "Ada"}})).token(token).send()
-    };
+    let start =
+        |token: &str| server.post("/v1/runs?wait=60", &json!({"input": {"name": "Ada"}})).token(token).send();
     assert_eq!(start(&server.token).status, 201);
     drop(server);
     // A server measures what is there when its first run starts, and later again.
@@ -81,8 +83,7 @@ fn disk_of_a_token_is_limited() {
     assert_eq!(start_ci().status, 201, "the runs of others do not count");
     drop(server);
     let server = Server::start(&scenario, &[]);
-    let refused =
-        server.post("/v1/runs", &json!({"input": {"name": "Ada"}})).token(TOKEN_OF_CI).send();
+    let refused = server.post("/v1/runs", &json!({"input": {"name": "Ada"}})).token(TOKEN_OF_CI).send();
     assert_eq!((refused.status, &refused.body["quota"]), (507, &json!("disk")), "{refused:?}");
 }
 

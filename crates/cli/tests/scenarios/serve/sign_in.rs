@@ -39,8 +39,7 @@ fn cookie_alone_and_secrets_of_two_sessions_are_useless() {
     let own = format!("http://{}", server.address);
     let (page, other) = (server.sign_in(&server.token), server.sign_in(TOKEN_OF_CI));
     // Another port of this machine got the cookie. It can make its own requests, with any Origin.
-    let start =
-        |cookie: &str| server.post("/v1/runs", &json!({"input": {"name": "Ada"}})).cookie(cookie);
+    let start = |cookie: &str| server.post("/v1/runs", &json!({"input": {"name": "Ada"}})).cookie(cookie);
     for request in [start(&page.cookie), server.get("/v1/runs").cookie(&page.cookie)] {
         let refused = request.header("Origin", &own).send();
         assert_eq!((refused.status, &refused.body["code"]), (401, &json!("unauthorized")), "{refused:?}");
