@@ -168,7 +168,7 @@ async function look(page: Page, where: string): Promise<void> {
   await page.goto("about:blank");
   await page.goto(`${address}/${where}`);
   // Something is shown: a page, an error, or the form for signing in.
-  await page.locator("main h1, main h2, main [role=alert], main .panel").first().waitFor();
+  await page.locator(":is(main h1, main h2, main [role=alert], main .panel):visible").first().waitFor();
   await page.waitForLoadState("load");
   // What a stream brought is drawn with the next frames.
   await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
@@ -194,13 +194,11 @@ async function signedIn(): Promise<{ page: Page; faults: string[] }> {
 test.each(Object.entries(LIES))("answers with %s break no page", async (_, lies) => {
   const { page, faults } = await signedIn();
   records = honestRecords();
-  for (const where of PAGES) {
-    // The session is honest first: without one there is only the form for signing in.
-    for (const about of ["others", "all"]) {
-      lie = (answer, path) => (about === "others" && path === "/v1/session" ? JSON.stringify(answer) : lies(answer));
-      await look(page, where);
-    }
-  }
+  // The session is honest first: without one there is only the form for signing in.
+  lie = (answer, path) => (path === "/v1/session" ? JSON.stringify(answer) : lies(answer));
+  for (const where of PAGES) await look(page, where);
+  lie = lies;
+  await look(page, "#/");
   // With an honest server the same page works again.
   lie = (answer) => JSON.stringify(answer);
   await look(page, "#/");
@@ -211,7 +209,7 @@ test.each(Object.entries(LIES))("answers with %s break no page", async (_, lies)
 
 test("records that lie in one place break no page", async () => {
   const { page, faults } = await signedIn();
-  const wrong: ((part: Json) => Json)[] = [() => null, () => 7, () => SCRIPT, () => [SCRIPT], () => ({ __proto__: null, constructor: 1 })];
+  const wrong: ((part: Json) => Json)[] = [() => null, () => SCRIPT, () => [SCRIPT, 7]];
   for (const [number, by] of wrong.entries()) {
     for (const [at, record] of RECORDS.entries()) {
       // Each place in its own run would be thousands of pages: the places take turns.
