@@ -24,6 +24,11 @@ fn replay(target: &str, run: fn(&[u8])) {
 }
 
 #[test]
+fn answers_of_the_corpus_hold() {
+    replay("answer", targets::answer::run);
+}
+
+#[test]
 fn front_matter_of_the_corpus_holds() {
     replay("front_matter", targets::front_matter::run);
 }

@@ -22,6 +22,8 @@ const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/app_files.rs"));
 
 /// Where the app's page wants a fresh nonce.
 const NONCE: &str = "__NONCE__";
+/// Where the page learns who opened it.
+const OPENED_BY: &str = "__OPENED_BY__";
 /// The page where the app is not in the binary.
 const WITHOUT_APP: &str = include_str!("app/without.html");
 
@@ -48,8 +50,8 @@ pub fn export_template() -> Option<&'static str> {
     TEMPLATE.get_or_init(|| File::find("export.html").map(File::text)).as_deref()
 }
 
-/// The app's page.
-pub(crate) fn index() -> Response {
+/// The app's page. It learns whether another page has opened it, which could have put a token of its own into the link.
+pub(crate) fn index(asked: &HeaderMap) -> Response {
     static PAGE: OnceLock<Option<String>> = OnceLock::new();
     let page = PAGE.get_or_init(|| File::find("index.html").map(File::text)).as_deref();
     let mut random = [0; 16];
@@ -57,7 +59,10 @@ pub(crate) fn index() -> Response {
         return ApiError::internal(error).into_response();
     }
     let nonce: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let page = page.unwrap_or(WITHOUT_APP).replace(NONCE, &nonce);
+    let site = asked.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let by_another = site.is_some_and(|site| ![&b"same-origin"[..], b"none"].contains(&site));
+    let opened_by = if by_another { "another page" } else { "user" };
+    let page = page.unwrap_or(WITHOUT_APP).replace(NONCE, &nonce).replace(OPENED_BY, opened_by);
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; connect-src 'self'; \
          font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -69,6 +74,8 @@ pub(crate) fn index() -> Response {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // A page that opens this one gets no handle on it.
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     response
 }
 

@@ -28,6 +28,9 @@ pub(crate) struct ApiError {
     /// Who has answered a question before.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<Arc<str>>,
+    /// The quota that the request exceeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<&'static str>,
     /// What is wrong with the files of a program, as `llm-do check --output json` shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     diagnostics: Option<Box<Value>>,
@@ -67,6 +70,12 @@ pub(crate) enum Code {
     TooManyStreams,
     /// Too many files are uploaded.
     TooManyUploads,
+    /// Too many bodies of requests are on their way.
+    TooManyBodies,
+    /// Too many sessions of the Model Context Protocol are open.
+    TooManySessions,
+    /// The server uses too much memory to begin something new.
+    TooMuchMemory,
     /// The program can't be run as it is.
     Program,
     /// The program does not load since its definitions were changed.
@@ -98,7 +107,12 @@ impl Code {
             | Self::FileChanged => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooManyRuns | Self::TooManyStreams | Self::TooManyUploads => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyRuns
+            | Self::TooManyStreams
+            | Self::TooManyUploads
+            | Self::TooManyBodies
+            | Self::TooManySessions
+            | Self::TooMuchMemory => StatusCode::TOO_MANY_REQUESTS,
             Self::Program | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Storage => StatusCode::INSUFFICIENT_STORAGE,
             Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
@@ -106,9 +120,33 @@ impl Code {
     }
 }
 
+impl Code {
+    /// After how many seconds a repetition may succeed.
+    pub(crate) fn retry_after(self) -> Option<&'static str> {
+        match self {
+            Self::TooManyRuns
+            | Self::TooManyStreams
+            | Self::TooManyBodies
+            | Self::TooManySessions
+            | Self::TooMuchMemory
+            | Self::ShuttingDown => Some("5"),
+            // Uploads that no run uses are kept for a day.
+            Self::TooManyUploads => Some("3600"),
+            _ => None,
+        }
+    }
+}
+
 impl ApiError {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { status: code.status().as_u16(), code, detail: detail.into(), by: None, diagnostics: None }
+        Self {
+            status: code.status().as_u16(),
+            code,
+            detail: detail.into(),
+            by: None,
+            quota: None,
+            diagnostics: None,
+        }
     }
 
     pub(crate) fn code(&self) -> Code {
@@ -117,6 +155,11 @@ impl ApiError {
 
     pub(crate) fn detail(&self) -> &str {
         &self.detail
+    }
+
+    /// Names the quota that the request exceeds.
+    pub(crate) fn of_quota(self, quota: &'static str) -> Self {
+        Self { quota: Some(quota), ..self }
     }
 
     pub(crate) fn without_scope(scope: Scope) -> Self {
@@ -195,10 +238,11 @@ impl IntoResponse for ApiError {
             Code::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            Code::TooManyRuns | Code::TooManyStreams | Code::ShuttingDown => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+            code => {
+                if let Some(seconds) = code.retry_after() {
+                    headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+                }
             }
-            _ => {}
         }
         response
     }

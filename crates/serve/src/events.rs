@@ -1,6 +1,6 @@
 //! The events of a run, from any record on.
 
-use crate::streams::Place;
+use crate::meter::Share;
 use llm_do::{
     core::event::Event,
     runs::{Follow, Part, ReadError},
@@ -23,7 +23,7 @@ pub(crate) struct Reader {
     next: u64,
     ready: VecDeque<Arc<Event>>,
     behind: bool,
-    _place: Place,
+    _place: Share,
 }
 
 /// The journal, or the thread that reads it. A reader that stops waiting for the thread finds it again.
@@ -35,13 +35,13 @@ enum Journal {
 
 impl Reader {
     /// A reader of the run in that folder, from the record with the number `next` on. The events end with the run.
-    pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64, place: Place) -> Self {
+    pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64, place: Share) -> Self {
         let journal = Journal::Idle(Follow::new(dir));
         Self { journal, live, next, ready: VecDeque::new(), behind: true, _place: place }
     }
 
     /// A reader of a run that has not begun: each of its events comes, the deltas of an answer before the record of it.
-    pub(crate) fn of_new(dir: &Path, live: Option<Receiver<Arc<Event>>>, place: Place) -> Self {
+    pub(crate) fn of_new(dir: &Path, live: Option<Receiver<Arc<Event>>>, place: Share) -> Self {
         let behind = live.is_none();
         Self { behind, ..Self::new(dir, live, 0, place) }
     }

@@ -6,23 +6,31 @@ use crate::{
     cors::{self, Origin, Origins},
     error::{ApiError, Code},
     faces::{self, mcp::Endpoint},
+    meter::Share,
     service::Service,
     token::Token,
 };
 use axum::{
     Extension, Router,
-    body::{Body, HttpBody, to_bytes},
+    body::{Body, HttpBody},
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{HeaderValue, Method, header},
+    http::{HeaderMap, HeaderValue, Method, header},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
 };
+use futures_util::StreamExt;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
@@ -109,10 +117,9 @@ impl Http {
     /// The socket has no address.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> io::Result<()> {
         let Self { service, listener, origins } = self;
-        let port = listener.local_addr()?.port();
-        let hosts = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
+        let port = Port(listener.local_addr()?.port());
         let mcp = Arc::new(Endpoint::default());
-        let app = app(service.clone(), hosts, Port(port), origins).layer(Extension(Arc::clone(&mcp)));
+        let app = app(service.clone(), port, origins).layer(Extension(Arc::clone(&mcp)));
         let (closing, closed) = watch::channel(false);
         let mut serving = tokio::spawn(accept(listener, app, closed));
         tokio::select! {
@@ -177,10 +184,11 @@ async fn connection(stream: TcpStream, app: Router, mut closed: watch::Receiver<
 }
 
 /// The routes behind the checks of every request.
-fn app(service: Service, hosts: [String; 3], port: Port, origins: Origins) -> Router {
-    let guard = Guard { service: service.clone(), hosts: Arc::new(hosts), port, origins: origins.clone() };
+fn app(service: Service, port: Port, origins: Origins) -> Router {
+    let guard =
+        Guard { service: service.clone(), hosts: Arc::new(hosts(port)), port, origins: origins.clone() };
     router()
-        .route_layer(from_fn(with_its_body))
+        .route_layer(from_fn_with_state(service.clone(), with_its_body))
         .route_layer(from_fn_with_state(guard.clone(), authorised))
         .layer(Extension(port))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
@@ -218,26 +226,54 @@ fn check(guard: &Guard, request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Reads the body of a request that is authorised, whole and in time.
-async fn with_its_body(request: Request, next: Next) -> Response {
-    match whole(request).await {
-        Ok(request) => next.run(request).await,
+/// Reads the body of a request that is authorised, whole, in time and within the quota of its token. The body counts until the
+/// request has its response.
+async fn with_its_body(State(service): State<Service>, request: Request, next: Next) -> Response {
+    match whole(&service, request).await {
+        Ok((request, share)) => {
+            let response = next.run(request).await;
+            drop(share);
+            response
+        }
         Err(error) => error.into_response(),
     }
 }
 
-async fn whole(request: Request) -> Result<Request, ApiError> {
-    let too_large = || ApiError::new(Code::TooLarge, "the body can't be read, or is larger than 16 MiB");
+async fn whole(service: &Service, request: Request) -> Result<(Request, Option<Share>), ApiError> {
+    // What needs no token has no body that is read.
+    let Some(token) = request.extensions().get::<Arc<Token>>().cloned() else { return Ok((request, None)) };
     let (head, body) = request.into_parts();
-    // A length that the client states counts before its body comes.
-    if body.size_hint().lower() > LARGEST_BODY as u64 {
-        return Err(too_large());
+    if body.is_end_stream() {
+        return Ok((Request::from_parts(head, body), None));
     }
-    match timeout(BODY_WITHIN, to_bytes(body, LARGEST_BODY)).await {
-        Ok(Ok(body)) => Ok(Request::from_parts(head, Body::from(body))),
-        Ok(Err(_)) => Err(too_large()),
+    match timeout(BODY_WITHIN, read(service, &token, body)).await {
+        Ok(Ok((bytes, share))) => Ok((Request::from_parts(head, Body::from(bytes)), Some(share))),
+        Ok(Err(error)) => Err(error),
         Err(_) => Err(ApiError::new(Code::TooSlow, "the body did not arrive within 30 s")),
     }
+}
+
+async fn read(service: &Service, token: &Token, body: Body) -> Result<(Vec<u8>, Share), ApiError> {
+    let too_large = || ApiError::new(Code::TooLarge, "the body can't be read, or is larger than 16 MiB");
+    // A length that the client states counts before its body comes.
+    let stated = body.size_hint().lower();
+    if stated > LARGEST_BODY as u64 {
+        return Err(too_large());
+    }
+    let mut share = service.quotas().body(token.name(), stated)?;
+    service.quotas().admit_memory(stated)?;
+    let mut bytes = Vec::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        // Copied: a piece of one byte may keep the whole buffer of its connection.
+        let piece = piece.map_err(|_| too_large())?;
+        if bytes.len() + piece.len() > LARGEST_BODY {
+            return Err(too_large());
+        }
+        share.grow(piece.len() as u64)?;
+        bytes.extend_from_slice(&piece);
+    }
+    Ok((bytes, share))
 }
 
 /// Lets through what has a token with the scope that its route needs.
@@ -257,25 +293,48 @@ async fn authorised(State(guard): State<Guard>, mut request: Request, next: Next
     next.run(request).await
 }
 
-/// The token in the header of a request, or in its cookie.
+/// The token in the header of a request, or that of the session whose cookie the request has.
 fn token_of(guard: &Guard, request: &Request) -> Result<Arc<Token>, ApiError> {
     let headers = request.headers();
-    let found = match headers.get(header::AUTHORIZATION) {
-        Some(given) => {
-            let given = given.to_str().ok().and_then(|given| given.split_once(' '));
-            given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, text)| text)
-        }
-        None => {
-            let given = cookie::token(guard.port, headers);
-            if given.is_some() {
-                of_own_page(guard, request)?;
-            }
-            given
-        }
+    let found = if headers.contains_key(header::AUTHORIZATION) {
+        bearer(headers).and_then(|text| guard.service.token(text))
+    } else if let Some(cookie) = cookie::secret(guard.port, headers) {
+        of_own_page(guard, request)?;
+        let page = headers.get(cookie::PAGE_SECRET).and_then(|secret| secret.to_str().ok());
+        let session = page.and_then(|page| guard.service.browsers().find(cookie, page, Instant::now()));
+        return session.ok_or_else(|| {
+            let detail = "the session has ended, or the request lacks its page's secret in the header Llm-Do-Session: sign in again";
+            ApiError::new(Code::Unauthorized, detail)
+        });
+    } else {
+        None
     };
-    found.and_then(|text| guard.service.token(text)).ok_or_else(|| {
+    found.ok_or_else(|| {
         ApiError::new(Code::Unauthorized, "send a token of this server: Authorization: Bearer TOKEN")
     })
+}
+
+/// The text of the token in the header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, text) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(text)
+}
+
+/// Lets a request through that a page of the server itself makes, which browsers say in a header that pages can't change.
+pub(crate) fn from_own_page(port: Port, headers: &HeaderMap) -> Result<(), ApiError> {
+    let own = |origin: &HeaderValue| hosts(port).iter().any(|host| *origin == format!("http://{host}"));
+    match headers.get(header::ORIGIN).is_some_and(own) {
+        true => Ok(()),
+        false => Err(ApiError::new(
+            Code::Forbidden,
+            "signing in is for pages of the server, whose Origin is its own: other clients send their token with each request",
+        )),
+    }
+}
+
+/// The hosts by which clients may call the server.
+fn hosts(Port(port): Port) -> [String; 3] {
+    ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"))
 }
 
 /// Browsers send cookies whoever asks. Whether a page of the server asks is in headers that pages can't change: `Origin` and

@@ -1,6 +1,10 @@
 //! Counts for Prometheus (OpenMetrics 1.0, <https://prometheus.io/docs/specs/om/open_metrics_spec/>).
 
-use crate::views::State;
+use crate::{
+    meter::{Amounts, Meter},
+    token::Token,
+    views::State,
+};
 use llm_do::core::model::Usage;
 use prometheus_client::{
     encoding::text::encode,
@@ -13,7 +17,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use std::{
-    sync::{Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -31,6 +35,8 @@ pub(crate) struct Metrics {
     requests: Family<Labels, Counter>,
     took: Family<Labels, Histogram, fn() -> Histogram>,
     first: Family<Labels, Histogram, fn() -> Histogram>,
+    quota_used: Family<Labels, Gauge<u64, AtomicU64>>,
+    quota_limit: Family<Labels, Gauge<u64, AtomicU64>>,
 }
 
 /// From 10 ms to three hours.
@@ -57,6 +63,8 @@ impl Default for Metrics {
             requests: Family::default(),
             took: Family::new_with_constructor(of_runs),
             first: Family::new_with_constructor(of_starts),
+            quota_used: Family::default(),
+            quota_limit: Family::default(),
         };
         registry.register("runs_started", "Runs that clients have started", metrics.started.clone());
         registry.register("runs_ended", "Runs that have ended, by how", metrics.ended.clone());
@@ -71,6 +79,9 @@ impl Default for Metrics {
         let about = "From a request that starts a run to the run's first record";
         registry.register_with_unit("first_event", about, seconds(), metrics.first.clone());
         registry.register("http_requests", "Requests, by status", metrics.requests.clone());
+        let about = "What is used of each quota, by all together or by a token or program";
+        registry.register("quota_used", about, metrics.quota_used.clone());
+        registry.register("quota_limit", "The most that may be used", metrics.quota_limit.clone());
         Self { registry: Mutex::new(registry), ..metrics }
     }
 }
@@ -105,17 +116,56 @@ impl Metrics {
         self.requests.get_or_create(&vec![("status", status.to_string())]).inc();
     }
 
-    /// As text, with the runs that are now in these states.
-    pub(crate) fn text(&self, states: &[State]) -> String {
+    /// As text, with the runs that are now in these states and the quotas that `each_quota` calls back with: as far as the token
+    /// may see what has happened.
+    pub(crate) fn text(
+        &self,
+        token: &Token,
+        states: &[State],
+        each_quota: impl FnOnce(&mut dyn FnMut(&Meter, &Amounts, &[Arc<str>], bool)),
+    ) -> String {
+        // One at a time: these gauges are of this token.
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         for state in [State::Queued, State::Running, State::Waiting] {
             let count = states.iter().filter(|found| **found == state).count();
             let gauge = self.live.get_or_create(&vec![("state", state.name().to_owned())]);
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+        self.quota_used.clear();
+        self.quota_limit.clear();
+        each_quota(&mut |meter, used, names, all| {
+            let name = meter.kind.name();
+            if all {
+                self.quota(vec![("quota", name.to_owned())], used.all, meter.limit());
+            }
+            for of in names {
+                let labels = vec![("quota", name.to_owned()), (meter.whose, of.to_string())];
+                self.quota(labels, used.by_name.get(of).copied().unwrap_or_default(), meter.limit_of(of));
+            }
+        });
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing to a `String` does not fail.
         let _ = encode(&mut text, &registry);
-        text
+        text.lines().filter(|line| is_seen(token, line)).flat_map(|line| [line, "\n"]).collect()
     }
+
+    fn quota(&self, labels: Labels, used: u64, limit: u64) {
+        self.quota_used.get_or_create(&labels).set(used);
+        // Without a limit there is no series.
+        if limit < u64::MAX {
+            self.quota_limit.get_or_create(&labels).set(limit);
+        }
+    }
+}
+
+/// Whether a token may see a line. Series of a program have it as their first label. Those without one count all clients, except
+/// for gauges, which are made for the token.
+fn is_seen(token: &Token, line: &str) -> bool {
+    let (name, labels) = line.split_once(['{', ' ']).unwrap_or((line, ""));
+    if line.starts_with('#') || ["llm_do_runs", "llm_do_quota_used", "llm_do_quota_limit"].contains(&name) {
+        return true;
+    }
+    let program =
+        labels.strip_prefix("program=\"").and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
+    program.map_or(token.sees_all(), |program| token.reads_all() && token.may_use(program))
 }

@@ -1,6 +1,6 @@
 //! The feed of a service: which runs change their states, and whether questions wait.
 
-use crate::{streams::Place, token::Token, views::State};
+use crate::{meter::Share, token::Token, views::State};
 use futures_util::{Stream, stream::unfold};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -114,14 +114,14 @@ struct Reader<F> {
     signals: Receiver<Signal>,
     /// When the number of questions is sent, if they have changed.
     due: Option<Instant>,
-    _place: Place,
+    _place: Share,
 }
 
 /// What happens to the runs that the token may see, from now on. First the number of questions, which `count` gives.
 pub(crate) fn stream<F: Fn() -> usize>(
     notices: &Notices,
     token: &Arc<Token>,
-    place: Place,
+    place: Share,
     count: F,
 ) -> impl Stream<Item = Notice> + use<F> {
     let signals = notices.subscribe();

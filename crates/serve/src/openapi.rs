@@ -45,7 +45,8 @@ pub fn document() -> Value {
             "schemas": components,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "cookie": {"type": "apiKey", "in": "cookie", "name": "llm-do-token"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": "llm-do-session"},
+                "page": {"type": "apiKey", "in": "header", "name": "Llm-Do-Session"},
             },
         },
     })
@@ -99,7 +100,7 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         operation["parameters"] = parameters.collect();
     }
     if let Some(scope) = route.scope {
-        operation["security"] = json!([{"token": []}, {"cookie": []}]);
+        operation["security"] = json!([{"token": []}, {"cookie": [], "page": []}]);
         operation["description"] = scope_text(scope).into();
     }
     operation
@@ -124,7 +125,7 @@ fn of_others(route: &faces::Route) -> Value {
         "externalDocs": {"description": format, "url": route.format.url()},
         "parameters": parameters.collect::<Vec<_>>(),
         "responses": {"default": {"description": format!("As {format} describes it.")}},
-        "security": [{"token": []}, {"cookie": []}],
+        "security": [{"token": []}, {"cookie": [], "page": []}],
     });
     if route.method == Method::POST {
         operation["requestBody"] = json!({"content": {"application/json": {"schema": {"type": "object"}}}});

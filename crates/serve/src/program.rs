@@ -115,6 +115,9 @@ pub enum BadPrograms {
         /// What it names.
         program: Arc<str>,
     },
+    /// The quotas name no program of the service.
+    #[error("the quotas name the program `{0}`, which is not served")]
+    UnknownOfQuota(Arc<str>),
 }
 
 /// A program with the workers that clients may start.

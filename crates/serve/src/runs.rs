@@ -3,6 +3,7 @@
 use crate::{
     error::{ApiError, Code},
     live::LiveRun,
+    meter::{Kind, Meter, Share},
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use llm_do::{Client, IdempotencyKey};
@@ -10,7 +11,7 @@ use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
@@ -26,8 +27,9 @@ pub(crate) struct Runs {
     keys: Mutex<Keys>,
     /// Each run at work holds a permit.
     slots: Arc<Semaphore>,
-    counts: Arc<Mutex<Counts>>,
-    most_of_token: usize,
+    /// Runs under way and runs that wait for a place.
+    meter: Arc<Meter>,
+    queued: Arc<AtomicUsize>,
     most_queued: usize,
     ending: AtomicBool,
 }
@@ -50,41 +52,12 @@ pub(crate) enum Halted {
     CutOff(String),
 }
 
-/// Runs that are under way or wait for a place.
-#[derive(Default)]
-struct Counts {
-    by_token: HashMap<Arc<str>, usize>,
-    queued: usize,
-}
-
-fn counts(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A run's part of what its token may have, given back when it is dropped.
-pub(crate) struct OfToken {
-    counts: Arc<Mutex<Counts>>,
-    token: Arc<str>,
-}
-
-impl Drop for OfToken {
-    fn drop(&mut self) {
-        let mut counts = counts(&self.counts);
-        if let Some(count) = counts.by_token.get_mut(&self.token) {
-            *count -= 1;
-            if *count == 0 {
-                counts.by_token.remove(&self.token);
-            }
-        }
-    }
-}
-
 /// A run's part of the queue, given back when it is dropped.
-struct InQueue(Arc<Mutex<Counts>>);
+struct InQueue(Arc<AtomicUsize>);
 
 impl Drop for InQueue {
     fn drop(&mut self) {
-        counts(&self.0).queued -= 1;
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -98,7 +71,9 @@ pub(crate) enum Place {
 
 /// What a run needs to begin.
 pub(crate) struct Room {
-    pub(crate) of_token: OfToken,
+    pub(crate) of_token: Share,
+    /// The part of its program's quota. Absent: the run was admitted before.
+    pub(crate) of_program: Option<Share>,
     pub(crate) place: Place,
 }
 
@@ -120,14 +95,14 @@ pub(crate) struct Keyed {
 }
 
 impl Runs {
-    pub(crate) fn new(most: usize, most_of_token: usize, most_queued: usize) -> Self {
+    pub(crate) fn new(most: usize, most_queued: usize, meter: Arc<Meter>) -> Self {
         Self {
             live: Mutex::default(),
             stuck: Mutex::default(),
             keys: Mutex::default(),
             slots: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            counts: Arc::default(),
-            most_of_token,
+            meter,
+            queued: Arc::default(),
             most_queued,
             ending: AtomicBool::new(false),
         }
@@ -162,31 +137,17 @@ impl Runs {
         if self.is_ending() {
             return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down"));
         }
-        {
-            let mut counts = counts(&self.counts);
-            let of_token = counts.by_token.entry(Arc::clone(client)).or_default();
-            if *of_token >= self.most_of_token {
-                let detail =
-                    format!("{of_token} runs of this token are under way: start another when one has ended");
-                return Err(ApiError::new(Code::TooManyRuns, detail));
-            }
-            *of_token += 1;
-        }
-        let of_token = OfToken { counts: Arc::clone(&self.counts), token: Arc::clone(client) };
+        let of_token = self.meter.take(client, 1)?;
         if let Ok(place) = Arc::clone(&self.slots).try_acquire_owned() {
-            return Ok(Room { of_token, place: Place::Now(place) });
+            return Ok(Room { of_token, of_program: None, place: Place::Now(place) });
         }
-        let in_queue = {
-            let mut counts = counts(&self.counts);
-            if counts.queued >= self.most_queued {
-                drop(counts);
-                let detail = "too many runs are under way or wait: start another when one has ended";
-                return Err(ApiError::new(Code::TooManyRuns, detail));
-            }
-            counts.queued += 1;
-            InQueue(Arc::clone(&self.counts))
-        };
-        Ok(Room { of_token, place: self.in_line(Some(in_queue)) })
+        let more = |queued: usize| (queued < self.most_queued).then_some(queued + 1);
+        if self.queued.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_err() {
+            let detail = "too many runs are under way or wait: start another when one has ended";
+            return Err(ApiError::new(Code::TooManyRuns, detail).of_quota(Kind::Runs.name()));
+        }
+        let in_queue = InQueue(Arc::clone(&self.queued));
+        Ok(Room { of_token, of_program: None, place: self.in_line(Some(in_queue)) })
     }
 
     /// A place now, or after those that wait already.
@@ -209,24 +170,22 @@ impl Runs {
         if self.is_ending() {
             return None;
         }
-        Some(Room { of_token: self.of_token(client), place: self.in_line(None) })
+        Some(Room {
+            of_token: self.meter.take_anyway(client, 1),
+            of_program: None,
+            place: self.in_line(None),
+        })
     }
 
     /// Waits for room for another run of that client. `None`: the server shuts down.
     pub(crate) async fn room(&self, client: &Arc<str>) -> Option<Room> {
         let place = Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())?;
-        Some(Room { of_token: self.of_token(client), place: Place::Now(place) })
-    }
-
-    /// Counts another run of that client.
-    fn of_token(&self, client: &Arc<str>) -> OfToken {
-        *counts(&self.counts).by_token.entry(Arc::clone(client)).or_default() += 1;
-        OfToken { counts: Arc::clone(&self.counts), token: Arc::clone(client) }
+        Some(Room { of_token: self.meter.take_anyway(client, 1), of_program: None, place: Place::Now(place) })
     }
 
     /// How many runs have room: those under way, those that wait for a place, and those about to begin.
-    pub(crate) fn admitted(&self) -> usize {
-        counts(&self.counts).by_token.values().sum()
+    pub(crate) fn admitted(&self) -> u64 {
+        self.meter.used().all
     }
 
     pub(crate) fn insert(&self, run: &Arc<LiveRun>) {

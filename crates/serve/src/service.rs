@@ -7,10 +7,13 @@ mod files;
 mod followed;
 mod inputs;
 mod owning;
+mod quotas;
 mod reading;
 mod starting;
 
 use crate::{
+    browser_sessions::BrowserSessions,
+    disk::Disk,
     error::{ApiError, Code},
     listing::Listing,
     live::LiveRun,
@@ -19,8 +22,8 @@ use crate::{
     notices::{self, Notice, Notices},
     owner::Owner,
     program::{BadPrograms, Host, Programs, Served},
+    quotas::Quotas,
     runs::Runs,
-    streams::Streams,
     token::{Token, Tokens},
     uploads::Uploads,
     views::{SessionView, State},
@@ -52,14 +55,14 @@ pub(crate) use reading::{LARGEST_PAGE, Page};
 pub struct Limits {
     /// Most runs at once, those that wait for answers included.
     pub runs: usize,
-    /// Most runs at once that one token has started, those that wait for a place included.
-    pub runs_of_token: usize,
+    /// Most runs at once that one token has started, those that wait for a place included. Absent: what `serve.yaml` says.
+    pub runs_of_token: Option<usize>,
     /// Most runs that wait for a place.
     pub queue: usize,
     /// Most streams of events at once.
     pub streams: usize,
-    /// Most streams of events at once of one token.
-    pub streams_of_token: usize,
+    /// Most streams of events at once of one token. Absent: what `serve.yaml` says.
+    pub streams_of_token: Option<usize>,
     /// How long the runs at work may take to end when the service shuts down.
     pub grace: Duration,
 }
@@ -80,7 +83,9 @@ struct Inner {
     runs: Runs,
     listing: Listing,
     notices: Arc<Notices>,
-    streams: Streams,
+    quotas: Quotas,
+    disk: Disk,
+    browsers: BrowserSessions,
     uploads: Uploads,
     /// What answers requests for a title of a conversation.
     titles: OnceLock<TitleModel>,
@@ -120,6 +125,11 @@ impl Service {
                 });
             }
         }
+        for program in tokens.quotas().programs() {
+            if programs.get(program).is_none() {
+                return Err(BadPrograms::UnknownOfQuota(Arc::clone(program)));
+            }
+        }
         let service = Self::of(programs, tokens, limits, host, Owner::Host);
         let of = service.clone();
         // What can't be removed now is removed later.
@@ -136,17 +146,20 @@ impl Service {
             ));
         }
         let key = key.ok();
+        let quotas = Quotas::new(&tokens, &limits);
         Self(Arc::new(Inner {
-            uploads: Uploads::of(&host.home()),
+            uploads: Uploads::of(&host.home(), &quotas.upload_files, &quotas.uploads),
             chat_models: host.chat_models(),
             host,
             programs,
             tokens,
-            runs: Runs::new(limits.runs, limits.runs_of_token, limits.queue),
+            runs: Runs::new(limits.runs, limits.queue, Arc::clone(&quotas.runs)),
             listing: Listing::of(key),
             notices: Arc::default(),
             titles: OnceLock::new(),
-            streams: Streams::new(limits.streams, limits.streams_of_token),
+            quotas,
+            disk: Disk::default(),
+            browsers: BrowserSessions::default(),
             metrics: Metrics::default(),
             grace: limits.grace,
             owner,
@@ -157,6 +170,11 @@ impl Service {
 
     pub(crate) fn token(&self, text: &str) -> Option<Arc<Token>> {
         self.0.tokens.find(text)
+    }
+
+    /// The sessions of pages in a browser.
+    pub(crate) fn browsers(&self) -> &BrowserSessions {
+        &self.0.browsers
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -182,10 +200,16 @@ impl Service {
         self.0.runs.is_ending()
     }
 
-    /// The counts for Prometheus.
-    pub(crate) fn metrics_text(&self) -> String {
-        let states: Vec<State> = self.0.runs.all().iter().map(|run| run.state()).collect();
-        self.0.metrics.text(&states)
+    /// The counts for Prometheus that a token may see.
+    pub(crate) async fn metrics_text(&self, token: &Arc<Token>) -> Result<String, ApiError> {
+        let (service, token) = (self.clone(), Arc::clone(token));
+        let text = spawn_blocking(move || {
+            let runs = service.0.runs.all();
+            let seen = runs.iter().filter(|run| token.sees(&run.client().program, &run.client().name));
+            let states: Vec<State> = seen.map(|run| run.state()).collect();
+            service.0.metrics.text(&token, &states, |each| service.each_quota(&token, each))
+        });
+        text.await.map_err(ApiError::internal)
     }
 
     /// What a token allows.
@@ -205,7 +229,7 @@ impl Service {
     /// # Errors
     /// Too many follow.
     pub(crate) fn notices(&self, token: &Arc<Token>) -> Result<impl Stream<Item = Notice> + use<>, ApiError> {
-        let place = self.0.streams.place(token.name())?;
+        let place = self.0.quotas.streams.take(token.name(), 1)?;
         let (service, of) = (self.clone(), Arc::clone(token));
         Ok(notices::stream(&self.0.notices, token, place, move || service.question_count(&of)))
     }

@@ -155,10 +155,10 @@ impl Stdio {
         // Only the runs at once are limited: what waits is the client's own.
         let of_service = Limits {
             runs: limits.runs,
-            runs_of_token: usize::MAX,
+            runs_of_token: None,
             queue: usize::MAX,
             streams: usize::MAX,
-            streams_of_token: usize::MAX,
+            streams_of_token: None,
             grace: limits.grace,
         };
         Ok(Self(Arc::new(Inner {

@@ -1,5 +1,6 @@
 //! The tokens of clients, and what each allows.
 
+use crate::quotas::{OfEach, QuotaSettings};
 use llm_do::core::schema::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,9 @@ pub struct Token {
     /// The programs that it may use. Absent: all.
     #[serde(default)]
     programs: Option<BTreeSet<Arc<str>>>,
+    /// What it may use, where that differs from other tokens.
+    #[serde(default)]
+    quotas: OfEach,
 }
 
 /// Least length of a token that the operator chooses, in characters.
@@ -112,9 +116,12 @@ impl NewToken {
     }
 }
 
-/// The tokens of a service.
+/// The tokens of a service, and what each may use of it.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(Vec<Arc<Token>>);
+pub struct Tokens {
+    all: Vec<Arc<Token>>,
+    quotas: QuotaSettings,
+}
 
 /// A file of tokens that can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +138,7 @@ pub struct BadTokens {
 #[serde(default, deny_unknown_fields)]
 struct File {
     tokens: Vec<Token>,
+    quotas: QuotaSettings,
 }
 
 impl Tokens {
@@ -147,7 +155,7 @@ impl Tokens {
         };
         // As in worker files, `yes` and `no` are texts, while `true` and `1` are none.
         let options = serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };
-        let File { tokens } =
+        let File { tokens, quotas } =
             serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let mut names = BTreeSet::new();
         for token in &tokens {
@@ -172,7 +180,7 @@ impl Tokens {
                 return Err(wrong(format!("two tokens have the name `{}`", token.name)));
             }
         }
-        Ok(Self(tokens.into_iter().map(Arc::new).collect()))
+        Ok(Self { all: tokens.into_iter().map(Arc::new).collect(), quotas })
     }
 
     /// With the token of the operator, who may do everything except change definitions.
@@ -188,13 +196,23 @@ impl Tokens {
     }
 
     fn with(mut self, token: Token) -> Self {
-        self.0.push(Arc::new(token));
+        self.all.push(Arc::new(token));
         self
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Token>> {
+        self.all.iter()
+    }
+
+    /// The quotas of the file.
+    pub(crate) fn quotas(&self) -> &QuotaSettings {
+        &self.quotas
     }
 
     /// The programs that tokens name.
     pub(crate) fn programs(&self) -> impl Iterator<Item = (&Token, &Arc<str>)> {
-        self.0
+        self.all
             .iter()
             .flat_map(|token| token.programs.iter().flatten().map(move |program| (&**token, program)))
     }
@@ -202,7 +220,7 @@ impl Tokens {
     /// The token with that text. Hashes are compared, so that the time of the comparison says nothing about the tokens.
     pub(crate) fn find(&self, text: &str) -> Option<Arc<Token>> {
         let hash = sha256(text.trim().as_bytes());
-        self.0.iter().find(|token| token.sha256.eq_ignore_ascii_case(&hash)).cloned()
+        self.all.iter().find(|token| token.sha256.eq_ignore_ascii_case(&hash)).cloned()
     }
 }
 
@@ -220,7 +238,29 @@ impl Token {
     /// That of the operator, with these scopes beside those that every operator has.
     fn operator(sha256: String, more: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = [Scope::Start, Scope::Read, Scope::Answer].into_iter().chain(more).collect();
-        Self { name: OPERATOR.into(), sha256, scopes, read: Reads::All, programs: None }
+        Self {
+            name: OPERATOR.into(),
+            sha256,
+            scopes,
+            read: Reads::All,
+            programs: None,
+            quotas: OfEach::default(),
+        }
+    }
+
+    /// What it may use, where that differs from other tokens.
+    pub(crate) fn quotas(&self) -> &OfEach {
+        &self.quotas
+    }
+
+    /// Whether it reads the runs of all clients.
+    pub(crate) fn reads_all(&self) -> bool {
+        self.read == Reads::All
+    }
+
+    /// Whether it reads the runs of all clients and programs.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.read == Reads::All && self.programs.is_none()
     }
 
     /// Its scopes, in the order of [`Scope`].
@@ -254,7 +294,7 @@ impl Token {
     }
 }
 
-/// Whether clients can send that text as a token: in a header and in a cookie.
+/// Whether clients can send that text as a token.
 pub(crate) fn is_token(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
     (SHORTEST..=LONGEST).contains(&text.len()) && text.chars().all(fits)
@@ -272,11 +312,15 @@ mod tests {
 
     #[test]
     fn the_file_on_the_page_is_a_good_one() {
-        let page = include_str!("../../../docs/reference/http.md");
-        let (_, rest) = page.split_once("```yaml tokens\n").expect("a file of tokens");
-        let (file, _) = rest.split_once("```").expect("its end");
-        let tokens = read(file).expect("a good file");
-        assert!(!tokens.0.is_empty());
+        for page in [
+            include_str!("../../../docs/reference/http.md"),
+            include_str!("../../../docs/reference/quotas.md"),
+        ] {
+            let (_, rest) = page.split_once("```yaml tokens\n").expect("a file of tokens");
+            let (file, _) = rest.split_once("```").expect("its end");
+            let tokens = read(file).expect("a good file");
+            assert!(!tokens.all.is_empty());
+        }
     }
 
     #[test]
@@ -302,13 +346,13 @@ mod tests {
                 "tokens:\n  - {{name: {name}, sha256: {hash}, scopes: [read], programs: [{name}]}}\n"
             );
             let tokens = read(&file).expect(name);
-            assert_eq!((&**tokens.0[0].name(), tokens.0[0].may_use(name)), (name, true));
+            assert_eq!((&**tokens.all[0].name(), tokens.all[0].may_use(name)), (name, true));
         }
         assert!(read(&format!("tokens:\n  - {{name: true, sha256: {hash}, scopes: [read]}}\n")).is_err());
     }
 
     #[test]
-    fn a_chosen_token_is_one_that_a_cookie_can_carry() {
+    fn a_chosen_token_is_one_that_a_header_can_carry() {
         assert!(NewToken::given(&"a".repeat(16)).is_ok());
         for wrong in ["", "short", "a; Path=/admin; x=aaaaaaa", "a token with spaces", "ümläut-ümläut-ümläut"]
         {

@@ -3,6 +3,7 @@
 use crate::{
     error::{ApiError, Code},
     listing::cut_off_because,
+    meter::{Amounts, Meter},
 };
 use llm_do::{
     core::journal::RunStatus,
@@ -21,9 +22,6 @@ use std::{
 pub(crate) const PREFIX: &str = "upload:";
 /// How long an upload is kept that no run uses.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Most uploads at once, and their bytes together.
-const MOST: usize = 4096;
-const MOST_BYTES: u64 = 2 << 30;
 /// Longest name, in bytes, as file systems have it.
 const LONGEST_NAME: usize = 200;
 /// What is known of an upload, beside its folder.
@@ -36,6 +34,8 @@ const CONTENT: &str = "content";
 /// The uploads of a service.
 pub(crate) struct Uploads {
     folder: PathBuf,
+    files: Arc<Meter>,
+    bytes: Arc<Meter>,
     /// Uploads are stored one at a time, so that their sum is known.
     storing: std::sync::Mutex<()>,
 }
@@ -58,9 +58,25 @@ struct Used {
 }
 
 impl Uploads {
-    /// Those below the user's folder.
-    pub(crate) fn of(home: &Path) -> Self {
-        Self { folder: home.join("serve").join("uploads"), storing: std::sync::Mutex::default() }
+    /// Those below the user's folder, with the limits of these meters.
+    pub(crate) fn of(home: &Path, files: &Arc<Meter>, bytes: &Arc<Meter>) -> Self {
+        let folder = home.join("serve").join("uploads");
+        Self {
+            folder,
+            files: Arc::clone(files),
+            bytes: Arc::clone(bytes),
+            storing: std::sync::Mutex::default(),
+        }
+    }
+
+    /// The number of files and of bytes that are stored.
+    pub(crate) fn amounts(&self) -> [Amounts; 2] {
+        let mut used = [Amounts::default(), Amounts::default()];
+        for upload in self.all() {
+            used[0].add(&upload.by, 1);
+            used[1].add(&upload.by, upload.bytes);
+        }
+        used
     }
 
     /// Keeps a file.
@@ -74,13 +90,9 @@ impl Uploads {
         }
         let _one = self.storing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.clean();
-        let stored = self.all();
-        let sum: u64 = stored.iter().map(|upload| upload.bytes).sum();
-        if stored.len() >= MOST || sum + bytes.len() as u64 > MOST_BYTES {
-            let detail =
-                "too many files are uploaded: start the runs that use them, or upload again tomorrow";
-            return Err(ApiError::new(Code::TooManyUploads, detail));
-        }
+        let [files, sizes] = self.amounts();
+        self.files.admit(&files, by, 1)?;
+        self.bytes.admit(&sizes, by, bytes.len() as u64)?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(ApiError::internal)?;
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -228,11 +240,31 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meter::Kind;
+    use std::collections::HashMap;
+
+    fn uploads(home: &Path, most: u64) -> Uploads {
+        let meter = |kind, most| Meter::new(kind, "token", most, most.div_ceil(2), HashMap::new());
+        Uploads::of(home, &meter(Kind::UploadFiles, 4), &meter(Kind::Uploads, most))
+    }
+
+    #[test]
+    fn a_token_can_not_take_the_room_of_others() {
+        let home = tempfile::tempdir().expect("a folder");
+        let uploads = uploads(home.path(), 100);
+        let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
+        uploads.store(&ann, "a", &[0; 40]).expect("room");
+        let refused = uploads.store(&ann, "b", &[0; 20]).expect_err("beyond the bytes of a token");
+        assert_eq!(refused.code(), Code::TooManyUploads);
+        uploads.store(&ann, "b", &[0; 1]).expect("room");
+        uploads.store(&ann, "c", &[0; 1]).expect_err("beyond the files of a token");
+        uploads.store(&bob, "a", &[0; 50]).expect("room of another token");
+    }
 
     #[test]
     fn an_upload_is_its_tokens_and_is_used_once() {
         let home = tempfile::tempdir().expect("a folder");
-        let uploads = Uploads::of(home.path());
+        let uploads = uploads(home.path(), 100);
         let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
         let upload = uploads.store(&ann, "a b.pdf", b"bytes").expect("stored");
         assert_eq!(fs::read(uploads.file(&upload)).expect("a file"), b"bytes");

@@ -317,6 +317,15 @@ pub(crate) struct Workers {
     pub(crate) workers: Vec<WorkerView>,
 }
 
+/// A session of a page that has begun.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct SignedIn {
+    /// The page's secret, for the header `Llm-Do-Session` of its requests. The cookie is useless without it.
+    pub(crate) secret: String,
+    /// The session ends after so many seconds without a request.
+    pub(crate) idle_s: u64,
+}
+
 /// What a token allows.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Session")]

@@ -103,12 +103,12 @@ export interface paths {
         get: operations["getSession"];
         put?: never;
         /**
-         * Keep the token of the Authorization header in a cookie
+         * Begin a session of a page of the server
          * @description Any token will do.
          */
         post: operations["signIn"];
         /**
-         * Forget the cookie
+         * End the session of the cookie
          * @description Any token will do.
          */
         delete: operations["signOut"];
@@ -940,11 +940,13 @@ export interface components {
             detail: string;
             /** @description Who has answered a question before. */
             by?: string | null;
+            /** @description The quota that the request exceeds. */
+            quota?: string | null;
             /** @description What is wrong with the files of a program, as `llm-do check --output json` shows it. */
             diagnostics?: unknown;
         };
         /** @description The kinds of errors. */
-        Code: "bad_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "bad_input" | "already_decided" | "question_changed" | "conflict" | "key_reused" | "too_large" | "too_slow" | "too_many_runs" | "too_many_streams" | "too_many_uploads" | "program" | "program_broken" | "file_changed" | "storage" | "internal" | "shutting_down";
+        Code: "bad_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "bad_input" | "already_decided" | "question_changed" | "conflict" | "key_reused" | "too_large" | "too_slow" | "too_many_runs" | "too_many_streams" | "too_many_uploads" | "too_many_bodies" | "too_many_sessions" | "too_much_memory" | "program" | "program_broken" | "file_changed" | "storage" | "internal" | "shutting_down";
         /** @description Whether the server works. */
         Health: {
             /** @description `ok`, or `ending` while the server shuts down. */
@@ -971,6 +973,16 @@ export interface components {
         Scope: "start" | "read" | "answer" | "edit";
         /** @description Which runs a token with the scope `read` reads. */
         Reads: "own" | "all";
+        /** @description A session of a page that has begun. */
+        SignedIn: {
+            /** @description The page's secret, for the header `Llm-Do-Session` of its requests. The cookie is useless without it. */
+            secret: string;
+            /**
+             * Format: uint64
+             * @description The session ends after so many seconds without a request.
+             */
+            idle_s: number;
+        };
         /** @description The programs of the service. */
         Programs: {
             /** @description By name. */
@@ -2641,12 +2653,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The cookie is set. */
-            204: {
+            /** @description The session has begun, and its cookie is set. */
+            201: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["SignedIn"];
+                };
             };
             /** @description The request is wrong. */
             400: {
@@ -2686,7 +2700,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The cookie is gone. */
+            /** @description The session has ended, and its cookie is gone. */
             204: {
                 headers: {
                     [name: string]: unknown;

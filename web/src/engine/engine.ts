@@ -191,6 +191,8 @@ export interface Engine {
   signIn(token: string): Promise<void>;
   signOut(): Promise<void>;
   session(): Promise<Session>;
+  /** Calls back when another tab of this page signs in or out. Returns what ends that. */
+  onSession(listener: () => void): () => void;
 
   programs(): Promise<Program[]>;
   workers(): Promise<Worker[]>;

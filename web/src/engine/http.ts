@@ -21,6 +21,8 @@ import {
 } from "./engine";
 import { asEvent, type Answer, type QuestionId, type RunEvent } from "./records";
 import { backoff, wait } from "./retry";
+import { SessionSecret } from "./session-secret";
+import * as shapes from "./shapes";
 import { serverEvents } from "./sse";
 
 /** Answers of a proxy or a server that is about to come back: the request may be repeated. */
@@ -35,33 +37,44 @@ export class HttpEngine implements Engine {
   readonly #listeners = new Set<(connection: Connection) => void>();
   /** What is waiting to reach the server again. */
   readonly #lost = new Set<symbol>();
+  readonly #secret = new SessionSecret();
 
   constructor(base = "") {
     this.#base = base;
   }
 
   async signIn(token: string): Promise<void> {
-    await this.#send("POST", "/v1/session", { headers: { Authorization: `Bearer ${token}` } });
+    const response = await this.#send("POST", "/v1/session", { headers: { Authorization: `Bearer ${token}` } });
+    const { secret } = await shapes.read(response, shapes.signedIn);
+    this.#secret.set(secret);
   }
 
   async signOut(): Promise<void> {
-    await this.#send("DELETE", "/v1/session");
+    try {
+      await this.#send("DELETE", "/v1/session");
+    } finally {
+      this.#secret.set(null);
+    }
+  }
+
+  onSession(listener: () => void): () => void {
+    return this.#secret.onChange(listener);
   }
 
   session(): Promise<Session> {
-    return this.#get("/v1/session");
+    return this.#get("/v1/session", shapes.session);
   }
 
   async programs(): Promise<Program[]> {
-    return (await this.#get<{ programs: Program[] }>("/v1/programs")).programs;
+    return (await this.#get("/v1/programs", shapes.programs)).programs;
   }
 
   async workers(): Promise<Worker[]> {
-    return (await this.#get<{ workers: Worker[] }>("/v1/workers")).workers;
+    return (await this.#get("/v1/workers", shapes.workers)).workers;
   }
 
   start(request: StartRequest, key: string): Promise<Run> {
-    return this.#json("POST", "/v1/runs", request, { "Idempotency-Key": key });
+    return this.#json("POST", "/v1/runs", shapes.run, request, { "Idempotency-Key": key });
   }
 
   async upload(file: File): Promise<string> {
@@ -70,7 +83,7 @@ export class HttpEngine implements Engine {
       headers: { "Content-Type": "application/octet-stream" },
       body: file,
     });
-    return `upload:${((await response.json()) as { upload: string }).upload}`;
+    return `upload:${(await shapes.read(response, shapes.uploaded)).upload}`;
   }
 
   runs(filter: RunFilter): Promise<Page> {
@@ -79,11 +92,11 @@ export class HttpEngine implements Engine {
       const text = Array.isArray(value) ? value.join(",") : String(value);
       if (value !== undefined && text !== "") query.set(key, text);
     }
-    return this.#get(`/v1/runs?${query}`);
+    return this.#get(`/v1/runs?${query}`, shapes.runs);
   }
 
   run(run: string): Promise<Run> {
-    return this.#get(`/v1/runs/${encodeURIComponent(run)}`);
+    return this.#get(`/v1/runs/${encodeURIComponent(run)}`, shapes.run);
   }
 
   async *follow(run: string, after: number | undefined, signal: AbortSignal): AsyncGenerator<RunEvent[]> {
@@ -95,7 +108,7 @@ export class HttpEngine implements Engine {
       const batch: RunEvent[] = [];
       for (const { event, data } of events) {
         if (event === "error") throw new EngineError("unreadable", data);
-        const read = asEvent(JSON.parse(data));
+        const read = shapes.parsed(data, asEvent);
         if (read === undefined) continue;
         if (read.event === "record") {
           // Repeated after a lost connection.
@@ -114,12 +127,12 @@ export class HttpEngine implements Engine {
 
   async answer(run: string, question: QuestionId & { digest: string }, answer: Answer): Promise<void> {
     const { call, step, digest } = question;
-    await this.#json("POST", `/v1/runs/${encodeURIComponent(run)}/answers`, { call, step, digest, ...answer });
+    await this.#json("POST", `/v1/runs/${encodeURIComponent(run)}/answers`, shapes.anything, { call, step, digest, ...answer });
   }
 
   async message(run: string, text: string, now: boolean): Promise<boolean> {
     const body = now ? { text, now } : { text };
-    const sent = await this.#json<{ delivered: boolean }>("POST", `/v1/runs/${encodeURIComponent(run)}/messages`, body);
+    const sent = await this.#json("POST", `/v1/runs/${encodeURIComponent(run)}/messages`, shapes.sent, body);
     return sent.delivered;
   }
 
@@ -136,7 +149,7 @@ export class HttpEngine implements Engine {
   }
 
   async questions(): Promise<QuestionOfRun[]> {
-    return (await this.#get<{ questions: QuestionOfRun[] }>("/v1/questions")).questions;
+    return (await this.#get("/v1/questions", shapes.waiting)).questions;
   }
 
   async *notices(signal: AbortSignal): AsyncGenerator<Notice> {
@@ -148,15 +161,13 @@ export class HttpEngine implements Engine {
     );
     for await (const batch of events) {
       for (const { event, data } of batch) {
-        if (event === "run" || event === "questions") {
-          yield { notice: event, ...(JSON.parse(data) as object) } as Notice;
-        }
+        if (event === "run" || event === "questions") yield shapes.notice(event, data);
       }
     }
   }
 
   files(run: string, path: string): Promise<Folder> {
-    return this.#get(`/v1/runs/${encodeURIComponent(run)}/files?${new URLSearchParams({ path })}`);
+    return this.#get(`/v1/runs/${encodeURIComponent(run)}/files?${new URLSearchParams({ path })}`, shapes.folder);
   }
 
   async file(run: string, path: string): Promise<Blob> {
@@ -165,20 +176,20 @@ export class HttpEngine implements Engine {
   }
 
   async definitions(program: string): Promise<DefinitionFile[]> {
-    return (await this.#get<{ files: DefinitionFile[] }>(`/v1/programs/${encodeURIComponent(program)}/files`)).files;
+    return (await this.#get(`/v1/programs/${encodeURIComponent(program)}/files`, shapes.definitions)).files;
   }
 
   definition(program: string, path: string): Promise<Definition> {
-    return this.#get(`/v1/programs/${encodeURIComponent(program)}/files/content?${new URLSearchParams({ path })}`);
+    return this.#get(`/v1/programs/${encodeURIComponent(program)}/files/content?${new URLSearchParams({ path })}`, shapes.definition);
   }
 
   save(program: string, path: string, text: string, sha256: string | null): Promise<{ sha256: string; diagnostics: Diagnostic[] }> {
-    return this.#json("PUT", `/v1/programs/${encodeURIComponent(program)}/files/content`, { path, text, sha256 });
+    return this.#json("PUT", `/v1/programs/${encodeURIComponent(program)}/files/content`, shapes.saved, { path, text, sha256 });
   }
 
   async check(program: string, files: Record<string, string>): Promise<Diagnostic[]> {
     const path = `/v1/programs/${encodeURIComponent(program)}/check`;
-    return (await this.#json<{ diagnostics: Diagnostic[] }>("POST", path, { files })).diagnostics;
+    return (await this.#json("POST", path, shapes.diagnostics, { files })).diagnostics;
   }
 
   onConnection(listener: (connection: Connection) => void): () => void {
@@ -235,22 +246,31 @@ export class HttpEngine implements Engine {
     for (const listener of this.#listeners) listener({ state: "connected" });
   }
 
-  async #get<T>(path: string): Promise<T> {
-    return (await this.#send("GET", path)).json() as Promise<T>;
+  async #get<T>(path: string, shape: shapes.Shape<T>): Promise<T> {
+    return shapes.read(await this.#send("GET", path), shape);
   }
 
-  async #json<T>(method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> {
+  async #json<T>(
+    method: string,
+    path: string,
+    shape: shapes.Shape<T>,
+    body: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<T> {
     const response = await this.#send(method, path, {
       headers: { "Content-Type": "application/json", ...headers },
       body: JSON.stringify(body),
     });
-    return (response.status === 204 ? undefined : await response.json()) as T;
+    return response.status === 204 ? shape(undefined, "") : shapes.read(response, shape);
   }
 
   async #send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
     let response: Response;
+    const headers = new Headers(init.headers);
+    const secret = this.#secret.get();
+    if (secret !== null) headers.set("Llm-Do-Session", secret);
     try {
-      response = await fetch(this.#base + path, { ...init, method, credentials: "same-origin" });
+      response = await fetch(this.#base + path, { ...init, headers, method, credentials: "same-origin" });
     } catch (error) {
       if (init.signal?.aborted) throw error;
       throw new EngineError("offline", "The server can't be reached. Is it running?");
@@ -260,13 +280,22 @@ export class HttpEngine implements Engine {
   }
 }
 
+/** The findings of a refusal, if it has some. */
+function findings(diagnostics: unknown): Diagnostic[] | undefined {
+  try {
+    return shapes.diagnostics({ diagnostics }, "").diagnostics;
+  } catch {
+    return undefined;
+  }
+}
+
 /** What a response that is no success says. */
 async function refusal(response: Response): Promise<EngineError> {
   const text = await response.text().catch(() => "");
   let problem: { code?: unknown; detail?: unknown; by?: unknown; diagnostics?: unknown } = {};
   try {
-    const read: unknown = JSON.parse(text);
-    if (typeof read === "object" && read !== null) problem = read;
+    const given: unknown = JSON.parse(text);
+    if (typeof given === "object" && given !== null) problem = given;
   } catch {
     // Not of this server: a proxy's page, for example.
   }
@@ -278,6 +307,6 @@ async function refusal(response: Response): Promise<EngineError> {
     typeof code === "string" ? code : response.status === 401 ? "unauthorized" : `status_${response.status}`,
     typeof detail === "string" ? detail : `The server answered with status ${response.status}.`,
     typeof by === "string" ? by : undefined,
-    Array.isArray(diagnostics) ? (diagnostics as Diagnostic[]) : undefined,
+    findings(diagnostics),
   );
 }

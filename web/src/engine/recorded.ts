@@ -97,6 +97,11 @@ export class RecordedEngine implements Engine {
     return () => undefined;
   };
 
+  onSession = (listener: () => void): (() => void) => {
+    void listener;
+    return () => undefined;
+  };
+
   signIn = refused;
   signOut = refused;
   start = refused;

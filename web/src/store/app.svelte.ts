@@ -55,6 +55,10 @@ export class AppStore {
   announcement = $state("");
   theme = $state<ThemeName>("auto");
   problem = $state.raw<EngineError | undefined>(undefined);
+  /** Whether the session of this page has ended, and not by signing out. */
+  ended = $state(false);
+  /** The token of a link that was not opened by the user: another page could have put its own token into it. */
+  offered = $state.raw<string | undefined>(undefined);
   #toast = 0;
   #end: (() => void) | undefined;
   #asking = false;
@@ -70,6 +74,12 @@ export class AppStore {
       }
       this.connection = connection;
     });
+    engine.onSession(() => void this.#enter());
+    addEventListener("hashchange", () => {
+      // Which page has changed the address can't be known.
+      const token = takeToken(this.router);
+      if (token !== undefined) this.#offer(token);
+    });
     const theme = remembered();
     if (theme !== undefined) this.setTheme(theme);
   }
@@ -80,12 +90,22 @@ export class AppStore {
 
   /** Signs in with the token of the address, if it has one, and reads what every page needs. */
   async begin(): Promise<void> {
-    const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-    if (token !== undefined) {
-      this.router.replace("#/");
-      await this.signIn(decodeURIComponent(token));
-      return;
-    }
+    const token = takeToken(this.router);
+    if (token === undefined) await this.#enter();
+    else if (openedByUser()) await this.signIn(token);
+    else this.#offer(token);
+  }
+
+  /** Asks whether to sign in with that token. */
+  #offer(token: string): void {
+    this.#leave();
+    this.problem = undefined;
+    this.offered = token;
+  }
+
+  /** Keeps the present session, if there is one, and drops the token of a link. */
+  async decline(): Promise<void> {
+    this.offered = undefined;
     await this.#enter();
   }
 
@@ -93,6 +113,7 @@ export class AppStore {
     try {
       await this.engine.signIn(token);
     } catch (error) {
+      this.offered = undefined;
       this.session = null;
       this.problem = asError(error);
       return;
@@ -117,7 +138,7 @@ export class AppStore {
 
   failed(error: unknown): void {
     const problem = asError(error);
-    if (problem.code === "unauthorized") this.#leave();
+    if (problem.code === "unauthorized") this.#expire();
     else this.toast(problem.message, "bad");
   }
 
@@ -193,10 +214,15 @@ export class AppStore {
 
   async #enter(): Promise<void> {
     this.problem = undefined;
+    this.offered = undefined;
+    const had = this.session !== null && this.session !== undefined;
     try {
       this.session = await this.engine.session();
+      this.ended = false;
     } catch (error) {
       const problem = asError(error);
+      // Another tab has signed out, for example.
+      if (had) this.#leave();
       this.session = null;
       if (problem.code !== "unauthorized") this.problem = problem;
       return;
@@ -219,6 +245,12 @@ export class AppStore {
     this.session = null;
     this.questions = [];
     this.programs = this.workers = undefined;
+  }
+
+  /** The server knows the session no more. */
+  #expire(): void {
+    this.#leave();
+    this.ended = true;
   }
 
   async #refresh(): Promise<void> {
@@ -246,6 +278,23 @@ export class AppStore {
 export function asError(error: unknown): EngineError {
   if (error instanceof EngineError) return error;
   return new EngineError("internal", error instanceof Error ? error.message : String(error));
+}
+
+/** Takes the token out of an address such as `#token=…`, so that it is neither copied nor kept in the history. */
+function takeToken(router: Router): string | undefined {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (token === undefined) return undefined;
+  router.replace("#/");
+  try {
+    return decodeURIComponent(token);
+  } catch {
+    return token;
+  }
+}
+
+/** Whether the user has opened the page, and no other page: the server knows that from the browser. */
+function openedByUser(): boolean {
+  return document.querySelector("meta[name=opened-by]")?.getAttribute("content") === "user";
 }
 
 function remembered(): ThemeName | undefined {

@@ -49,12 +49,15 @@ const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyl
 /** A time as a list shows it: without the date if it is today. */
 export function time(ms: number, now: number): string {
   const [then, today] = [new Date(ms), new Date(now)];
+  // Beyond the years that a date can have.
+  if (Number.isNaN(then.getTime())) return "";
   return (then.toDateString() === today.toDateString() ? sameDay : otherDay).format(then);
 }
 
 /** A time with its date and seconds. */
 export function exactTime(ms: number): string {
-  return exact.format(new Date(ms));
+  const then = new Date(ms);
+  return Number.isNaN(then.getTime()) ? "" : exact.format(then);
 }
 
 /** `1 call`, `2 calls`. */

@@ -37,7 +37,8 @@ export class Stage {
     const server = await serve(at, 0, more);
     const inside = await (await fetch(server.address)).text();
     const built = readFileSync(INDEX, "utf8");
-    const same = inside.replace(/content="[0-9a-f]{32}"/, 'content="__NONCE__"') === built;
+    const same =
+      inside.replace(/content="[0-9a-f]{32}"/, 'content="__NONCE__"').replace('content="user"', 'content="__OPENED_BY__"') === built;
     // The binary was built before the app: its other files are served in front of it.
     const before = same ? undefined : await front(server.address);
     if (process.env["LLM_DO_WEB_INSIDE"] === "1" && !same) throw new Error("the binary holds another build of the app");

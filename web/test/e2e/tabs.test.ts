@@ -42,7 +42,7 @@ test("the inbox counts what waits in all runs, and its questions are answered th
   await inbox.context().close();
 });
 
-test("the page finds the server again after it was killed, and no record is lost or doubled", async () => {
+test("the page finds the server again after it was killed, asks to sign in, and no record is lost or doubled", async () => {
   // A token that the next server knows, too.
   const page = await stage.page();
   await startChat(page, "Hello");
@@ -51,6 +51,10 @@ test("the page finds the server again after it was killed, and no record is lost
   await stage.kill();
   await page.locator(".banner").waitFor();
   await stage.again();
+  // Sessions end with the server. The page stays where it was.
+  await page.getByText("Your session has ended").waitFor({ timeout: 20_000 });
+  await page.getByLabel("Token").fill(stage.server.token);
+  await page.getByRole("button", { name: "Sign in" }).click();
   await expect.poll(() => page.locator(".banner").count(), { timeout: 20_000 }).toBe(0);
   await page.getByLabel("Message to chat").fill("How are you?");
   await page.getByRole("button", { name: "Send" }).click();

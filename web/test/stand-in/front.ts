@@ -21,7 +21,7 @@ export async function front(behind: string): Promise<Front> {
   let address = "";
   const server = createServer((asked, answer) => {
     const path = new URL(asked.url ?? "/", address).pathname;
-    if (asked.method === "GET" && (path === "/" || path.startsWith("/assets/"))) file(path, answer);
+    if (asked.method === "GET" && (path === "/" || path.startsWith("/assets/"))) file(path, answer, asked);
     else proxy(behind, asked, answer);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -42,7 +42,7 @@ export function policy(nonce: string): string {
   );
 }
 
-export function file(path: string, answer: ServerResponse): void {
+export function file(path: string, answer: ServerResponse, asked: IncomingMessage): void {
   const name = path === "/" ? "/index.html" : path;
   let body: Buffer;
   try {
@@ -54,8 +54,11 @@ export function file(path: string, answer: ServerResponse): void {
   const headers: Record<string, string> = { "Content-Type": TYPES[name.split(".").at(-1) ?? ""] ?? "application/octet-stream" };
   if (path === "/") {
     const nonce = randomBytes(16).toString("hex");
-    body = Buffer.from(body.toString().replaceAll("__NONCE__", nonce));
+    const site = asked.headers["sec-fetch-site"];
+    const by = site === undefined || site === "none" || site === "same-origin" ? "user" : "another page";
+    body = Buffer.from(body.toString().replaceAll("__NONCE__", nonce).replaceAll("__OPENED_BY__", by));
     headers["Content-Security-Policy"] = policy(nonce);
+    headers["Cross-Origin-Opener-Policy"] = "same-origin";
   }
   answer.writeHead(200, headers).end(body);
 }

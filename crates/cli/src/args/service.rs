@@ -44,18 +44,18 @@ pub(crate) struct ServiceArgs {
     /// Most runs at once, those that wait for answers included
     #[arg(long, value_name = "N", default_value = "1000")]
     pub(crate) max_runs: NonZeroUsize,
-    /// Most runs at once that one token has started
-    #[arg(long, value_name = "N", default_value = "1000")]
-    pub(crate) max_runs_per_token: NonZeroUsize,
+    /// Most runs at once that one token has started [default: all; half if serve.yaml has tokens]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_runs_per_token: Option<NonZeroUsize>,
     /// Most runs that wait, in order, until others have ended; further ones are refused
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) max_queue: usize,
     /// Most streams of events that are followed at once
     #[arg(long, value_name = "N", default_value = "2048")]
     pub(crate) max_streams: usize,
-    /// Most streams of events that one token follows at once
-    #[arg(long, value_name = "N", default_value = "1024")]
-    pub(crate) max_streams_per_token: usize,
+    /// Most streams of events that one token follows at once [default: all; half if serve.yaml has tokens]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_streams_per_token: Option<usize>,
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,

@@ -20,6 +20,7 @@ use llm_do_serve::{Host, Http, Limits, LogEntry, NewToken, ProgramName, Served, 
 use serde_json::{Value, json};
 use std::{
     env, fs, io,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     let names: Vec<String> = programs.iter().map(|program| program.name().to_string()).collect();
     let limits = Limits {
         runs: args.max_runs.get(),
-        runs_of_token: args.max_runs_per_token.get(),
+        runs_of_token: args.max_runs_per_token.map(NonZeroUsize::get),
         queue: args.max_queue,
         streams: args.max_streams,
         streams_of_token: args.max_streams_per_token,

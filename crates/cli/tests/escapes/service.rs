@@ -85,10 +85,22 @@ impl Server {
         format!("Authorization: Bearer {}\r\n", self.token)
     }
 
-    /// As a browser sends the cookie.
-    fn with_cookie(&self) -> String {
-        let port = self.address.rsplit(':').next().unwrap_or_default();
-        format!("Cookie: llm-do-token-{port}={}\r\n", self.token)
+    /// Signs in as a page of the server with that token. Returns the cookie as a browser sends it, and the page's header.
+    fn sign_in(&self, token: &str) -> Result<(String, String), Escape> {
+        let headers = format!("Authorization: Bearer {token}\r\nOrigin: http://{}\r\n", self.address);
+        let (status, text) = self.ask("POST", "/v1/session", &headers, &Value::Null)?;
+        must(status == 201, format!("the page signs in: {text}"))?;
+        let between = |before: &str, after: char| {
+            text.split_once(before).and_then(|(_, rest)| rest.split_once(after)).map(|(found, _)| found)
+        };
+        let parts = between("set-cookie: ", ';').zip(between("\"secret\":\"", '"'));
+        let (cookie, secret) = parts.ok_or(Escape(format!("no session: {text}")))?;
+        Ok((format!("Cookie: {cookie}\r\n"), format!("Llm-Do-Session: {secret}\r\n")))
+    }
+
+    /// As a page sends its requests.
+    fn with_session(&self) -> Result<String, Escape> {
+        self.sign_in(&self.token).map(|(cookie, secret)| cookie + &secret)
     }
 }
 
@@ -119,16 +131,51 @@ pub(crate) fn group() -> Group {
             Attempt::new(
                 Document,
                 Service,
-                "a page of another site, or of another port, starting a run with the cookie of a browser",
+                "a page of another site, or of another port, starting a run with the session of a browser",
                 "a request with the cookie needs the server's own `Origin`, and `Sec-Fetch-Site` must not say otherwise",
                 foreign_page,
             ),
             Attempt::new(
                 Document,
                 Service,
-                "a page whose name leads to this machine (DNS rebinding), with the cookie of a browser",
+                "a page whose name leads to this machine (DNS rebinding), with the session of a browser",
                 "requests for another host than the server's own address are refused before anything else",
                 rebinding,
+            ),
+            Attempt::new(
+                Process,
+                Service,
+                "another port of this machine that received the browser's cookie, using it for requests of its own",
+                "the cookie is a session and no token, and is useless without the secret that the page keeps in its origin",
+                stolen_cookie,
+            ),
+            Attempt::new(
+                Process,
+                Service,
+                "another port that sets the cookie of its own session, to sign the page in as somebody else",
+                "the page's secret and the cookie must be of one session",
+                foreign_session,
+            ),
+            Attempt::new(
+                Document,
+                Service,
+                "a page of another origin that signs in with a token of its own",
+                "signing in needs the server's own `Origin`",
+                foreign_sign_in,
+            ),
+            Attempt::new(
+                Process,
+                Service,
+                "a client whose token is for one program, reading the counts of another program",
+                "`/metrics` has only what the token may see",
+                foreign_counts,
+            ),
+            Attempt::new(
+                Process,
+                Service,
+                "a client that takes all runs, all sessions of MCP and all room for uploads",
+                "each token has quotas, by default half of what there is",
+                everything_taken,
             ),
             Attempt::new(
                 Process,
@@ -161,10 +208,10 @@ fn foreign_page(world: &World) -> Tried {
         format!("{own}Sec-Fetch-Site: same-site\r\n"),
         format!("{own}Sec-Fetch-Site: cross-site\r\n"),
     ] {
-        let (status, text) = server.ask("POST", "/v1/runs", &(server.with_cookie() + &headers), &start)?;
+        let (status, text) = server.ask("POST", "/v1/runs", &(server.with_session()? + &headers), &start)?;
         must(status == 403, format!("{headers}: {text}"))?;
     }
-    let (status, text) = server.ask("POST", "/v1/runs", &(server.with_cookie() + &own), &start)?;
+    let (status, text) = server.ask("POST", "/v1/runs", &(server.with_session()? + &own), &start)?;
     must(status == 201, format!("the control: the server's own page may: {text}"))?;
     Ok(Outcome::Refused)
 }
@@ -172,15 +219,138 @@ fn foreign_page(world: &World) -> Tried {
 fn rebinding(world: &World) -> Tried {
     prepare(world);
     let server = Server::start(world, &[])?;
+    let session = server.with_session()?;
     for host in ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example"] {
         for path in ["/", "/health", "/v1/session", "/v1/runs"] {
-            let headers = format!("Host: {host}\r\n{}", server.with_cookie());
+            let headers = format!("Host: {host}\r\n{session}");
             let (status, text) = server.ask("GET", path, &headers, &Value::Null)?;
             must(status == 403, format!("{host}{path}: {text}"))?;
         }
     }
-    let (status, text) = server.ask("GET", "/v1/session", &server.with_cookie(), &Value::Null)?;
+    let (status, text) = server.ask("GET", "/v1/session", &session, &Value::Null)?;
     must(status == 200, format!("the control: {text}"))?;
+    Ok(Outcome::Refused)
+}
+
+/// The text of a further token, which `serve.yaml` has.
+const OTHER: &str = "other-0123456789abcdef";
+
+/// Where the server's configuration is, in the folder of a world.
+const CONFIGURATION: &str = "home/.llm-do/serve.yaml";
+
+fn configure(world: &World, text: &str) {
+    let path = world.top.join(CONFIGURATION);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn other_token(world: &World, more: &str) {
+    let hash = llm_do::core::schema::sha256(OTHER.as_bytes());
+    let file = format!("tokens:\n  - {{name: other, sha256: {hash}, scopes: [start, read]{more}}}\n");
+    configure(world, &file);
+}
+
+fn stolen_cookie(world: &World) -> Tried {
+    prepare(world);
+    let server = Server::start(world, &[])?;
+    let (cookie, secret) = server.sign_in(&server.token)?;
+    let own = format!("Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", server.address);
+    let start = json!({"message": "Write."});
+    let value = cookie.trim_end().split_once('=').map(|(_, value)| value.to_owned()).unwrap_or_default();
+    for guess in [
+        String::new(),
+        "Llm-Do-Session: \r\n".into(),
+        format!("Llm-Do-Session: {value}\r\n"),
+        format!("Authorization: Bearer {value}\r\n"),
+    ] {
+        let headers = format!("{cookie}{own}{guess}");
+        let (status, text) = server.ask("POST", "/v1/runs", &headers, &start)?;
+        must(status == 401, format!("{guess}: {text}"))?;
+        let (status, text) = server.ask("GET", "/v1/runs", &headers, &Value::Null)?;
+        must(status == 401, format!("{guess}: {text}"))?;
+    }
+    must(!cookie.contains(&server.token), "the cookie has the token")?;
+    let (status, text) = server.ask("POST", "/v1/runs", &format!("{cookie}{own}{secret}"), &start)?;
+    must(status == 201, format!("the control: the page with its secret: {text}"))?;
+    Ok(Outcome::Refused)
+}
+
+fn foreign_session(world: &World) -> Tried {
+    other_token(world, "");
+    prepare(world);
+    let server = Server::start(world, &[])?;
+    let (_, secret) = server.sign_in(&server.token)?;
+    let (foreign, of_foreign) = server.sign_in(OTHER)?;
+    let own = format!("Origin: http://{}\r\n", server.address);
+    let start = json!({"message": "Write."});
+    let (status, text) = server.ask("POST", "/v1/runs", &format!("{foreign}{own}{secret}"), &start)?;
+    must(status == 401, format!("the page starts a run as somebody else: {text}"))?;
+    let (status, text) = server.ask("POST", "/v1/runs", &format!("{foreign}{own}{of_foreign}"), &start)?;
+    must(status == 201, format!("the control: the session with its own secret: {text}"))?;
+    Ok(Outcome::Refused)
+}
+
+fn foreign_sign_in(world: &World) -> Tried {
+    prepare(world);
+    let server = Server::start(world, &[])?;
+    for origin in
+        ["", "Origin: https://evil.example\r\n", "Origin: http://127.0.0.1:1\r\n", "Origin: null\r\n"]
+    {
+        let headers = server.with_token() + origin;
+        let (status, text) = server.ask("POST", "/v1/session", &headers, &Value::Null)?;
+        let signed_in = text.to_ascii_lowercase().contains("set-cookie");
+        must(status == 403 && !signed_in, format!("{origin}: {text}"))?;
+    }
+    server.sign_in(&server.token)?;
+    Ok(Outcome::Refused)
+}
+
+fn foreign_counts(world: &World) -> Tried {
+    world.put("mail/secret-worker.worker", "---\nmodel: script:s.yaml\n---\nHi.\n");
+    world.put("mail/s.yaml", "answers:\n  - text: Hello!\n");
+    other_token(world, ", read: all, programs: [desk]");
+    prepare(world);
+    let server = Server::start(world, &["mail=mail/secret-worker.worker"])?;
+    let run = json!({"program": "mail", "message": "Hi."});
+    let (status, text) = server.ask("POST", "/v1/runs?wait=20", &server.with_token(), &run)?;
+    must(status == 201, format!("a run of another program: {text}"))?;
+    let of_other = format!("Authorization: Bearer {OTHER}\r\n");
+    let (status, text) = server.ask("GET", "/metrics", &of_other, &Value::Null)?;
+    must(status == 200, format!("the control: the token reads metrics: {text}"))?;
+    must(!text.contains("mail") && !text.contains("secret-worker"), format!("another program: {text}"))?;
+    let (_, text) = server.ask("GET", "/metrics", &server.with_token(), &Value::Null)?;
+    must(text.contains("program=\"mail\""), format!("the control: the operator sees it: {text}"))?;
+    Ok(Outcome::Refused)
+}
+
+fn everything_taken(world: &World) -> Tried {
+    other_token(world, "");
+    let tokens = std::fs::read_to_string(world.top.join(CONFIGURATION)).map_err(failed)?;
+    configure(world, &format!("{tokens}quotas: {{all: {{upload_files: 4, mcp_sessions: 4}}}}\n"));
+    world.put("workers/slow.worker", "---\nmodel: script:slow.yaml\n---\nThink.\n");
+    world.put("slow.yaml", "answers:\n  - text: late\n    delay_ms: 600000\n");
+    prepare(world);
+    world.put(
+        "project.yaml",
+        "name: desk\nversion: 1.0.0\nexports: [main, reader, slow]\nmodel: script:script.json\n",
+    );
+    let server = Server::start(world, &["--max-runs", "4"])?;
+    let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}});
+    let slow = json!({"worker": "slow", "message": "a"});
+    let greedy = format!("Authorization: Bearer {OTHER}\r\n");
+    for (path, headers, body, good) in [
+        ("/v1/runs", "", &slow, 201),
+        ("/v1/uploads?name=a.txt", "", &json!("text"), 201),
+        ("/mcp", "Accept: application/json, text/event-stream\r\n", &begin, 200),
+    ] {
+        let statuses: Vec<u16> = (0..6)
+            .map(|_| server.ask("POST", path, &format!("{greedy}{headers}"), body).map(|(status, _)| status))
+            .collect::<Result<_, _>>()?;
+        must(statuses == [good, good, 429, 429, 429, 429], format!("{path}: {statuses:?}"))?;
+        let (status, text) = server.ask("POST", path, &(server.with_token() + headers), body)?;
+        must(status == good, format!("the control: another token still may: {path}: {text}"))?;
+    }
     Ok(Outcome::Refused)
 }
 

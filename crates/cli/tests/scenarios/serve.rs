@@ -10,6 +10,7 @@ mod lists;
 mod observation;
 mod pressure;
 mod queue;
+mod quotas;
 mod refusals;
 mod restart;
 mod schemathesis;

@@ -1,9 +1,9 @@
 //! The server itself: whether it works, what it takes, what it has done, and the files of its app.
 
-use super::{Body, RequestBody, Route, schema};
-use crate::{app, openapi::document, service::Service, token::Scope, views::Health};
+use super::{Body, Caller, RequestBody, Route, schema};
+use crate::{app, error::ApiError, openapi::document, service::Service, token::Scope, views::Health};
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State},
     http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
@@ -80,8 +80,8 @@ pub(super) const ROUTES: &[Route] = &[
     },
 ];
 
-async fn index() -> Response {
-    app::index()
+async fn index(headers: HeaderMap) -> Response {
+    app::index(&headers)
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
@@ -100,7 +100,7 @@ async fn openapi() -> Json<Value> {
     Json(document())
 }
 
-async fn metrics(State(service): State<Service>) -> Response {
+async fn metrics(State(service): State<Service>, Extension(token): Caller) -> Result<Response, ApiError> {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], service.metrics_text()).into_response()
+    Ok(([(header::CONTENT_TYPE, kind)], service.metrics_text(&token).await?).into_response())
 }

@@ -1,12 +1,13 @@
-//! Signing in with a cookie, for pages in a browser.
+//! Sessions of pages in a browser.
 
-use super::{Body, Caller, RequestBody, Route, schema, text_of};
+use super::{Body, Caller, RequestBody, Route, schema};
 use crate::{
+    browser_sessions::IDLE,
     cookie,
-    error::{ApiError, Code},
+    error::ApiError,
+    http::from_own_page,
     service::Service,
-    token::is_token,
-    views::SessionView,
+    views::{SessionView, SignedIn},
 };
 use axum::{
     Extension, Json,
@@ -15,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::on,
 };
+use std::time::Instant;
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
@@ -33,11 +35,11 @@ pub(super) const ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/session",
         name: "signIn",
-        summary: "Keep the token of the Authorization header in a cookie",
+        summary: "Begin a session of a page of the server",
         scope: Some(None),
         parameters: &[],
         body: RequestBody::None,
-        responses: &[(204, "The cookie is set.", Body::None)],
+        responses: &[(201, "The session has begun, and its cookie is set.", Body::Json(schema::<SignedIn>))],
         own_errors: &[],
         handler: |on_method| on(on_method, sign_in),
     },
@@ -45,11 +47,11 @@ pub(super) const ROUTES: &[Route] = &[
         method: Method::DELETE,
         path: "/v1/session",
         name: "signOut",
-        summary: "Forget the cookie",
+        summary: "End the session of the cookie",
         scope: Some(None),
         parameters: &[],
         body: RequestBody::None,
-        responses: &[(204, "The cookie is gone.", Body::None)],
+        responses: &[(204, "The session has ended, and its cookie is gone.", Body::None)],
         own_errors: &[],
         handler: |on_method| on(on_method, sign_out),
     },
@@ -59,22 +61,31 @@ async fn show(State(service): State<Service>, Extension(token): Caller) -> Json<
     Json(service.session_view(&token))
 }
 
-async fn sign_in(Extension(port): Extension<cookie::Port>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let given = text_of(&headers, "authorization")?;
-    let token = given.as_deref().and_then(|given| given.split_once(' ')).map(|(_, token)| token.trim());
-    let token = token.filter(|token| is_token(token)).ok_or_else(|| {
-        ApiError::new(Code::BadRequest, "send the token in the header: Authorization: Bearer TOKEN")
-    })?;
-    Ok(with_cookie(&cookie::set(port, token)))
+async fn sign_in(
+    State(service): State<Service>,
+    Extension(token): Caller,
+    Extension(port): Extension<cookie::Port>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    from_own_page(port, &headers)?;
+    let new = service.browsers().begin(&token, Instant::now()).map_err(ApiError::internal)?;
+    let view = SignedIn { secret: new.page, idle_s: IDLE.as_secs() };
+    Ok(with_cookie((StatusCode::CREATED, Json(view)).into_response(), &cookie::set(port, &new.cookie)))
 }
 
-async fn sign_out(Extension(port): Extension<cookie::Port>) -> Response {
-    with_cookie(&cookie::clear(port))
+async fn sign_out(
+    State(service): State<Service>,
+    Extension(port): Extension<cookie::Port>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(secret) = cookie::secret(port, &headers) {
+        service.browsers().end(secret, Instant::now());
+    }
+    with_cookie(StatusCode::NO_CONTENT.into_response(), &cookie::clear(port))
 }
 
-fn with_cookie(cookie: &str) -> Response {
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    // A token has only characters that a header may have.
+fn with_cookie(mut response: Response, cookie: &str) -> Response {
+    // It has only characters that a header may have.
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

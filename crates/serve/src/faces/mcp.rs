@@ -5,6 +5,7 @@ mod tools;
 
 use crate::{
     error::{ApiError, Code},
+    meter::Share,
     service::Service,
     token::Token,
 };
@@ -25,8 +26,6 @@ use tools::{Caller, Tools};
 
 /// The header of a session.
 const SESSION: &str = "mcp-session-id";
-/// Most sessions at once.
-const MOST_SESSIONS: usize = 1000;
 
 /// The endpoint, with the sessions of clients of earlier revisions of the protocol.
 pub(crate) struct Endpoint {
@@ -34,7 +33,13 @@ pub(crate) struct Endpoint {
     sessions: Arc<LocalSessionManager>,
     ending: StreamableHttpServerConfig,
     /// The token of each session. Another token must not use it.
-    owners: Mutex<HashMap<String, Arc<str>>>,
+    owners: Mutex<HashMap<String, Owned>>,
+}
+
+/// A session of a token, with its part of the quota.
+struct Owned {
+    token: Arc<str>,
+    _share: Share,
 }
 
 impl Default for Endpoint {
@@ -49,19 +54,21 @@ impl Default for Endpoint {
 }
 
 impl Endpoint {
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, Arc<str>>> {
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, Owned>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are too many sessions. Those that have ended by themselves are forgotten.
-    async fn is_full(&self) -> bool {
-        if self.owners().len() < MOST_SESSIONS {
-            return false;
+    /// Room for another session of that token. Sessions that have ended by themselves are forgotten if there is none.
+    async fn room(&self, service: &Service, token: &Token) -> Result<Share, ApiError> {
+        let meter = &service.quotas().mcp_sessions;
+        if let Ok(share) = meter.take(token.name(), 1) {
+            return Ok(share);
         }
-        let open = self.sessions.sessions.read().await;
-        let mut owners = self.owners();
-        owners.retain(|session, _| open.contains_key(&**session));
-        owners.len() >= MOST_SESSIONS
+        {
+            let open = self.sessions.sessions.read().await;
+            self.owners().retain(|session, _| open.contains_key(&**session));
+        }
+        meter.take(token.name(), 1)
     }
 
     /// Ends all sessions.
@@ -80,16 +87,20 @@ impl Endpoint {
             headers.get(SESSION).and_then(|session| session.to_str().ok()).map(str::to_owned)
         };
         let session = of(request.headers());
-        match &session {
-            Some(session) if self.owners().get(session) != Some(token.name()) => {
-                return ApiError::new(Code::NotFound, "there is no such session: initialize again")
-                    .into_response();
+        let share = match &session {
+            Some(session) => {
+                if self.owners().get(session).is_none_or(|owned| owned.token != *token.name()) {
+                    return ApiError::new(Code::NotFound, "there is no such session: initialize again")
+                        .into_response();
+                }
+                None
             }
-            None if self.is_full().await => {
-                return ApiError::new(Code::TooManyRuns, "too many sessions are open").into_response();
-            }
-            _ => {}
-        }
+            // A request without a session may begin one.
+            None => match self.room(&service, &token).await {
+                Ok(share) => Some(share),
+                Err(error) => return error.into_response(),
+            },
+        };
         let ends = *request.method() == Method::DELETE;
         let name = Arc::clone(token.name());
         request.extensions_mut().insert(Caller { service, token, program });
@@ -97,8 +108,8 @@ impl Endpoint {
         if let (true, Some(session)) = (ends, &session) {
             self.owners().remove(session);
         }
-        if let (None, Some(session)) = (session, of(response.headers())) {
-            self.owners().insert(session, name);
+        if let (Some(share), Some(session)) = (share, of(response.headers())) {
+            self.owners().insert(session, Owned { token: name, _share: share });
         }
         response
     }

@@ -42,8 +42,8 @@ impl Service {
         let program = self.program(token, request.program.as_deref())?;
         let name = program.name().as_str().into();
         let client = Client { name: Arc::clone(token.name()), program: name, key: None };
-        let place = self.0.streams.place(token.name())?;
-        let room = self.0.runs.admit(&client.name)?;
+        let place = self.0.quotas.streams.take(token.name(), 1)?;
+        let room = self.admit_run(&client).await?;
         let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
         let Ready { live, run, room, .. } =
             self.prepare(&program, request, files, starter, room, token).await?;
@@ -62,7 +62,7 @@ impl Service {
         let live = self.live(token, id);
         let events = live.as_ref().and_then(|live| live.subscribe());
         let (program, _) = self.stored(token, id).await?;
-        let place = self.0.streams.place(token.name())?;
+        let place = self.0.quotas.streams.take(token.name(), 1)?;
         Ok((live, Reader::new(&program.run_dir(id), events, next, place)))
     }
 

@@ -61,7 +61,7 @@ impl Service {
         let program = self.program(token, request.program.as_deref())?;
         let name = program.name().as_str().into();
         let client = Client { name: Arc::clone(token.name()), program: name, key: None };
-        let place = follows.then(|| self.0.streams.place(token.name())).transpose()?;
+        let place = follows.then(|| self.0.quotas.streams.take(token.name(), 1)).transpose()?;
         let starter = Starter::Owner { client, attended };
         let ready = self.prepare(&program, request, Vec::new(), starter, room, token).await?;
         let denies_unattended = ready.denies_unattended;

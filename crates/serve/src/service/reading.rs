@@ -138,7 +138,7 @@ impl Service {
         // Looked up before the journal: a run that ends in between is read from it.
         let live = self.0.runs.get(id);
         let (program, _) = self.stored(token, id).await?;
-        let place = self.0.streams.place(token.name())?;
+        let place = self.0.quotas.streams.take(token.name(), 1)?;
         let next = after.map_or(0, |after| after.saturating_add(1));
         Ok(Reader::new(&program.run_dir(id), live.and_then(|live| live.subscribe()), next, place))
     }

@@ -6,8 +6,9 @@ use crate::{
     listing::title,
     live::{About, LiveRun, Ports, now_ms},
     log::LogEntry,
+    meter::Share,
     program::{Served, Starter},
-    runs::{Halted, OfToken, Place, Room, Stuck},
+    runs::{Halted, Place, Room, Stuck},
     token::{Scope, Token},
     views::{StartRun, State, status_state},
 };
@@ -36,7 +37,8 @@ pub(super) struct Ready {
 
 /// What a run holds until it ends.
 pub(super) struct Held {
-    _of_token: OfToken,
+    _of_token: Share,
+    _of_program: Option<Share>,
     place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
@@ -96,7 +98,7 @@ impl Service {
         client: Client,
         token: &Token,
     ) -> Result<Arc<str>, ApiError> {
-        let room = self.0.runs.admit(&client.name)?;
+        let room = self.admit_run(&client).await?;
         let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
         let ready = self.prepare(program, request, Vec::new(), starter, room, token).await?;
         Ok(Arc::clone(&self.begin(ready).await?.id))
@@ -172,7 +174,7 @@ impl Service {
         }
         self.0.runs.insert(&live);
         live.announce();
-        let held = Held { _of_token: room.of_token, place: Arc::default() };
+        let held = Held { _of_token: room.of_token, _of_program: room.of_program, place: Arc::default() };
         let run = match room.place {
             Place::Now(place) => {
                 keep(&held.place, Some(place));

@@ -29,6 +29,12 @@ pub(super) struct Server {
     pub(super) token: String,
 }
 
+/// What a page of the server keeps of its session.
+pub(super) struct Page {
+    pub(super) cookie: String,
+    pub(super) secret: String,
+}
+
 /// A request that is about to be sent.
 pub(super) struct Asking<'a> {
     server: &'a Server,
@@ -187,6 +193,18 @@ impl Server {
         self.ask("PUT", path, body.to_string()).header("Content-Type", "application/json")
     }
 
+    /// A page of the server that signs in with that token.
+    pub(super) fn sign_in(&self, token: &str) -> Page {
+        let own = format!("http://{}", self.address);
+        let signed_in =
+            self.ask("POST", "/v1/session", String::new()).token(token).header("Origin", &own).send();
+        assert_eq!(signed_in.status, 201, "{signed_in:?}");
+        let cookie = signed_in.header("set-cookie").expect("a cookie");
+        let cookie = cookie.split_once('=').and_then(|(_, rest)| rest.split_once(';')).expect("a value").0;
+        let secret = signed_in.body["secret"].as_str().expect("a secret");
+        Page { cookie: cookie.to_owned(), secret: secret.to_owned() }
+    }
+
     /// The port that it listens on.
     pub(super) fn port(&self) -> &str {
         self.address.rsplit_once(':').map_or("", |(_, port)| port)
@@ -303,10 +321,16 @@ impl Asking<'_> {
         self
     }
 
-    /// With the token in the cookie in the place of the header, as a page of the server sends it.
-    pub(super) fn cookie(self, token: &str) -> Self {
+    /// As a page of the server sends it: with the session's cookie and the page's secret in the place of the token.
+    pub(super) fn page(self, page: &Page) -> Self {
+        let secret = page.secret.clone();
+        self.cookie(&page.cookie).header("Llm-Do-Session", &secret)
+    }
+
+    /// With a session's cookie alone in the place of the token.
+    pub(super) fn cookie(self, secret: &str) -> Self {
         let port = self.server.port();
-        self.without_token().header("Cookie", &format!("other=1; llm-do-token-{port}={token}"))
+        self.without_token().header("Cookie", &format!("other=1; llm-do-session-{port}={secret}"))
     }
 
     pub(super) fn token(self, token: &str) -> Self {

@@ -59,7 +59,7 @@ fn body(error: &ApiError, param: Option<&str>, code: Option<&str>) -> Value {
     let kind = match error.code() {
         Code::Unauthorized => "authentication_error",
         Code::Forbidden => "permission_error",
-        Code::TooManyRuns => "rate_limit_error",
+        code if code.status() == StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
         Code::Program | Code::Internal | Code::ShuttingDown => "server_error",
         _ => "invalid_request_error",
     };
@@ -82,12 +82,12 @@ impl IntoResponse for Wrong {
 fn with_headers(error: &ApiError, body: Value) -> Response {
     let mut response = (error.code().status(), Json(body)).into_response();
     let headers = response.headers_mut();
+    if let Some(seconds) = error.code().retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+    }
     match error.code() {
         Code::Unauthorized => {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        Code::TooManyRuns | Code::ShuttingDown => {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         // OpenAI's clients repeat every 409, which changes nothing about it.
         Code::AlreadyDecided | Code::QuestionChanged | Code::Conflict => {

@@ -136,7 +136,9 @@ fn checks_of_every_request_hold_here_as_well() {
     let busy = message(&call(&server, "/mcp/desk", &server.token, "echo", json!({})));
     assert_eq!(busy["result"]["isError"], true, "{busy}");
     assert!(
-        busy["result"]["content"][0]["text"].as_str().is_some_and(|why| why.contains("too many runs")),
+        busy["result"]["content"][0]["text"]
+            .as_str()
+            .is_some_and(|why| why.contains("quota `runs` of this token")),
         "{busy}"
     );
 }

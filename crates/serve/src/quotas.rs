@@ -1,0 +1,247 @@
+//! Quotas: what tokens, programs and all together may use of a server (`docs/reference/quotas.md`).
+
+use crate::{
+    error::ApiError,
+    meter::{Amounts, Kind, Meter, Share},
+    service::Limits,
+    token::{OPERATOR, Tokens},
+};
+use serde::{Deserialize, Deserializer, de};
+use std::{collections::HashMap, sync::Arc};
+
+const MIB: u64 = 1 << 20;
+/// Bytes of bodies at once.
+const BODIES: u64 = 128 * MIB;
+/// Bytes of uploads at once.
+const UPLOADS: u64 = 2048 * MIB;
+/// Uploaded files at once.
+const UPLOAD_FILES: u64 = 4096;
+/// Sessions of MCP clients at once.
+const MCP_SESSIONS: u64 = 1000;
+/// Bytes of memory beyond which nothing new begins.
+const MEMORY: u64 = 4096 * MIB;
+
+/// The part `quotas` of `serve.yaml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct QuotaSettings {
+    all: OfAll,
+    token: OfEach,
+    programs: HashMap<Arc<str>, OfProgram>,
+}
+
+impl QuotaSettings {
+    /// The programs that it names.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.programs.keys()
+    }
+}
+
+/// What all may use together. Options of the command line limit runs and streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct OfAll {
+    bodies: Option<Size>,
+    uploads: Option<Size>,
+    upload_files: Option<u64>,
+    mcp_sessions: Option<u64>,
+    disk: Option<Size>,
+    memory: Option<Size>,
+}
+
+/// What a token may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OfEach {
+    runs: Option<u64>,
+    streams: Option<u64>,
+    bodies: Option<Size>,
+    uploads: Option<Size>,
+    upload_files: Option<u64>,
+    mcp_sessions: Option<u64>,
+    disk: Option<Size>,
+}
+
+impl OfEach {
+    fn get(&self, kind: Kind) -> Option<u64> {
+        let bytes = |size: &Option<Size>| size.map(|Size(bytes)| bytes);
+        match kind {
+            Kind::Runs => self.runs,
+            Kind::Streams => self.streams,
+            Kind::Bodies => bytes(&self.bodies),
+            Kind::Uploads => bytes(&self.uploads),
+            Kind::UploadFiles => self.upload_files,
+            Kind::McpSessions => self.mcp_sessions,
+            Kind::Disk => bytes(&self.disk),
+            Kind::Memory => None,
+        }
+    }
+}
+
+/// What the runs of a program may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct OfProgram {
+    runs: Option<u64>,
+    disk: Option<Size>,
+}
+
+/// A number of bytes, or a text such as `64 MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size(u64);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Bytes(u64),
+            Text(String),
+        }
+        match Given::deserialize(deserializer)? {
+            Given::Bytes(bytes) => Ok(Self(bytes)),
+            Given::Text(text) => size(&text).map(Self).ok_or_else(|| {
+                de::Error::custom(format!(
+                    "`{text}` is no size: give a number of bytes, or a number with KiB, MiB or GiB, such as 64 MiB"
+                ))
+            }),
+        }
+    }
+}
+
+fn size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim() {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// The meters of a service.
+pub(crate) struct Quotas {
+    pub(crate) runs: Arc<Meter>,
+    pub(crate) streams: Arc<Meter>,
+    pub(crate) bodies: Arc<Meter>,
+    pub(crate) uploads: Arc<Meter>,
+    pub(crate) upload_files: Arc<Meter>,
+    pub(crate) mcp_sessions: Arc<Meter>,
+    pub(crate) disk: Arc<Meter>,
+    pub(crate) program_runs: Arc<Meter>,
+    pub(crate) program_disk: Arc<Meter>,
+    memory: Arc<Meter>,
+}
+
+impl Quotas {
+    pub(crate) fn new(tokens: &Tokens, limits: &Limits) -> Self {
+        let QuotaSettings { all, token, programs } = tokens.quotas();
+        let several = tokens.all().count() > 1;
+        let bytes = |size: Option<Size>| size.map(|Size(bytes)| bytes);
+        // From a command line, the limit of a token comes before that of the file.
+        let of_tokens = |kind: Kind, most: u64, given: Option<u64>| {
+            // So that one token can't take what others need. A token that is alone needs no limit.
+            let shared = if several { most.div_ceil(2) } else { most };
+            let each = given.or_else(|| token.get(kind)).unwrap_or(shared);
+            let of = tokens.all().filter_map(|of| Some((Arc::clone(of.name()), of.quotas().get(kind)?)));
+            Meter::new(kind, "token", most, each, of.collect())
+        };
+        let of_programs = |kind: Kind, get: fn(&OfProgram) -> Option<u64>| {
+            let of = programs.iter().filter_map(|(name, of)| Some((Arc::clone(name), get(of)?)));
+            Meter::new(kind, "program", u64::MAX, u64::MAX, of.collect())
+        };
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let runs = count(limits.runs.saturating_add(limits.queue));
+        Self {
+            runs: of_tokens(Kind::Runs, runs, limits.runs_of_token.map(count)),
+            streams: of_tokens(Kind::Streams, count(limits.streams), limits.streams_of_token.map(count)),
+            bodies: of_tokens(Kind::Bodies, bytes(all.bodies).unwrap_or(BODIES), None),
+            uploads: of_tokens(Kind::Uploads, bytes(all.uploads).unwrap_or(UPLOADS), None),
+            upload_files: of_tokens(Kind::UploadFiles, all.upload_files.unwrap_or(UPLOAD_FILES), None),
+            mcp_sessions: of_tokens(Kind::McpSessions, all.mcp_sessions.unwrap_or(MCP_SESSIONS), None),
+            disk: of_tokens(Kind::Disk, bytes(all.disk).unwrap_or(u64::MAX), None),
+            program_runs: of_programs(Kind::Runs, |of| of.runs),
+            program_disk: of_programs(Kind::Disk, |of| of.disk.map(|Size(bytes)| bytes)),
+            memory: Meter::new(
+                Kind::Memory,
+                "token",
+                bytes(all.memory).unwrap_or(MEMORY),
+                u64::MAX,
+                HashMap::new(),
+            ),
+        }
+    }
+
+    /// The quota of memory, with what the process uses now. Absent where the system does not say.
+    pub(crate) fn memory(&self) -> Option<(&Meter, Amounts)> {
+        Some((&self.memory, Amounts { all: resident()?, by_name: HashMap::new() }))
+    }
+
+    /// Checks that the process has memory for something new.
+    ///
+    /// # Errors
+    /// It uses more than its quota.
+    pub(crate) fn admit_memory(&self, more: u64) -> Result<(), ApiError> {
+        self.memory().map_or(Ok(()), |(meter, used)| meter.admit(&used, OPERATOR, more))
+    }
+
+    /// Takes room for the body of a request of that token, which grows as it arrives.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn body(&self, token: &Arc<str>, size: u64) -> Result<Share, ApiError> {
+        // A body that the client announces, so that it need not be sent in vain.
+        self.bodies.admit(&self.bodies.used(), token, size)?;
+        self.bodies.take(token, 0)
+    }
+}
+
+/// The memory of this process, in bytes.
+#[cfg(target_os = "linux")]
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn resident() -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_units_and_nothing_else() {
+        for (text, bytes) in
+            [("0", 0), ("512", 512), ("64 MiB", 64 << 20), ("2GiB", 2 << 30), (" 1 KiB ", 1 << 10)]
+        {
+            assert_eq!(size(text), Some(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "MiB",
+            "-1",
+            "1.5 GiB",
+            "1 MB",
+            "1 mib",
+            "1 MiB x",
+            "99999999999999999999",
+            "99999999999 GiB",
+        ] {
+            assert_eq!(size(text), None, "{text}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_of_the_process_is_known() {
+        assert!(resident().is_some_and(|bytes| bytes > 1 << 20), "{:?}", resident());
+    }
+}
