@@ -26,7 +26,9 @@ impl Engine {
             false => None,
         };
         recorded.unwrap_or_else(|| match call.frame.worker() {
-            None => call.frame.input_origins().clone(),
+            None if call.path == CallPath::root() => call.frame.input_origins().clone(),
+            // The user has made it in the middle of the run.
+            None => Origins::whole(call.frame.user()),
             Some(_) => call.frame.trail().emits(&call.input),
         })
     }
