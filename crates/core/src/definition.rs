@@ -384,6 +384,8 @@ pub struct BoundPath {
     pub place: Place,
     /// With which mode.
     pub access: Access,
+    /// Whether others wrote what is there.
+    pub untrusted: bool,
 }
 
 /// Which model a worker runs with, as far as the host decides it (`docs/guides/models.md`).

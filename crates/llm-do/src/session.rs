@@ -1,7 +1,7 @@
 //! The last phase of opening a program: a session, whose runs start here.
 
 use crate::{
-    attachments,
+    attachments::{self, file_places},
     grant::{self, Grant},
     granted::{Granted, ModelSource},
     invocation::Started,
@@ -14,7 +14,7 @@ use crate::{
     reach::Reach,
     resume::{Decisions, PastRun},
     run::{Run, counted},
-    settings::{Input, RunOptions, Settings},
+    settings::{Input, InputPart, ReadPart, RunOptions, Settings},
 };
 use llm_do_core::{
     attachment::Attachment,
@@ -26,11 +26,11 @@ use llm_do_core::{
     launch::{Launch, RunRecords, RunStart},
     model::{Model, ModelError, ModelName, Models},
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
-    origin::{Origins, UntrustedPlaces},
+    origin::{Origin, Origins, UntrustedPlaces},
     source::FunctionSource,
     toolset::{ToolsetRegistry, WithServed},
     vfs::FileSystem,
-    worker::{BoundPath, Definitions, ModelChoice, WorkerDefinition},
+    worker::{BoundPath, Definitions, INPUT, ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{
     BindError, Diagnostic, Program, Start as ProgramStart, exports,
@@ -75,6 +75,7 @@ pub(crate) struct Opened {
 /// What a run starts with.
 pub(crate) struct Start {
     pub(crate) input: Value,
+    pub(crate) origins: Origins,
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) authority: Authority,
 }
@@ -218,6 +219,23 @@ impl Session {
     /// The list can't be read, or was not written by this user's llm-do.
     pub fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, Problem> {
         Ok(self.loaded.machinery.untrusted_places()?)
+    }
+
+    /// Whether others wrote a file of this machine: it is in an untrusted mount of the program, or untrusted words were written
+    /// to it. What is read from it is not the operator's word.
+    ///
+    /// # Errors
+    /// The list of written places can't be read, or was not written by this user's llm-do.
+    pub fn is_of_others(&self, file: &Path) -> Result<bool, Problem> {
+        Ok(self.others()?.wrote(file))
+    }
+
+    /// The places of the program that others write.
+    ///
+    /// # Errors
+    /// As [`Session::is_of_others`].
+    pub fn others(&self) -> Result<Others, Problem> {
+        Ok(Others { authority: self.authority(), listed: self.untrusted_places()? })
     }
 
     /// The message among the words that named the program.
@@ -499,15 +517,17 @@ impl Session {
 
     /// The launch of the entry, which writes no records around the call.
     pub(crate) fn launch(&self, context: RunContext, start: Start) -> Launch {
-        let Start { input, attachments, authority } = start;
+        let Start { input, origins, attachments, authority } = start;
+        let user = match self.opened.options.untrusted_input {
+            true => Origin::Untrusted,
+            false => Origin::Trusted,
+        };
         Launch {
             context,
             entry: limited::worker(self.entry(), self.opened.options.limits),
             input: Arc::new(input),
-            input_origins: match self.opened.options.untrusted_input {
-                true => Origins::untrusted(),
-                false => Origins::TRUSTED,
-            },
+            input_origins: origins.and(Origins::whole(user)),
+            user,
             attachments,
             authority,
             budget: self.opened.options.budget,
@@ -542,6 +562,13 @@ impl Session {
     pub fn authority(&self) -> Authority {
         let places = grant::places(&self.opened.grants);
         self.beginning(&places, &[])
+    }
+
+    /// What the entry sees by itself.
+    fn seen(&self) -> Authority {
+        let (around, entry) = (self.authority(), self.entry());
+        // An entry that can't have its mounts can't run.
+        around.narrow(&entry.id, &entry.sandbox.narrowing).unwrap_or(around)
     }
 
     /// What the entry may touch, with these places and bound parameters.
@@ -605,28 +632,87 @@ impl Session {
         self.opened.runtimes.get_or_init(|| kinds::runtimes(self.toolsets(), &self.loaded.workers))
     }
 
-    /// Whether a client may hand over what its input names: what the entry sees anyway, what the operator has granted, and the
-    /// files that the host has taken from the client. The operator's own word is a grant; a client's is none.
-    fn admit_client(&self, input: &Input, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
-        if self.opened.options.client.is_none() {
+    /// Whether what an input names may be handed over to the entry: what the entry sees anyway, what the operator has granted,
+    /// and what the host hands over. The operator's own word is a grant. That of a client is none, and neither is that of a file.
+    fn admit_named(&self, input: &Input, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
+        let by_client = self.opened.options.client.is_some();
+        let read = self.read_names(input, |_| true);
+        let judged =
+            bound.iter().filter(|path| by_client || read.iter().any(|name| *name == *path.parameter));
+        let mut judged = judged.peekable();
+        if judged.peek().is_none() {
             return Ok(());
         }
-        let view = self.authority();
+        let view = if by_client { self.authority() } else { self.seen() };
         let granted = grant::places(&self.opened.grants);
         let handed: Vec<Place> = input.handed.iter().filter_map(|file| place_of(file).ok()).collect();
-        for BoundPath { parameter, place, access } in bound {
+        for BoundPath { parameter, place, access, .. } in judged {
             let Some(Value::String(path)) = given.get(&**parameter) else { continue };
             let allowed = view.path_to(place, *access).is_some()
                 || granted.iter().any(|extent| place.is_within(&extent.place) && extent.access >= *access)
                 || (*access == Access::Read && handed.contains(place));
             if !allowed {
-                let message =
-                    format!("`{parameter}`: the worker sees no `{path}`, and a client can't grant it");
+                let who = if by_client { "a client can't grant it" } else { "a file can't grant it" };
+                let message = format!("`{parameter}`: the worker sees no `{path}`, and {who}");
                 let signature = signature::show(&self.entry().id, &self.entry().signature);
                 return Err(Problem::Input(InputError { message, signature }));
             }
         }
         Ok(())
+    }
+
+    /// The names of the entry's arguments that come from those parts of an input that were read from a file.
+    fn read_names(&self, input: &Input, which: impl Fn(&ReadPart) -> bool) -> Vec<String> {
+        let signature = &self.entry().signature;
+        let message = || signature.message.as_deref().unwrap_or(INPUT).to_owned();
+        let is_declared = |name: &String| {
+            let properties = signature.schema.value().get("properties");
+            signature.declared || properties.is_some_and(|all| all.get(name).is_some())
+        };
+        let names =
+            input.read.iter().filter(|read| which(read)).flat_map(|ReadPart { part, .. }| match part {
+                InputPart::Parameter(name) if is_declared(name) => vec![name.clone()],
+                InputPart::Parameter(_) => vec![INPUT.to_owned()],
+                InputPart::Message => vec![message()],
+                InputPart::Json => match &input.json {
+                    Some(Value::Object(map)) if signature.declared || map.contains_key(INPUT) => {
+                        map.keys().cloned().collect()
+                    }
+                    _ => vec![message()],
+                },
+            });
+        names.collect()
+    }
+
+    /// Replaces paths that were read from a file, and that the entry sees, by the places that they name.
+    fn name_places(&self, input: &Input, value: &mut Value) {
+        let read = self.read_names(input, |_| true);
+        let parameters = self.entry().signature.parameters.iter();
+        let paths = parameters.filter(|parameter| read.iter().any(|name| *name == *parameter.name));
+        let mut paths = paths.filter(|parameter| parameter.path.is_some()).peekable();
+        if paths.peek().is_none() {
+            return;
+        }
+        let seen = self.seen();
+        for (name, access) in paths.filter_map(|parameter| Some((&parameter.name, parameter.path?))) {
+            let Some(Value::String(path)) = value.get_mut(&**name) else { continue };
+            let Ok(located) = seen.locate(path, access) else { continue };
+            let place = located.place();
+            if place.server().is_none() && Path::new(place.as_str()).exists() {
+                place.as_str().clone_into(path);
+            }
+        }
+    }
+
+    /// The origins of a complete input.
+    fn origins_of(&self, input: &Input, bound: &[BoundPath]) -> Origins {
+        let mut names = self.read_names(input, |read| read.untrusted);
+        // The value of a path is the name of its mount by now.
+        names.retain(|name| !bound.iter().any(|bound| *bound.parameter == **name));
+        names.iter().fold(Origins::TRUSTED, |origins, name| {
+            let at = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            origins.with(at, Origin::Untrusted)
+        })
     }
 
     /// Whether the paths of an input lie where they must ([`RunOptions::paths_below`]). Links have been followed.
@@ -655,7 +741,9 @@ impl Session {
         let value = signature::input_value(&entry.id, &entry.signature, given)?;
         let here = self.loaded.machinery.here.as_ref().unwrap_or_else(|| program.root());
         let mut places: Vec<Extent> = grant::places(&self.opened.grants);
-        let mut complete = value.clone();
+        let mut named = value.clone();
+        self.name_places(input, &mut named);
+        let mut complete = named.clone();
         let bind = |complete: &mut Value, places: &[Extent]| program.bind(complete, here, places);
         let bound = match bind(&mut complete, &places) {
             Err(BindError::Beyond(required)) => {
@@ -663,22 +751,39 @@ impl Session {
                 let grantor = &*self.loaded.machinery.grantor;
                 let obtained = missing::obtain(grantor, &self.loaded.identity, missing)?;
                 places.extend(grant::places(&obtained));
-                complete = value.clone();
+                complete = named.clone();
                 bind(&mut complete, &places)
             }
             bound => bound,
         };
-        let bound = bound.map_err(missing::unbound)?;
-        self.admit_client(input, &value, &bound)?;
+        let mut bound = bound.map_err(missing::unbound)?;
+        self.admit_named(input, &value, &bound)?;
         self.admit_paths(&value, &bound)?;
-        let value = complete;
+        let untrusted = self.read_names(input, |read| read.untrusted);
+        for path in &mut bound {
+            path.untrusted = untrusted.iter().any(|name| *name == *path.parameter);
+        }
+        let (value, origins) = (complete, self.origins_of(input, &bound));
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.beginning(&places, &bound);
         let attachments = match attach {
             true => attachments::read(entry, &input.attachments, &input.contents)?,
             false => Vec::new(),
         };
-        Ok(Start { input: value, attachments, authority })
+        Ok(Start { input: value, origins, attachments, authority })
+    }
+}
+
+/// The places of a program that others write: its untrusted mounts, and the files that untrusted words were written to.
+pub struct Others {
+    authority: Authority,
+    listed: Arc<dyn UntrustedPlaces>,
+}
+
+impl Others {
+    /// Whether others wrote a file of this machine.
+    pub fn wrote(&self, file: &Path) -> bool {
+        file_places(file).iter().any(|place| self.authority.is_untrusted(place) || self.listed.hold(place))
     }
 }
 

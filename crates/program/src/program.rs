@@ -324,7 +324,8 @@ impl Program {
         let first = default_mount(self.tree().root(), self.work.as_ref(), self.host.home.as_ref(), approvals);
         let mut view = View::new(vec![first]);
         for b in bound {
-            view = view.with(Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access));
+            let mount = Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access);
+            view = view.with(Mount { untrusted: b.untrusted, ..mount });
         }
         Authority::new(Bounds::new(extents, network), view, Arc::clone(self.protection()))
     }
@@ -400,7 +401,8 @@ impl Program {
                 }
             };
             input.insert(name.to_owned(), at_parameter(name).as_str().into());
-            bound.push(BoundPath { parameter: Arc::clone(&parameter.name), place, access });
+            let parameter = Arc::clone(&parameter.name);
+            bound.push(BoundPath { parameter, place, access, untrusted: false });
         }
         if !beyond.is_empty() {
             return Err(BindError::Beyond(beyond));
