@@ -16,28 +16,37 @@ use url::Url;
 /// What the user says.
 #[derive(Debug)]
 pub(crate) struct Prompt {
-    /// The words. Each file is named in them where its block stands.
+    /// The user's words, with a number where the block of a source stands, such as `[1]`.
     pub(crate) text: String,
-    /// The images and resources.
+    /// The images and resources, each with its number and name, and a list of the links.
     pub(crate) files: Vec<Attachment>,
 }
 
+/// The name of the attachment that lists the links of a prompt.
+const LINKS: &str = "links";
+
 impl Prompt {
     /// The prompt that consists of these blocks. Text is the user's own words. A linked resource is named and not read: the
-    /// worker reads it with its own tools and in its own sandbox. Images and embedded resources are attachments.
+    /// worker reads it with its own tools and in its own sandbox. Images and embedded resources are attachments. The names of
+    /// sources are no words of the user, so they stand in attachments, which have the origin of the source.
     ///
     /// # Errors
     /// A block of a kind that the agent's capabilities don't name, or one that is not what it claims to be.
     pub(crate) fn of(blocks: &[ContentBlock], folder: &Place) -> Result<Self, Error> {
-        let (mut text, mut files) = (String::new(), Vec::new());
+        let (mut text, mut files, mut links) = (String::new(), Vec::new(), Links::default());
+        let mut number = 0;
         for block in blocks {
-            let file = match block {
+            if !matches!(block, ContentBlock::Text(_)) {
+                number += 1;
+            }
+            let mut file = match block {
                 ContentBlock::Text(block) => {
                     text.push_str(&block.text);
                     continue;
                 }
                 ContentBlock::ResourceLink(link) => {
-                    text.push_str(&format!("`{}`", Source::of(Some(&link.uri)).name(folder)));
+                    text.push_str(&format!("[{number}]"));
+                    links.add(number, &Source::of(Some(&link.uri)), folder);
                     continue;
                 }
                 ContentBlock::Image(image) => {
@@ -48,7 +57,7 @@ impl Prompt {
                     };
                     let source = Source::of(image.uri.as_deref().filter(|uri| !uri.is_empty()));
                     let name = match source {
-                        Source::User => format!("image-{}.{extension}", files.len() + 1),
+                        Source::User => format!("image.{extension}"),
                         _ => source.name(folder),
                     };
                     attachment(name, data, &source)
@@ -69,9 +78,11 @@ impl Prompt {
                 ContentBlock::Audio(_) => return Err(refused("sound")),
                 _ => return Err(refused("blocks of this kind")),
             };
-            text.push_str(&format!("`{}`", file.file.name));
+            text.push_str(&format!("[{number}]"));
+            file.file.name = format!("[{number}] {}", file.file.name).into();
             files.push(file);
         }
+        files.extend(links.attachment());
         if text.trim().is_empty() {
             return Err(wrong("the prompt is empty"));
         }
@@ -85,6 +96,29 @@ fn refused(what: &str) -> Error {
 
 fn decoded(data: &str) -> Result<Vec<u8>, Error> {
     STANDARD.decode(data).map_err(|error| wrong(format!("a block of the prompt is no Base64: {error}")))
+}
+
+/// The links of a prompt: one attachment, because a message takes a limited number of them.
+#[derive(Default)]
+struct Links {
+    lines: String,
+    places: Vec<Place>,
+    foreign: bool,
+}
+
+impl Links {
+    fn add(&mut self, number: usize, source: &Source<'_>, folder: &Place) {
+        self.lines.push_str(&format!("[{number}] {}\n", source.name(folder)));
+        self.places.extend(source.places());
+        self.foreign |= matches!(source, Source::Other(_));
+    }
+
+    fn attachment(self) -> Option<Attachment> {
+        let Self { lines, places, foreign } = self;
+        let data = Arc::from(lines.into_bytes());
+        let file = Blob { name: LINKS.into(), media_type: "text/plain".into(), data };
+        (!file.data.is_empty()).then_some(Attachment { file, places, foreign })
+    }
 }
 
 /// Where a block comes from, by its URI. Titles and descriptions may be words of others, and are left out.
@@ -174,11 +208,14 @@ mod tests {
             text(" and "),
             link("https://example.org/x"),
         ];
-        let text = prompt(&blocks).map(|prompt| prompt.text);
-        assert_eq!(
-            text.as_deref().ok(),
-            Some("Compare `src/a b.rs` with `/etc/hosts` and `https://example.org/x`")
-        );
+        let Ok(Prompt { text, files }) = prompt(&blocks) else { panic!("it is a prompt") };
+        assert_eq!(text, "Compare [1] with [2] and [3]", "names are no words of the user");
+        let [links] = &files[..] else { panic!("one attachment: {files:?}") };
+        let lines = String::from_utf8_lossy(&links.file.data);
+        assert_eq!(lines, "[1] src/a b.rs\n[2] /etc/hosts\n[3] https://example.org/x\n");
+        assert!(links.foreign && links.places.contains(&Place::new("/etc/hosts")), "{links:?}");
+        let Ok(Prompt { files, .. }) = prompt(&blocks[..4]) else { panic!("it is a prompt") };
+        assert!(!files[0].foreign, "files have the origin of their places");
     }
 
     #[test]
@@ -190,7 +227,7 @@ mod tests {
             resource("https://example.org/x", "page"),
         ];
         let Ok(Prompt { text, files }) = prompt(&blocks) else { panic!("it is a prompt") };
-        assert_eq!(text, "See `image-1.png``inbox/1.txt``https://example.org/x`");
+        assert_eq!(text, "See [1][2][3]");
         let seen: Vec<_> = files
             .iter()
             .map(|file| (&*file.file.name, &*file.file.media_type, file.places.len(), file.foreign))
@@ -198,9 +235,9 @@ mod tests {
         assert_eq!(
             seen,
             [
-                ("image-1.png", "image/png", 0, false),
-                ("inbox/1.txt", "text/plain", 1, false),
-                ("https://example.org/x", "text/plain", 0, true),
+                ("[1] image.png", "image/png", 0, false),
+                ("[2] inbox/1.txt", "text/plain", 1, false),
+                ("[3] https://example.org/x", "text/plain", 0, true),
             ]
         );
     }

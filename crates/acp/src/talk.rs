@@ -250,11 +250,11 @@ impl Talk {
         }
         self.prompted = Some(Prompted { responder, cancelled: false, failed: None, attached: Vec::new() });
         let Prompt { text, files } = prompt;
-        let typed = match files.is_empty() {
-            true => parse(text, &self.workers),
-            false => Typed::Message(text),
-        };
-        match typed {
+        match parse(text, &self.workers) {
+            Typed::Command(_) if !files.is_empty() => {
+                let why = "a command takes words, and no links, images or resources: write the name of the file in it";
+                self.turn_ends(Err(wrong(why)));
+            }
             Typed::Command(command) => self.command(command),
             Typed::Message(text) => self.words(text, files),
         }
@@ -270,7 +270,7 @@ impl Talk {
             }
             Some(listening) if !files.is_empty() => {
                 self.listening = Some(listening);
-                let why = "the worker asks a question, whose answer is text: send images and resources with your next message";
+                let why = "the worker asks a question, whose answer is text: send links, images and resources with your next message";
                 self.turn_ends(Err(wrong(why)));
             }
             Some(Listening { waiting, reply }) => match asking::answer_of(&waiting, &text) {

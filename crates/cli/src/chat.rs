@@ -13,13 +13,14 @@ use crate::{
     args::{ChatArgs, Format},
     commands::run::say,
     exit::{Complaint, Exit},
+    meant,
     opening::{Asked, NotReady, asking, given, said, settings, surrounded},
     program::{home, show_complaint},
     render::{Output, show_report},
 };
 use face::Face;
 use known::Known;
-use llm_do::{Decisions, Input, PastRun, Problem, Run, Session, program::Diagnostic};
+use llm_do::{Decisions, Input, PastRun, Problem, Run, RunOptions, Session, program::Diagnostic};
 use llm_do_core::gate::{Gate, RuleLine};
 use llm_do_core::journal::{Record, RecordKind};
 use llm_do_core::operator::{OneAtATime, Operator};
@@ -135,7 +136,13 @@ fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotRea
             Complaint::wrong(format!("`{}` is code, and holds no conversation", session.entry().id)).into()
         );
     }
-    // The lines of a pipe are the turns.
+    // The lines of a pipe or of a file are the turns, and those of a file that others wrote are theirs.
+    let session = match meant::stdin_file() {
+        Some(file) if session.is_of_others(&file)? => {
+            session.with_options(RunOptions { untrusted_input: true, ..session.options().clone() })?
+        }
+        _ => session,
+    };
     let input = given(&args.run, &session, None)?;
     Ok(Chat::of(session, input))
 }

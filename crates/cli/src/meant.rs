@@ -5,7 +5,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::{
     fs::File,
-    io::{self, IsTerminal, Read},
+    io::{self, IsTerminal, Read as _},
+    path::PathBuf,
 };
 
 /// How long standard input may be silent before that is explained.
@@ -13,28 +14,50 @@ const SILENT: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Most bytes that are read as input. A model takes less; a mistaken pipe must not fill the memory.
 const LONGEST: u64 = 16 << 20;
 
+/// What was read, and the file that it comes from if there is one.
+pub(crate) struct Read<T> {
+    pub(crate) value: T,
+    pub(crate) file: Option<PathBuf>,
+}
+
 /// The value of `--input`: JSON, `@FILE` with JSON, or `-` for JSON on stdin.
-pub(crate) fn input(text: &str) -> Result<Value, Complaint> {
+pub(crate) fn input(text: &str) -> Result<Read<Value>, Complaint> {
     json("--input", text)
 }
 
 /// JSON, `@FILE` or `-` for stdin, of an argument with that name.
-pub(crate) fn json(name: &str, text: &str) -> Result<Value, Complaint> {
-    let (from, json) = match text.strip_prefix('@') {
+pub(crate) fn json(name: &str, text: &str) -> Result<Read<Value>, Complaint> {
+    let (from, json, file) = match text.strip_prefix('@') {
         Some(path) => {
             let from = format!("{name} @{path}");
             let file = File::open(path).map_err(|error| Complaint::wrong(format!("{from}: {error}")))?;
             let json = read(file, &from)?;
-            (from, json)
+            (from, json, Some(path.into()))
         }
-        None if text == "-" => (format!("{name} -"), read(io::stdin().lock(), &format!("{name} -"))?),
-        None => (name.to_owned(), text.to_owned()),
+        None if text == "-" => {
+            (format!("{name} -"), read(io::stdin().lock(), &format!("{name} -"))?, stdin_file())
+        }
+        None => (name.to_owned(), text.to_owned(), None),
     };
-    serde_json::from_str(&json).map_err(|error| {
+    let value = serde_json::from_str(&json).map_err(|error| {
         Complaint::wrong(format!("{from} is not JSON: {error}")).hint(
             "text needs its quotes as JSON (--input '\"hello\"'); as a message it needs none (-m hello)",
         )
-    })
+    })?;
+    Ok(Read { value, file })
+}
+
+/// The regular file that standard input is, where the system tells its path. The content of a pipe comes from anywhere.
+pub(crate) fn stdin_file() -> Option<PathBuf> {
+    #[cfg(target_os = "linux")]
+    let path = std::fs::read_link("/proc/self/fd/0").ok();
+    #[cfg(target_vendor = "apple")]
+    let path = rustix::fs::getpath(io::stdin()).ok().map(|path| {
+        PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path.as_bytes()))
+    });
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    let path: Option<PathBuf> = None;
+    path.filter(|path| path.is_file())
 }
 
 /// `NAME=VALUE`.
@@ -49,7 +72,7 @@ pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Vec<(String, String)
 
 /// The piped input, for an entry that still lacks its input. `None`: stdin is a terminal, or empty. A pipe that stays
 /// silent may have been inherited by mistake, so the wait is explained.
-pub(crate) fn piped(output: &Output) -> Result<Option<String>, Complaint> {
+pub(crate) fn piped(output: &Output) -> Result<Option<Read<String>>, Complaint> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         return Ok(None);
@@ -62,10 +85,10 @@ pub(crate) fn piped(output: &Output) -> Result<Option<String>, Complaint> {
     }
     let text = read(stdin.lock(), "stdin")?;
     let text = text.strip_suffix('\n').map_or(&*text, |text| text.strip_suffix('\r').unwrap_or(text));
-    Ok((!text.is_empty()).then(|| text.to_owned()))
+    Ok((!text.is_empty()).then(|| Read { value: text.to_owned(), file: stdin_file() }))
 }
 
-fn read(source: impl Read, from: &str) -> Result<String, Complaint> {
+fn read(source: impl io::Read, from: &str) -> Result<String, Complaint> {
     let mut bytes = Vec::new();
     let read = source.take(LONGEST + 1).read_to_end(&mut bytes);
     read.map_err(|error| Complaint::wrong(format!("{from} can't be read: {error}")))?;
@@ -84,8 +107,8 @@ mod tests {
     use super::*;
     #[test]
     fn input_is_json() {
-        assert_eq!(input("{\"a\": 1}").expect("JSON")["a"], 1);
-        assert!(input("hello").expect_err("no JSON").message.contains("not JSON"));
+        assert_eq!(input("{\"a\": 1}").expect("JSON").value["a"], 1);
+        assert!(input("hello").err().expect("no JSON").message.contains("not JSON"));
         assert!(input("@/nowhere/at/all").is_err());
     }
 }

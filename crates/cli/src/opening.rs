@@ -4,14 +4,15 @@ use crate::{
     args::{ApprovalMode, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    meant,
+    meant::{self, Read},
     operator::{Channel, Taken, TerminalGrantor, TerminalOperator},
     program::{home, show_complaint, show_problem, surroundings},
     render::{Output, Refuses, Renderer, show_report},
     terminal::Terminal,
 };
 use llm_do::{
-    BadGrant, ClientServers, Grant, Input, Problem, RememberedGrants, Run, RunOptions, Session, Settings,
+    BadGrant, ClientServers, Grant, Input, InputPart, Problem, ReadPart, RememberedGrants, Run, RunOptions,
+    Session, Settings,
     confine::Confiner,
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine, ToolSets},
@@ -28,7 +29,7 @@ use llm_do::{
 };
 use serde_json::{Map, Value};
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
@@ -131,18 +132,36 @@ pub(crate) fn given(args: &RunArgs, session: &Session, piped: Option<&Output>) -
     };
     let mut input = Input {
         message,
-        json: args.input.json.as_deref().map(meant::input).transpose()?,
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
-        contents: Vec::new(),
-        handed: Vec::new(),
+        ..Input::default()
     };
+    if let Some(text) = &args.input.json {
+        let Read { value, file } = meant::input(text)?;
+        input.json = Some(value);
+        input.read.extend(of_others(session, InputPart::Json, file)?);
+    }
     if let Some(output) = piped
         && session.lacks_input(&input)
+        && let Some(Read { value, file }) = meant::piped(output)?
     {
-        input.message = meant::piped(output)?;
+        input.message = Some(value);
+        input.read.extend(of_others(session, InputPart::Message, file)?);
     }
     Ok(input)
+}
+
+/// A part of the input that comes from that file, if others wrote it. What the operator wrote to a file is the operator's word.
+pub(crate) fn of_others(
+    session: &Session,
+    part: InputPart,
+    file: Option<PathBuf>,
+) -> Result<Option<ReadPart>, Problem> {
+    let untrusted = match file {
+        Some(file) => session.is_of_others(&file)?,
+        None => false,
+    };
+    Ok(untrusted.then_some(ReadPart { part, untrusted }))
 }
 
 /// Settings from the environment alone: no target, no options, no operator.

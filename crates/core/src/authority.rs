@@ -536,6 +536,12 @@ impl Authority {
         self.view.shows_untrusted(place) || self.protection.is_untrusted(place)
     }
 
+    /// The places in a folder that others write, as far as mounts say so.
+    pub(crate) fn untrusted_within(&self, folder: &Place) -> Vec<Place> {
+        let mounts = self.view.mounts().iter().filter(|mount| mount.untrusted).map(|mount| &mount.place);
+        mounts.chain(self.protection.untrusted()).filter(|place| place.is_within(folder)).cloned().collect()
+    }
+
     /// Whether anything can be written. If not, tools that write need not be offered.
     pub fn can_write(&self) -> bool {
         self.view.mounts().iter().any(|m| {

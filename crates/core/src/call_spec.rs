@@ -9,7 +9,7 @@ use crate::{
     call_path::CallPath,
     gate::{SessionRules, ToolSets},
     listing::Listings,
-    origin::{Origins, Trail},
+    origin::{Origin, Origins, Trail},
     source::{FunctionId, FunctionSource},
 };
 use serde::{Deserialize, Serialize};
@@ -78,6 +78,9 @@ pub struct FrameSpec {
     /// Where that input comes from.
     #[serde(default, skip_serializing_if = "Origins::is_trusted")]
     pub input_origins: Origins,
+    /// The origin of what the user writes during the run.
+    #[serde(default, skip_serializing_if = "Origin::is_trusted")]
+    pub user: Origin,
     /// The sets of rules that tools returned at the start of the run.
     #[serde(default, skip_serializing_if = "ToolSets::is_empty")]
     pub sets: ToolSets,

@@ -386,6 +386,8 @@ pub struct BoundPath {
     pub access: Access,
     /// The mounts that show it, for a path that was named in a view: their rules hold there too. Empty: a plain mount.
     pub mounts: Vec<Mount>,
+    /// Whether others wrote what is there.
+    pub untrusted: bool,
 }
 
 /// Which model a worker runs with, as far as the host decides it (`docs/guides/models.md`).

@@ -200,7 +200,7 @@ impl Engine {
         };
         let frame = limited.as_ref().unwrap_or(call.frame);
         let frame = frame.after(self.trail_into(call, &admitted.input, &admitted.origins));
-        self.list_written(call, admitted)?;
+        Box::pin(self.list_written(call, admitted)).await?;
         let outcome = composite
             .run(CompositeCall {
                 engine: self,

@@ -19,7 +19,7 @@ use crate::{
     journal::{FORMAT, RecordKind, RunStatus, Runtime, UsedDefinition},
     ledger::{self, Account, Left},
     model::Usage,
-    origin::Origins,
+    origin::{Origin, Origins},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     schema::sha256,
     send::BoxFuture,
@@ -37,8 +37,10 @@ pub struct Launch {
     pub entry: Arc<WorkerDefinition>,
     /// Its input, complete and valid.
     pub input: Arc<Value>,
-    /// Where the input comes from: the operator, or somebody whose words are not the operator's.
+    /// Where the parts of the input come from: the operator, or somebody whose words are not the operator's.
     pub input_origins: Origins,
+    /// The origin of what the user writes during the run: messages and answers.
+    pub user: Origin,
     /// Files that the operator attaches.
     pub attachments: Vec<Attachment>,
     /// What the call may touch.
@@ -87,6 +89,8 @@ pub struct LaunchReport {
     pub status: RunStatus,
     /// The output or the failure; for a suspended run its open questions.
     pub end: End,
+    /// The origins of the output or the failure.
+    pub origins: Origins,
     /// Tokens of the whole run.
     pub usage: Usage,
     /// What the tally counted.
@@ -134,15 +138,15 @@ impl Launch {
             };
             let notices = Box::pin(toolsets.ended(&run)).await;
 
-            let (status, end, usage, mut halt) = match result {
-                Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
+            let (status, end, origins, usage, mut halt) = match result {
+                Ok(Outcome { end, origins, usage, .. }) => (status_of(&end), end, origins, usage, None),
                 Err(halt) => {
                     let status = match halt {
                         Halt::Cancelled => RunStatus::Interrupted,
                         _ => RunStatus::Failed,
                     };
                     let failure = Failure::new(FailureKind::Tool, halt.to_string());
-                    (status, End::Failed(failure), tally.counts().usage, Some(halt))
+                    (status, End::Failed(failure), Origins::TRUSTED, tally.counts().usage, Some(halt))
                 }
             };
             if has_end_record {
@@ -165,6 +169,7 @@ impl Launch {
             LaunchReport {
                 status,
                 end,
+                origins,
                 usage,
                 counts: tally.counts(),
                 took: Duration::from_millis(driver.now_ms().saturating_sub(started_ms)),
@@ -186,7 +191,7 @@ impl Launch {
 
     /// The parts of the call. `start` is the record before it, if this launch writes one.
     fn entry(self) -> Box<Entry> {
-        let Self { context, entry, input, input_origins, attachments, authority, records, .. } = self;
+        let Self { context, entry, input, input_origins, user, attachments, authority, records, .. } = self;
         let start = match records {
             RunRecords::Resumed | RunRecords::None => None,
             RunRecords::New(RunStart { version, target, definitions, runtimes, invocation }) => {
@@ -211,6 +216,7 @@ impl Launch {
             engine: Engine::new(context),
             input,
             input_origins,
+            user,
             attachments,
             start,
         })
@@ -232,10 +238,10 @@ impl Launch {
     /// # Errors
     /// Why the run would fail before its first request, or that the entry has no such tool.
     pub async fn explain(self, tool: &str, arguments: &Value) -> Result<Explained, Failure> {
-        let Self { context, entry, input, input_origins, authority, .. } = preview::discarding(self).0;
+        let Self { context, entry, input, input_origins, user, authority, .. } = preview::discarding(self).0;
         let (toolsets, run) = (Arc::clone(&context.toolsets), Arc::clone(&context.run));
         let engine = Engine::new(context);
-        let frame = Frame::operator(Arc::new(authority)).with_input(&input, input_origins);
+        let frame = Frame::operator(Arc::new(authority)).with_input(&input, input_origins, user);
         let explained = worker::explain(&engine, &entry, &frame, &input, tool, arguments).await;
         toolsets.ended(&run).await;
         explained.map_err(|stop| match stop {
@@ -255,6 +261,7 @@ struct Entry {
     authority: Arc<Authority>,
     input: Arc<Value>,
     input_origins: Origins,
+    user: Origin,
     attachments: Vec<Attachment>,
     /// The record that begins the run, until it is written.
     start: Option<Box<RecordKind>>,
@@ -277,7 +284,7 @@ impl Entry {
 
     async fn call(&self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
         let frame = Frame::operator(Arc::clone(&self.authority))
-            .with_input(&self.input, self.input_origins.clone())
+            .with_input(&self.input, self.input_origins.clone(), self.user)
             .within(account);
         let call = Call {
             path: CallPath::root(),

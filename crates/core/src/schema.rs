@@ -3,6 +3,7 @@
 mod clean;
 mod defaults;
 mod keywords;
+mod pattern;
 mod subschemas;
 mod work;
 

@@ -44,7 +44,7 @@ pub(crate) fn read(
             path.file_name().map_or_else(|| "attachment".into(), |name| name.to_string_lossy().into_owned());
         let media_type = media_type(&data).unwrap_or("application/octet-stream");
         let file = Blob { name: name.into(), media_type: media_type.into(), data: data.into() };
-        attachments.push(Attachment { file, places: places(path), foreign: false });
+        attachments.push(Attachment { file, places: file_places(path), foreign: false });
     }
     attachments.extend_from_slice(contents);
     let sizes: Vec<(&str, u64)> =
@@ -57,7 +57,7 @@ pub(crate) fn read(
 }
 
 /// The place that names a file, and the one that its links lead to.
-fn places(path: &Path) -> Vec<Place> {
+pub fn file_places(path: &Path) -> Vec<Place> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

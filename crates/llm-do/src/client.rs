@@ -1,9 +1,9 @@
-//! What a client of a service may name: what the worker that it starts sees by itself, with the mounts, modes and rules of that
-//! worker (`docs/reference/http.md`).
+//! What others than the operator may name, a client of a service or a file of inputs: what the worker that runs sees by itself,
+//! with the mounts, modes and rules of that worker (`docs/reference/http.md`, `docs/reference/origins.md`).
 
 use crate::{problem::Problem, session::Session, settings::Input};
 use llm_do_core::{
-    authority::{Access, Authority, Located, Refusal, VirtualPath},
+    authority::{Access, Authority, Extent, Located, Place, Refusal, VirtualPath},
     driver::MemoryDriver,
     engine::{Engine, Read},
     gate::Rule,
@@ -16,7 +16,7 @@ use llm_do_program::{
 };
 use llm_do_sandbox::place_of;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// Why a client can't read a path.
 #[derive(Debug, thiserror::Error)]
@@ -72,13 +72,21 @@ impl Session {
         }
     }
 
-    /// The paths that a client's input names: places in the view of the entry, and files that the host has taken from the client.
+    /// The paths of an input that are not the operator's own word: those of a client, and those that were read from a file. They
+    /// name places in the view of the entry, or files that the host hands over. `here` is the folder of relative paths.
     ///
     /// # Errors
-    /// The entry does not see a path with that access.
-    pub(crate) fn located_for_client(&self, input: &Input, given: &Value) -> Result<Vec<BoundPath>, Problem> {
+    /// The entry does not see a path with that access, and the operator has not granted it either.
+    pub(crate) fn located_for_others(
+        &self,
+        input: &Input,
+        here: &Place,
+        given: &Value,
+    ) -> Result<Vec<BoundPath>, Problem> {
         let mut located = Vec::new();
-        if self.options().client.is_none() {
+        let by_client = self.options().client.is_some();
+        let read = self.read_names(input, |_| true);
+        if !by_client && read.is_empty() {
             return Ok(located);
         }
         let entry = self.entry();
@@ -86,28 +94,36 @@ impl Session {
             let message = format!("`{name}`: {why}");
             Problem::Input(InputError { message, signature: signature::show(&entry.id, &entry.signature) })
         };
+        let handed: Vec<Place> = input.handed.iter().filter_map(|file| place_of(file).ok()).collect();
+        let granted = self.granted_places();
         for parameter in &entry.signature.parameters {
             let (name, Some(access)) = (&parameter.name, parameter.path) else { continue };
-            let Some(path) = given.get(&**name).and_then(Value::as_str) else { continue };
-            let is_handed = |file: &std::path::PathBuf| file.as_os_str() == path;
-            if let Some(file) = input.handed.iter().find(|file| is_handed(file)) {
-                if access == Access::Write {
-                    return Err(wrong(name, &"the worker writes there, and an upload is only read"));
-                }
-                let place = place_of(file).map_err(|error| wrong(name, &error))?;
-                let parameter = Arc::clone(name);
-                located.push(BoundPath { parameter, place, access, mounts: Vec::new() });
+            if !by_client && !read.iter().any(|read| *read == **name) {
                 continue;
             }
-            let bound = self.bound_in_view(name, path, access);
-            located.push(bound.map_err(|why| wrong(name, &why))?);
+            let Some(path) = given.get(&**name).and_then(Value::as_str) else { continue };
+            let real = place_of(&Path::new(here.as_str()).join(path)).ok();
+            if let Some(place) = real.as_ref().filter(|place| handed.contains(place)).cloned() {
+                if access == Access::Write {
+                    return Err(wrong(name, &"the worker writes there, and the host hands over files to be read"));
+                }
+                let parameter = Arc::clone(name);
+                located.push(BoundPath { parameter, place, access, mounts: Vec::new(), untrusted: false });
+                continue;
+            }
+            match self.bound_in_view(name, path, access) {
+                Ok(bound) => located.push(bound),
+                // The operator's grant says it for the file. The path is bound like the operator's own.
+                Err(_) if !by_client && real.is_some_and(|place| covers(&granted, &place, access)) => {}
+                Err(why) => return Err(wrong(name, &why)),
+            }
         }
         Ok(located)
     }
 
     /// A path of the entry's view, bound to a parameter with the rules of the mounts that show it.
     fn bound_in_view(&self, name: &Arc<str>, path: &str, access: Access) -> Result<BoundPath, String> {
-        let view = self.client_view().map_err(|refusal| refusal.to_string())?;
+        let view = own_authority(self.entry(), &self.authority()).map_err(|refusal| refusal.to_string())?;
         let mut at = view.locate(path, access).map_err(|refusal| refusal.to_string())?;
         let hidden = || format!("`{path}` does not exist here");
         let real = self.program().tree().locate(at.place().as_str()).map_err(|_| hidden())?;
@@ -122,6 +138,10 @@ impl Session {
         at.path = at.virtual_of(&rest);
         at.rest = rest;
         let mounts = view.view().handing(&at, &VirtualPath::root().join(name));
-        Ok(BoundPath { parameter: Arc::clone(name), place: real.place, access, mounts })
+        Ok(BoundPath { parameter: Arc::clone(name), place: real.place, access, mounts, untrusted: false })
     }
+}
+
+fn covers(granted: &[Extent], place: &Place, access: Access) -> bool {
+    granted.iter().any(|extent| place.is_within(&extent.place) && extent.access >= access)
 }

@@ -323,6 +323,7 @@ pub mod driver {
 
 /// What hosts of llm-do are made of: the command line, the service, the editor's agent. It changes with them.
 pub mod host {
+    pub use crate::attachments::file_places;
     pub use crate::cases::{BadCases, Cases};
     pub use crate::checked::Editing;
     pub use crate::client::NotReadable;
@@ -346,9 +347,9 @@ pub mod host {
     pub use crate::resume::{Decisions, PastRun, ResumeError};
     pub use crate::run::{Report, Run, output_text};
     pub use crate::servers::{Inspection, Server};
-    pub use crate::session::{Session, today};
+    pub use crate::session::{Others, Session, today};
     pub use crate::settings::{
-        AddProviders, Client, Environment, IdempotencyKey, Input, RunOptions, Settings,
+        AddProviders, Client, Environment, IdempotencyKey, Input, InputPart, ReadPart, RunOptions, Settings,
     };
     pub use crate::transcript::{Called, Compacted, Held, Joined, Said, Transcript, attached_name};
     pub use crate::typed_input::typed_input;

@@ -9,6 +9,7 @@ use llm_do_core::{
     launch::{Counts, Launch, LaunchReport, Tally},
     ledger::Left,
     model::Usage,
+    origin::Origins,
 };
 use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Stopper};
 use serde_json::Value;
@@ -37,6 +38,8 @@ pub struct Report {
     pub status: RunStatus,
     /// The output or the failure; for a suspended run the questions it waits for.
     pub end: End,
+    /// The origins of the output or the failure.
+    pub origins: Origins,
     /// Tokens of the whole run.
     pub usage: Usage,
     /// From the first record to the last.
@@ -121,8 +124,9 @@ impl Run {
         // Boxed for the sake of futures that await this one: see `Launch::run_within`.
         let running = Box::pin(launch.run_within(|call| async move { driver.gathering(call).await }));
         async move {
-            let LaunchReport { status, end, usage, counts, took, left, halt } = running.await;
-            Report { run: id, dir: dir.to_path_buf(), status, end, usage, took, counts, left, halt }
+            let LaunchReport { status, end, origins, usage, counts, took, left, halt } = running.await;
+            let dir = dir.to_path_buf();
+            Report { run: id, dir, status, end, origins, usage, took, counts, left, halt }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The last phase of opening a program: a session, whose runs start here.
 
 use crate::{
-    attachments,
+    attachments::{self, file_places},
     grant::{self, Grant},
     granted::{Granted, ModelSource},
     invocation::Started,
@@ -14,7 +14,7 @@ use crate::{
     reach::Reach,
     resume::{Decisions, PastRun},
     run::{Run, counted},
-    settings::{Input, RunOptions, Settings},
+    settings::{Input, InputPart, ReadPart, RunOptions, Settings},
 };
 use llm_do_core::{
     attachment::Attachment,
@@ -26,11 +26,11 @@ use llm_do_core::{
     launch::{Launch, RunRecords, RunStart},
     model::{Model, ModelError, ModelName, Models},
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
-    origin::{Origins, UntrustedPlaces},
+    origin::{Origin, Origins, UntrustedPlaces},
     source::FunctionSource,
     toolset::{ToolsetRegistry, WithServed},
     vfs::FileSystem,
-    worker::{BoundPath, Definitions, ModelChoice, WorkerDefinition},
+    worker::{BoundPath, Definitions, INPUT, ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{
     BindError, Diagnostic, Program, Start as ProgramStart, exports,
@@ -75,6 +75,7 @@ pub(crate) struct Opened {
 /// What a run starts with.
 pub(crate) struct Start {
     pub(crate) input: Value,
+    pub(crate) origins: Origins,
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) authority: Authority,
 }
@@ -218,6 +219,23 @@ impl Session {
     /// The list can't be read, or was not written by this user's llm-do.
     pub fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, Problem> {
         Ok(self.loaded.machinery.untrusted_places()?)
+    }
+
+    /// Whether others wrote a file of this machine: it is in an untrusted mount of the program, or untrusted words were written
+    /// to it. What is read from it is not the operator's word.
+    ///
+    /// # Errors
+    /// The list of written places can't be read, or was not written by this user's llm-do.
+    pub fn is_of_others(&self, file: &Path) -> Result<bool, Problem> {
+        Ok(self.others()?.wrote(file))
+    }
+
+    /// The places of the program that others write.
+    ///
+    /// # Errors
+    /// As [`Session::is_of_others`].
+    pub fn others(&self) -> Result<Others, Problem> {
+        Ok(Others { authority: self.authority(), listed: self.untrusted_places()? })
     }
 
     /// The message among the words that named the program.
@@ -500,15 +518,17 @@ impl Session {
 
     /// The launch of the entry, which writes no records around the call.
     pub(crate) fn launch(&self, context: RunContext, start: Start) -> Launch {
-        let Start { input, attachments, authority } = start;
+        let Start { input, origins, attachments, authority } = start;
+        let user = match self.opened.options.untrusted_input {
+            true => Origin::Untrusted,
+            false => Origin::Trusted,
+        };
         Launch {
             context,
             entry: limited::worker(self.entry(), self.opened.options.limits),
             input: Arc::new(input),
-            input_origins: match self.opened.options.untrusted_input {
-                true => Origins::untrusted(),
-                false => Origins::TRUSTED,
-            },
+            input_origins: origins.and(Origins::whole(user)),
+            user,
             attachments,
             authority,
             budget: self.opened.options.budget,
@@ -539,15 +559,20 @@ impl Session {
         &self.loaded.machinery.toolsets
     }
 
+    /// The places beyond the program that the operator has granted.
+    pub(crate) fn granted_places(&self) -> Vec<Extent> {
+        grant::places(&self.opened.grants)
+    }
+
     /// What the entry's caller may touch, where none of its parameters hands anything over.
     pub(crate) fn authority(&self) -> Authority {
-        let places = grant::places(&self.opened.grants);
+        let places = self.granted_places();
         self.beginning(&places, &[], self.opened.options.client.is_some())
     }
 
     /// What the caller of the entry may touch in a run of a client, where the client hands nothing over.
     pub(crate) fn authority_of_client(&self) -> Authority {
-        let places = grant::places(&self.opened.grants);
+        let places = self.granted_places();
         self.beginning(&places, &[], true)
     }
 
@@ -615,6 +640,40 @@ impl Session {
         self.opened.runtimes.get_or_init(|| kinds::runtimes(self.toolsets(), &self.loaded.workers))
     }
 
+    /// The names of the entry's arguments that come from those parts of an input that were read from a file.
+    pub(crate) fn read_names(&self, input: &Input, which: impl Fn(&ReadPart) -> bool) -> Vec<String> {
+        let signature = &self.entry().signature;
+        let message = || signature.message.as_deref().unwrap_or(INPUT).to_owned();
+        let is_declared = |name: &String| {
+            let properties = signature.schema.value().get("properties");
+            signature.declared || properties.is_some_and(|all| all.get(name).is_some())
+        };
+        let names =
+            input.read.iter().filter(|read| which(read)).flat_map(|ReadPart { part, .. }| match part {
+                InputPart::Parameter(name) if is_declared(name) => vec![name.clone()],
+                InputPart::Parameter(_) => vec![INPUT.to_owned()],
+                InputPart::Message => vec![message()],
+                InputPart::Json => match &input.json {
+                    Some(Value::Object(map)) if signature.declared || map.contains_key(INPUT) => {
+                        map.keys().cloned().collect()
+                    }
+                    _ => vec![message()],
+                },
+            });
+        names.collect()
+    }
+
+    /// The origins of a complete input.
+    fn origins_of(&self, input: &Input, bound: &[BoundPath]) -> Origins {
+        let mut names = self.read_names(input, |read| read.untrusted);
+        // The value of a path is the name of its mount by now.
+        names.retain(|name| !bound.iter().any(|bound| *bound.parameter == **name));
+        names.iter().fold(Origins::TRUSTED, |origins, name| {
+            let at = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            origins.with(at, Origin::Untrusted)
+        })
+    }
+
     /// Whether the paths of an input lie where they must ([`RunOptions::paths_below`]). Links have been followed.
     fn admit_paths(&self, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
         let Some(folder) = &self.opened.options.paths_below else { return Ok(()) };
@@ -642,7 +701,7 @@ impl Session {
         let here = self.loaded.machinery.here.as_ref().unwrap_or_else(|| program.root());
         let mut places: Vec<Extent> = grant::places(&self.opened.grants);
         let mut complete = value.clone();
-        let located = self.located_for_client(input, &value)?;
+        let located = self.located_for_others(input, here, &value)?;
         let bind = |complete: &mut Value, places: &[Extent]| program.bind(complete, here, places, &located);
         let bound = match bind(&mut complete, &places) {
             Err(BindError::Beyond(required)) => {
@@ -650,21 +709,38 @@ impl Session {
                 let grantor = &*self.loaded.machinery.grantor;
                 let obtained = missing::obtain(grantor, &self.loaded.identity, missing)?;
                 places.extend(grant::places(&obtained));
-                complete = value.clone();
+                complete = named.clone();
                 bind(&mut complete, &places)
             }
             bound => bound,
         };
-        let bound = bound.map_err(missing::unbound)?;
+        let mut bound = bound.map_err(missing::unbound)?;
         self.admit_paths(&value, &bound)?;
-        let value = complete;
+        let untrusted = self.read_names(input, |read| read.untrusted);
+        for path in &mut bound {
+            path.untrusted = untrusted.iter().any(|name| *name == *path.parameter);
+        }
+        let (value, origins) = (complete, self.origins_of(input, &bound));
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.beginning(&places, &bound, self.opened.options.client.is_some());
         let attachments = match attach {
             true => attachments::read(entry, &input.attachments, &input.contents)?,
             false => Vec::new(),
         };
-        Ok(Start { input: value, attachments, authority })
+        Ok(Start { input: value, origins, attachments, authority })
+    }
+}
+
+/// The places of a program that others write: its untrusted mounts, and the files that untrusted words were written to.
+pub struct Others {
+    authority: Authority,
+    listed: Arc<dyn UntrustedPlaces>,
+}
+
+impl Others {
+    /// Whether others wrote a file of this machine.
+    pub fn wrote(&self, file: &Path) -> bool {
+        file_places(file).iter().any(|place| self.authority.is_untrusted(place) || self.listed.hold(place))
     }
 }
 

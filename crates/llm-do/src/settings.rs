@@ -167,7 +167,34 @@ pub struct Input {
     /// Files to attach whose content is at hand.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<Attachment>,
-    /// Files that a service has taken from the client who starts the run. Its parameters may name them.
+    /// Files that the host hands over: those that a service has taken from the client who starts the run, and those of a folder
+    /// of inputs. Parts that the operator did not write may name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handed: Vec<PathBuf>,
+    /// The parts that were read from a file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<ReadPart>,
+}
+
+/// A part of an input that was read from a file: the operator did not write its words. A path in it names what the entry may
+/// see, and grants nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadPart {
+    /// Which part.
+    pub part: InputPart,
+    /// Whether others wrote the file ([`Session::is_of_others`](crate::Session::is_of_others)).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
+}
+
+/// A part of an input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputPart {
+    /// [`Input::message`].
+    Message,
+    /// [`Input::json`].
+    Json,
+    /// One of [`Input::parameters`].
+    Parameter(String),
 }

@@ -6,7 +6,7 @@ use crate::{
     row::{Content, FileRow, ROW, Raw, without_failure},
 };
 use llm_do::{
-    Input,
+    Input, InputPart, ReadPart,
     core::{
         authority::Access,
         schema::{canonical, sha256},
@@ -52,6 +52,8 @@ pub(crate) struct Columns {
     /// The columns of `renamed` and `ignored` that JSON objects had so far.
     seen: RefCell<BTreeSet<String>>,
     has_objects: Cell<bool>,
+    /// The operator wrote the rows.
+    trusted: bool,
 }
 
 /// The columns of a file in a folder.
@@ -110,6 +112,7 @@ impl Columns {
             file: Vec::new(),
             seen: RefCell::default(),
             has_objects: Cell::new(false),
+            trusted: false,
             worker,
         };
         for Renamed { parameter, column } in renamed {
@@ -140,6 +143,11 @@ impl Columns {
             (_, None) => {}
         }
         Ok(this)
+    }
+
+    /// The same for rows that the operator wrote, or did not write.
+    pub(crate) fn trusted(self, trusted: bool) -> Self {
+        Self { trusted, ..self }
     }
 
     /// Whether the texts of a folder's files are needed.
@@ -378,7 +386,8 @@ impl Columns {
                 input.json = Some(value.clone());
                 value
             }
-            Content::File(FileRow { path, name, text, sha256 }) => {
+            Content::File(FileRow { path, name, text, real, sha256 }) => {
+                input.handed.push(real);
                 let mut found = Map::new();
                 for (parameter, part) in &self.file {
                     let value = match part {
@@ -393,8 +402,16 @@ impl Columns {
                 Value::Object(found)
             }
         };
+        input.read = self.read_parts(&input);
         input.parameters.extend(self.constants.iter().cloned());
         self.checked(input, apart, found)
+    }
+
+    /// The parts of a row: all but the constants, which the operator has typed.
+    fn read_parts(&self, row: &Input) -> Vec<ReadPart> {
+        let fields = row.parameters.iter().map(|(name, _)| InputPart::Parameter(name.clone()));
+        let json = row.json.iter().map(|_| InputPart::Json);
+        fields.chain(json).map(|part| ReadPart { part, untrusted: !self.trusted }).collect()
     }
 
     /// An empty field is no value for a parameter that may be left out.
@@ -419,7 +436,9 @@ impl Columns {
             return Err(Unmatched::Row { reason: error.message, found: value });
         }
         let text = canonical(&value);
-        let canonical = if apart.is_empty() { text } else { format!("{text}{apart}") };
+        // The same row may be called for with and without the operator's word for it: these are two runs.
+        let trusted = if self.trusted { "trusted " } else { "" };
+        let canonical = format!("{trusted}{text}{apart}");
         Ok(Matched { input, value, canonical })
     }
 

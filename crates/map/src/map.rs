@@ -19,9 +19,11 @@ use crate::{
     survey::{identify, survey},
 };
 use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
-use llm_do::{Report, ResumeError, RunLog, Session, models::BatchModel, runs::Canceller};
+use llm_do::{Report, ResumeError, RunLog, Session, file_places, models::BatchModel, runs::Canceller};
 use llm_do_core::{
+    authority::Place,
     engine::{End, FailureKind, Halt},
+    gate::DecidedBy,
     journal::RecordKind,
     model::{ModelName, Usage},
     origin::UntrustedPlaces,
@@ -60,6 +62,8 @@ pub struct Map {
     paces: Arc<Paces>,
     batcher: Option<Arc<Batcher>>,
     untrusted: Arc<dyn UntrustedPlaces>,
+    /// What is listed there.
+    listed: Vec<Written>,
     board: Board,
     stop: Stop,
     measured: Measured,
@@ -73,6 +77,14 @@ pub struct Map {
     /// Rows that this command has begun.
     begun: u64,
     cancellers: HashMap<RowId, Canceller>,
+}
+
+/// What a map writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    State,
+    Outputs,
+    Failures,
 }
 
 /// A run that has ended.
@@ -103,11 +115,20 @@ impl Map {
             source.form,
             first.columns(),
         )?;
+        let columns = columns.trusted(options.trusted);
+        let others = match options.trusted {
+            true => Some(session.others().map_err(Problem::Prompt)?),
+            false => None,
+        };
+        if others.as_ref().is_some_and(|others| others.wrote(&options.inputs)) {
+            return Err(Problem::OfOthers(options.inputs));
+        }
         let untrusted = session.untrusted_places().map_err(Problem::Prompt)?;
         let names = session.model_names();
         let batches = if options.batch { Some(batch_model(&session, &names)?) } else { None };
         let state = State::open(&session, places, &options.inputs, options.retry_failed)?;
-        let (order, survey) = survey(&source, &columns, &state).inspect_err(|_| state.give_up())?;
+        let (order, survey) =
+            survey(&source, &columns, &state, others.as_ref()).inspect_err(|_| state.give_up())?;
         let publisher =
             Publisher::new(&state.places, options.unordered).map_err(|error| state.failed(error))?;
         let paces = Arc::new(Paces::new(options.concurrency, &names));
@@ -148,6 +169,7 @@ impl Map {
             paces,
             batcher,
             untrusted,
+            listed: Vec::new(),
             board,
             stop,
             measured: Measured::default(),
@@ -372,6 +394,28 @@ impl Map {
         Problem::Changed(self.source.path.display().to_string())
     }
 
+    /// Lists files of this map as places that untrusted words are written to, before they are.
+    fn list(&mut self, files: &[Written]) -> Result<(), Problem> {
+        let Places { dir, outputs, failures } = &self.state.places;
+        let path = |file: &Written| match file {
+            Written::State => dir,
+            Written::Outputs => outputs,
+            Written::Failures => failures,
+        };
+        let new: Vec<Written> = files.iter().filter(|file| !self.listed.contains(file)).copied().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut places: Vec<Place> = new.iter().flat_map(|file| file_places(path(file))).collect();
+        places.retain(|place| !self.untrusted.hold(place));
+        if !places.is_empty() {
+            let added = self.untrusted.add(&places);
+            added.map_err(|error| self.state.failed(io::Error::other(error)))?;
+        }
+        self.listed.extend(new);
+        Ok(())
+    }
+
     /// Begins the next row.
     fn begin_next(&mut self, ordered: Ordered, running: &mut Running) -> Result<(), Problem> {
         let number = self.next;
@@ -379,6 +423,9 @@ impl Map {
         let identified = identify(&self.columns, &self.state.closure, row)?;
         if identified.key != ordered.key {
             return Err(self.changed());
+        }
+        if !self.options.trusted {
+            self.list(&[Written::State, Written::Failures])?;
         }
         match identified.matched {
             Ok(matched) => self.start(number, ordered.id, matched, running),
@@ -425,7 +472,7 @@ impl Map {
     fn take(&mut self, ended: Ended) -> Result<(), Problem> {
         let Ended { row, id, input, report } = ended;
         self.cancellers.remove(&id);
-        let Report { end, usage, halt, counts, .. } = report;
+        let Report { end, origins, usage, halt, counts, .. } = report;
         match halt {
             // It is missing still, and continues with the next command.
             Some(Halt::Cancelled) => return Ok(()),
@@ -448,8 +495,15 @@ impl Map {
                 }
                 Some(Question::Approval(approval)) => {
                     let function = &approval.function;
+                    let steered = match (&approval.rule, self.options.trusted) {
+                        (DecidedBy::Untrusted { .. }, false) => {
+                            ", because words of the row could steer it: `--trusted` says that you wrote the rows, and"
+                        }
+                        (DecidedBy::Untrusted { .. }, true) => ", because untrusted words could steer it:",
+                        _ => ":",
+                    };
                     let message = format!(
-                        "its call of `{function}` needs an approval: `--allow {function}` lets such calls run"
+                        "its call of `{function}` needs an approval{steered} `--allow {function}` lets such calls run"
                     );
                     failed(ASKS, message, input)
                 }
@@ -458,6 +512,10 @@ impl Map {
                 }
             },
         };
+        if origins.is_untrusted() {
+            let file = if matches!(end, RowEnd::Done(_)) { Written::Outputs } else { Written::Failures };
+            self.list(&[Written::State, file])?;
+        }
         self.unknown_cost |= self.costs && counts.requests > 0 && usage.cost_usd.is_none();
         self.measured.add(&usage);
         self.board.change(|counts| counts.usage = counts.usage.plus(usage));

@@ -16,6 +16,8 @@ pub struct MapOptions {
     pub ignored: Vec<String>,
     /// `--param`: parameters that are the same in all rows.
     pub constants: Vec<(String, String)>,
+    /// Whether the operator wrote the rows. Otherwise they are untrusted.
+    pub trusted: bool,
     /// Lines of the output come as rows end.
     pub unordered: bool,
     /// Most rows, and most requests to a provider, at the same time.

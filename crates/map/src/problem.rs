@@ -45,6 +45,9 @@ pub enum Problem {
         /// What to do.
         hints: Vec<String>,
     },
+    /// Rows that the operator is said to have written were written by others.
+    #[error("--trusted: others wrote {}, or untrusted words were written to it", .0.display())]
+    OfOthers(PathBuf),
     /// The input is no longer what was read first.
     #[error("{0} changed while it was read")]
     Changed(String),
@@ -114,6 +117,10 @@ impl Problem {
             Self::OpenQuote { .. } => {
                 vec!["close it, or write the field as \"…\" with each quote of its text doubled".into()]
             }
+            Self::OfOthers(_) => vec![
+                "leave out --trusted: the words of the rows are untrusted then".into(),
+                "or copy what you have checked to another file yourself".into(),
+            ],
             Self::Changed(_) => vec!["run the command again: what is done stays done".into()],
             Self::State { .. } => {
                 vec!["run the command again when this is mended: what is done stays done".into()]

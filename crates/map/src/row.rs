@@ -1,7 +1,7 @@
 //! One row of the input, as read.
 
 use serde_json::{Map, Value};
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// A row, before its columns are matched with parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,8 @@ pub(crate) struct FileRow {
     pub(crate) name: String,
     /// Its text, if it is wanted.
     pub(crate) text: Option<String>,
+    /// The file itself, after links are followed. It lies in the folder.
+    pub(crate) real: PathBuf,
     /// The hash of its content.
     pub(crate) sha256: String,
 }

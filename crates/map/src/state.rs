@@ -121,6 +121,7 @@ impl State {
         retry_failed: bool,
     ) -> Result<Self, Problem> {
         let failed = Problem::state;
+        check_links(&places)?;
         let real = fs::canonicalize(inputs).map_err(|source| Problem::input(inputs, source))?;
         let (program, worker) = (session.program().root().to_string(), session.entry().id.to_string());
         let closure = session.closure_sha256();
@@ -189,6 +190,31 @@ impl State {
     pub(crate) fn failed(&self, source: io::Error) -> Problem {
         Problem::State { path: self.places.dir.clone(), source }
     }
+}
+
+/// Checks that neither the folder nor anything in it is a link: a project may have brought it, and what llm-do writes there
+/// would be written elsewhere.
+fn check_links(places: &Places) -> Result<(), Problem> {
+    let occupied = |path: &Path| {
+        let what = format!("{} is a link, and the state of a map is not kept elsewhere", path.display());
+        let hints = vec!["choose another file with -o".into(), "or remove the link".into()];
+        Problem::Occupied { what, hints }
+    };
+    let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    match fs::symlink_metadata(&places.dir) {
+        Err(error) if is_absent(&error) => return Ok(()),
+        Ok(found) if found.is_symlink() => return Err(occupied(&places.dir)),
+        // What else stands there is judged later.
+        Ok(found) if !found.is_dir() => return Ok(()),
+        found => drop(found.map_err(Problem::state(&places.dir))?),
+    }
+    for entry in fs::read_dir(&places.dir).map_err(Problem::state(&places.dir))? {
+        let entry = entry.map_err(Problem::state(&places.dir))?;
+        if entry.file_type().map_err(Problem::state(&entry.path()))?.is_symlink() {
+            return Err(occupied(&entry.path()));
+        }
+    }
+    Ok(())
 }
 
 fn read_header(session: &Session, places: &Places, path: &Path) -> Result<Option<Header>, Problem> {

@@ -7,11 +7,13 @@ use crate::{
     options::Survey,
     order::{Order, OrderWriter, Ordered},
     problem::Problem,
-    row::{Broken, Row},
+    row::{Broken, Content, Row},
     slots::Slots,
     state::State,
 };
+use llm_do::Others;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 /// A row with its key.
 pub(crate) struct Identified {
@@ -41,13 +43,24 @@ pub(crate) fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Ide
 }
 
 /// Reads the input once: which rows there are, and what is known of them.
-pub(crate) fn survey(source: &Source, columns: &Columns, state: &State) -> Result<(Order, Survey), Problem> {
+/// `others` is given where no row may be of others.
+pub(crate) fn survey(
+    source: &Source,
+    columns: &Columns,
+    state: &State,
+    others: Option<&Others>,
+) -> Result<(Order, Survey), Problem> {
     let failed = |error| state.failed(error);
     let mut seen = Slots::create(&state.places.file("seen")).map_err(failed)?;
     let mut order = OrderWriter::create(&state.places.file("order")).map_err(failed)?;
     let mut survey = Survey { changed: state.changed, ..Survey::default() };
     let mut rows = source.rows(columns.wants_text())?;
     while let Some(row) = rows.next()? {
+        if let (Some(others), Ok(Content::File(file))) = (others, &row.content)
+            && others.wrote(Path::new(&file.path))
+        {
+            return Err(Problem::OfOthers(PathBuf::from(&file.path)));
+        }
         let Identified { key, matched } = identify(columns, &state.closure, row)?;
         let before = seen.get(&key.0).map_err(failed)?.map_or(0, |count| u128::from_le_bytes(count) as u64);
         seen.put(&key.0, &u128::from(before + 1).to_le_bytes()).map_err(failed)?;

@@ -354,7 +354,9 @@ impl Program {
         for b in bound {
             let plain = || Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access);
             let mounts = if b.mounts.is_empty() { vec![plain()] } else { b.mounts.clone() };
-            view = mounts.into_iter().fold(view, |view, mount| view.with(mount));
+            view = mounts.into_iter().fold(view, |view, mount| {
+                view.with(Mount { untrusted: mount.untrusted || b.untrusted, ..mount })
+            });
         }
         Authority::new(Bounds::new(extents, network), view, Arc::clone(self.protection()))
     }
@@ -441,7 +443,8 @@ impl Program {
                 }
             };
             input.insert(name.to_owned(), at_parameter(name).as_str().into());
-            bound.push(BoundPath { parameter: Arc::clone(&parameter.name), place, access, mounts });
+            let parameter = Arc::clone(&parameter.name);
+            bound.push(BoundPath { parameter, place, access, mounts, untrusted: false });
         }
         if !beyond.is_empty() {
             return Err(BindError::Beyond(beyond));

@@ -149,6 +149,15 @@ impl Chain {
         fits
     }
 
+    /// How many bytes [`Chain::is_end_of`] looks at.
+    pub(crate) const END_BYTES: usize = LETTERS + 3;
+
+    /// Whether a file ends with the last line that this chain has sealed or admitted. `end` are its last
+    /// [`Chain::END_BYTES`].
+    pub(crate) fn is_end_of(&self, end: &[u8]) -> bool {
+        end.strip_suffix(b"\"}\n").is_some_and(|letters| letters == self.before)
+    }
+
     fn mac(&self, line: &[u8]) -> [u8; 16] {
         let mut mac = Hmac::clone(&self.key.0);
         mac.update(&self.before);

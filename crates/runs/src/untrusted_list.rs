@@ -1,8 +1,11 @@
 //! The list of places that hold what was written from untrusted words, kept between runs (`docs/reference/origins.md`).
+//!
+//! Adding a place costs the same however long the list is. A process keeps what it has read, and where. Under the file's lock
+//! it reads and verifies only the lines that other processes have added since then, and writes its own behind them.
 
 use crate::{
     files::{private_dir, private_file},
-    seal::SealKey,
+    seal::{Chain, SealKey},
 };
 use llm_do_core::{
     authority::Place,
@@ -11,36 +14,51 @@ use llm_do_core::{
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Name of the list, beside the folder of the runs.
 pub const UNTRUSTED_FILE: &str = "untrusted.jsonl";
 /// The seals of the list begin with this instead of a run's ID.
 const SEALED_AS: &str = "untrusted";
-/// A longer list is not read.
-const LONGEST: u64 = 64 * 1024 * 1024;
+/// A longer line is none of llm-do. The file may have come with a project, and must not fill the memory.
+const LONGEST_LINE: u64 = 64 * 1024;
 
-/// The file of one program's list.
+/// The file of one program's list, as far as this process has read it.
 #[derive(Debug)]
 pub struct UntrustedFile {
     path: PathBuf,
     /// The folder of the program. Places in it are kept relative to it, so that the program can be moved.
     base: PathBuf,
     key: SealKey,
+    known: Mutex<Known>,
+}
+
+/// What was read of the file, and written to it.
+#[derive(Debug)]
+struct Known {
+    /// The places of the lines up to `end`.
+    places: Arc<UntrustedSet>,
+    /// The number of these lines.
+    lines: usize,
+    /// The seals up to `end`.
+    seals: Chain,
+    /// The position after the last of these lines, in bytes.
+    end: u64,
 }
 
 /// The list of one program.
 ///
 /// Each line is sealed like a record of a journal, so that a project from elsewhere can't bring a list, and nothing can
-/// take a line out of it. Runs of several processes may add to one list at the same time. A run sees what was listed when it
-/// started and what it has listed itself.
+/// take a line out of it. Runs of several processes may add to one list at the same time. A run sees the list as it was when
+/// the run started, what the runs of its process have added, and what other processes had added at its own last addition.
 #[derive(Debug)]
 pub struct UntrustedList {
     at: Arc<UntrustedFile>,
-    places: UntrustedSet,
+    /// The places of the file that was there when the run started. Another file in its place does not take them away.
+    places: Arc<UntrustedSet>,
 }
 
 /// A list that can't be used.
@@ -81,6 +99,116 @@ impl UntrustedFile {
             path: beside.join(UNTRUSTED_FILE),
             base: beside.parent().unwrap_or(beside).to_owned(),
             key: key.clone(),
+            known: Mutex::new(Known::nothing(key)),
+        }
+    }
+
+    /// Opens the file for reading, or also for writing, which creates it. It may have come with the project from anywhere: a
+    /// link leads to another place, and opening a pipe never ends.
+    fn open(&self, create: bool) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(create).create(create).truncate(false);
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) if !found.is_file() => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+            }
+            Err(error) if !create && error.kind() == io::ErrorKind::NotFound => Err(error),
+            _ => private_file(&mut options).open(&self.path),
+        }
+    }
+
+    /// Reads what the file has beyond the known lines. A file that does not continue them is another one: it is read from its
+    /// beginning.
+    fn catch_up(&self, known: &mut Known, file: &mut File) -> Result<(), UntrustedListError> {
+        let continues = known.is_begun_by(file).map_err(|error| self.io(error))?;
+        if continues && known.read_on(file, &self.base).map_err(|error| self.io(error))? {
+            return Ok(());
+        }
+        *known = Known::nothing(&self.key);
+        if known.read_on(file, &self.base).map_err(|error| self.io(error))? {
+            return Ok(());
+        }
+        Err(UntrustedListError::Seal { path: self.path.clone(), line: known.lines + 1 })
+    }
+
+    /// Adds the places that are not listed. Returns the set of the file that they were added to.
+    fn append(&self, places: &[Place]) -> Result<Arc<UntrustedSet>, UntrustedListError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dir) = self.path.parent() {
+            private_dir(dir).map_err(|error| self.io(error))?;
+        }
+        let mut file = self.open(true).map_err(|error| self.io(error))?;
+        // The lock ends with the file's handle.
+        file.lock().map_err(|error| self.io(error))?;
+        self.catch_up(&mut known, &mut file)?;
+        let mut seals = known.seals.clone();
+        let (mut lines, mut count) = (Vec::new(), 0);
+        for place in places.iter().filter(|place| !known.places.hold(place)) {
+            let start = lines.len();
+            let line = Line { place: self.relative(place) };
+            serde_json::to_writer(&mut lines, &line).map_err(|error| self.io(error.into()))?;
+            seals.seal(&mut lines, start);
+            lines.push(b'\n');
+            count += 1;
+        }
+        // A writer that was killed may have left a part of a line. It had not begun to write its file.
+        let end = known.end;
+        let written = file
+            .set_len(end)
+            .and_then(|()| file.seek(SeekFrom::Start(end)))
+            .and_then(|_| file.write_all(&lines).inspect_err(|_| drop(file.set_len(end))));
+        written.map_err(|error| self.io(error))?;
+        known.places.add(places).map_err(|error| self.io(io::Error::other(error)))?;
+        (known.seals, known.lines) = (seals, known.lines + count);
+        known.end += lines.len() as u64;
+        Ok(Arc::clone(&known.places))
+    }
+
+    fn relative(&self, place: &Place) -> String {
+        let base = Place::new(&self.base.to_string_lossy());
+        match place.rest(&base) {
+            Some(rest) if !rest.is_empty() => rest.to_owned(),
+            _ => place.as_str().to_owned(),
+        }
+    }
+
+    fn io(&self, source: io::Error) -> UntrustedListError {
+        UntrustedListError::Io { path: self.path.clone(), source }
+    }
+}
+
+impl Known {
+    fn nothing(key: &SealKey) -> Self {
+        Self { places: Arc::default(), lines: 0, seals: key.chain(SEALED_AS), end: 0 }
+    }
+
+    /// Whether the file has the last of the known lines where it was.
+    fn is_begun_by(&self, file: &mut File) -> io::Result<bool> {
+        let Some(from) = self.end.checked_sub(Chain::END_BYTES as u64) else { return Ok(self.end == 0) };
+        let mut end = [0; Chain::END_BYTES];
+        file.seek(SeekFrom::Start(from))?;
+        match file.read_exact(&mut end) {
+            Ok(()) => Ok(self.seals.is_end_of(&end)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the lines from `end` on. `false`: a line is not the next one that was sealed with this key. A last line without
+    /// its end was not written to its end, and says nothing.
+    fn read_on(&mut self, file: &mut File, base: &Path) -> io::Result<bool> {
+        file.seek(SeekFrom::Start(self.end))?;
+        let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+        loop {
+            line.clear();
+            let read = Read::by_ref(&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+            let Some(whole) = line.strip_suffix(b"\n") else { return Ok((read as u64) < LONGEST_LINE) };
+            if !self.seals.admits(whole) {
+                return Ok(false);
+            }
+            let Ok(Line { place }) = serde_json::from_slice(whole) else { return Ok(false) };
+            self.places.insert(&Place::new(&base.join(place).to_string_lossy()));
+            (self.lines, self.end) = (self.lines + 1, self.end + read as u64);
         }
     }
 }
@@ -91,13 +219,14 @@ impl UntrustedList {
     /// # Errors
     /// It can't be read, or a line of it has no valid seal.
     pub fn read_from(file: &Arc<UntrustedFile>) -> Result<Self, UntrustedListError> {
-        let list = Self { at: Arc::clone(file), places: UntrustedSet::default() };
-        match list.open(false) {
-            Ok(mut file) => list.read(&mut file).map(drop)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(list.io(error)),
+        let mut known = file.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match file.open(false) {
+            Ok(mut opened) => file.catch_up(&mut known, &mut opened)?,
+            // The operator has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => *known = Known::nothing(&file.key),
+            Err(error) => return Err(file.io(error)),
         }
-        Ok(list)
+        Ok(Self { at: Arc::clone(file), places: Arc::clone(&known.places) })
     }
 
     /// A list in memory, for a user whose key can't be read.
@@ -115,74 +244,6 @@ impl UntrustedList {
             Err(source) => Err(UntrustedListError::Io { path, source }),
         }
     }
-
-    /// Opens the file for reading, or also for writing, which creates it. It may have come with the project from anywhere: a
-    /// link leads to another place, and opening a pipe never ends.
-    fn open(&self, create: bool) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(create).create(create).truncate(false);
-        match fs::symlink_metadata(&self.at.path) {
-            Ok(found) if !found.is_file() => {
-                Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
-            }
-            Err(error) if !create && error.kind() == io::ErrorKind::NotFound => Err(error),
-            _ => private_file(&mut options).open(&self.at.path),
-        }
-    }
-
-    /// Reads the whole file into the places. Returns its seals up to its end.
-    fn read(&self, file: &mut File) -> Result<crate::seal::Chain, UntrustedListError> {
-        let mut bytes = Vec::new();
-        file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| self.io(error))?;
-        let mut seals = self.at.key.chain(SEALED_AS);
-        let whole = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        let lines = whole.split(|byte| *byte == b'\n').filter(|_| !whole.is_empty());
-        for (number, line) in (1..).zip(lines) {
-            let unsealed = || UntrustedListError::Seal { path: self.at.path.clone(), line: number };
-            if !seals.admits(line) {
-                return Err(unsealed());
-            }
-            let Line { place } = serde_json::from_slice(line).map_err(|_| unsealed())?;
-            self.places.insert(&Place::new(&self.at.base.join(place).to_string_lossy()));
-        }
-        Ok(seals)
-    }
-
-    fn append(&self, places: &[Place]) -> Result<(), UntrustedListError> {
-        if let Some(dir) = self.at.path.parent() {
-            private_dir(dir).map_err(|error| self.io(error))?;
-        }
-        let mut file = self.open(true).map_err(|error| self.io(error))?;
-        // The lock ends with the file's handle.
-        file.lock().map_err(|error| self.io(error))?;
-        let mut seals = self.read(&mut file)?;
-        let mut lines = Vec::new();
-        for place in places.iter().filter(|place| !self.places.hold(place)) {
-            let start = lines.len();
-            let line = Line { place: self.relative(place) };
-            serde_json::to_writer(&mut lines, &line).map_err(|error| self.io(error.into()))?;
-            seals.seal(&mut lines, start);
-            lines.push(b'\n');
-        }
-        // One write, so that the list never ends in half a line unless the disk is full.
-        let written = file
-            .seek(SeekFrom::End(0))
-            .and_then(|end| file.write_all(&lines).inspect_err(|_| drop(file.set_len(end))));
-        written.map_err(|error| self.io(error))?;
-        self.places.add(places).map_err(|error| self.io(io::Error::other(error)))
-    }
-
-    fn relative(&self, place: &Place) -> String {
-        let base = Place::new(&self.at.base.to_string_lossy());
-        match place.rest(&base) {
-            Some(rest) if !rest.is_empty() => rest.to_owned(),
-            _ => place.as_str().to_owned(),
-        }
-    }
-
-    fn io(&self, source: io::Error) -> UntrustedListError {
-        UntrustedListError::Io { path: self.at.path.clone(), source }
-    }
 }
 
 impl UntrustedPlaces for UntrustedList {
@@ -194,8 +255,13 @@ impl UntrustedPlaces for UntrustedList {
         self.places.touch(place)
     }
 
+    fn within(&self, place: &Place) -> Vec<Place> {
+        self.places.within(place)
+    }
+
     fn add(&self, places: &[Place]) -> Result<(), String> {
-        self.append(places).map_err(|error| error.to_string())
+        let added_to = self.at.append(places).map_err(|error| error.to_string())?;
+        if Arc::ptr_eq(&added_to, &self.places) { Ok(()) } else { self.places.add(places) }
     }
 }
 
@@ -256,5 +322,117 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, dir.path().join(".llm-do").join(UNTRUSTED_FILE)).unwrap();
         assert!(matches!(list(&runs, 7), Err(UntrustedListError::Io { .. })));
         assert!(before.add(&[Place::new("/a")]).is_err() && !elsewhere.exists());
+    }
+
+    fn one(file: &Arc<UntrustedFile>) -> UntrustedList {
+        UntrustedList::read_from(file).unwrap()
+    }
+
+    fn file_of(dir: &Path) -> (Arc<UntrustedFile>, PathBuf) {
+        let file = UntrustedFile::beside(&dir.join(".llm-do/runs"), &SealKey::from([7; 32]));
+        let path = file.path.clone();
+        (Arc::new(file), path)
+    }
+
+    #[test]
+    fn an_addition_reads_no_line_that_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, path) = file_of(dir.path());
+        let list = one(&file);
+        let place = |number: u32| Place::new(&format!("/data/{number}"));
+        (0..500).for_each(|number| list.add(&[place(number)]).unwrap());
+        // The beginning is made unreadable: whoever read it again would refuse the list.
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[0] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        list.add(&[place(500)]).unwrap();
+        assert!(list.hold(&place(0)) && list.hold(&place(500)));
+        assert!(one(&file).hold(&place(499)), "another run of this process");
+        let (another, _) = file_of(dir.path());
+        let refused = UntrustedList::read_from(&another);
+        assert!(matches!(refused, Err(UntrustedListError::Seal { line: 1, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn processes_that_add_at_the_same_time_lose_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |writer: u32, number: u32| Place::new(&format!("/data/{writer}/{number}"));
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                // A file of its own is what another process has.
+                let (file, _) = file_of(dir.path());
+                scope.spawn(move || {
+                    (0..50).for_each(|number| one(&file).add(&[place(writer, number)]).unwrap());
+                });
+            }
+        });
+        let (file, path) = file_of(dir.path());
+        let list = one(&file);
+        assert!((0..4).all(|writer| (0..50).all(|number| list.hold(&place(writer, number)))));
+        assert_eq!(fs::read_to_string(path).unwrap().lines().count(), 200);
+    }
+
+    #[test]
+    fn a_line_that_was_not_written_to_its_end_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, path) = file_of(dir.path());
+        one(&file).add(&[Place::new("/a"), Place::new("/b")]).unwrap();
+        let whole = fs::read(&path).unwrap();
+        let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for cut in first..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let (fresh, _) = file_of(dir.path());
+            let list = one(&fresh);
+            assert!(list.hold(&Place::new("/a")) && !list.hold(&Place::new("/b")), "cut at {cut}");
+            list.add(&[Place::new("/c")]).unwrap();
+            let (fresh, _) = file_of(dir.path());
+            let list = one(&fresh);
+            assert!(list.hold(&Place::new("/a")) && list.hold(&Place::new("/c")), "cut at {cut}");
+            // A process that had read both lines sees that the second was never written.
+            assert!(!one(&file).hold(&Place::new("/b")), "cut at {cut}");
+            fs::write(&path, &whole).unwrap();
+            assert!(one(&file).hold(&Place::new("/b")));
+        }
+    }
+
+    #[test]
+    fn a_list_that_was_removed_begins_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, path) = file_of(dir.path());
+        let before = one(&file);
+        before.add(&[Place::new("/a"), Place::new("/b")]).unwrap();
+        fs::remove_file(&path).unwrap();
+        let after = one(&file);
+        assert!(!after.hold(&Place::new("/a")), "the operator trusts it");
+        after.add(&[Place::new("/c")]).unwrap();
+        assert!(before.hold(&Place::new("/a")), "a run keeps what it has read");
+        before.add(&[Place::new("/d")]).unwrap();
+        let (fresh, _) = file_of(dir.path());
+        let found: Vec<bool> =
+            ["/a", "/b", "/c", "/d"].map(|path| one(&fresh).hold(&Place::new(path))).to_vec();
+        assert_eq!(found, [false, false, true, true]);
+        // Another list of the same length.
+        fs::write(&path, b"").unwrap();
+        let (fresh, _) = file_of(dir.path());
+        one(&fresh).add(&[Place::new("/x"), Place::new("/y")]).unwrap();
+        assert!(one(&file).hold(&Place::new("/x")) && !one(&file).hold(&Place::new("/d")));
+    }
+
+    #[test]
+    fn lines_that_others_add_are_refused_by_a_process_that_knows_the_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, path) = file_of(dir.path());
+        let list = one(&file);
+        list.add(&[Place::new("/a")]).unwrap();
+        let own = fs::read(&path).unwrap();
+        let foreign = SealKey::from([8; 32]).seal(SEALED_AS, br#"{"place":"/x"}"#.to_vec());
+        for forged in [&b"{\"place\":\"/x\"}\n"[..], &[&foreign[..], b"\n"].concat(), &own] {
+            fs::write(&path, [&own[..], forged].concat()).unwrap();
+            assert!(list.add(&[Place::new("/b")]).is_err());
+            let refused = UntrustedList::read_from(&file);
+            assert!(matches!(refused, Err(UntrustedListError::Seal { line: 2, .. })), "{refused:?}");
+        }
+        fs::write(&path, [&own[..], &vec![b'x'; 70_000]].concat()).unwrap();
+        assert!(matches!(UntrustedList::read_from(&file), Err(UntrustedListError::Seal { line: 2, .. })));
     }
 }

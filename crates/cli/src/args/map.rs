@@ -38,6 +38,10 @@ pub(crate) struct MapArgs {
     #[arg(long = "param", value_name = "NAME=VALUE", help_heading = "Input")]
     pub(crate) params: Vec<String>,
 
+    /// Take the rows for your own words: you wrote them, or a program of yours did. Otherwise they are untrusted
+    #[arg(long, help_heading = "Input")]
+    pub(crate) trusted: bool,
+
     /// Run so many rows first, and estimate the cost of all from them; 0 for none
     #[arg(long, value_name = "ROWS", default_value_t = 20, help_heading = "Cost")]
     pub(crate) pilot: u64,

@@ -4,14 +4,14 @@ use super::{no_model::without_model, show::opened};
 use crate::{
     args::{ExplainArgs, Format, RunArgs},
     exit::{Complaint, Exit},
-    meant,
-    opening::{said, settings},
+    meant::{self, Read},
+    opening::{of_others, said, settings},
     program::{only_target, show_problem},
     render::Output,
     terminal::Terminal,
     visible,
 };
-use llm_do::Input;
+use llm_do::{Input, InputPart};
 use llm_do_core::{
     engine::Explained,
     gate::{Mode, Rule},
@@ -28,7 +28,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
         approval: args.approval.clone(),
         ..RunArgs::default()
     };
-    let arguments = meant::json("ARGUMENTS", &args.arguments)?;
+    let arguments = meant::json("ARGUMENTS", &args.arguments)?.value;
     let can_ask = Terminal::open().is_some();
     let session = match opened(|| {
         // The gate decides without the model, so that a machine that has none needs none.
@@ -41,12 +41,18 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
     };
     let mut input = Input {
         message: args.input.message.clone(),
-        json: args.input.json.as_deref().map(meant::input).transpose()?,
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
-        contents: Vec::new(),
-        handed: Vec::new(),
+        ..Input::default()
     };
+    if let Some(text) = &args.input.json {
+        let Read { value, file } = meant::input(text)?;
+        input.json = Some(value);
+        match of_others(&session, InputPart::Json, file) {
+            Ok(read) => input.read.extend(read),
+            Err(problem) => return Ok(show_problem(&problem, output)),
+        }
+    }
     // The prompt does not matter to the gate.
     if session.lacks_input(&input) && !session.entry().signature.declared {
         input.message = Some("explain".into());

@@ -117,6 +117,7 @@ fn options(args: &MapArgs, max_cost: Option<MaxCost>) -> Result<MapOptions, Comp
         renamed: renamed.into_iter().map(|(parameter, column)| Renamed { parameter, column }).collect(),
         ignored: args.ignore_column.clone(),
         constants: meant::pairs("--param", &args.params)?,
+        trusted: args.trusted,
         unordered: args.unordered,
         concurrency: args.concurrency.into(),
         max_failures: args.max_failures,

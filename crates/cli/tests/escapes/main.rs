@@ -57,6 +57,7 @@ mod rule_arguments;
 mod server_contents;
 mod service;
 mod table;
+mod tables;
 mod templates;
 mod terminal;
 #[allow(dead_code, reason = "the scenarios use the rest")]
@@ -120,6 +121,7 @@ groups! {
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     injected_words: injected_words::group,
+    tables: tables::group,
     rule_arguments: rule_arguments::group,
     approvals: operator::approvals,
     definitions: definitions::group,

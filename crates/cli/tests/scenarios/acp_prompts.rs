@@ -63,7 +63,10 @@ fn resources_of_a_prompt_reach_the_model_with_the_origin_of_their_source() {
     let began = &records(&scenario, "conversation_started")[0];
     assert_eq!(began.get("origin"), None, "{began}");
     let message = began["message"].to_string();
-    assert!(message.contains("Sum up `notes.txt`") && message.contains("Buy milk."), "{message}");
+    assert!(
+        message.contains("Sum up [1]") && message.contains("[1] notes.txt") && message.contains("Buy milk."),
+        "{message}"
+    );
 
     for (block, origin) in [
         (resource(&notes, "Buy bread."), Value::Null),
@@ -128,7 +131,7 @@ fn an_image_needs_a_model_that_reads_images() {
         }
         None => {
             let message = records(&scenario, "conversation_started")[0]["message"].to_string();
-            assert!(message.contains("image/png") && message.contains("image-1.png"), "{message}");
+            assert!(message.contains("image/png") && message.contains("[1] image.png"), "{message}");
         }
     }
 }

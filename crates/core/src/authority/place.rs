@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use serde::{Deserialize, Serialize};
-use std::{fmt, sync::Arc};
+use std::{borrow::Borrow, fmt, sync::Arc};
 
 /// A real place as the host names it: an absolute, normalised path with `/` between its parts, or what a toolset serves
 /// ([`Place::served`]). The core never opens places; it only compares them.
@@ -53,6 +53,15 @@ impl Place {
         self.0.rsplit('/').next().unwrap_or("")
     }
 
+    /// The paths of the place and of all that it lies in, from itself outwards.
+    pub(crate) fn upwards(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(Some(self.as_str()), |path| match path.rsplit_once('/')? {
+            ("", "") => None,
+            ("", _) => Some("/"),
+            (around, _) => Some(around),
+        })
+    }
+
     /// Whether it is `other` or lies below it.
     pub fn is_within(&self, other: &Self) -> bool {
         self.rest(other).is_some()
@@ -67,6 +76,19 @@ impl Place {
     #[must_use]
     pub fn join(&self, rest: &str) -> Self {
         Self(joined(&self.0, rest))
+    }
+
+    /// The folder so many steps above it.
+    #[must_use]
+    pub(crate) fn above(&self, steps: usize) -> Self {
+        self.upwards().nth(steps).map_or_else(|| Self("/".into()), |path| Self(path.into()))
+    }
+}
+
+/// A set of places is searched by path. Both are ordered and compared by the text.
+impl Borrow<str> for Place {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

@@ -206,6 +206,14 @@ impl Located {
         if same { Ok(()) } else { Err(Refusal::Redirected { path: self.path.to_string() }) }
     }
 
+    /// The folder that it lies in. `None` for the base, and for what lies directly in it.
+    pub(crate) fn folder(&self) -> Option<Self> {
+        let (rest, _) = self.rest.rsplit_once('/')?;
+        let (path, _) = self.path.as_str().rsplit_once('/')?;
+        let path = VirtualPath::parse(path).ok()?;
+        Some(Self { path, rest: rest.to_owned(), decided: None, ..self.clone() })
+    }
+
     /// The real place, before symlinks.
     pub fn place(&self) -> Place {
         self.base.join(&self.rest)

@@ -13,7 +13,7 @@ use crate::{
     gate::{RuleLine, SessionRules, Subject, ToolSets},
     ledger,
     listing::Listings,
-    origin::{Origins, Trail},
+    origin::{Origin, Origins, Trail},
     shared::Results,
     source::{FunctionId, FunctionSource},
     worker::own_authority,
@@ -51,6 +51,8 @@ struct Start {
     input: Arc<Value>,
     /// Where that input comes from.
     origins: Origins,
+    /// The origin of what the user writes during the run.
+    user: Origin,
     /// The sets that tools returned before the first request.
     sets: OnceLock<ToolSets>,
 }
@@ -82,16 +84,22 @@ impl Frame {
         }
     }
 
-    /// This frame as the start of a run whose entry is given that input, of those origins.
+    /// This frame as the start of a run whose entry is given that input, of those origins. What the user writes during the
+    /// run has the origin `user`.
     #[must_use]
-    pub fn with_input(self, input: &Arc<Value>, origins: Origins) -> Self {
-        let start = Start { input: Arc::clone(input), origins, sets: OnceLock::new() };
+    pub fn with_input(self, input: &Arc<Value>, origins: Origins, user: Origin) -> Self {
+        let start = Start { input: Arc::clone(input), origins, user, sets: OnceLock::new() };
         Self { start: Arc::new(start), ..self }
     }
 
     /// The origins of the entry's input.
     pub(crate) fn input_origins(&self) -> &Origins {
         &self.start.origins
+    }
+
+    /// The origin of what the user writes during the run.
+    pub(crate) fn user(&self) -> Origin {
+        self.start.user
     }
 
     /// The input of the run's entry.
@@ -223,6 +231,7 @@ impl Frame {
             session: self.session.clone(),
             run_input: Arc::clone(&self.start.input),
             input_origins: self.start.origins.clone(),
+            user: self.start.user,
             sets: self.sets().clone(),
             listings: self.listings().clone(),
         }
@@ -240,11 +249,12 @@ impl Frame {
             session,
             run_input,
             input_origins,
+            user,
             sets,
             listings,
         } = spec;
         let authority = Arc::new(authority);
-        let root = Self::operator(Arc::clone(&authority)).with_input(&run_input, input_origins);
+        let root = Self::operator(Arc::clone(&authority)).with_input(&run_input, input_origins, user);
         root.keep_sets(sets);
         let frame = workers.iter().zip(&calls).fold(root, |above, (worker, WorkerCall { path, .. })| {
             above.below(worker, path, Arc::clone(&authority), account.clone())

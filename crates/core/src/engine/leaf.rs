@@ -51,7 +51,7 @@ impl Engine {
             Ok(before) => before,
             Err(stop) => return self.ended(call, Outcome::free(stop.end()?)),
         };
-        self.list_written(call, admitted)?;
+        Box::pin(self.list_written(call, admitted)).await?;
         // Of another risk, an attempt that failed may have had its effect.
         let retries = if meta.risk == Risk::Read { overridden(call, admitted, |o| o.retries) } else { None };
         let retries = retries.unwrap_or(0);

@@ -5,7 +5,7 @@ use super::{
     touched::{Touched, not_own},
 };
 use crate::{
-    authority::{Access, Authority, Origin as MountOrigin, Place},
+    authority::{Access, Authority, Located, Origin as MountOrigin, Place},
     call_path::CallPath,
     function::{Effects, FunctionMeta, Implementation, OutputSchema},
     gate::{Gate, Query, Verdict},
@@ -26,7 +26,9 @@ impl Engine {
             false => None,
         };
         recorded.unwrap_or_else(|| match call.frame.worker() {
-            None => call.frame.input_origins().clone(),
+            None if call.path == CallPath::root() => call.frame.input_origins().clone(),
+            // The user has made it in the middle of the run.
+            None => Origins::whole(call.frame.user()),
             Some(_) => call.frame.trail().emits(&call.input),
         })
     }
@@ -144,28 +146,59 @@ impl Engine {
     ///
     /// # Errors
     /// The list can't be kept.
-    pub(super) fn list_written(&self, call: &Call<'_>, admitted: &Admitted) -> Result<(), Halt> {
+    pub(super) async fn list_written(&self, call: &Call<'_>, admitted: &Admitted) -> Result<(), Halt> {
         let authority = call.frame.authority();
         let meta = &call.function.meta;
+        let mut written = self.carried(authority, admitted);
         let may_repeat = || admitted.process_reads_untrusted || self.can_read_untrusted(authority);
         let of_process = admitted.effects.process
             && (states_untrusted(&meta.results) || !states_origins(&meta.results) && may_repeat());
         if !(admitted.origins.is_untrusted() || admitted.reads_untrusted_place() || of_process) {
-            return Ok(());
+            return self.list(written);
         }
-        let mut written: Vec<Place> = Vec::new();
         if matches!(call.function.body, Implementation::Leaf(_)) {
-            let touched = admitted.effects.touches.iter().zip(&admitted.places).zip(&admitted.real);
-            for ((touch, place), real) in touched {
-                if touch.access == Access::Write && !touch.delete {
-                    written.extend([place.place(), real.clone()]);
-                }
+            for (place, real) in admitted.destinations() {
+                // The names of folders that the call makes are words as well.
+                let made = self.folders_made(place).await;
+                written.extend([place.place().above(made), real.above(made)]);
             }
         }
         if admitted.effects.process {
             written.extend(writable(authority));
         }
         self.list(written)
+    }
+
+    /// The untrusted places in a folder that a call moves, as they are called afterwards.
+    fn carried(&self, authority: &Authority, admitted: &Admitted) -> Vec<Place> {
+        let listed = self.host.driver.untrusted_places();
+        let touched = admitted.effects.touches.iter().zip(&admitted.places).zip(&admitted.real);
+        let moved = touched.filter(|((touch, _), _)| touch.delete);
+        let mut carried = Vec::new();
+        for folder in moved.flat_map(|((_, place), real)| [place.place(), real.clone()]) {
+            let inside = listed.within(&folder).into_iter().chain(authority.untrusted_within(&folder));
+            for rest in inside.filter_map(|place| place.rest(&folder).map(str::to_owned)) {
+                for (place, real) in admitted.destinations() {
+                    carried.extend([place.place().join(&rest), real.join(&rest)]);
+                }
+            }
+        }
+        carried
+    }
+
+    /// How many folders above a file don't exist, so that writing the file makes them. Roots of mounts, which the program
+    /// names, don't count.
+    async fn folders_made(&self, file: &Located) -> usize {
+        let mut made = 0;
+        let mut folder = file.folder();
+        while let Some(missing) = folder {
+            if !matches!(self.host.files.stat(&missing).await, Ok(None)) {
+                break;
+            }
+            made += 1;
+            folder = missing.folder();
+        }
+        made
     }
 
     /// Lists every place that a process with that authority can write.
@@ -225,6 +258,12 @@ impl Admitted {
         // A path that is removed is read where it is moved.
         let reads = |at: &&usize| touches.get(**at).is_some_and(|t| t.access == Access::Read || t.delete);
         self.untrusted.iter().any(|at| reads(&at))
+    }
+
+    /// The files that the call writes, each with its real place.
+    fn destinations(&self) -> impl Iterator<Item = (&Located, &Place)> {
+        let touched = self.effects.touches.iter().zip(self.places.iter().zip(&self.real));
+        touched.filter(|(touch, _)| touch.access == Access::Write && !touch.delete).map(|(_, place)| place)
     }
 
     /// The places that the call touches, as rules see them.

@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// The places in which untrusted words were written, by this run and earlier ones of the same program. What is read there
@@ -19,6 +19,8 @@ pub trait UntrustedPlaces: MaybeSend + MaybeSync {
     fn hold(&self, place: &Place) -> bool;
     /// Whether the place lies in one of the list, or one of the list in it.
     fn touch(&self, place: &Place) -> bool;
+    /// The places of the list that lie in the place, itself excluded.
+    fn within(&self, place: &Place) -> Vec<Place>;
     /// Adds places, before anything is written there.
     ///
     /// # Errors
@@ -26,7 +28,7 @@ pub trait UntrustedPlaces: MaybeSend + MaybeSync {
     fn add(&self, places: &[Place]) -> Result<(), String>;
 }
 
-/// The places of one run, in memory.
+/// A set of places in memory. Looking one up takes a time that hardly depends on their number.
 #[derive(Debug, Default)]
 pub struct UntrustedSet(Mutex<BTreeSet<Place>>);
 
@@ -38,19 +40,39 @@ impl UntrustedSet {
 
     /// Adds a place. Returns whether the list did not cover it.
     pub fn insert(&self, place: &Place) -> bool {
-        !self.hold(place) && self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone())
+        let mut all = self.lock();
+        !holds(&all, place) && all.insert(place.clone())
     }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a place, or a folder around it, is in the set.
+fn holds(all: &BTreeSet<Place>, place: &Place) -> bool {
+    !all.is_empty() && place.upwards().any(|around| all.contains(around))
+}
+
+/// The places of the set that lie below a place. They stand side by side, because they all begin with its path.
+fn below<'a>(all: &'a BTreeSet<Place>, place: &Place) -> impl Iterator<Item = &'a Place> {
+    let from = place.join("\0");
+    let prefix = from.as_str().trim_end_matches('\0').to_owned();
+    all.range(from..).take_while(move |listed| listed.as_str().starts_with(&prefix))
 }
 
 impl UntrustedPlaces for UntrustedSet {
     fn hold(&self, place: &Place) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !all.is_empty() && all.iter().any(|listed| place.is_within(listed))
+        holds(&self.lock(), place)
     }
 
     fn touch(&self, place: &Place) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().any(|listed| place.is_within(listed) || listed.is_within(place))
+        let all = self.lock();
+        holds(&all, place) || below(&all, place).next().is_some()
+    }
+
+    fn within(&self, place: &Place) -> Vec<Place> {
+        below(&self.lock(), place).cloned().collect()
     }
 
     fn add(&self, places: &[Place]) -> Result<(), String> {
@@ -58,5 +80,34 @@ impl UntrustedPlaces for UntrustedSet {
             self.insert(place);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn place() -> impl Strategy<Value = Place> {
+        let part = prop::sample::select(vec!["a", "b", "a-", "a b", "é", "a!"]);
+        let file = prop::collection::vec(part, 0..4).prop_map(|parts| Place::new(&parts.join("/")));
+        prop_oneof![8 => file, 1 => Just(Place::served("mcp", "a")), 1 => Just(Place::served("mcp", "a").join("b"))]
+    }
+
+    proptest! {
+        #[test]
+        fn lookups_agree_with_a_comparison_of_all(
+            listed in prop::collection::vec(place(), 0..8),
+            asked in place(),
+        ) {
+            let set = UntrustedSet::new(listed.clone());
+            prop_assert_eq!(set.hold(&asked), listed.iter().any(|one| asked.is_within(one)));
+            let mut inside: Vec<Place> =
+                listed.into_iter().filter(|one| one.is_within(&asked) && *one != asked).collect();
+            inside.sort();
+            inside.dedup();
+            prop_assert_eq!(set.touch(&asked), set.hold(&asked) || !inside.is_empty());
+            prop_assert_eq!(set.within(&asked), inside);
+        }
     }
 }

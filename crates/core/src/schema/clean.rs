@@ -4,7 +4,7 @@
 //! a declared form. A worker that reads what others wrote and answers with such a type separates its caller from the
 //! text that it read.
 
-use super::keywords::is_asserted;
+use super::{keywords::is_asserted, pattern::is_bounded};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ const DEEPEST: usize = 64;
 /// Whether no value of this schema has room for instructions. A schema that is not understood has room.
 ///
 /// These leave no room: numbers, booleans and null; `enum` and `const`; strings with `format` `date`, `time`,
-/// `date-time` or `uuid`; strings with `maxLength` and either a `pattern` that matches the whole string or `clean: true`;
+/// `date-time` or `uuid`; strings with `maxLength` and either `clean: true` or a `pattern` that matches the whole
+/// string and bounds its characters;
 /// objects with `additionalProperties: false` whose properties leave no room; lists of items that leave no room;
 /// references to such schemas within the document. All keywords of a schema apply at once, so one that leaves no room
 /// is enough. All alternatives of `anyOf` and `oneOf` must leave none. A schema that contains itself leaves room.
@@ -125,49 +126,8 @@ fn is_clean_string(keywords: &Map<String, Value>) -> bool {
         return true;
     }
     let short = keywords.get("maxLength").is_some_and(Value::is_number);
-    let formed = keywords.get("pattern").and_then(Value::as_str).is_some_and(is_anchored);
+    let formed = keywords.get("pattern").and_then(Value::as_str).is_some_and(is_bounded);
     short && (formed || keywords.get("clean") == Some(&Value::Bool(true)))
-}
-
-/// Whether a pattern matches only whole strings: `^…$` without an alternative beside it. Patterns with flags or other
-/// special groups count as not anchored.
-fn is_anchored(pattern: &str) -> bool {
-    let Some(inner) = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')) else { return false };
-    let (mut escaped, mut in_class, mut depth) = (false, false, 0_usize);
-    let mut rest = inner.chars().peekable();
-    while let Some(c) = rest.next() {
-        if escaped {
-            escaped = false;
-            continue;
-        }
-        match c {
-            '\\' => escaped = true,
-            // A `]` that comes first, or a class within a class, would be read in more than one way.
-            '[' if in_class => return false,
-            '[' => {
-                in_class = true;
-                rest.next_if_eq(&'^');
-                if rest.peek() == Some(&']') {
-                    return false;
-                }
-            }
-            ']' => in_class = false,
-            _ if in_class => {}
-            '(' => {
-                depth += 1;
-                if rest.next_if_eq(&'?').is_some() && rest.next_if_eq(&':').is_none() {
-                    return false;
-                }
-            }
-            ')' => match depth.checked_sub(1) {
-                Some(outer) => depth = outer,
-                None => return false,
-            },
-            '|' if depth == 0 => return false,
-            _ => {}
-        }
-    }
-    !escaped && !in_class && depth == 0
 }
 
 #[cfg(test)]

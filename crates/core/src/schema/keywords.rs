@@ -53,6 +53,11 @@ static CLEAN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
+/// Whether a character may stand in [clean](CLEAN) text.
+pub(super) fn is_visible(c: char) -> bool {
+    CLEAN_TEXT.is_match(c.encode_utf8(&mut [0; 4]))
+}
+
 const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
 const TIME: &str =
     "([01][0-9]|2[0-3]):[0-5][0-9](:([0-5][0-9]|60)([.,][0-9]{1,9})?)?([Zz]|[+-][0-9]{2}:?[0-9]{2})?";

@@ -139,7 +139,7 @@ impl Composite for AskUser {
             let (end, origins) =
                 match call.engine.input(call.frame, call.path, 0, question, schema.as_ref()).await {
                     Ok(value) => {
-                        let user = Origins::whole(call.frame.input_origins().greatest());
+                        let user = Origins::whole(call.frame.user());
                         let offered = match schema {
                             Some(_) => echoed(call.input, call.origins, &value),
                             None => Origins::TRUSTED,

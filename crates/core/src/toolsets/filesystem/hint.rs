@@ -1,5 +1,6 @@
 //! Hints about what to try next: the second half of every error for a model.
 
+use super::list::Rows;
 use crate::{
     authority::{Access, Located, Refusal, VirtualPath},
     function::{LeafCall, ToolError},
@@ -40,11 +41,13 @@ async fn nearest(call: &LeafCall<'_>, missing: &VirtualPath) -> Option<VirtualPa
     let mut best: Option<(f64, VirtualPath)> = None;
     // Starts at the expected folder, or at the top if that folder is missing too.
     for folder in [parent, "/"] {
-        // A hint about a file of the program does not repeat names that others chose.
-        let may_name = |tree: &&Located| !tree.mount.untrusted || missing.rest(&tree.mount.at).is_some();
         let trees = call.authority.locate_tree(folder).unwrap_or_default();
-        for tree in trees.iter().filter(|tree| is_free(tree)).filter(may_name) {
-            for entry in call.files.walk(tree, LOOKED_AT).await.unwrap_or_default() {
+        let rows = Rows::of(call, &trees).await;
+        // An error about a file of the program does not repeat names that others chose: it would be trusted.
+        let may_name = |path: &VirtualPath| rows.is_untrusted(missing) || !rows.is_untrusted(path);
+        for tree in trees.iter().filter(|tree| is_free(tree)) {
+            let found = call.files.walk(tree, LOOKED_AT).await.unwrap_or_default();
+            for entry in found.into_iter().filter(|entry| may_name(&entry.path)) {
                 let likeness = if entry.path.name().eq_ignore_ascii_case(missing.name()) {
                     0.95
                 } else {

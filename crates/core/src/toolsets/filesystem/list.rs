@@ -2,7 +2,7 @@
 
 use super::{argument_or, hint::explain};
 use crate::{
-    authority::{Access, Located, VirtualPath},
+    authority::{Access, Located, Place, VirtualPath},
     function::{LeafCall, ToolError, ToolOutput},
     origin::Origins,
     vfs::{Entry, EntryKind, FsError},
@@ -118,7 +118,7 @@ pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
         })
         .collect();
     let mut text = String::new();
-    let rows = Rows::new(call);
+    let rows = Rows::of(call, call.places).await;
     let mut untrusted = Vec::new();
     for (row, entry) in (1..).zip(matching.iter().take(SHOWN)) {
         if rows.is_untrusted(&entry.path) {
@@ -155,26 +155,54 @@ pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
 /// The origins of the rows of a listing or search: each has that of the file that it names.
 pub(super) struct Rows<'a> {
     call: &'a LeafCall<'a>,
+    /// The listed trees, each with the place that it is when links are followed.
+    trees: Vec<(VirtualPath, Place)>,
     /// Whether any row can be untrusted.
     any: bool,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(call: &'a LeafCall<'a>) -> Self {
+    /// The rows of a listing of these trees.
+    pub(super) async fn of(call: &'a LeafCall<'a>, listed: &[Located]) -> Self {
+        let mut trees = Vec::with_capacity(listed.len());
+        for tree in listed {
+            trees.push((tree.path.clone(), real(call, tree).await));
+        }
+        let touches = |tree: &Located| call.untrusted.touch(&tree.place());
         let any = call.authority.sees_untrusted()
-            || call.places.iter().any(|tree| call.untrusted.touch(&tree.place()));
-        Self { call, any }
+            || listed.iter().any(touches)
+            || trees.iter().any(|(_, real)| call.untrusted.touch(real));
+        Self { call, trees, any }
     }
 
-    /// Whether others wrote the file at that path. The program itself names the root of a mount.
+    /// Whether others named the file at that path, or a folder that it is in. The program itself names the root of a mount.
     pub(super) fn is_untrusted(&self, path: &VirtualPath) -> bool {
         if !self.any {
             return false;
         }
         match self.call.authority.locate(path.as_str(), Access::Read) {
             Ok(at) if at.path == at.mount.at => false,
-            Ok(at) => at.is_untrusted(&at.place()) || self.call.untrusted.hold(&at.place()),
+            Ok(at) => {
+                let around = self.trees.iter().filter_map(|(tree, real)| Some((path.rest(tree)?, real)));
+                let innermost = around.min_by_key(|(rest, _)| rest.len());
+                self.are_of_others(&at, &at.place())
+                    || innermost.is_some_and(|(rest, real)| self.are_of_others(&at, &real.join(rest)))
+            }
             Err(_) => true,
         }
     }
+
+    /// Whether others wrote the content of the file at that path: it may be a link to an untrusted file.
+    pub(super) async fn has_untrusted_content(&self, file: &Located) -> bool {
+        self.any && (self.is_untrusted(&file.path) || self.are_of_others(file, &real(self.call, file).await))
+    }
+
+    fn are_of_others(&self, at: &Located, place: &Place) -> bool {
+        at.is_untrusted(place) || self.call.untrusted.hold(place)
+    }
+}
+
+/// The place of a path when links are followed.
+async fn real(call: &LeafCall<'_>, at: &Located) -> Place {
+    call.files.real(at, true).await.map_or_else(|_| at.place(), |rest| at.base.join(&rest))
 }

@@ -36,7 +36,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
     let tree = walk(call, &path, "").await?;
     let (mut text, mut shown, mut read, mut skipped, mut searched) = (String::new(), 0, 0, 0_usize, 0_usize);
     let (mut stopped, mut slice) = (None, 0);
-    let (rows, mut untrusted) = (Rows::new(call), Vec::new());
+    let (rows, mut untrusted) = (Rows::of(call, call.places).await, Vec::new());
     for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
         if entry.size.is_some_and(|size| size > LARGEST) {
             skipped += 1;
@@ -47,7 +47,8 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
             break;
         }
         // A file that vanishes or may not be read does not fail the search.
-        let (bytes, size) = match call.files.read(&found(call, &entry.path)?, 0, LARGEST).await {
+        let file = found(call, &entry.path)?;
+        let (bytes, size) = match call.files.read(&file, 0, LARGEST).await {
             Ok((bytes, size)) if size <= LARGEST => (bytes, size),
             _ => {
                 skipped += 1;
@@ -62,7 +63,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
         searched += 1;
         // Before lines are matched and cut: a pattern must not find out about a secret, and a part of one is not recognised.
         let content = call.redact.text(&content);
-        let from_others = rows.is_untrusted(&entry.path);
+        let from_others = rows.has_untrusted_content(&file).await;
         for (number, line) in content.lines().enumerate() {
             slice += line.len() + 1;
             if slice > SLICE {

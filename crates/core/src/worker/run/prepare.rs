@@ -217,7 +217,7 @@ pub(super) async fn prepare(
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
         server_tools: !server_tools.is_empty(),
         with_user,
-        user: frame.input_origins().greatest(),
+        user: frame.user(),
         listens,
     });
     Ok(Box::new(Prepared {
