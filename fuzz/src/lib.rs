@@ -4,6 +4,7 @@
 //! includes these same files to run the kept corpora without a fuzzer, so they name each other by `super`, and only
 //! what that crate may use.
 
+pub mod completions;
 mod findings;
 pub mod front_matter;
 pub mod manifest;

@@ -24,6 +24,11 @@ fn replay(target: &str, run: fn(&[u8])) {
 }
 
 #[test]
+fn completions_of_the_corpus_hold() {
+    replay("completions", targets::completions::run);
+}
+
+#[test]
 fn front_matter_of_the_corpus_holds() {
     replay("front_matter", targets::front_matter::run);
 }
