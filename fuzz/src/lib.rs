@@ -5,6 +5,7 @@
 //! what that crate may use.
 
 pub mod answer;
+pub mod completions;
 mod findings;
 pub mod front_matter;
 pub mod manifest;

@@ -137,7 +137,14 @@ impl Workspace {
                 if !is_portable(folder) {
                     return Err(CopyError::Outside(folder.clone()));
                 }
-                copy(&from.join(beside_file(file, folder)), &self.root, 0, &mut Left::all(&[], is_cut))
+                let path = from.join(beside_file(file, folder));
+                // A link of the program must not lead to files that are not its own.
+                let io = |source| CopyError::Io { path: path.clone(), source };
+                let (real, root) = (fs::canonicalize(&path).map_err(io)?, fs::canonicalize(from).map_err(io)?);
+                if !real.starts_with(root) {
+                    return Err(CopyError::Outside(folder.clone()));
+                }
+                copy(&path, &self.root, 0, &mut Left::all(&[], is_cut))
             }
         }
     }

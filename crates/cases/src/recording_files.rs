@@ -1,11 +1,13 @@
 //! The files of recordings: `NAME.recorded/CASE.K.jsonl` beside a file of cases.
 
+use cap_std::{ambient_authority, fs::Dir};
+use llm_do::{read_below, write_below};
 use llm_do_program::cases::recorded_folder;
 use llm_do_records::{BadRecording, Recording};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -28,15 +30,6 @@ pub(crate) fn folder(root: &Path, cases: &str) -> PathBuf {
     root.join(recorded_folder(cases))
 }
 
-/// The same, and it is no link: what is written and removed there lies in the program.
-fn own_folder(root: &Path, cases: &str) -> io::Result<PathBuf> {
-    let folder = folder(root, cases);
-    match fs::symlink_metadata(&folder) {
-        Ok(found) if found.is_symlink() => Err(io::Error::other("it is a symbolic link")),
-        _ => Ok(folder),
-    }
-}
-
 /// Whether there are recordings of a file of cases.
 pub(crate) fn exist(root: &Path, cases: &str) -> bool {
     folder(root, cases).is_dir()
@@ -49,19 +42,18 @@ fn name(case: &str, repeat: u32) -> String {
 /// The recording of a repeat, from 1.
 pub(crate) fn read(root: &Path, cases: &str, case: &str, repeat: u32) -> Result<Recording, RecordingError> {
     let file = format!("{}/{}", recorded_folder(cases), name(case, repeat));
-    let path = root.join(&file);
     let io = |source| RecordingError::Io { file: file.clone(), source };
-    own_folder(root, cases).map_err(io)?;
-    let metadata = match fs::symlink_metadata(&path) {
-        Ok(metadata) => metadata,
+    let text = match text(root, &file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RecordingError::Missing(file)),
-        Err(error) => return Err(io(error)),
+        text => text.map_err(io)?,
     };
-    if !metadata.is_file() || metadata.len() > LARGEST {
-        return Err(io(io::Error::other("it is not a regular file of at most 256 MiB")));
-    }
-    let text = fs::read_to_string(&path).map_err(io)?;
     Recording::parse(&text).map_err(|source| RecordingError::Bad { file, source })
+}
+
+/// The text of a file of recordings: a regular one below the root.
+fn text(root: &Path, file: &str) -> io::Result<String> {
+    let bytes = read_below(root, Path::new(file), LARGEST)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Writes the recording of a repeat. What differs from the file in the date alone leaves it as it is, so that recording again
@@ -73,17 +65,12 @@ pub(crate) fn write(
     repeat: u32,
     recording: &Recording,
 ) -> io::Result<()> {
-    let folder = own_folder(root, cases)?;
-    fs::create_dir_all(&folder)?;
-    let text = recording.lines()?;
-    let path = folder.join(name(case, repeat));
-    if fs::read_to_string(&path).is_ok_and(|before| dateless(&before) == dateless(&text)) {
+    let lines = recording.lines()?;
+    let file = format!("{}/{}", recorded_folder(cases), name(case, repeat));
+    if text(root, &file).is_ok_and(|before| dateless(&before) == dateless(&lines)) {
         return Ok(());
     }
-    // Never half a recording: a reader in another process sees the old one or the new one.
-    let file = tempfile::NamedTempFile::new_in(&folder)?;
-    fs::write(file.path(), text)?;
-    file.persist(path).map(drop).map_err(|error| error.error)
+    write_below(root, Path::new(&file), lines.as_bytes())
 }
 
 /// The lines of a recording without the dates on which its runs started.
@@ -101,16 +88,17 @@ fn dateless(text: &str) -> Vec<String> {
 /// Removes recordings of cases and repeats that are no more. `kept` are those of all files of cases that share the folder.
 pub(crate) fn prune(root: &Path, cases: &str, kept: &BTreeSet<(String, u32)>) -> io::Result<()> {
     let kept: BTreeSet<String> = kept.iter().map(|(case, repeat)| name(case, *repeat)).collect();
-    let folder = own_folder(root, cases)?;
-    if !folder.exists() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(folder)? {
+    let root = Dir::open_ambient_dir(root, ambient_authority())?;
+    let folder = match root.open_dir(recorded_folder(cases)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        folder => folder?,
+    };
+    for entry in folder.entries()? {
         let entry = entry?;
         let left =
             entry.file_name().to_str().is_some_and(|file| file.ends_with(".jsonl") && !kept.contains(file));
         if left && entry.file_type()?.is_file() {
-            fs::remove_file(entry.path())?;
+            entry.remove_file()?;
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::{
 };
 use llm_do::{
     Canceller, Effects, Grant, Input, Located, ModelSource, Problem, Report, Session, Settings, ask_function,
-    sections,
+    sections, write_named,
 };
 use llm_do_core::{
     authority::Access,
@@ -609,8 +609,7 @@ impl Attempt<'_> {
             );
             let path = folder.join(name);
             let html = page(&WholeRun::of(&report.run, journal, false));
-            fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&path, html))
+            write_named(&path, html.as_bytes())
                 .map_err(|source| Stopped::Write { path, source })?;
         }
         self.runs += 1;

@@ -1,5 +1,6 @@
 //! Files that are written whole or not at all: a disk that fills leaves the file that was there.
 
+use llm_do::check_named;
 use rustix::fs::Access;
 use std::{
     fs::{self, File, Permissions},
@@ -26,8 +27,9 @@ enum To {
 }
 
 impl WholeFile {
-    /// Begins the file. Of a link the file is meant that it leads to.
+    /// Begins the file. Of a link the file is meant that it leads to, unless the link leads out of a project.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        check_named(path)?;
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),

@@ -3,17 +3,19 @@
 //! [`render`] turns a worker's text into the text for the model, with the syntax and the output format of the Python
 //! library. Undefined variables are errors, and `file("X")` inserts a text unchanged. Every name in a template is
 //! first checked as a name ([`confine`]) and then read by the front end through a [`TemplateSource`], whose roots are
-//! confined as well. This module opens no files. A rendering is bounded in steps, depth and size, because a template
-//! may come from a library (`docs/reference/sandbox.md`).
+//! confined as well. This module opens no files. A rendering is bounded in steps, depth and the size of what it builds and
+//! prints ([`budget`]), because a template may come from a library (`docs/reference/sandbox.md`).
 //!
 //! Differences from the Python library: `docs/reference/templates.md`, held against that library's own cases by
 //! `tests/templates/`.
 
+mod budget;
 mod condition;
 mod error;
 mod filters;
 mod inserting;
 mod inspect;
+mod instrument;
 mod methods;
 mod name;
 mod nesting;
@@ -26,7 +28,6 @@ mod widths;
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, value::Kwargs};
 
@@ -183,7 +184,7 @@ pub fn render_with<'t>(
     let result = (|| {
         let root = texts.root()?;
         let environment = environment(&texts, settings);
-        let template = environment.template_from_named_str(ROOT, &root.text)?;
+        let template = environment.template_from_named_str(ROOT, &root.instrumented.text)?;
         let mut output = Bounded { bytes: Vec::with_capacity(root.text.len()), limit: settings.output };
         template.render_captured_to(to_value(variables), &mut output)?;
         Ok(output.bytes)
@@ -200,9 +201,6 @@ pub fn has_syntax(text: &str) -> bool {
 /// The name of the text itself among the templates. No template can be called this: names with NUL are refused.
 const ROOT: &str = "\0";
 
-/// Limit of bytes written to captures (macros, blocks and `set`), as a multiple of the result's limit.
-const CAPTURES: usize = 16;
-
 /// The engine's cost of one include within another, against its limit of recursion.
 const INCLUDE_COST: usize = 11;
 
@@ -218,11 +216,14 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
     environment.set_debug(true);
     environment.set_fuel(Some(settings.steps));
     environment.set_recursion_limit(settings.depth.saturating_mul(INCLUDE_COST));
-    let written = AtomicUsize::new(0);
-    let (output, total) = (settings.output, settings.output.saturating_mul(CAPTURES));
-    environment
-        .set_formatter(move |out, state, value| print::write(out, state, value, output, total, &written));
-    environment.set_unknown_method_callback(methods::call);
+    environment.set_formatter({
+        let budget = Arc::clone(&texts.budget);
+        move |out, state, value| print::write(out, state, value, &budget)
+    });
+    environment.set_unknown_method_callback({
+        let budget = Arc::clone(&texts.budget);
+        move |state, value, method, arguments| methods::call(&budget, state, value, method, arguments)
+    });
     environment.set_loader({
         let texts = Arc::clone(texts);
         move |name| texts.template(name)
@@ -237,7 +238,7 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
         move |name: &str, arguments: Kwargs| texts.file(name, &arguments)
     });
     environment.remove_global("debug");
-    filters::add(&mut environment);
+    filters::add(&mut environment, &texts.budget);
     environment
 }
 

@@ -7,9 +7,9 @@ use llm_do_core::{
     model::Blob,
     worker::{WorkerDefinition, media_type},
 };
-use llm_do_sandbox::place_of;
+use llm_do_sandbox::{place_of, read_regular};
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -32,14 +32,11 @@ pub(crate) fn read(
     for path in paths {
         let fail = |reason: String| Problem::Attachment { path: path.clone(), reason };
         let metadata = fs::metadata(path).map_err(|error| fail(error.to_string()))?;
-        if !metadata.is_file() {
-            return Err(fail("it is not a regular file".into()));
-        }
         let limit = entry.attachments.max_total_bytes;
-        if metadata.len() > limit {
+        if metadata.is_file() && metadata.len() > limit {
             return Err(fail(format!("it has {} bytes; `{}` takes {limit}", metadata.len(), entry.id)));
         }
-        let data = fs::read(path).map_err(|error: io::Error| fail(error.to_string()))?;
+        let data = read_regular(path, limit).map_err(|error| fail(error.to_string()))?;
         let name =
             path.file_name().map_or_else(|| "attachment".into(), |name| name.to_string_lossy().into_owned());
         let media_type = media_type(&data).unwrap_or("application/octet-stream");

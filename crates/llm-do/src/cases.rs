@@ -9,9 +9,9 @@ use llm_do_program::{
 use llm_do_records::{Case, CaseList};
 use llm_do_runs::{ReadError, read_journal};
 use llm_do_sandbox::read_regular;
+use crate::named_path::{check_named, write_named};
 use std::{
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -88,6 +88,7 @@ impl Cases {
     /// As [`Cases::read`].
     pub fn kept(folder: &Path, function: &str) -> Result<Self, BadCases> {
         let file = file_of(folder, function);
+        check_named(&file).map_err(|source| BadCases::Io { path: file.clone(), source })?;
         if !file.exists() {
             return Ok(Self::default());
         }
@@ -98,15 +99,18 @@ impl Cases {
     /// back the file with the cases.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says, or a link of a project leads out of it.
     pub fn write(&self, folder: &Path, function: &str) -> Result<PathBuf, BadCases> {
         let (cases, runner) = (file_of(folder, function), folder.join(RUNNER));
         let io = |source| BadCases::Io { path: cases.clone(), source };
-        fs::create_dir_all(folder).map_err(io)?;
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(&cases).map_err(io)?;
-        file.write_all(self.0.new_lines().as_bytes()).map_err(io)?;
-        if !runner.exists() {
-            fs::write(&runner, include_str!("cases/run_cases.py"))
+        let mut text = match read_regular(&cases, LARGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(io)?,
+        };
+        text.extend_from_slice(self.0.new_lines().as_bytes());
+        write_named(&cases, &text).map_err(io)?;
+        if runner.symlink_metadata().is_err() {
+            write_named(&runner, include_bytes!("cases/run_cases.py"))
                 .map_err(|source| BadCases::Io { path: runner, source })?;
         }
         Ok(cases)

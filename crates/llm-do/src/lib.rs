@@ -189,6 +189,7 @@ mod loaded;
 mod located;
 mod missing;
 mod model_choice;
+mod named_path;
 mod open_questions;
 mod problem;
 mod program_operator;
@@ -363,7 +364,8 @@ pub mod host {
     pub use llm_do_records as records;
     pub use llm_do_records::{Case, Compare, Hardened, ReplayReport, Section, Tried, Verdict, sections};
     pub use llm_do_runs as runs;
-    pub use llm_do_sandbox::{confine, place_of};
+    pub use crate::named_path::{check_named, write_named};
+    pub use llm_do_sandbox::{confine, place_of, read_below, read_regular, write_below};
 }
 
 /// For the code that [`macro@tool`] makes.

@@ -24,7 +24,7 @@ use llm_do_program::{
 use llm_do_python::Python;
 use llm_do_records::{NoFiles, Redactor, is_secret_name};
 use llm_do_runs::{SealKey, UntrustedFile, UntrustedList, UntrustedListError};
-use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
+use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of, read_regular};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -307,14 +307,11 @@ pub fn read_set(folder: &Path, set: &FileSet) -> Result<Vec<Value>, String> {
     const MOST_BYTES: u64 = 4 << 20;
     let path = folder.join(&*set.file);
     let wrong = |reason: String| format!("`{}`: {reason}", set.file);
-    let kind = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
-    if !kind.is_file() {
-        return Err(wrong("it is not a regular file".into()));
-    }
-    if kind.len() > MOST_BYTES {
-        return Err(wrong("it has more than 4 MiB".into()));
-    }
-    set.values(&fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?)
+    let bytes = read_regular(&path, MOST_BYTES).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => wrong("it has more than 4 MiB".into()),
+        _ => wrong(error.to_string()),
+    })?;
+    set.values(&String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?)
 }
 
 /// The user's own configuration, `config.yaml` in llm-do's home. A file that does not exist says nothing.

@@ -29,6 +29,11 @@ fn answers_of_the_corpus_hold() {
 }
 
 #[test]
+fn completions_of_the_corpus_hold() {
+    replay("completions", targets::completions::run);
+}
+
+#[test]
 fn front_matter_of_the_corpus_holds() {
     replay("front_matter", targets::front_matter::run);
 }

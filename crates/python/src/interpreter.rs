@@ -416,11 +416,13 @@ impl Candidate {
 
     /// Whether it is a version manager's script of the operator's. A script of the project never runs outside confinement.
     fn is_version_script(&self) -> bool {
+        // Opening a FIFO of a project would wait for a writer.
+        if !matches!(self.origin, Origin::Path | Origin::Variable) || self.is_of_project() {
+            return false;
+        }
         let mut start = [0; 2];
-        let opened = fs::File::open(&self.path);
-        let script = opened
-            .is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"#!");
-        script && matches!(self.origin, Origin::Path | Origin::Variable) && !self.is_of_project()
+        fs::File::open(&self.path)
+            .is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"#!")
     }
 
     /// Itself, or the interpreter that it starts if it is a version manager's script.

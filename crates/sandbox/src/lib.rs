@@ -8,6 +8,7 @@
 //!
 //! A process can't be checked path by path. The kernel confines it to the same view: see `confine`.
 
+mod below;
 #[cfg(unix)]
 pub mod confine;
 mod file_system;
@@ -23,6 +24,7 @@ mod tree;
 #[cfg(target_os = "linux")]
 mod warm;
 
+pub use below::{check_below, read_below, write_below};
 pub use file_system::NativeFileSystem;
 pub use place::place_of;
-pub use regular::{read_below, read_regular};
+pub use regular::read_regular;

@@ -18,27 +18,14 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read(options.open(path)?, limit)
 }
 
-/// Reads a regular file of at most `limit` bytes at a relative path below a folder. No link on the way leads out of it.
-///
-/// # Errors
-/// As [`read_regular`], and if the path leaves the folder.
-pub fn read_below(folder: &Path, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let folder = cap_std::fs::Dir::open_ambient_dir(folder, cap_std::ambient_authority())?;
-    let mut options = cap_std::fs::OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    cap_std::fs::OpenOptionsExt::custom_flags(&mut options, without_waiting());
-    read(folder.open_with(path, &options)?.into_std(), limit)
-}
-
 /// Opening a FIFO must not wait for a writer, and a terminal must not become the controlling one.
 #[cfg(unix)]
-fn without_waiting() -> i32 {
+pub(crate) fn without_waiting() -> i32 {
     use rustix::fs::OFlags;
     (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()
 }
 
-fn read(file: File, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -56,6 +43,7 @@ fn read(file: File, limit: u64) -> io::Result<Vec<u8>> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::read_below;
     use std::{fs, os::unix::fs::symlink};
 
     #[test]

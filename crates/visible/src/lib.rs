@@ -1,108 +1,55 @@
 //! Text that others wrote, made safe to look at: nothing in it can move the cursor, hide, or reorder what is shown.
 
-use std::{borrow::Cow, fmt::Write as _};
+mod look;
 
-/// Characters that a screen does not show, shows as nothing but space, or shows as what a font makes of them, and those that
-/// change the order in which others are shown. The space itself is none of them.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        // Spaces of other widths, and the line and paragraph separators.
-        || (c.is_whitespace() && c != ' ')
-        || matches!(c,
-            '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            // Blank letters: of Braille, of Hangul, of Khitan, of hieroglyphs, a note without a head.
-            | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{16fe4}' | '\u{13430}'..='\u{1345f}' | '\u{1d159}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
-            // Private use, where any picture may be, and code points that are no characters.
-            | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' | '\u{fdd0}'..='\u{fdef}')
-        || u32::from(c) & 0xfffe == 0xfffe
-}
+use look::Look;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// The text with each hidden character as an escape (`\x1b`, `\u{202e}`); newlines and tabs stay.
 pub fn text(text: &str) -> Cow<'_, str> {
-    escape(text, |c| is_hidden(c) && c != '\n' && c != '\t')
+    rewrite(text, Look::at_names(), |c| c == '\n' || c == '\t', push_escape)
 }
 
 /// The text on one line: newlines and tabs are escaped too.
 pub fn line(text: &str) -> Cow<'_, str> {
-    escape(text, is_hidden)
+    rewrite(text, Look::at_names(), |_| false, push_escape)
 }
 
 /// The text of a model's answer for a screen. Emoji and scripts that need joiners are left whole, and so are spaces of other
 /// widths: only characters that could move the cursor, reorder text, or are not seen at all are escaped.
 pub fn prose(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| is_harmful(c) || is_joiner(c) || is_selector(c)) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    let mut before = ' ';
-    for c in text.chars() {
-        let hidden = if is_joiner(c) {
-            // Emoji, Indic scripts and Persian join characters with them. Among ASCII they only hide.
-            before.is_ascii() || is_joiner(before)
-        } else if is_selector(c) {
-            // One for each character. Several in sequence can spell out a hidden text.
-            is_selector(before) || is_joiner(before) || (before.is_ascii() && !is_keycap(before))
-        } else {
-            is_harmful(c)
-        };
-        if hidden {
-            push_escape(&mut out, c);
-        } else {
-            out.push(c);
-        }
-        before = c;
-    }
-    Cow::Owned(out)
-}
-
-/// Whether a character does harm in an answer. Private use and blank Braille are left: fonts for terminals and pictures of
-/// dots use them.
-fn is_harmful(c: char) -> bool {
-    let left = c.is_whitespace()
-        || is_joiner(c)
-        || is_selector(c)
-        || matches!(c, '\u{2800}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}');
-    (c.is_control() && c != '\n' && c != '\t') || reorders(c) || (is_hidden(c) && !left)
-}
-
-/// Zero-width joiner and non-joiner.
-fn is_joiner(c: char) -> bool {
-    matches!(c, '\u{200c}' | '\u{200d}')
-}
-
-/// Selects how the character before it is drawn.
-fn is_selector(c: char) -> bool {
-    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{e0100}'..='\u{e01ef}')
-}
-
-/// Whether a character of ASCII is the first of an emoji such as a keycap.
-fn is_keycap(c: char) -> bool {
-    c.is_ascii_digit() || matches!(c, '#' | '*')
+    rewrite(text, Look::at_prose(), |c| c == '\n' || c == '\t', push_escape)
 }
 
 /// The text of a person or a model on one line, in any language: as [`prose`], and line breaks are escaped.
 pub fn words(text: &str) -> Cow<'_, str> {
-    match prose(text) {
-        Cow::Borrowed(text) => escape(text, |c| c == '\n'),
-        Cow::Owned(text) => Cow::Owned(escape(&text, |c| c == '\n').into_owned()),
-    }
+    rewrite(text, Look::at_prose(), |c| c == '\t', push_escape)
 }
 
-fn escape(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let Some(first) = text.find(&hidden) else { return Cow::Borrowed(text) };
-    let mut out = String::with_capacity(text.len() + 8);
-    out.push_str(&text[..first]);
-    for c in text[first..].chars() {
-        if hidden(c) {
-            push_escape(&mut out, c);
-        } else {
+/// As [`words`], with a replacement character (`U+FFFD`) instead of an escape, for places in which a backslash has a meaning.
+pub fn replaced(text: &str) -> Cow<'_, str> {
+    rewrite(text, Look::at_prose(), |_| false, |out, _| out.push(char::REPLACEMENT_CHARACTER))
+}
+
+/// Rewrites the characters that `look` finds hidden, except those that `stays` names.
+fn rewrite(
+    text: &str,
+    mut look: Look,
+    stays: impl Fn(char) -> bool,
+    push: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
+    let mut out: Option<String> = None;
+    for (at, c) in text.char_indices() {
+        if look.hides(c) && !stays(c) {
+            push(out.get_or_insert_with(|| text[..at].to_owned()), c);
+        } else if let Some(out) = &mut out {
             out.push(c);
         }
     }
-    Cow::Owned(out)
+    out.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 fn push_escape(out: &mut String, c: char) {
@@ -116,32 +63,31 @@ fn push_escape(out: &mut String, c: char) {
     }
 }
 
-/// Output that a terminal shows: our own colours stay, and nothing else in it can move the cursor, hide or reorder text. What
-/// others wrote in it is made visible before, by [`text`] or [`line()`]; this is for what was not.
+/// Output that a terminal shows: our own colours stay, and nothing else in it can move the cursor, hide or reorder text.
+/// [`text`] and [`line()`] show earlier what others wrote; this function is for text that they did not see.
 pub fn output(text: &str) -> Cow<'_, str> {
-    let moves = |c: char| c.is_control() && c != '\n' && c != '\t' || reorders(c);
-    if !text.contains(moves) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return Cow::Borrowed(text);
     }
+    let mut look = Look::at_prose();
     let mut out = String::with_capacity(text.len() + 8);
     let mut rest = text;
-    while let Some(at) = rest.find(moves) {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
+    while let Some(c) = rest.chars().next() {
         let taken = match colour(rest) {
             Some(taken) => {
                 out.push_str(&rest[..taken]);
                 taken
             }
             None => {
-                let taken = rest.chars().next().map_or(rest.len(), char::len_utf8);
-                out.push_str(&escape(&rest[..taken], moves));
-                taken
+                match look.hides(c) && c != '\n' && c != '\t' {
+                    true => push_escape(&mut out, c),
+                    false => out.push(c),
+                }
+                c.len_utf8()
             }
         };
         rest = &rest[taken..];
     }
-    out.push_str(rest);
     Cow::Owned(out)
 }
 
@@ -154,27 +100,13 @@ pub fn colour(text: &str) -> Option<usize> {
     codes.split(';').all(plain).then(|| 2 + codes.len() + 1)
 }
 
-/// Whether a character changes the order in which others are shown.
-fn reorders(c: char) -> bool {
-    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-}
-
 /// JSON for a terminal. Within its strings each hidden character is an escape of JSON, so that it stays the same JSON.
 pub fn json(text: &str) -> Cow<'_, str> {
-    let hidden = |c: char| c == '\u{7f}' || (!c.is_ascii() && is_hidden(c));
-    let Some(first) = text.find(hidden) else { return Cow::Borrowed(text) };
-    let mut out = String::with_capacity(text.len() + 8);
-    out.push_str(&text[..first]);
-    for c in text[first..].chars() {
-        if hidden(c) {
-            // Writing to a `String` does not fail.
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}"));
-        } else {
-            out.push(c);
-        }
-    }
-    Cow::Owned(out)
+    let stays = |c: char| c.is_ascii() && c != '\u{7f}';
+    rewrite(text, Look::at_names(), stays, |out, c| {
+        // Writing to a `String` does not fail.
+        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}"));
+    })
 }
 
 /// The beginning of a text, at most `max` characters, with `…` where more follows.
@@ -252,8 +184,50 @@ mod tests {
             assert_eq!(words(written), written);
         }
         assert_eq!(words("a\u{200d}b\u{fe0f}"), "a\\u{200d}b\\u{fe0f}");
-        assert_eq!(words("é\u{200d}\u{200d}\u{200b}"), "é\u{200d}\\u{200d}\\u{200b}");
+        assert_eq!(words("é\u{200d}\u{200d}\u{200b}"), "é\\u{200d}\\u{200d}\\u{200b}");
         assert_eq!(words("x\u{202e}y\n\x1b[2J\u{e0041}"), "x\\u{202e}y\\n\\x1b[2J\\u{e0041}");
+    }
+
+    #[test]
+    fn marks_that_draw_nothing_are_seen_only_after_letters_of_their_script() {
+        // Joiners of Tifinagh and Brahmi, a stacker of Khmer, a virama twice, and fillers of Hangul and Khitan.
+        for hidden in [
+            "pay\u{2d7f}pal",
+            "水\u{1107f}",
+            "a\u{17d2}",
+            "क\u{94d}\u{94d}",
+            "a\u{115f}",
+            "a\u{16fe4}",
+            "a\u{13441}",
+            "a\u{1d17a}",
+            "a\u{e0020}",
+            "a\u{378}",
+            "a\u{13437}",
+        ] {
+            for shown in [line(hidden), text(hidden), words(hidden), output(hidden), json(hidden)] {
+                assert!(shown.contains("\\u"), "{hidden:?}: {shown}");
+            }
+            assert!(replaced(hidden).contains('\u{fffd}'), "{hidden:?}");
+        }
+        // Prose may continue a text that ended with the letter.
+        assert_eq!((line("\u{2d7f}"), words("\u{2d7f}")), ("\\u{2d7f}".into(), "\u{2d7f}".into()));
+        // The same marks where they belong, and signs of Arabic that are no letters.
+        for seen in [
+            "ⴰ\u{2d7f}ⴱ",
+            "\u{11066}\u{1107f}\u{11067}",
+            "ក\u{17d2}ខ",
+            "क\u{94d}ष, क\u{93c}\u{94d}त",
+            "\u{25cc}\u{94d}",
+            "العربية \u{600}١٢ \u{6dd}١",
+            "한글 \u{1100}\u{1161}",
+        ] {
+            assert_eq!(line(seen), seen);
+            assert_eq!(words(seen), seen);
+            assert_eq!(output(seen), seen);
+        }
+        for seen in ["র\u{200d}\u{9cd}য", "ක\u{dca}\u{200d}ර", "👍🏽\u{200d}", "\u{1f0b0}"] {
+            assert_eq!(words(seen), seen);
+        }
     }
 
     #[test]
@@ -274,7 +248,7 @@ mod tests {
     fn json_stays_the_same_json() {
         let value = serde_json::json!({"a\u{9b}": ["\u{202e}\u{e0041} é🙂"]});
         let shown = json(&value.to_string()).into_owned();
-        assert!(!shown.chars().any(is_hidden), "{shown:?}");
+        assert_eq!(line(&shown), shown);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 

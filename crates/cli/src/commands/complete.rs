@@ -9,6 +9,7 @@ mod values;
 use crate::{args::Cli, render::Output};
 use clap::{Arg, ArgAction, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
+use llm_do::program::visible;
 use std::io::{self, Write};
 use values::{Kind, Words, values};
 
@@ -64,10 +65,10 @@ pub(crate) fn run(words: &[String]) {
     let offer = offer(&root, before.get(1..).unwrap_or_default(), current);
     let mut text = String::new();
     for Candidate { word, about } in offer.candidates {
-        // A line is a candidate: a name with a control character could forge another one.
-        if word.starts_with(current.as_str()) && !word.chars().any(char::is_control) {
-            let about: String = about.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            text.push_str(&format!("{word}\t{}\n", about.trim()));
+        // A line is a candidate: a name with a control character could forge another one, and one that shows another text
+        // than the shell would read is not offered either. The shell itself completes such a file.
+        if word.starts_with(current.as_str()) && visible::words(&word) == word && !word.contains('\t') {
+            text.push_str(&format!("{word}\t{}\n", visible::replaced(about.trim())));
         }
     }
     match offer.files {

@@ -9,6 +9,7 @@ use crate::{
     transaction::{self, Moves, Staged},
     visible,
 };
+use llm_do::read_below;
 use llm_do::program::{
     manifest::is_project,
     migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan},
@@ -214,7 +215,7 @@ fn write_in_place(root: &Path, plan: &Plan) -> Result<Option<String>, Complaint>
 /// Writes all new texts, after a look whether what they come from is still what was read.
 fn stage(staged: &Staged, root: &Path, plan: &Plan) -> io::Result<()> {
     let unchanged = |path: &str, text: &str| -> io::Result<()> {
-        if fs::read(root.join(path))? == text.as_bytes() {
+        if read_below(root, Path::new(path), text.len() as u64)? == text.as_bytes() {
             return Ok(());
         }
         Err(io::Error::other(format!("{path} has changed in between")))

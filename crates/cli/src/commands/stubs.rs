@@ -14,8 +14,8 @@ use llm_do::{
         stubs::{Language, write},
         target,
     },
+    write_named,
 };
-use std::fs;
 
 /// Carries out the command.
 pub(crate) fn run(args: &StubsArgs, output: &Output) -> Result<Exit, Complaint> {
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &StubsArgs, output: &Output) -> Result<Exit, Complaint> 
     let text = write(language, program.project_name(), &signatures);
     match &args.file {
         None => output.print(&text),
-        Some(file) => fs::write(file, text)
+        Some(file) => write_named(file, text.as_bytes())
             .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", file.display())))?,
     }
     Ok(Exit::Done)

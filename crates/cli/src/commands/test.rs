@@ -11,8 +11,9 @@ use crate::{
     visible,
 };
 use llm_do::{
-    Canceller, Problem, Settings,
+    Canceller, Problem, Settings, check_named,
     core::{model::ModelName, price::Usd},
+    read_regular, write_named,
 };
 use llm_do_cases::{
     Answers, CaseReport, Cut, Ended, Missed, Options, Stopped, Suite, SuiteError, SuiteReport,
@@ -152,7 +153,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         (args.summary.as_deref(), markdown(&report, comparison.as_ref())),
     ] {
         if let Some(path) = path
-            && let Err(error) = fs::write(path, text)
+            && let Err(error) = write_named(path, text.as_bytes())
         {
             let complaint = Complaint::failed(format!("cannot write {}: {error}", path.display()));
             output.line(&complaint.render(output.err));
@@ -182,12 +183,16 @@ fn dollars(text: &str) -> Result<Usd, Complaint> {
     })
 }
 
+/// Largest baseline that is read.
+const LARGEST_BASELINE: u64 = 256 << 20;
+
 fn read_baseline(path: &Path) -> Result<SuiteReport, Complaint> {
     let wrong = |reason: String| {
         Complaint::wrong(format!("--baseline {}: {reason}", path.display()))
             .hint("a baseline is the output of `llm-do test --json`")
     };
-    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = read_regular(path, LARGEST_BASELINE).map_err(|error| wrong(error.to_string()))?;
+    let text = String::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
     SuiteReport::parse(&text).map_err(wrong)
 }
 
@@ -195,8 +200,10 @@ fn read_baseline(path: &Path) -> Result<SuiteReport, Complaint> {
 fn reports(args: &TestArgs) -> Result<Vec<PathBuf>, Complaint> {
     let mut reports = Vec::new();
     let files = [&args.junit, &args.summary].into_iter().flatten();
-    let made = files.map(|file| (file, OpenOptions::new().create(true).append(true).open(file).map(drop)));
-    let made = made.chain(args.html.iter().map(|folder| (folder, fs::create_dir_all(folder))));
+    let open = |file| OpenOptions::new().create(true).append(true).open(file).map(drop);
+    let made = files.map(|file| (file, check_named(file).and_then(|()| open(file))));
+    let folder = |folder| check_named(folder).and_then(|()| fs::create_dir_all(folder));
+    let made = made.chain(args.html.iter().map(|path| (path, folder(path))));
     for (path, made) in made {
         let real = made.and_then(|()| fs::canonicalize(path));
         reports.push(

@@ -72,6 +72,50 @@ fn on_files(who: Who, name: &'static str, mechanism: &'static str, attack: fn(&W
     Attempt::new(who, Files, name, mechanism, attack)
 }
 
+/// A program that answers, with one case and one run.
+fn program_with_cases(world: &World) {
+    world.put("main.worker", "---\nmodel: script:script.json\n---\nGo.\n");
+    world.put("project.yaml", "name: x\n");
+    world.answers(&json!({"answers": [{"text": "done"}]}));
+    world.put("main.cases.yaml", "cases:\n- name: a\n  input: hi\n  expect: {output: done}\n");
+}
+
+/// Commands that the operator gives names for what they write, with links of the project in the way.
+fn commands_write_nothing_outside(world: &World) -> Tried {
+    program_with_cases(world);
+    world.run(&[".", "hi"]).ended(0)?;
+    let commands: [&[&str]; 8] = [
+        &["runs", "export", "last", "--cases", "main"],
+        &["runs", "export", "last", "-o", "out/page.html"],
+        &["runs", "export", "last", "-o", "file"],
+        &["test", "--junit", "file"],
+        &["test", "--summary", "out/new.md"],
+        &["test", "--html", "out/pages"],
+        &["stubs", "--python", "-o", "file"],
+        &[".", "hi", "-o", "file"],
+    ];
+    let links = [("../outside", "out"), ("../outside/canary.txt", "file"), ("../../outside", "cases/main")];
+    fs::create_dir(world.project("cases")).unwrap();
+    for (target, name) in links {
+        symlink(target, world.project(name)).unwrap();
+    }
+    world.rearm();
+    for command in commands {
+        let report = world.run(command);
+        must(report.code != Some(0), format!("ESCAPE: {command:?}: {report:?}"))?;
+        world.check_files()?;
+    }
+    // The control: the same without links.
+    for (_, name) in links {
+        fs::remove_file(world.project(name)).unwrap();
+    }
+    fs::create_dir(world.project("out")).unwrap();
+    for command in commands {
+        world.run(command).ended(0)?;
+    }
+    Ok(Outcome::Refused)
+}
+
 pub(crate) fn group() -> Group {
     let outside = |world: &World| world.outside("").display().to_string();
     Group {
@@ -146,6 +190,38 @@ pub(crate) fn group() -> Group {
                 }
                 Ok(Outcome::Refused)
             }),
+            on_files(
+                Project,
+                "links where commands of the operator write (`runs export --cases`, `test`, `stubs`, `-o`)",
+                "a path in a project leads to a place in the project",
+                commands_write_nothing_outside,
+            ),
+            on_files(
+                Project,
+                "a FIFO and an endless file where `test --update` keeps its recordings",
+                "only regular files are opened",
+                |world| {
+                    program_with_cases(world);
+                    let recorded = world.project("main.recorded");
+                    fs::create_dir(&recorded).unwrap();
+                    let place = recorded.join("a.1.jsonl");
+                    mknodat(CWD, &place, FileType::Fifo, Mode::RWXU, 0).unwrap();
+                    world.run(&["test"]).ended(1)?;
+                    world.run(&["test", "--update"]).ended(1)?;
+                    fs::remove_file(&place).unwrap();
+                    symlink("/dev/zero", &place).unwrap();
+                    let report = world.run(&["test", "--update"]);
+                    must(report.code == Some(1), format!("ESCAPE: {report:?}"))?;
+                    must(
+                        fs::symlink_metadata("/dev/zero").is_ok_and(|found| !found.is_file()),
+                        "ESCAPE: the device is gone",
+                    )?;
+                    fs::remove_file(&place).unwrap();
+                    // The control.
+                    world.run(&["test", "--update"]).ended(0)?;
+                    Ok(Outcome::Refused)
+                },
+            ),
             on_files(Project, "a cycle of links", "at most 40 links", |world| {
                 let authority = world.whole();
                 symlink("loop2", world.project("loop1")).unwrap();

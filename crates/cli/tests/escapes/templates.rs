@@ -136,6 +136,33 @@ pub(crate) fn group() -> Group {
                     Ok(Outcome::Bounded)
                 },
             ),
+            row(
+                Library,
+                Templates,
+                "values that grow and are never printed (`~`, `+`, `*`, `replace`, `join`, lists in lists)",
+                "limits: 4 MiB for a text, 16 MiB for a list, 64 MiB for all values",
+                |world| {
+                    // Each of them builds a few hundred megabytes here, and as many as one likes with more rounds.
+                    let grown = |step: &str| {
+                        format!(
+                            "{{% set n = namespace(x='x' * 4000000) %}}{{% for i in range(6) %}}{step}{{% endfor %}}fine"
+                        )
+                    };
+                    let programs: Vec<String> = [
+                        "{% set n.x = n.x ~ n.x %}",
+                        "{% set n.x = n.x * 2 %}",
+                        "{% set n.x = n.x|replace('x', 'xx') %}",
+                        "{% set n.x = [n.x, n.x]|join %}",
+                        "{% set n.x = [n.x, n.x, n.x, n.x, n.x] %}",
+                        "{% set n.y = [n.x[1:], n.x[2:], n.x|upper] %}",
+                    ]
+                    .map(grown)
+                    .into();
+                    let programs: Vec<(&str, &str)> = programs.iter().map(|text| ("", text.as_str())).collect();
+                    none_loads(world, &programs, ("", "{% set x = 'x' ~ 'y' * 3 %}{{ [x]|join }}"))?;
+                    Ok(Outcome::Bounded)
+                },
+            ),
         ],
     }
 }

@@ -57,6 +57,40 @@ fn command_shows(world: &World, arguments: &[&str], texts: &[&str]) -> Tried {
     Ok(Outcome::Shown)
 }
 
+/// Completes the name of a column that contains a command, as the user types it in bash, and makes the command line.
+fn completed_by_bash(world: &World) -> Tried {
+    world.put("main.worker", "---\nmodel: script:script.json\nparameters: {a: string}\n---\nx\n");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_llm-do")).parent().unwrap();
+    world.arm();
+    for name in ["$(touch rw/ran)", "\"$(touch rw/ran)", "'$(touch rw/ran)", "`touch rw/ran`", "a;touch rw/ran", "a\"'!"] {
+        world.put("rows.csv", format!("\"{}\"\n1\n", name.replace('"', "\"\"")));
+        for quote in ["", "\"", "'"] {
+            let mut command = world.command_on_terminal(&[]);
+            let mut bash = std::process::Command::new("/bin/bash");
+            bash.args(["--norc", "--noprofile", "-i"]).current_dir(world.project("")).env_clear();
+            bash.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            bash.env("PATH", format!("{}:/usr/bin:/bin", binary.display())).env("TERM", "dumb").env("PS1", "$ ");
+            command = bash;
+            let mut session = Session::start(command);
+            session.expect("$ ");
+            session.type_keys("bind 'set enable-bracketed-paste off'; eval \"$(llm-do completions bash)\"; echo rea''dy\r");
+            session.expect("ready");
+            session.expect("$ ");
+            // The arguments are shown instead of being used.
+            session.type_keys("llm-do() { if [ \"$1\" = complete ]; then command llm-do \"$@\"; else printf '<%s>' \"$@\"; echo en''d; fi; }; echo se''t\r");
+            session.expect("set");
+            session.expect("$ ");
+            session.type_keys(&format!("llm-do map . rows.csv --ignore-column {quote}\t\r"));
+            session.expect("end");
+            session.type_keys("exit\r");
+            let (_, shown) = session.end();
+            must(!world.project("rw/ran").exists(), format!("ESCAPE: {name:?} in {quote:?}: {shown}"))?;
+            holds(&shown, &[&format!("<{name}>")])?;
+        }
+    }
+    Ok(Outcome::Literal)
+}
+
 /// Fails if a character can move the cursor, hide or reorder text. (The session removes colours and llm-do's own
 /// sequences; text of others is escaped before.)
 pub(crate) fn plain(shown: &str) -> Result<(), crate::attempt::Escape> {
@@ -137,6 +171,45 @@ pub(crate) fn group() -> Group {
                         &["rm\\xa0a\\u{2800}b\\u{2003}c\\u{3000}d\\u{e000}e\\u{1d159}f\\u{2028}g"],
                     )
                 },
+            ),
+            row(
+                Model,
+                Terminal,
+                "joiners and fillers of other scripts (`U+2D7F`, `U+1107F`, `U+17D2`)",
+                "a mark is shown only after a letter of its script; what else draws nothing is escaped",
+                |world| {
+                    prompt_shows(
+                        world,
+                        write("rw/b.txt", "rm\u{2d7f}a\u{1107f}b\u{17d2}c\u{16fe4}d\u{13441}e क\u{94d}ष"),
+                        &["rm\\u{2d7f}a\\u{1107f}b\\u{17d2}c\\u{16fe4}d\\u{13441}e क\u{94d}ष"],
+                    )
+                },
+            ),
+            row(
+                Project,
+                Terminal,
+                "reordering and invisible characters in stubs",
+                "comments have a replacement character, literals have escapes",
+                |world| {
+                    world.put(
+                        "main.worker",
+                        "---\nmodel: script:script.json\ndescription: \"a\\u202Eb\\u2066c\\u2D7F\"\nparameters:\n  type: object\n  properties:\n    \"k\\u202Ey\": {enum: [\"v\\u2066w\"], description: \"d\\u202Ee\"}\n---\nx\n",
+                    );
+                    for language in ["--python", "--typescript", "--rust"] {
+                        let report = world.run(&["stubs", language]);
+                        report.ended(0)?;
+                        plain(&report.stdout)?;
+                        must(!report.stdout.contains('\u{2d7f}'), format!("ESCAPE: {}", report.stdout))?;
+                    }
+                    Ok(Outcome::Shown)
+                },
+            ),
+            row(
+                Project,
+                Terminal,
+                "names with a command in completions of bash, also in quotes",
+                "each candidate is one word that expands nothing",
+                completed_by_bash,
             ),
             row(
                 Model,

@@ -1,6 +1,6 @@
 //! Conditions: boolean expressions in the language of templates.
 
-use super::{NoTemplates, Origin, Settings, environment, inspect, texts::Texts, to_value};
+use super::{NoTemplates, Origin, Settings, environment, inspect, instrument::Instrumented, texts::Texts, to_value};
 use minijinja::Error;
 use std::sync::Arc;
 
@@ -19,7 +19,9 @@ pub fn check_condition(text: &str, variables: &[&str]) -> Result<(), String> {
     let facts =
         inspect(&format!("{{{{ {text} }}}}"), &Origin::file("")).map_err(|error| error.message.clone())?;
     let texts = nothing();
-    environment(&texts, Settings::default()).compile_expression(text).map_err(|error| told(&error))?;
+    environment(&texts, Settings::default())
+        .compile_expression(&Instrumented::expression(text).text)
+        .map_err(|error| told(&error))?;
     if !facts.files.is_empty() || !facts.templates.is_empty() {
         return Err("it can't read files".into());
     }
@@ -39,13 +41,14 @@ pub fn check_condition(text: &str, variables: &[&str]) -> Result<(), String> {
 pub fn holds(text: &str, variables: &serde_json::Value) -> Result<bool, String> {
     let texts = nothing();
     let environment = environment(&texts, Settings::default());
+    let text = Instrumented::expression(text).text;
     let value =
-        environment.compile_expression(text).and_then(|condition| condition.eval(to_value(variables)));
+        environment.compile_expression(&text).and_then(|condition| condition.eval(to_value(variables)));
     value.map(|value| value.is_true()).map_err(|error| told(&error))
 }
 
 fn nothing() -> Arc<Texts> {
-    Arc::new(Texts::new("", &Origin::file(""), Arc::new(NoTemplates), 0))
+    Arc::new(Texts::new("", &Origin::file(""), Arc::new(NoTemplates), Settings::default().output))
 }
 
 fn told(error: &Error) -> String {

@@ -259,7 +259,7 @@ fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n st
 fn place(error: &minijinja::Error, texts: &Texts) -> Place {
     let name = error.name().unwrap_or(ROOT);
     match (error.range(), error.line()) {
-        (Some(range), _) => texts.place(name, range.start),
+        (Some(range), _) => texts.place_of_engine(name, range.start),
         (None, line) => texts.line(name, line.unwrap_or(1)),
     }
 }

@@ -3,9 +3,13 @@
 
 use std::sync::Arc;
 
-use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Tuple, ValueKind, ValueOrKwargs};
+use minijinja::value::{
+    Enumerator, Kwargs, Object, ObjectRepr, Rest, StringInput, Tuple, ValueKind, ValueOrKwargs,
+};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 
+use super::budget::{Budget, holds_objects};
+use super::instrument;
 use super::print::{escape, pretty};
 use super::urlize;
 use super::widths::{check_format, width};
@@ -117,7 +121,8 @@ pub(super) const TESTS: &[&str] = &[
 pub(super) const FUNCTIONS: &[&str] = &["cycler", "dict", "file", "joiner", "namespace", "range"];
 
 /// Adds them.
-pub(super) fn add(environment: &mut Environment) {
+pub(super) fn add(environment: &mut Environment, budget: &Arc<Budget>) {
+    add_bounded(environment, budget);
     environment.add_filter("batch", |state: &State, value: Value, size: usize, fill: Option<Value>| {
         filters::batch(state, value, width(size)?, fill)
     });
@@ -129,9 +134,7 @@ pub(super) fn add(environment: &mut Environment) {
     environment.add_filter("filesizeformat", filesizeformat);
     environment.add_filter("float", float);
     environment.add_filter("forceescape", forceescape);
-    environment.add_filter("format", format);
     environment.add_filter("groupby", groupby);
-    environment.add_filter("indent", indent);
     environment.add_filter("int", int);
     environment.add_filter("items", items);
     environment.add_filter("max", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
@@ -141,7 +144,6 @@ pub(super) fn add(environment: &mut Environment) {
         filters::min(state, value, arguments(&["case_sensitive", "attribute"], &rest, &named)?)
     });
     environment.add_filter("pprint", |value: &Value| pretty(value));
-    environment.add_filter("replace", replace);
     environment.add_filter("slice", |state: &State, value: Value, size: usize, fill: Option<Value>| {
         filters::slice(state, value, width(size)?, fill)
     });
@@ -150,19 +152,105 @@ pub(super) fn add(environment: &mut Environment) {
     });
     environment.add_filter("striptags", striptags);
     environment.add_filter("sum", sum);
-    environment.add_filter("tojson", tojson);
     environment.add_filter("truncate", truncate);
     environment.add_filter("unique", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
         filters::unique(state, value, arguments(&["case_sensitive", "attribute"], &rest, &named)?)
     });
-    environment.add_filter("urlize", urlize::filter);
     environment.add_filter("wordcount", wordcount);
-    environment.add_filter("wordwrap", wordwrap);
     environment.add_filter("xmlattr", xmlattr);
     environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
-    environment.add_function("cycler", minijinja_contrib::globals::cycler);
-    environment.add_function("joiner", minijinja_contrib::globals::joiner);
     environment.add_function("range", range);
+}
+
+/// Adds the filters and functions that could make large values of small ones, and those that measure values for templates
+/// as they are rewritten ([`instrument`]).
+fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
+    let own = || Arc::clone(budget);
+    let budget = own();
+    environment.add_filter(instrument::KEPT, move |value: Value| budget.kept(value));
+    let budget = own();
+    environment.add_function(instrument::KEPT, move |value: Value| budget.kept(value));
+    let budget = own();
+    environment.add_function(instrument::STORED, move |value: Value| budget.stored(value));
+    let budget = own();
+    environment.add_function(instrument::RAW, move |bytes: usize| {
+        budget.charge(bytes).map(|()| Value::from_safe_string(String::new()))
+    });
+    let budget = own();
+    environment
+        .add_filter(instrument::PLUS, move |state: &State, a: &Value, b: &Value| budget.plus(state, a, b));
+    let budget = own();
+    environment
+        .add_filter(instrument::JOIN, move |state: &State, a: &Value, b: &Value| budget.join(state, a, b));
+    let budget = own();
+    environment
+        .add_filter(instrument::TIMES, move |state: &State, a: &Value, b: &Value| budget.times(state, a, b));
+    let budget = own();
+    environment.add_filter(
+        "format",
+        move |state: &mut State, template: &Value, rest: Rest<ValueOrKwargs>| {
+            format(&budget, state, template, rest)
+        },
+    );
+    let budget = own();
+    environment.add_filter("indent", move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
+        indent(&budget, state, value, rest, named)
+    });
+    let budget = own();
+    environment.add_filter(
+        "join",
+        move |state: &mut State, value: &Value, joiner: Option<Value>, attribute: Option<String>, named: Kwargs| {
+            join(&budget, state, value, joiner, attribute, named)
+        },
+    );
+    let budget = own();
+    environment.add_filter(
+        "replace",
+        move |state: &mut State, value: &Value, old: &Value, new: &Value, count: Option<i64>| {
+            replace(&budget, state, value, old, new, count)
+        },
+    );
+    let budget = own();
+    environment.add_filter("tojson", move |value: &Value, indent: Option<Value>, named: Kwargs| {
+        tojson(&budget, value, indent, named)
+    });
+    let budget = own();
+    environment.add_filter("urlize", move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
+        urlize::filter(&budget, state, value, rest, named)
+    });
+    let budget = own();
+    environment.add_filter("wordwrap", move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
+        wordwrap(&budget, state, value, rest, named)
+    });
+    environment.add_function("cycler", |items: Rest<Value>| {
+        plain("cycler", &items)?;
+        minijinja_contrib::globals::cycler(items.0)
+    });
+    environment.add_function("joiner", |separator: Option<Value>| {
+        plain("joiner", separator.as_slice())?;
+        Ok::<_, Error>(minijinja_contrib::globals::joiner(separator))
+    });
+    let budget = own();
+    environment.add_function("dict", move |value: Option<Value>, named: Kwargs| {
+        budget.kept(minijinja::functions::dict(value, named)?)
+    });
+    let budget = own();
+    environment.add_function("namespace", move |defaults: Option<ValueOrKwargs>| {
+        if let Some(given) = &defaults {
+            budget.stored(given.clone().into_value())?;
+        }
+        minijinja::functions::namespace(defaults)
+    });
+}
+
+/// Refuses arguments that hold others and could nest without end.
+fn plain(function: &str, arguments: &[Value]) -> Result<(), Error> {
+    match arguments.iter().any(holds_objects) {
+        true => {
+            Err(Error::new(ErrorKind::InvalidOperation, format!("`{function}` takes texts, numbers and lists")))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Arguments as the Python library takes them, each by position or by name, as named ones.
@@ -264,9 +352,16 @@ fn int(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result
     filters::int(state, value, Some(default), base, Kwargs::from_iter(NONE))
 }
 
-fn format(state: &mut State, template: &Value, rest: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+fn format(
+    budget: &Budget,
+    state: &mut State,
+    template: &Value,
+    rest: Rest<ValueOrKwargs>,
+) -> Result<Value, Error> {
     let arguments: Vec<Value> = rest.iter().cloned().map(ValueOrKwargs::into_value).collect();
-    check_format(template.as_str().unwrap_or_default(), false, &arguments)?;
+    let text = template.as_str().unwrap_or_default();
+    check_format(text, false, &arguments)?;
+    budget.repeated(text, text.matches('%').count(), &arguments)?;
     filters::format(state, template, rest)
 }
 
@@ -274,7 +369,38 @@ fn items(value: &Value) -> Result<Value, Error> {
     if value.is_undefined() { Ok(Value::from(Vec::<Value>::new())) } else { filters::items(value) }
 }
 
-fn indent(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+fn join(
+    budget: &Budget,
+    state: &mut State,
+    value: &Value,
+    joiner: Option<Value>,
+    attribute: Option<String>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    let joiner = joiner.map_or(Ok(None), |joiner| text(state, &joiner).map(Some))?.map(Value::from);
+    let between = joiner.as_ref().and_then(Value::as_str).unwrap_or_default();
+    match &attribute {
+        None if value.as_str().is_none() => budget.joined(between, value)?,
+        Some(path) => {
+            let items = value.try_iter()?.map(|item| at_path(&item, path)).collect::<Vec<_>>();
+            budget.joined(between, &Value::from(items))?;
+        }
+        None => {
+            let letters = value.as_str().unwrap_or_default().chars().count();
+            budget.lines(value.as_str().unwrap_or_default(), letters, between.len())?;
+        }
+    }
+    let joiner = joiner.as_ref().map(|joiner| StringInput::new(state, joiner)).transpose()?;
+    filters::join(state, value, joiner, attribute.as_deref(), named)
+}
+
+fn indent(
+    budget: &Budget,
+    state: &State,
+    value: &Value,
+    rest: Rest<Value>,
+    named: Kwargs,
+) -> Result<String, Error> {
     let given = arguments(&["width", "first", "blank"], &rest, &named)?;
     let text = text(state, value)?;
     let margin = match given.get::<Option<Value>>("width")? {
@@ -284,6 +410,7 @@ fn indent(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Res
     };
     let first = given.get::<Option<bool>>("first")?.unwrap_or(false);
     let blank = given.get::<Option<bool>>("blank")?.unwrap_or(false);
+    budget.lines(&text, text.matches('\n').count() + 1, margin.len())?;
     let mut indented = String::with_capacity(text.len());
     for (number, line) in text.split('\n').enumerate() {
         if number > 0 {
@@ -298,6 +425,7 @@ fn indent(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Res
 }
 
 fn replace(
+    budget: &Budget,
     state: &mut State,
     value: &Value,
     old: &Value,
@@ -305,7 +433,9 @@ fn replace(
     count: Option<i64>,
 ) -> Result<Value, Error> {
     let (value, old, new) = (text(state, value)?, text(state, old)?, text(state, new)?);
-    Ok(Value::from(match count.and_then(|count| usize::try_from(count).ok()) {
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    budget.replaced(&value, &old, &new, count)?;
+    Ok(Value::from(match count {
         Some(count) => value.replacen(&old, &new, count),
         None => value.replace(&old, &new),
     }))
@@ -333,11 +463,11 @@ fn sum(state: &State, value: Value, rest: Rest<Value>, named: Kwargs) -> Result<
     Ok(Value::from(joined))
 }
 
-fn tojson(value: &Value, indent: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+fn tojson(budget: &Budget, value: &Value, indent: Option<Value>, named: Kwargs) -> Result<Value, Error> {
     let indent = indent.or(named.get("indent")?);
     named.assert_all_used()?;
     if let Some(columns) = indent.as_ref().and_then(Value::as_i64) {
-        width(usize::try_from(columns).unwrap_or(0))?;
+        budget.indented(value, width(usize::try_from(columns).unwrap_or(0))?)?;
     }
     filters::tojson(value, indent.filter(|indent| !indent.is_none()), Kwargs::from_iter(NONE))
 }
@@ -368,16 +498,27 @@ fn wordcount(state: &State, value: &Value) -> Result<usize, Error> {
     Ok(text(state, value)?.split(|character| !letter(character)).filter(|word| !word.is_empty()).count())
 }
 
-fn wordwrap(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+fn wordwrap(
+    budget: &Budget,
+    state: &State,
+    value: &Value,
+    rest: Rest<Value>,
+    named: Kwargs,
+) -> Result<String, Error> {
     let given = arguments(&["width", "break_long_words", "wrapstring", "break_on_hyphens"], &rest, &named)?;
     let text = text(state, value)?;
     let columns = given.get::<Option<usize>>("width")?.unwrap_or(79).max(1);
     let long = given.get::<Option<bool>>("break_long_words")?.unwrap_or(true);
     let separator = given.get::<Option<String>>("wrapstring")?.unwrap_or_else(|| "\n".to_owned());
     let hyphens = given.get::<Option<bool>>("break_on_hyphens")?.unwrap_or(true);
-    let lines: Vec<String> =
-        text.lines().map(|line| wrap(line, columns, long, hyphens).join(&separator)).collect();
-    Ok(lines.join(&separator))
+    // A line takes memory of its own, besides its text.
+    budget.charge((text.len() / columns).saturating_mul(std::mem::size_of::<String>()))?;
+    let paragraphs: Vec<Vec<String>> =
+        text.lines().map(|line| wrap(line, columns, long, hyphens)).collect();
+    // An empty paragraph is a line, too.
+    budget.lines(&text, paragraphs.iter().map(|lines| lines.len().max(1)).sum(), separator.len())?;
+    let paragraphs: Vec<String> = paragraphs.iter().map(|lines| lines.join(&separator)).collect();
+    Ok(paragraphs.join(&separator))
 }
 
 /// One paragraph, filled greedily. White space inside a line is kept; at a break it is dropped.
@@ -545,7 +686,7 @@ mod tests {
     #[test]
     fn every_name_that_is_suggested_exists() {
         let mut environment = Environment::new();
-        add(&mut environment);
+        add(&mut environment, &Arc::new(Budget::new(1 << 20)));
         let is = |what: &str, name: &str| {
             environment.render_str(&format!("{{{{ '{name}' is {what} }}}}"), ()).unwrap()
         };

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use minijinja::machinery::ast::{CallArg, Expr, Macro, Stmt};
+use minijinja::Value;
+use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Macro, Stmt};
 use minijinja::machinery::{Span, parse};
 use minijinja::syntax::SyntaxConfig;
 
@@ -65,6 +66,24 @@ pub fn inspect(text: &str, origin: &Origin) -> Result<TemplateFacts, TemplateErr
     }
 }
 
+/// The value of a name that is not computed. The engine would multiply texts for it.
+fn constant(name: &Expr) -> Option<Value> {
+    match name {
+        Expr::Const(constant) => Some(constant.value.clone()),
+        Expr::List(list) => list.as_const(),
+        Expr::Tuple(tuple) => tuple.as_const(),
+        Expr::BinOp(operation) if matches!(operation.op, BinOpKind::Concat | BinOpKind::Add) => {
+            let (left, right) = (constant(&operation.left)?, constant(&operation.right)?);
+            let name = [left.as_str()?, right.as_str()?].concat();
+            (name.len() <= LONGEST_NAME).then(|| Value::from(name))
+        }
+        _ => None,
+    }
+}
+
+/// Longest name of a template that is put together from parts and still looked for before a run.
+const LONGEST_NAME: usize = 4096;
+
 struct Reader<'t> {
     text: &'t str,
     origin: &'t Origin,
@@ -84,7 +103,7 @@ impl Reader<'_> {
     fn references(&self, name: &Expr, optional: bool) -> Vec<Reference> {
         let place = self.place(name.span());
         let reference = |name: Option<String>, optional| Reference { name, optional, place: place.clone() };
-        let Some(constant) = name.as_const() else {
+        let Some(constant) = constant(name) else {
             return match name {
                 Expr::List(list) => list.items.iter().flat_map(|item| self.references(item, true)).collect(),
                 Expr::IfExpr(either) => [Some(&either.true_expr), either.false_expr.as_ref()]

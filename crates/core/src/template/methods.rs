@@ -4,17 +4,34 @@ use minijinja::value::{Rest, Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
+use super::budget::Budget;
 use super::widths::{check_format, width};
 
 /// Calls `value.method(arguments)`.
 pub(super) fn call(
+    budget: &Budget,
     state: &mut State,
     value: &Value,
     method: &str,
     arguments: &[Value],
 ) -> Result<Value, Error> {
-    if let ("format", Some(text)) = (method, value.as_str()) {
-        check_format(text, true, arguments)?;
+    match (method, value.as_str()) {
+        ("format", Some(text)) => {
+            check_format(text, true, arguments)?;
+            budget.repeated(text, text.matches('{').count(), arguments)?;
+        }
+        ("replace", Some(text)) => {
+            if let [old, new, count @ ..] = arguments {
+                let most = count.first().and_then(Value::as_usize);
+                budget.replaced(text, &budget.printed(old)?, &budget.printed(new)?, most)?;
+            }
+        }
+        ("join", Some(text)) => {
+            if let [list] = arguments {
+                budget.joined(text, list)?;
+            }
+        }
+        _ => {}
     }
     let called = match (value.as_str(), value.kind()) {
         (Some(text), _) => of_text(text, method, arguments)?,
@@ -24,10 +41,10 @@ pub(super) fn call(
         }
         _ => None,
     };
-    match called {
-        Some(result) => Ok(result),
-        None => unknown_method_callback(state, value, method, arguments),
-    }
+    budget.kept(match called {
+        Some(result) => result,
+        None => unknown_method_callback(state, value, method, arguments)?,
+    })
 }
 
 /// Methods that would change a value in place.

@@ -6,6 +6,7 @@
 //! other than a plain name, which the engine's compiler assumes to be impossible.
 
 use super::TemplateErrorKind;
+use super::instrument::RESERVED;
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
@@ -65,6 +66,15 @@ pub(super) fn check(text: &str) -> Result<(), Unfit> {
             }
             (import, _) => import,
         };
+        if let Token::Ident(name) = token
+            && name.starts_with(RESERVED)
+        {
+            return Err(Unfit {
+                kind: TemplateErrorKind::Syntax,
+                message: format!("names that begin with `{RESERVED}` are reserved"),
+                offset: span.start_offset as usize,
+            });
+        }
         match token {
             Token::VariableStart | Token::BlockStart => links = 0,
             Token::Ident("if") if starts_tag => conditions.push(0),

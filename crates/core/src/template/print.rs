@@ -1,13 +1,11 @@
 //! Converts values to text as Python prints them.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Error, Output, State, Value};
 
-use super::TemplateErrorKind;
-use super::error::own;
+use super::budget::Budget;
 
 /// Prints one value. The engine would print a value of any size into memory. This function stops at the limit, and
 /// counts the bytes in captures (macros, `set` blocks), which the limit of the result does not cover.
@@ -15,11 +13,8 @@ pub(super) fn write(
     out: &mut Output,
     state: &mut State,
     value: &Value,
-    limit_one: usize,
-    limit_all: usize,
-    written: &AtomicUsize,
+    budget: &Budget,
 ) -> Result<(), Error> {
-    let too_large = || own(TemplateErrorKind::Limit, format!("the text grows beyond {limit_one} bytes"));
     let printed;
     let text = match value.as_str() {
         Some(text) => text,
@@ -27,36 +22,16 @@ pub(super) fn write(
             return Ok(out.write_str(&number(value))?);
         }
         None => {
-            let mut bounded = BoundedText { text: String::new(), limit: limit_one };
-            write!(bounded, "{value}").map_err(|_| too_large())?;
-            printed = bounded.text;
+            printed = budget.printed(value)?;
             &printed
         }
     };
-    if written.fetch_add(text.len(), Ordering::Relaxed).saturating_add(text.len()) > limit_all {
-        return Err(too_large());
-    }
+    budget.charge(text.len())?;
     match state.auto_escape() {
         AutoEscape::Html if !value.is_safe() => out.write_str(&escape(text))?,
         _ => out.write_str(text)?,
     }
     Ok(())
-}
-
-/// One value's text, up to the bound.
-struct BoundedText {
-    text: String,
-    limit: usize,
-}
-
-impl std::fmt::Write for BoundedText {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        if self.text.len().saturating_add(text.len()) > self.limit {
-            return Err(std::fmt::Error);
-        }
-        self.text.push_str(text);
-        Ok(())
-    }
 }
 
 /// A number (or bool, or none) as Python's `repr` writes it: floats with an exponent where they are very large or

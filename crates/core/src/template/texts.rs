@@ -6,15 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{ErrorKind, Value};
 
+use super::budget::Budget;
 use super::error::{Own, own, place_in};
+use super::instrument::Instrumented;
 use super::name::{TemplateRefusal, confine};
 use super::nesting::{self, Unfit};
 use super::{InsertArguments, Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
+
+/// What a template takes as the engine compiles it, as a multiple of its length.
+const COMPILED: usize = 4;
 
 /// The texts of one rendering: each is read once and kept, to find columns in it when something fails.
 pub(super) struct Texts {
     source: Arc<dyn TemplateSource>,
     limit: usize,
+    /// What the rendering may still build.
+    pub(super) budget: Arc<Budget>,
     templates: Mutex<BTreeMap<String, Arc<Loaded>>>,
     files: Mutex<BTreeMap<String, Arc<str>>>,
 }
@@ -23,18 +30,33 @@ pub(super) struct Texts {
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) text: String,
+    /// The text that the engine gets.
+    pub(super) instrumented: Instrumented,
     pub(super) origin: Origin,
+}
+
+impl Loaded {
+    fn new(text: &str, origin: Origin) -> Self {
+        let text = one_newline(text);
+        Self { instrumented: Instrumented::template(&text), text, origin }
+    }
 }
 
 impl Texts {
     pub(super) fn new(text: &str, origin: &Origin, source: Arc<dyn TemplateSource>, limit: usize) -> Self {
-        let root = Arc::new(Loaded { text: one_newline(text), origin: origin.clone() });
+        let root = Arc::new(Loaded::new(text, origin.clone()));
         let templates = Mutex::new(BTreeMap::from([(ROOT.to_owned(), root)]));
-        Self { source, limit, templates, files: Mutex::default() }
+        Self { source, limit, budget: Arc::new(Budget::new(limit)), templates, files: Mutex::default() }
     }
 
     fn loaded(&self, name: &str) -> Option<Arc<Loaded>> {
         self.templates.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The place of an offset in the text that the engine got.
+    pub(super) fn place_of_engine(&self, name: &str, offset: usize) -> Place {
+        let original = self.loaded(name).map_or(offset, |loaded| loaded.instrumented.original(offset));
+        self.place(name, original)
     }
 
     /// The place of an offset in a template that was read.
@@ -61,13 +83,15 @@ impl Texts {
         let Some(found) = self.source.template(&confine(name).map_err(refused)?).map_err(refused)? else {
             return Ok(None);
         };
-        let loaded = Arc::new(Loaded { text: one_newline(&found.text), origin: Origin::file(found.origin) });
+        self.check_size(&found.origin, &found.text)?;
+        self.budget.charge(found.text.len().saturating_mul(COMPILED))?;
+        let loaded = Arc::new(Loaded::new(&found.text, Origin::file(found.origin)));
         self.templates
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.to_owned(), Arc::clone(&loaded));
         self.check(name, &loaded)?;
-        Ok(Some(loaded.text.clone()))
+        Ok(Some(loaded.instrumented.text.clone()))
     }
 
     pub(super) fn file(&self, name: &str, arguments: &Kwargs) -> Result<Value, minijinja::Error> {
@@ -75,6 +99,7 @@ impl Texts {
         let given = given(arguments)?;
         if let Some(inserted) = self.source.inserted(&confined, &given).map_err(refused)? {
             self.check_size(&inserted.origin, &inserted.text)?;
+            self.budget.charge(inserted.text.len())?;
             return Ok(Value::from(inserted.text));
         }
         if !given.is_empty() {
@@ -89,6 +114,7 @@ impl Texts {
             return Err(own(TemplateErrorKind::NotFound, format!("there is no file `{name}`")));
         };
         self.check_size(&found.origin, &found.text)?;
+        self.budget.charge(found.text.len())?;
         files.insert(name.to_owned(), Arc::clone(&found.text));
         Ok(Value::from(found.text))
     }

@@ -3,11 +3,18 @@
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Error, State, Value, filters};
 
+use super::budget::Budget;
 use super::filters::arguments;
 use super::print::escape;
 
 /// `urlize(trim_url_limit, nofollow, target, rel, extra_schemes)`.
-pub(super) fn filter(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+pub(super) fn filter(
+    budget: &Budget,
+    state: &State,
+    value: &Value,
+    rest: Rest<Value>,
+    named: Kwargs,
+) -> Result<Value, Error> {
     let given = arguments(&["trim_url_limit", "nofollow", "target", "rel", "extra_schemes"], &rest, &named)?;
     let text = filters::string(state, value)?.to_string();
     let mut relations: Vec<String> = given
@@ -37,6 +44,7 @@ pub(super) fn filter(state: &State, value: &Value, rest: Rest<Value>, named: Kwa
         let word = part.trim_end_matches(char::is_whitespace);
         links.push(&mut linked, word);
         linked.push_str(&part[word.len()..]);
+        budget.lines(&linked, 0, 0)?;
     }
     Ok(Value::from_safe_string(linked))
 }

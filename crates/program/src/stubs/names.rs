@@ -1,5 +1,6 @@
 //! Names in the written languages, whatever the names in the program.
 
+use llm_do_visible as visible;
 use std::collections::BTreeSet;
 
 /// Names that are taken.
@@ -61,11 +62,12 @@ pub(super) fn snake(text: &str) -> String {
     }
 }
 
-/// A text for people on one line, without what could end a comment.
+/// A text for people on one line, without what could end a comment or show a reader another text than the compiler reads.
 pub(super) fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let safe = |c: char| if c.is_control() || c == '\\' || c == '"' { ' ' } else { c };
-    words.join(" ").replace("*/", "* /").chars().map(safe).collect()
+    let safe = |c: char| if c.is_ascii_control() || c == '\\' || c == '"' { ' ' } else { c };
+    let text: String = words.join(" ").replace("*/", "* /").chars().map(safe).collect();
+    visible::replaced(&text).into_owned()
 }
 
 #[cfg(test)]
@@ -91,5 +93,6 @@ mod tests {
             ("A2".into(), "A3".into(), "B".into())
         );
         assert_eq!(line("a */ b\n\\\"c\u{7}"), "a * / b   c ");
+        assert_eq!(line("a\u{202e}b\u{2d7f} क\u{94d}ष"), "a\u{fffd}b\u{fffd} क\u{94d}ष");
     }
 }

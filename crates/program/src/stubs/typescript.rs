@@ -5,6 +5,7 @@ use super::{
     names::{line, pascal},
 };
 use crate::signatures::Signatures;
+use llm_do_visible as visible;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -20,7 +21,7 @@ pub(super) fn types(program: &str, signatures: &Signatures) -> String {
             None => Type::Text,
         };
         comment(worker.description.as_deref(), &mut workers);
-        let key = Value::from(&*worker.worker);
+        let key = quoted(&worker.worker);
         let _ = writeln!(workers, "  readonly {key}: Worker<{}, {}>;", shown(&input), shown(&output));
     }
     let mut text = "import type { Worker } from \"llm-do\";\n\n".to_owned();
@@ -29,7 +30,7 @@ pub(super) fn types(program: &str, signatures: &Signatures) -> String {
         for field in &object.fields {
             comment(field.description.as_deref(), &mut text);
             let optional = if field.required { "" } else { "?" };
-            let _ = writeln!(text, "  {}{optional}: {};", Value::from(field.key.as_str()), shown(&field.of));
+            let _ = writeln!(text, "  {}{optional}: {};", quoted(&field.key), shown(&field.of));
         }
         text.push_str("}\n\n");
     }
@@ -52,8 +53,7 @@ fn shown(of: &Type) -> String {
         Type::Int | Type::Float => "number".into(),
         Type::Text => "string".into(),
         Type::Choice(texts) => {
-            let texts: Vec<String> =
-                texts.iter().map(|text| Value::from(text.as_str()).to_string()).collect();
+            let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
             texts.join(" | ")
         }
         Type::List(items) => format!("Array<{}>", shown(items)),
@@ -61,4 +61,9 @@ fn shown(of: &Type) -> String {
         Type::Object(name) | Type::Around(name) => name.clone(),
         Type::Union(parts) => parts.iter().map(shown).collect::<Vec<_>>().join(" | "),
     }
+}
+
+/// A literal: JSON's form is TypeScript's as well, with escapes for what an editor does not show.
+fn quoted(text: &str) -> String {
+    visible::json(&Value::from(text).to_string()).into_owned()
 }

@@ -4,14 +4,15 @@
 # Where it goes: ~/.local/share/bash-completion/completions/llm-do, or `eval "$(llm-do completions bash)"`.
 
 # Splits the line up to the cursor into `words`, without backslashes and quotes. Nothing is expanded. `quote` is the quote that
-# is open at the end. bash's own COMP_WORDS are split at `:` and `=`, which are parts of names here.
+# is open at the end, and `skip` the beginning of the last word that bash does not replace: it replaces what follows the last of
+# its own separators (COMP_WORDBREAKS), among which `:` and `=` are parts of names here.
 _llm_do_words() {
     local line=${COMP_LINE:0:COMP_POINT} word= started= i char
     for ((i = 0; i < ${#line}; i++)); do
         char=${line:i:1}
         case "$quote$char" in
-        \" | \') quote=$char started=1 ;;
-        \"\" | \'\') quote= ;;
+        \" | \') quote=$char started=1 skip=$word ;;
+        \"\" | \'\') quote= skip=$word ;;
         \\ | \"\\)
             i=$((i + 1)) started=1
             # In double quotes, a backslash escapes few characters.
@@ -20,45 +21,67 @@ _llm_do_words() {
             ;;
         [[:space:]])
             [ -z "$started" ] || words+=("$word")
-            word= started=
+            word= started= skip=
             ;;
-        *) word+=$char started=1 ;;
+        *)
+            word+=$char started=1
+            case "$quote$COMP_WORDBREAKS" in [!\"\']*"$char"* | "$char"*) skip=$word ;; esac
+            ;;
         esac
     done
     words+=("$word")
 }
 
+# Writes `word` so that the shell reads it as one word and expands nothing in it. In the quote that is open, bash quotes nothing
+# by itself, and it adds the closing quote unless the word ends with it.
+_llm_do_quote() {
+    local text= i char
+    if [ -z "$quote" ]; then
+        case "$word" in *[!A-Za-z0-9_./:=@%+,-]*) printf -v word '%q' "$word" ;; esac
+        return
+    fi
+    for ((i = 0; i < ${#word}; i++)); do
+        char=${word:i:1}
+        case "$quote$char" in
+        \"[\\\$\`]) text+=\\$char ;;
+        \"[\"\!]) text+=\"\\$char\" ;;
+        \'\') text+=\'\\\'\' ;;
+        *) text+=$char ;;
+        esac
+    done
+    # At the end, a quote opens no other one, and any other character opens one for the quote that bash adds.
+    case "$quote${word: -1}" in
+    \"\" | \'\') text=${text%?} ;;
+    \"\!) text+=\" ;;
+    esac
+    # A word that begins with the quote replaces the one that is open.
+    case "$text" in "$quote"*) text=$quote$text ;; esac
+    word=$text
+}
+
 _llm_do() {
-    local -a words=()
-    local line word current skip quote=
+    local -a words=() found=()
+    local line word current skip= quote= files=
     _llm_do_words
     current=${words[${#words[@]} - 1]}
-    # Of that word, bash replaces what follows the last of its own separators.
-    skip=
-    case "$COMP_WORDBREAKS" in *:*) case "$current" in *:*) skip=${current%"${current##*:}"} ;; esac ;; esac
-    case "$COMP_WORDBREAKS" in
-    *=*) case "${current#"$skip"}" in *=*) skip=${current%"${current##*[:=]}"} ;; esac ;;
-    esac
-    COMPREPLY=()
     while IFS= read -r line; do
         case "$line" in
-        :files)
-            compopt -o filenames 2>/dev/null
-            while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "${current#"$skip"}")
-            ;;
-        :folders)
-            compopt -o filenames 2>/dev/null
-            while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -d -- "${current#"$skip"}")
-            ;;
-        *)
-            word=${line%%$'\t'*}
-            word=${word#"$skip"}
-            # A name that the shell would read as something else is quoted. bash itself quotes inside quotes.
-            case "$quote$word" in [!\"\']*[!A-Za-z0-9_./:=@%+,-]* | [!A-Za-z0-9_./:=@%+,\"\'-]*) printf -v word '%q' "$word" ;; esac
-            COMPREPLY+=("$word")
-            ;;
+        :files) files=-f ;;
+        :folders) files=-d ;;
+        *) found+=("${line%%$'\t'*}") ;;
         esac
     done < <("${words[0]}" complete -- "${words[@]}" 2>/dev/null)
+    COMPREPLY=()
+    for word in "${found[@]+"${found[@]}"}"; do
+        word=${word#"$skip"}
+        # bash quotes the names of files itself, but no others.
+        [ -n "$files" ] || _llm_do_quote
+        COMPREPLY+=("$word")
+    done
+    if [ -n "$files" ]; then
+        compopt -o filenames 2>/dev/null
+        while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen "$files" -- "${current#"$skip"}")
+    fi
     # After `provider:` the name of a model follows.
     if [ ${#COMPREPLY[@]} = 1 ]; then
         case "${COMPREPLY[0]}" in *: | *=) compopt -o nospace 2>/dev/null ;; esac

@@ -15,7 +15,7 @@ function __llm_do_complete
             case :folders
                 __fish_complete_directories "$current"
             case '*'
-                echo $line
+                printf '%s\n' $line
         end
     end
 end

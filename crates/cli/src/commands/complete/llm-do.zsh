@@ -14,8 +14,8 @@ _llm-do() {
         :folders) folders=1 ;;
         *)
             word=${line%%$'\t'*}
-            # A colon in a word is none before its description.
-            line="${word//:/\\:}:${line#*$'\t'}"
+            # A colon in a word is none before its description, and a backslash is none that escapes.
+            line="${${word//\\/\\\\}//:/\\:}:${line#*$'\t'}"
             # After `provider:` and `parameter=` more follows.
             case "$word" in
             *[:=]) open+=("$line") ;;

@@ -8,6 +8,7 @@ use super::{
     users,
 };
 use crate::{exit::Complaint, paint::Paint, program::findings, render::Output, visible};
+use llm_do::read_regular;
 use llm_do::program::{
     Diagnostic,
     contents::Difference,
@@ -19,7 +20,6 @@ use llm_do::program::{
 };
 use serde_json::{Value, json};
 use std::{
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -135,7 +135,7 @@ pub(crate) fn pin(
         .into());
     }
     let outcomes = resolver.finish()?;
-    let there = fs::read_to_string(&path).ok();
+    let there = read_regular(&path, LARGEST_LOCK).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let needed = there.is_some() || after.libraries().next().is_some();
     let written = keep != Keep::Everything && needed && there.as_deref() != Some(&text);
     if written {

@@ -19,10 +19,12 @@ use llm_do::{
         keys::MCP_SERVERS,
         manifest::MANIFESTS,
         manifest_edit::{self, NotEdited},
+        source::LARGEST_DEFINITION,
         span::SourceFile,
         target, toolsets, yaml,
     },
     toolset_kinds,
+    read_below,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -203,7 +205,10 @@ pub(super) fn project(named: Option<&Path>) -> Result<PathBuf, Complaint> {
 /// The manifest of a project, by its name; without one, the empty text of a new one.
 pub(super) fn manifest(root: &Path) -> Result<(&'static str, Arc<SourceFile>), Complaint> {
     for name in MANIFESTS {
-        match fs::read_to_string(root.join(name)) {
+        let read = read_below(root, Path::new(name), LARGEST_DEFINITION).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        });
+        match read {
             Ok(text) => return Ok((name, SourceFile::new(name, text))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Complaint::failed(format!("`{name}` cannot be read: {error}"))),

@@ -2,9 +2,9 @@
 
 use super::{add::New, package::Fetched};
 use crate::exit::Complaint;
-use llm_do::core::authority::variable_refused;
+use llm_do::{core::authority::variable_refused, read_regular};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 /// Longest file that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -17,11 +17,8 @@ const SECRETS: &[&str] = &["token", "secret", "password", "passwd", "key", "cred
 pub(super) fn read(file: &Path, only: Option<&str>) -> Result<Vec<New>, Complaint> {
     let shown = file.display();
     let wrong = |reason: String| Complaint::wrong(format!("`{shown}`: {reason}"));
-    let kind = fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
-    if !kind.is_file() || kind.len() > LONGEST {
-        return Err(wrong("it is no regular file of at most 1 MiB".to_owned()));
-    }
-    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let text = read_regular(file, LONGEST).map_err(|error| wrong(error.to_string()))?;
+    let text = String::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
     let whole: Value =
         serde_json::from_str(&text).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
     let section = ["mcpServers", "servers"].into_iter().find_map(|key| whole[key].as_object());

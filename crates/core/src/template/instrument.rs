@@ -1,0 +1,540 @@
+//! Rewrites a template so that the engine calls this crate wherever it would build a value without a limit.
+//!
+//! The engine limits steps. One step of it can double a text or a list (`~`, `+`, `*`), nest a list in another one, or copy a
+//! text (a slice, a filter, a captured block), and it has no hook for that. So the text that the engine gets differs from the
+//! text of the author: `a ~ b` is `(a)|__llm_do_join(b)`, and what a literal, a slice or a filter gives passes through
+//! `__llm_do_kept` ([`Budget`](super::budget::Budget)). Lines stay where they are, and [`Instrumented::original`] finds the place
+//! of an error in the author's text.
+//!
+//! The names cannot be those of a template: a text that contains their beginning is refused.
+
+use minijinja::machinery::{Span, Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
+/// The beginning of our names.
+pub(super) const RESERVED: &str = "__llm_do_";
+/// The filter and function that measures a value.
+pub(super) const KEPT: &str = "__llm_do_kept";
+/// The function that measures a value which becomes an attribute of a namespace.
+pub(super) const STORED: &str = "__llm_do_stored";
+/// The function that counts plain text of a template.
+pub(super) const RAW: &str = "__llm_do_raw";
+/// The filters for the operators `+`, `~` and `*`.
+pub(super) const PLUS: &str = "__llm_do_plus";
+pub(super) const JOIN: &str = "__llm_do_join";
+pub(super) const TIMES: &str = "__llm_do_times";
+
+/// Plain text up to this length is not counted: with one step for each piece, the limit of steps suffices.
+const SHORT: usize = 64;
+
+/// A text for the engine.
+#[derive(Debug, Default)]
+pub(super) struct Instrumented {
+    pub(super) text: String,
+    /// What was changed, in the order of the text.
+    edits: Vec<Edit>,
+}
+
+/// Bytes of the author's text that are replaced.
+#[derive(Debug, Default)]
+struct Edit {
+    at: usize,
+    removed: usize,
+    text: String,
+    /// Whether it begins something that stands after it.
+    opens: bool,
+}
+
+impl Instrumented {
+    /// Rewrites a template.
+    pub(super) fn template(text: &str) -> Self {
+        Self::of(text, false)
+    }
+
+    /// Rewrites an expression.
+    pub(super) fn expression(text: &str) -> Self {
+        Self::of(text, true)
+    }
+
+    fn of(text: &str, is_expression: bool) -> Self {
+        let mut writer = Writer { source: text, ..Writer::default() };
+        if is_expression {
+            writer.frames.push(Frame::of(Bracket::Tag));
+        }
+        // The engine's parser reports what cannot be read.
+        let tokens: Vec<(Token<'_>, Span)> =
+            tokenize(text, is_expression, SyntaxConfig::default()).map_while(Result::ok).collect();
+        for (index, (token, span)) in tokens.iter().enumerate() {
+            let next = tokens.get(index + 1).map(|(token, _)| token);
+            writer.token(token, *span, next);
+            writer.end = span.end_offset as usize;
+        }
+        writer.finish();
+        let mut edits = std::mem::take(&mut writer.edits);
+        // At the same place, what ends comes before what begins, and of what begins the outermost comes first.
+        let count = edits.len();
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by_key(|&index| {
+            let edit: &Edit = &edits[index];
+            (edit.at, edit.opens, if edit.opens { count - index } else { index })
+        });
+        let mut sorted: Vec<Edit> = Vec::with_capacity(count);
+        for index in order {
+            sorted.push(std::mem::take(&mut edits[index]));
+        }
+        let edits = sorted;
+        let mut whole = String::with_capacity(text.len() * 2);
+        let mut done = 0;
+        for edit in &edits {
+            whole.push_str(text.get(done..edit.at).unwrap_or_default());
+            whole.push_str(&edit.text);
+            done = edit.at + edit.removed;
+        }
+        whole.push_str(text.get(done..).unwrap_or_default());
+        Self { text: whole, edits }
+    }
+
+    /// The offset in the author's text of an offset in this one.
+    pub(super) fn original(&self, offset: usize) -> usize {
+        let (mut here, mut there) = (0, 0);
+        for Edit { at, removed, text, .. } in &self.edits {
+            let begin = here + (at - there);
+            if offset < begin {
+                break;
+            }
+            if offset < begin + text.len() {
+                return *at;
+            }
+            (here, there) = (begin + text.len(), at + removed);
+        }
+        there + (offset - here)
+    }
+}
+
+/// What a bracket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bracket {
+    /// A whole tag.
+    Tag,
+    /// Arguments of a call, or of a filter or test.
+    Call,
+    /// Arguments of a filter.
+    Filter,
+    /// An item or a slice.
+    Subscript,
+    /// A list or a map.
+    Literal,
+    /// A tuple, or an expression in parentheses.
+    Group,
+}
+
+/// Operators bind in three levels: `+` and `-`, then `~`, then `*`, `/`, `//` and `%`.
+const LEVELS: usize = 3;
+
+/// An expression, up to a bracket around it.
+#[derive(Debug)]
+struct Frame {
+    bracket: Bracket,
+    /// The offset of the bracket, or of the value before it.
+    start: usize,
+    /// The offset of the first operand of the current chain of operators, for each level.
+    chain: [Option<usize>; LEVELS],
+    /// Whether a filter that replaces an operator still needs its closing parenthesis.
+    open: [bool; LEVELS],
+    /// Whether the last operator of the chain was replaced, so that another filter can follow without parentheses.
+    flat: [bool; LEVELS],
+    /// The offset of the value to which `.`, `[` and `(` refer.
+    primary: usize,
+    /// Whether a comma, or a colon, was met.
+    has_comma: bool,
+    has_colon: bool,
+}
+
+impl Frame {
+    fn of(bracket: Bracket) -> Self {
+        Self {
+            bracket,
+            start: 0,
+            chain: [None; LEVELS],
+            open: [false; LEVELS],
+            flat: [false; LEVELS],
+            primary: 0,
+            has_comma: false,
+            has_colon: false,
+        }
+    }
+}
+
+/// What a name means that follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Name {
+    #[default]
+    Value,
+    /// After `.`.
+    Attribute,
+    /// After `|`.
+    Filter,
+    /// After `is`.
+    Test,
+    /// After the name of a test, where its argument may stand.
+    Argument,
+}
+
+/// The statement of a tag, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Statement {
+    #[default]
+    Other,
+    For,
+    Set,
+    With,
+}
+
+#[derive(Default)]
+struct Writer<'s> {
+    source: &'s str,
+    edits: Vec<Edit>,
+    frames: Vec<Frame>,
+    /// The end of the token before.
+    end: usize,
+    after_operand: bool,
+    starts_tag: bool,
+    name: Name,
+    statement: Statement,
+    /// Whether the tokens are the names that a statement sets.
+    in_target: bool,
+    /// Whether such a name is an attribute.
+    sets_attribute: bool,
+    /// Where the value of a `set` begins.
+    value: Option<usize>,
+}
+
+impl Writer<'_> {
+    fn insert(&mut self, at: usize, text: impl Into<String>) {
+        self.edits.push(Edit { at, removed: 0, text: text.into(), opens: false });
+    }
+
+    fn insert_before(&mut self, at: usize, text: impl Into<String>) {
+        self.edits.push(Edit { at, removed: 0, text: text.into(), opens: true });
+    }
+
+    /// The next token may begin a value.
+    fn begin(&mut self) {
+        self.after_operand = false;
+        self.name = Name::Value;
+    }
+
+    /// Ends the chains of operators of the current expression.
+    fn reset(&mut self) {
+        self.close(0);
+        if let Some(frame) = self.frames.last_mut() {
+            frame.chain = [None; LEVELS];
+            frame.flat = [false; LEVELS];
+        }
+        self.begin();
+    }
+
+    /// Closes filters of this level and of those that bind more tightly.
+    fn close(&mut self, level: usize) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        let mut count = 0;
+        for open in &mut frame.open[level..] {
+            count += usize::from(std::mem::take(open));
+        }
+        if count > 0 {
+            self.insert(self.end, ")".repeat(count));
+        }
+    }
+
+    /// A value begins here.
+    fn operand(&mut self, at: usize) {
+        if let Some(frame) = self.frames.last_mut() {
+            for chain in &mut frame.chain {
+                chain.get_or_insert(at);
+            }
+            if !self.after_operand {
+                frame.primary = at;
+            }
+        }
+    }
+
+    fn operator(&mut self, level: usize, span: Span, filter: Option<&str>) {
+        self.close(level);
+        let (at, removed) = (span.start_offset as usize, (span.end_offset - span.start_offset) as usize);
+        let Some(frame) = self.frames.last_mut() else { return };
+        let start = frame.chain[level].unwrap_or(at);
+        frame.chain[level] = Some(start);
+        let was_flat = std::mem::replace(&mut frame.flat[level], filter.is_some());
+        for inner in level + 1..LEVELS {
+            frame.chain[inner] = None;
+            frame.flat[inner] = false;
+        }
+        if let Some(filter) = filter {
+            frame.open[level] = true;
+            let before = if was_flat { "" } else { ")" };
+            if !was_flat {
+                self.insert_before(start, "(");
+            }
+            self.edits.push(Edit { at, removed, text: format!("{before}|{filter}("), opens: false });
+        }
+        self.begin();
+    }
+
+    fn open(&mut self, bracket: Bracket, span: Span) {
+        let at = span.start_offset as usize;
+        let is_value = matches!(bracket, Bracket::Literal | Bracket::Group);
+        if is_value {
+            self.operand(at);
+        }
+        let start = match (bracket, self.frames.last()) {
+            (Bracket::Subscript, Some(frame)) => frame.primary,
+            _ => at,
+        };
+        self.frames.push(Frame { start, ..Frame::of(bracket) });
+        self.begin();
+    }
+
+    fn shut(&mut self, span: Span) {
+        self.close(0);
+        let end = span.end_offset as usize;
+        // A bracket that was never opened: the parser says so.
+        if self.frames.len() > 1
+            && let Some(frame) = self.frames.pop()
+        {
+            let is_built = match frame.bracket {
+                Bracket::Literal => true,
+                Bracket::Group => frame.has_comma,
+                Bracket::Subscript => frame.has_colon,
+                Bracket::Tag | Bracket::Call | Bracket::Filter => false,
+            };
+            if is_built {
+                self.insert_before(frame.start, format!("{KEPT}("));
+                self.insert(end, ")");
+            }
+            if frame.bracket == Bracket::Filter {
+                self.insert(end, format!("|{KEPT}"));
+            }
+        }
+        self.after_operand = true;
+        self.name = Name::Value;
+    }
+
+    fn tag(&mut self, is_block: bool) {
+        self.frames = vec![Frame::of(Bracket::Tag)];
+        self.begin();
+        self.starts_tag = is_block;
+        self.statement = Statement::Other;
+        (self.in_target, self.sets_attribute, self.value) = (false, false, None);
+    }
+
+    fn finish(&mut self) {
+        self.frames.truncate(1);
+        self.close(0);
+        let has_comma = self.frames.last().is_some_and(|frame| frame.has_comma);
+        if let Some(value) = self.value.take()
+            && (has_comma || self.sets_attribute)
+        {
+            let function = if self.sets_attribute { STORED } else { KEPT };
+            self.insert_before(value, format!("{function}(("));
+            self.insert(self.end, "))");
+        }
+        self.frames.clear();
+    }
+
+    fn token(&mut self, token: &Token<'_>, span: Span, next: Option<&Token<'_>>) {
+        let starts_tag = std::mem::take(&mut self.starts_tag);
+        match token {
+            Token::TemplateData(text) => {
+                if text.len() > SHORT {
+                    // The text after a tag that ends with a dash has lost its white space, and loses it to this tag now.
+                    let before = &self.source[..self.end];
+                    let dash = if before.ends_with("-%}") || before.ends_with("-}}") { "-" } else { "" };
+                    self.insert(self.end, format!("{{{{ {RAW}({}) {dash}}}}}", text.len()));
+                }
+            }
+            Token::VariableStart => self.tag(false),
+            Token::BlockStart => self.tag(true),
+            Token::VariableEnd | Token::BlockEnd => self.finish(),
+            Token::Ident(word) if starts_tag => self.statement(word),
+            _ if self.in_target => self.target(token, span),
+            Token::Ident(word) => self.word(word, span, next),
+            Token::Dot => self.name = Name::Attribute,
+            Token::Pipe => self.name = Name::Filter,
+            Token::BracketOpen if self.after_operand && self.name != Name::Argument => {
+                self.open(Bracket::Subscript, span);
+            }
+            Token::BracketOpen | Token::BraceOpen => self.open(Bracket::Literal, span),
+            Token::ParenOpen if self.name == Name::Filter => self.open(Bracket::Filter, span),
+            Token::ParenOpen if self.after_operand => self.open(Bracket::Call, span),
+            Token::ParenOpen => self.open(Bracket::Group, span),
+            Token::BracketClose | Token::BraceClose | Token::ParenClose => self.shut(span),
+            Token::Plus if self.after_operand => self.operator(0, span, Some(PLUS)),
+            Token::Minus if self.after_operand && self.name != Name::Argument => self.operator(0, span, None),
+            Token::Tilde => self.operator(1, span, Some(JOIN)),
+            Token::Mul if self.after_operand => self.operator(2, span, Some(TIMES)),
+            Token::Div | Token::FloorDiv | Token::Mod => self.operator(2, span, None),
+            Token::Pow if self.after_operand => self.begin(),
+            Token::Comma => {
+                self.reset();
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.has_comma = true;
+                }
+                self.in_target = self.statement == Statement::With && self.frames.len() == 1;
+            }
+            Token::Colon => {
+                self.reset();
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.has_colon = true;
+                }
+            }
+            Token::Assign
+            | Token::Eq
+            | Token::Ne
+            | Token::Gt
+            | Token::Gte
+            | Token::Lt
+            | Token::Lte => self.reset(),
+            Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {
+                self.operand(span.start_offset as usize);
+                self.after_operand = true;
+                self.name = Name::Value;
+            }
+            // A sign, or `*` and `**` before an argument.
+            Token::Minus | Token::Plus => {
+                self.operand(span.start_offset as usize);
+                if self.name == Name::Argument {
+                    self.begin();
+                }
+            }
+            Token::Mul | Token::Pow => {}
+        }
+    }
+
+    fn statement(&mut self, word: &str) {
+        self.statement = match word {
+            "for" => Statement::For,
+            "set" => Statement::Set,
+            "with" => Statement::With,
+            _ => Statement::Other,
+        };
+        self.in_target = self.statement != Statement::Other;
+        match word {
+            "filter" => self.name = Name::Filter,
+            // Its parameters are names.
+            "call" => self.after_operand = true,
+            _ => {}
+        }
+    }
+
+    /// A token of the names that a statement sets.
+    fn target(&mut self, token: &Token<'_>, span: Span) {
+        match (token, self.statement) {
+            (Token::Ident("in"), Statement::For) | (Token::Assign, Statement::Set | Statement::With) => {
+                self.in_target = false;
+                self.begin();
+                if self.statement == Statement::Set {
+                    self.value = Some(span.end_offset as usize);
+                }
+            }
+            // A block that is set passes through filters.
+            (Token::Pipe, _) => {
+                self.in_target = false;
+                self.name = Name::Filter;
+            }
+            (Token::Dot, _) => self.sets_attribute = true,
+            _ => {}
+        }
+    }
+
+    fn word(&mut self, word: &str, span: Span, next: Option<&Token<'_>>) {
+        let (start, end) = (span.start_offset as usize, span.end_offset as usize);
+        match (std::mem::take(&mut self.name), word) {
+            (Name::Attribute, _) => self.after_operand = true,
+            (Name::Filter, _) => {
+                self.after_operand = true;
+                match next {
+                    // A name may have several parts.
+                    Some(Token::Dot) => {}
+                    Some(Token::ParenOpen) => self.name = Name::Filter,
+                    _ => self.insert(end, format!("|{KEPT}")),
+                }
+            }
+            (Name::Test, "not") => self.name = Name::Test,
+            (Name::Test, _) => {
+                self.after_operand = true;
+                self.name = Name::Argument;
+            }
+            (_, "is") if self.after_operand => self.name = Name::Test,
+            (_, "and" | "or" | "not" | "in" | "if" | "else") => self.reset(),
+            (Name::Argument, _) => self.after_operand = true,
+            // `ignore missing`, `as NAME`, `recursive` and other words of statements.
+            (_, _) if self.after_operand => {
+                self.reset();
+                self.operand(start);
+                self.after_operand = true;
+            }
+            (_, "varargs" | "kwargs") if !matches!(next, Some(Token::Assign)) => {
+                self.operand(start);
+                self.insert_before(start, format!("{KEPT}("));
+                self.insert(end, ")");
+                self.after_operand = true;
+            }
+            _ => {
+                self.operand(start);
+                self.after_operand = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(text: &str) -> String {
+        Instrumented::template(text).text.replace(RESERVED, "_")
+    }
+
+    #[test]
+    fn operators_literals_slices_and_filters_pass_through_our_functions() {
+        for (text, expected) in [
+            ("{{ a ~ b ~ c }}", "{{ (a )|_join( b )|_join( c) }}"),
+            ("{{ a * b ~ c + d }}", "{{ (((a )|_times( b ))|_join( c ))|_plus( d) }}"),
+            ("{{ a - b + c }}", "{{ (a - b )|_plus( c) }}"),
+            ("{{ a + b * c }}", "{{ (a )|_plus( (b )|_times( c)) }}"),
+            ("{{ a|upper ~ -b.c[1:]|f(x + 1) }}", ""),
+            ("{{ [a, b][0] }}", "{{ _kept([a, b])[0] }}"),
+            ("{{ x.y[1:].z }}", "{{ _kept(x.y[1:]).z }}"),
+            ("{{ (a, b) if (a + b) else {1: c ~ d} }}", ""),
+            ("{% set a.b = c ~ d %}", "{% set a.b =_stored(( (c )|_join( d))) %}"),
+            ("{% set a = b, c %}", "{% set a =_kept(( b, c)) %}"),
+            ("{% set a, b = c %}{% for x, y in a if x %}", "{% set a, b = c %}{% for x, y in a if x %}"),
+            ("{% include 'a' ~ b ignore missing %}", "{% include ('a' )|_join( b) ignore missing %}"),
+            ("{% filter upper %}{% set x | f(1) %}", "{% filter upper|_kept %}{% set x | f(1)|_kept %}"),
+            ("{{ f(*a, **b) ** 2 }}", "{{ f(*a, **b) ** 2 }}"),
+            ("{{ a is divisibleby 3 }}{{ -a }}", "{{ a is divisibleby 3 }}{{ -a }}"),
+        ] {
+            let found = rewritten(text);
+            if !expected.is_empty() {
+                assert_eq!(found.replace(' ', ""), expected.replace(' ', ""), "{text}");
+            }
+            let parses = |text: &str| minijinja::machinery::parse(text, "x", SyntaxConfig::default()).is_ok();
+            assert_eq!(parses(&Instrumented::template(text).text), parses(text), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn places_are_found_again() {
+        let text = "{{ a ~ [b] }}\n{% if x -%}\n  y{{ c + d|upper }}{% endif %}";
+        let instrumented = Instrumented::template(text);
+        for (at, _) in text.char_indices() {
+            let letter = &text[at..=at];
+            if letter.starts_with(|c: char| c.is_ascii_lowercase()) {
+                let there = instrumented.text.char_indices().find(|(there, _)| {
+                    instrumented.original(*there) == at && instrumented.text[*there..].starts_with(letter)
+                });
+                assert!(there.is_some(), "{letter} at {at}");
+            }
+        }
+    }
+}
