@@ -21,6 +21,7 @@ use crate::{
     model::Usage,
     origin::Origins,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
+    question::Requester,
     schema::sha256,
     send::BoxFuture,
     step_name::StepName,
@@ -78,6 +79,8 @@ pub struct RunStart {
     pub runtimes: Vec<Runtime>,
     /// How the host can start the same run again.
     pub invocation: Option<Arc<Value>>,
+    /// Who starts it, and through which channel.
+    pub requester: Option<Requester>,
 }
 
 /// How a run ended.
@@ -189,7 +192,7 @@ impl Launch {
         let Self { context, entry, input, input_origins, attachments, authority, records, .. } = self;
         let start = match records {
             RunRecords::Resumed | RunRecords::None => None,
-            RunRecords::New(RunStart { version, target, definitions, runtimes, invocation }) => {
+            RunRecords::New(RunStart { version, target, definitions, runtimes, invocation, requester }) => {
                 Some(Box::new(RecordKind::RunStarted {
                     format: FORMAT,
                     run: Arc::clone(&context.run),
@@ -202,6 +205,7 @@ impl Launch {
                     definitions,
                     runtimes,
                     invocation,
+                    requester,
                 }))
             }
         };
