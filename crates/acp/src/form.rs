@@ -123,6 +123,7 @@ mod tests {
             schema: schema.map(Arc::new),
             changes: Vec::new(),
             conversation: None,
+            expires_ms: None,
         }
     }
 

@@ -228,6 +228,7 @@ mod tests {
             schema: Some(Arc::new(schema)),
             changes: Vec::new(),
             conversation: None,
+            expires_ms: None,
         }
     }
 

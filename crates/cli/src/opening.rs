@@ -19,6 +19,7 @@ use llm_do::{
         ledger::Budget,
         model::{ModelName, ModelSettings},
         operator::{OneAtATime, Operator},
+        question::Requester,
         toolset::ToolsetRegistry,
         worker::GivenLimits,
     },
@@ -220,6 +221,7 @@ pub(crate) fn settings_in(args: &RunArgs, base: Settings) -> Result<Settings, Co
             .iter()
             .try_fold(Budget::default(), |budget, text| budget.and(text))
             .map_err(|error| Complaint::wrong(format!("--budget: {error}")))?,
+        requester: Requester::operator("command line"),
         ..RunOptions::default()
     };
     Ok(Settings { request: args.into(), run, ..base })

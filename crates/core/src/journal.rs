@@ -17,7 +17,7 @@ use crate::{
     },
     origin::{Origin, Origins},
     outcome::{Halt, Principal},
-    question::{Given, Question, ToolQuestion},
+    question::{Given, Question, Requester, ToolQuestion},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
     schema::sha256,
@@ -161,6 +161,9 @@ pub enum RecordKind {
         /// How the host started the run, in the host's own format: the data that it needs to resume the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         invocation: Option<Arc<Value>>,
+        /// Who started the run, and through which channel. Journals of earlier versions do not say so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requester: Option<Requester>,
     },
     /// The run continues after a suspension or an interruption. The steps recorded before are not repeated.
     RunResumed {

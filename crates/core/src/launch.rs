@@ -21,6 +21,7 @@ use crate::{
     model::Usage,
     origin::{Origin, Origins},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
+    question::Requester,
     schema::sha256,
     send::BoxFuture,
     step_name::StepName,
@@ -80,6 +81,8 @@ pub struct RunStart {
     pub runtimes: Vec<Runtime>,
     /// How the host can start the same run again.
     pub invocation: Option<Arc<Value>>,
+    /// Who starts it, and through which channel.
+    pub requester: Option<Requester>,
 }
 
 /// How a run ended.
@@ -194,7 +197,7 @@ impl Launch {
         let Self { context, entry, input, input_origins, user, attachments, authority, records, .. } = self;
         let start = match records {
             RunRecords::Resumed | RunRecords::None => None,
-            RunRecords::New(RunStart { version, target, definitions, runtimes, invocation }) => {
+            RunRecords::New(RunStart { version, target, definitions, runtimes, invocation, requester }) => {
                 Some(Box::new(RecordKind::RunStarted {
                     format: FORMAT,
                     run: Arc::clone(&context.run),
@@ -207,6 +210,7 @@ impl Launch {
                     definitions,
                     runtimes,
                     invocation,
+                    requester,
                 }))
             }
         };

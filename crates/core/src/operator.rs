@@ -242,6 +242,7 @@ mod tests {
                 schema: None,
                 changes: Vec::new(),
                 conversation: None,
+                expires_ms: None,
             }),
         }
     }

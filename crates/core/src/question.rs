@@ -10,6 +10,7 @@ use crate::{
     outcome::Failure,
     risk::Risk,
     rule::{DecidedBy, Rule},
+    schema::sha256,
     step_name::StepName,
 };
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,34 @@ pub const FILES: &str = "files";
 pub const STOPPED: &str = "stop";
 /// [`Given::via`] in an unattended run that does not wait.
 pub const UNATTENDED: &str = "unattended";
+/// [`Given::via`] of the answer to a question that has expired.
+pub const EXPIRED: &str = "expiry";
+
+/// The person or program that started a run, and the channel. The calls of the run are made with this one's authority, whoever
+/// approves them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Requester {
+    /// Who: `operator`, or a name that the host knows, for example that of a token.
+    pub by: Arc<str>,
+    /// The channel: `command line`, `library`, `http`, `stdio`, `mcp`, `acp`.
+    pub via: Arc<str>,
+}
+
+impl Requester {
+    /// The person who runs the program, through that channel.
+    pub fn operator(via: &str) -> Self {
+        Self { by: OPERATOR.into(), via: via.into() }
+    }
+}
+
+/// `the operator (command line)`, or `ci (http)`.
+impl fmt::Display for Requester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = if *self.by == *OPERATOR { "the operator" } else { &*self.by };
+        write!(f, "{by} ({})", self.via)
+    }
+}
 
 /// A question to the operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +74,44 @@ impl Question {
     /// message, and only the user knows what became of a tool that was interrupted.
     pub fn ends_with_answer(&self) -> bool {
         matches!(self, Self::Approval(_) | Self::Input(Input { conversation: None, .. }))
+    }
+
+    /// When it expires, in milliseconds since 1970.
+    pub fn expires_ms(&self) -> Option<u64> {
+        match self {
+            Self::Approval(Approval { expires_ms, .. }) | Self::Input(Input { expires_ms, .. }) => {
+                *expires_ms
+            }
+            Self::Settlement(_) => None,
+        }
+    }
+
+    /// Whether it has expired at that time, in milliseconds since 1970.
+    pub fn has_expired(&self, now_ms: u64) -> bool {
+        self.expires_ms().is_some_and(|expires_ms| expires_ms <= now_ms)
+    }
+
+    /// The same question with that expiry. A conversation waits for its user's next message without an expiry, and so does the
+    /// settlement of an interrupted tool, without which its run can't continue.
+    #[must_use]
+    pub fn expiring(mut self, at_ms: u64) -> Self {
+        match &mut self {
+            Self::Approval(Approval { expires_ms, .. })
+            | Self::Input(Input { expires_ms, conversation: None, .. }) => *expires_ms = Some(at_ms),
+            Self::Input(_) | Self::Settlement(_) => {}
+        }
+        self
+    }
+
+    /// The answer that it has once it has expired: the call is denied, or the input declined. `None`: it never expires.
+    pub fn expired(&self) -> Option<Given> {
+        let reason = Some("the question expired before it was answered".to_owned());
+        let answer = match self {
+            Self::Approval(_) => Answer::Deny { reason, remember: false },
+            Self::Input(Input { conversation: None, .. }) => Answer::Decline { reason },
+            Self::Input(_) | Self::Settlement(_) => return None,
+        };
+        Some(Given::operator(answer, EXPIRED))
     }
 }
 
@@ -68,6 +135,9 @@ pub struct Approval {
     /// The words of others that could steer the call, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steering: Option<Box<Steering>>,
+    /// When the question expires, in milliseconds since 1970: from then on the call is denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
 }
 
 /// The preview for the operator in addition to the arguments.
@@ -103,6 +173,9 @@ pub struct Input {
     /// Set if a conversation waits for the user's next message. `prompt` is what the worker has said last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Turn>,
+    /// When the question expires, in milliseconds since 1970: from then on the input is declined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
 }
 
 /// A question of a tool to the user, in the middle of a call. Its words are those of others: of a server, for example.
@@ -224,6 +297,16 @@ pub struct Waiting {
     /// What is asked.
     #[serde(flatten)]
     pub question: Question,
+}
+
+impl Waiting {
+    /// The first sixteen hexadecimal digits of the SHA-256 hash of the question, as JSON: an answer that names it is an answer
+    /// to what its giver saw.
+    pub fn digest(&self) -> String {
+        // Questions are data that serialises.
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        sha256(&text).chars().take(16).collect()
+    }
 }
 
 /// An answer to a question.
@@ -374,12 +457,38 @@ pub struct Given {
     pub by: Arc<str>,
     /// The channel: `terminal`, `command line`, `operator protocol`, `memory`.
     pub via: Arc<str>,
+    /// Who started the run that asked. The driver adds this and the following fields when it records the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester: Option<Requester>,
+    /// The digest of the question as it was shown ([`Waiting::digest`]); absent if it was not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Arc<str>>,
+    /// When the question would have expired, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
 }
 
 impl Given {
+    /// An answer that this person or program gave through that channel.
+    pub fn new(answer: Answer, by: Arc<str>, via: impl Into<Arc<str>>) -> Self {
+        Self { answer, by, via: via.into(), requester: None, digest: None, expires_ms: None }
+    }
+
     /// An answer of the person who runs the program, through that channel.
     pub fn operator(answer: Answer, via: &str) -> Self {
-        Self { answer, by: OPERATOR.into(), via: via.into() }
+        Self::new(answer, OPERATOR.into(), via)
+    }
+
+    /// The answer as it is recorded: with the requester of its run, and with the question that was shown to the one who gave it.
+    #[must_use]
+    pub fn recorded(self, requester: Option<&Requester>, id: QuestionId, asked: Option<&Question>) -> Self {
+        let shown = asked.filter(|_| ![MEMORY, FILES, UNATTENDED, EXPIRED, STOPPED].contains(&&*self.via));
+        Self {
+            requester: requester.cloned(),
+            digest: shown.map(|question| Waiting { id, question: question.clone() }.digest().into()),
+            expires_ms: asked.and_then(Question::expires_ms),
+            ..self
+        }
     }
 
     /// Whether it is a remembered answer.
@@ -401,6 +510,67 @@ pub enum Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn approval() -> Question {
+        Question::Approval(Approval {
+            chain: vec!["main".into()],
+            function: "send".into(),
+            risk: Risk::Network,
+            input: Arc::new(serde_json::json!({"to": "ada"})),
+            preview: None,
+            rule: DecidedBy::Default(Risk::Network),
+            steering: None,
+            expires_ms: None,
+        })
+    }
+
+    #[test]
+    fn an_answer_names_the_requester_and_what_was_shown() {
+        let id = QuestionId::new(&CallPath::root(), &StepName::Ask(0));
+        let asked = approval().expiring(7);
+        let digest = Waiting { id: id.clone(), question: asked.clone() }.digest();
+        assert_ne!(
+            digest,
+            Waiting { id: id.clone(), question: approval() }.digest(),
+            "the expiry is shown too"
+        );
+        let requester = Requester { by: "ci".into(), via: "http".into() };
+        let approve = Answer::Approve { remember: false };
+        let given = Given::new(approve.clone(), "ada".into(), "http");
+        let given = given.recorded(Some(&requester), id.clone(), Some(&asked));
+        assert_eq!((&*given.by, &given.requester), ("ada", &Some(requester.clone())));
+        assert_eq!((given.digest.as_deref(), given.expires_ms), (Some(&*digest), Some(7)));
+        // A remembered answer was shown nothing now.
+        let remembered = Given::operator(approve, MEMORY).recorded(Some(&requester), id, Some(&asked));
+        assert_eq!((remembered.digest, remembered.requester), (None, Some(requester)));
+    }
+
+    #[test]
+    fn approvals_and_forms_expire_and_messages_and_settlements_wait() {
+        let asked = approval().expiring(10);
+        assert!(!asked.has_expired(9) && asked.has_expired(10));
+        assert!(asked.expired().is_some_and(|given| matches!(given.answer, Answer::Deny { .. })));
+        assert!(!approval().has_expired(u64::MAX), "no expiry was set");
+        let input = |conversation: Option<Turn>| {
+            let (chain, changes) = (Vec::new(), Vec::new());
+            let input =
+                Input { chain, prompt: "?".into(), schema: None, changes, conversation, expires_ms: None };
+            Question::Input(input).expiring(10)
+        };
+        let form = input(None);
+        assert!(form.has_expired(10));
+        assert!(form.expired().is_some_and(|given| matches!(given.answer, Answer::Decline { .. })));
+        let turn = Turn { number: 1, cut_off: false, failure: None, context: None };
+        let settlement = Question::Settlement(Settlement {
+            chain: Vec::new(),
+            function: "send".into(),
+            risk: Risk::Network,
+            input: Arc::default(),
+        });
+        for waits in [input(Some(turn)), settlement.expiring(10)] {
+            assert!(!waits.has_expired(u64::MAX) && waits.expired().is_none(), "{waits:?}");
+        }
+    }
 
     #[test]
     fn a_question_is_named_by_call_and_step() {

@@ -1,21 +1,16 @@
 //! The questions of a run that wait for answers from outside, for operators that are other programs.
 
-use llm_do_core::{
-    question::{Answer, Given, QuestionId, Reply, Waiting},
-    schema::sha256,
-};
+use llm_do_core::question::{Answer, Given, QuestionId, Reply, Waiting};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::{oneshot, watch};
 
-/// The first sixteen hexadecimal digits of the SHA-256 hash of a question, as JSON: an answer that names it is an answer to
-/// what its giver saw.
+/// The digest that an answer names, so that it is an answer to what its giver saw: [`Waiting::digest`].
 pub fn digest(waiting: &Waiting) -> String {
-    // Questions are data that serialises.
-    let text = serde_json::to_vec(waiting).unwrap_or_default();
-    sha256(&text).chars().take(16).collect()
+    waiting.digest()
 }
 
 /// The questions of a run that wait, and who answered the others. The first answer to a question stands.
@@ -29,6 +24,8 @@ struct State {
     /// By call and step. Few runs ask more than one question at a time, and many may wait with one.
     open: Vec<Open>,
     decided: HashMap<QuestionId, Arc<str>>,
+    /// The questions that were withdrawn after their expiry.
+    expired: HashSet<QuestionId>,
     closed: bool,
 }
 
@@ -62,6 +59,15 @@ pub enum NotTaken {
         /// Who answered it.
         by: Arc<str>,
     },
+    /// The question has expired.
+    #[error("the question `{0}` has expired: it counts as denied, and the run continues without an answer")]
+    Expired(QuestionId),
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 impl Default for OpenQuestions {
@@ -108,10 +114,14 @@ impl OpenQuestions {
     /// Takes an answer to a question, which is no longer open then. The run gets it with [`Taken::give`].
     ///
     /// # Errors
-    /// The question is not open, or the answer does not fit it.
+    /// The question is not open or has expired, or the answer does not fit it.
     pub fn take(&self, id: &QuestionId, answer: &Answer, by: &Arc<str>) -> Result<Taken, NotTaken> {
         let mut state = self.state();
         match state.find(id) {
+            // The run takes it from those that wait, as soon as it sees this.
+            Ok(at) if state.open[at].waiting.question.has_expired(now_ms()) => {
+                Err(NotTaken::Expired(id.clone()))
+            }
             Ok(at) if !answer.fits(&state.open[at].waiting.question) => Err(NotTaken::Misfit(id.clone())),
             Ok(at) => {
                 let Open { reply, .. } = state.open.remove(at);
@@ -120,6 +130,7 @@ impl OpenQuestions {
             }
             Err(_) => Err(match state.decided.get(id) {
                 Some(by) => NotTaken::AlreadyDecided { id: id.clone(), by: Arc::clone(by) },
+                None if state.expired.contains(id) => NotTaken::Expired(id.clone()),
                 None => NotTaken::Unknown(id.clone()),
             }),
         }
@@ -168,7 +179,10 @@ impl Drop for Asked<'_> {
     fn drop(&mut self) {
         let mut state = self.questions.state();
         let Ok(at) = state.find(&self.id) else { return };
-        state.open.remove(at);
+        let Open { waiting, .. } = state.open.remove(at);
+        if waiting.question.has_expired(now_ms()) {
+            state.expired.insert(waiting.id);
+        }
         drop(state);
         self.questions.changed.send_replace(());
     }
@@ -182,8 +196,14 @@ mod tests {
 
     fn question(call: &str) -> Waiting {
         let chain = vec!["main".into()];
-        let input =
-            Input { chain, prompt: "?".into(), schema: None, changes: Vec::new(), conversation: None };
+        let input = Input {
+            chain,
+            prompt: "?".into(),
+            schema: None,
+            changes: Vec::new(),
+            conversation: None,
+            expires_ms: None,
+        };
         let id = format!("{call}:input.0").parse().expect("the ID of a question");
         Waiting { id, question: Question::Input(input) }
     }
@@ -203,9 +223,24 @@ mod tests {
         let taken = questions.take(&asks.id, &give("one"), &ann).expect("it is open");
         let late = questions.take(&asks.id, &give("two"), &bob).err();
         assert_eq!(late, Some(NotTaken::AlreadyDecided { id: asks.id.clone(), by: ann }));
-        taken.give(Given { answer: give("one"), by: OPERATOR.into(), via: "test".into() });
+        taken.give(Given::operator(give("one"), "test"));
         assert!(matches!(asked.reply().await, Reply::Given(given) if given.answer == give("one")));
         assert!(questions.waiting().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_expired_question_takes_no_answer() {
+        let questions = OpenQuestions::default();
+        let Waiting { id, question } = question("0/0.0");
+        let ann: Arc<str> = "ann".into();
+        let past = Waiting { id: id.clone(), question: question.clone().expiring(now_ms()) };
+        let asked = questions.ask(&past).expect("it is open");
+        assert_eq!(questions.take(&id, &give("late"), &ann).err(), Some(NotTaken::Expired(id.clone())));
+        drop(asked);
+        assert_eq!(questions.take(&id, &give("later"), &ann).err(), Some(NotTaken::Expired(id.clone())));
+        let future = Waiting { id: id.clone(), question: question.expiring(now_ms() + 3_600_000) };
+        let _asked = questions.ask(&future).expect("it is open");
+        assert!(questions.take(&id, &give("in time"), &ann).is_ok());
     }
 
     #[tokio::test]

@@ -170,7 +170,7 @@ impl Talk {
         match self.questions.take(&id, &answer, &by) {
             Ok(taken) => {
                 self.say(&Message::Accepted { id: &id });
-                taken.give(Given { answer, by, via: VIA.into() });
+                taken.give(Given::new(answer, by, VIA));
             }
             Err(NotTaken::AlreadyDecided { by, .. }) => {
                 self.say(&Message::AlreadyDecided { id: &id, by: &by });
@@ -202,12 +202,13 @@ mod tests {
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
             steering: None,
+            expires_ms: None,
         };
         Waiting { id: QuestionId::new(call, &StepName::Ask(0)), question: Question::Approval(approval) }
     }
 
     fn given(answer: Answer) -> Reply {
-        Reply::Given(Given { answer, by: "operator".into(), via: VIA.into() })
+        Reply::Given(Given::operator(answer, VIA))
     }
 
     /// The program's end of the line.
@@ -290,7 +291,7 @@ mod tests {
             assert_eq!((&decided["type"], &decided["by"]), (&json!("already_decided"), &json!("ada")));
         };
         let (answer, ()) = tokio::join!(operator.exchange(&ask, &()), client);
-        let by = Given { answer: Answer::Approve { remember: false }, by: "ada".into(), via: VIA.into() };
+        let by = Given::new(Answer::Approve { remember: false }, "ada".into(), VIA);
         assert_eq!(answer, Reply::Given(by));
     }
 

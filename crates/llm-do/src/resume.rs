@@ -3,6 +3,7 @@
 
 use crate::{
     invocation::{BadInvocation, Invocation},
+    open_questions::now_ms,
     settings::{Input, RunOptions, Settings},
 };
 use llm_do_core::{
@@ -12,7 +13,7 @@ use llm_do_core::{
     gate::Mode,
     journal::{Record, RecordKind, RunStatus, UsedDefinition},
     operator::Operator,
-    question::{Answer, Given, Question, QuestionId, Waiting},
+    question::{Answer, EXPIRED, Given, Question, QuestionId, Waiting},
     schema::Schema,
 };
 use llm_do_records::{History, Redactor};
@@ -78,6 +79,12 @@ pub enum ResumeError {
         /// Through what.
         via: Arc<str>,
     },
+    /// The question has expired.
+    #[error(
+        "the question `{0}` has expired and takes no answer any more: the call counts as denied. `llm-do runs resume` without a \
+         decision about it continues the run"
+    )]
+    Expired(QuestionId),
     /// The answer is one to another kind of question.
     #[error("the answer does not fit the question that waits at `{0}`")]
     Misfit(QuestionId),
@@ -297,10 +304,16 @@ impl Decisions {
         let history = History::of(records.to_vec());
         for (id, given) in &self.0 {
             if let Some(Given { by, via, .. }) = history.answer_to(id) {
+                if **via == *EXPIRED {
+                    return Err(ResumeError::Expired(id.clone()));
+                }
                 let (by, via) = (Arc::clone(by), Arc::clone(via));
                 return Err(ResumeError::AlreadyDecided { id: id.clone(), by, via });
             }
             match history.question(id) {
+                Some(question) if question.has_expired(now_ms()) => {
+                    return Err(ResumeError::Expired(id.clone()));
+                }
                 Some(question) if given.answer.fits(&question) => fits_schema(records, id, &question, given)?,
                 Some(_) => return Err(ResumeError::Misfit(id.clone())),
                 None => return Err(ResumeError::NotAsked(id.clone())),

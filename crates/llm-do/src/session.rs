@@ -385,7 +385,8 @@ impl Session {
     ) -> Result<Run, Problem> {
         let machinery = &self.loaded.machinery;
         let driver = LocalDriver::new(journal, self.answering(operator))
-            .with_untrusted_places(machinery.untrusted_places()?);
+            .with_untrusted_places(machinery.untrusted_places()?)
+            .with_questions_expiring(self.opened.options.questions_expire);
         let (driver, tally) = counted(driver, events);
         let id = Arc::clone(driver.journal().id());
         let context = self.context(id, today(), Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
@@ -395,6 +396,7 @@ impl Session {
             definitions: self.loaded.used.to_vec(),
             runtimes: self.runtimes().to_vec(),
             invocation: Some(self.opened.started.with(input)),
+            requester: Some(self.opened.options.requester.clone()),
         });
         Ok(Run::new(driver, Launch { records, tally, ..self.launch(context, start) }))
     }
@@ -417,7 +419,8 @@ impl Session {
         let redactor = Arc::clone(&self.loaded.machinery.redactor);
         let driver = past
             .reopen(decisions, self.answering(operator), redactor, VERSION)?
-            .with_untrusted_places(self.loaded.machinery.untrusted_places()?);
+            .with_untrusted_places(self.loaded.machinery.untrusted_places()?)
+            .with_questions_expiring(self.opened.options.questions_expire);
         let (driver, tally) = counted(driver, events);
         let id = Arc::clone(driver.journal().id());
         let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));

@@ -6,6 +6,7 @@ use llm_do_core::{
     gate::{Mode, RuleLine},
     ledger::Budget,
     model::{ModelName, ModelSettings},
+    question::Requester,
     toolset::ToolsetRegistry,
     worker::GivenLimits,
 };
@@ -15,7 +16,7 @@ use llm_do_program::target::{Request, Surroundings};
 use llm_do_sandbox::confine::Confiner;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Looks a variable of the environment up. Injected, so that nothing reads the process's own environment directly.
 pub type Environment = llm_do_python::Environment;
@@ -99,6 +100,10 @@ pub struct RunOptions {
     pub untrusted_input: bool,
     /// The client of a service that starts the run, if the operator does not.
     pub client: Option<Client>,
+    /// Who starts the run, and through which channel, as its journal says.
+    pub requester: Requester,
+    /// How long a question of the run waits for its answer. Then a call is denied, and an input declined.
+    pub questions_expire: Option<Duration>,
     /// The folder that the paths of an input must lie in, where their author may not hand over other files: the case of a test has
     /// a copy of the program. Absent: the operator's own word hands over what it names.
     pub paths_below: Option<PathBuf>,
@@ -120,6 +125,8 @@ impl Default for RunOptions {
             chat: false,
             untrusted_input: false,
             client: None,
+            requester: Requester::operator("library"),
+            questions_expire: None,
             paths_below: None,
         }
     }

@@ -347,7 +347,7 @@ struct Call<'a> {
 impl Call<'_> {
     /// An answer that came with this call.
     fn given(&self, answer: Answer) -> Given {
-        Given { answer, by: OPERATOR.into(), via: Arc::clone(&self.via) }
+        Given::new(answer, OPERATOR.into(), Arc::clone(&self.via))
     }
 }
 

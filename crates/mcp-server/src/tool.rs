@@ -1,7 +1,11 @@
 //! A worker as a tool.
 
 use crate::ServeError;
-use llm_do::{Client, Reach, RunOptions, Session, client_schema, core::function::tool_name, not_for_clients};
+use llm_do::{
+    Client, Reach, RunOptions, Session, client_schema,
+    core::{function::tool_name, question::Requester},
+    not_for_clients,
+};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 use std::sync::Arc;
@@ -24,6 +28,7 @@ impl ServedTool {
         let options = RunOptions {
             can_ask: true,
             untrusted_input: true,
+            requester: Requester { by: Arc::clone(&client.name), via: "mcp".into() },
             client: Some(client),
             ..session.options().clone()
         };

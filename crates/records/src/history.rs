@@ -6,7 +6,7 @@ use llm_do_core::{
     journal::{Ending, Record, RecordKind},
     ledger::Reserved,
     origin::Origins,
-    question::{Given, Question, QuestionId, Settlement, Waiting},
+    question::{Given, Question, QuestionId, Requester, Settlement, Waiting},
     step_name::StepName,
 };
 use std::{
@@ -26,6 +26,8 @@ pub struct History {
     steps: BTreeMap<CallPath, BTreeMap<StepName, Past>>,
     /// The steps that set something aside in the ledger.
     reserved: Vec<(CallPath, StepName)>,
+    /// Who started the run, if its first record says so.
+    pub requester: Option<Requester>,
     /// When the run began.
     pub began_ms: u64,
     /// How long nothing happened, all gaps together.
@@ -89,9 +91,8 @@ impl History {
             let past = steps.entry(step).or_default();
             match body {
                 // The run's own frame, and ends that only say that the run stopped there.
-                RecordKind::RunStarted { .. }
-                | RecordKind::RunEnded { .. }
-                | RecordKind::CallEnded { ending: Ending::Suspended, .. } => {}
+                RecordKind::RunStarted { requester, .. } => history.requester = requester,
+                RecordKind::RunEnded { .. } | RecordKind::CallEnded { ending: Ending::Suspended, .. } => {}
                 // What was cut off counts as not ended.
                 RecordKind::Cancelled => past.ended = None,
                 begun @ (RecordKind::Asked(_)

@@ -231,8 +231,11 @@ fn program(m: &mut Markup, records: &[Record]) {
 fn footer(m: &mut Markup, records: &[Record]) {
     m.ours("<footer>");
     for record in records {
-        if let RecordKind::RunStarted { version, runtimes, .. } = &record.body {
+        if let RecordKind::RunStarted { version, runtimes, requester, .. } = &record.body {
             m.text(&format!("llm-do {version}"));
+            if let Some(requester) = requester {
+                m.text(&format!(" · started by {requester}"));
+            }
             for runtime in runtimes {
                 m.text(&format!(" · {} {} ({})", runtime.name, runtime.version, runtime.confinement));
             }

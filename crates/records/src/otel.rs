@@ -283,6 +283,9 @@ impl<'a> Spans<'a> {
                         attributes = attributes
                             .text("llm_do.answered.by", &given.by)
                             .text("llm_do.answered.via", &given.via);
+                        if let Some(requester) = &given.requester {
+                            attributes = attributes.text("llm_do.requested.by", &requester.by);
+                        }
                         name_of_answer(&given.answer)
                     }
                     _ => "none".to_owned(),

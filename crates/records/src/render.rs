@@ -16,6 +16,7 @@ use llm_do_core::{
     gate::{DecidedBy, Rule},
     journal::{Ending, RunStatus},
     model::Usage,
+    question::OPERATOR,
 };
 use serde_json::Value;
 use std::fmt;
@@ -101,6 +102,9 @@ fn headline(tree: &RunTree) -> Line {
         (tone_of(tree.state), format!("  {}", tree.state_in_words())),
         (Tone::Plain, format!("  {}  {}", shown(&tree.entry), duration(tree.took_ms))),
     ];
+    if let Some(requester) = tree.requester.as_ref().filter(|requester| *requester.by != *OPERATOR) {
+        line.push((Tone::Plain, format!("  for {}", shown(&requester.to_string()))));
+    }
     if tree.usage != Usage::default() {
         let count = |tokens: Option<u64>| tokens.map_or_else(|| "?".to_owned(), thousands);
         let text = format!(

@@ -485,9 +485,9 @@ fn attached(part: &Part) -> Option<String> {
     }
 }
 
-/// The question as it is asked now, with what the recorded one showed of files and of the context.
+/// The question as it is asked now, with the expiry of the recorded one, and with what that showed of files and of the context.
 fn as_shown_in(before: &Question, now: &Question) -> Question {
-    match (before, now) {
+    let shown = match (before, now) {
         (Question::Approval(before), Question::Approval(now)) => {
             Question::Approval(Approval { preview: before.preview.clone(), ..now.clone() })
         }
@@ -500,6 +500,10 @@ fn as_shown_in(before: &Question, now: &Question) -> Question {
             Question::Input(Input { conversation, ..input })
         }
         _ => now.clone(),
+    };
+    match before.expires_ms() {
+        Some(at_ms) => shown.expiring(at_ms),
+        None => shown,
     }
 }
 

@@ -12,7 +12,7 @@ use llm_do_core::{
     journal::{Ending, Record, RecordKind, RunStatus},
     model::{ModelName, Usage},
     origin::Origins,
-    question::{Input, Question},
+    question::{Input, Question, Requester},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -29,6 +29,9 @@ pub struct RunTree {
     pub target: Arc<str>,
     /// The entry worker.
     pub entry: Arc<str>,
+    /// Who started it, and through which channel. Journals of earlier versions do not say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requester: Option<Requester>,
     /// When it began, in milliseconds since 1970.
     pub started_ms: u64,
     /// From its first to its last record, in milliseconds.
@@ -181,6 +184,7 @@ impl RunTree {
             state: open,
             target: "".into(),
             entry: "".into(),
+            requester: None,
             started_ms,
             // In a manipulated journal, times may decrease.
             took_ms: last_ms.saturating_sub(started_ms),
@@ -201,8 +205,9 @@ impl RunTree {
                 _ => {}
             }
             match &record.body {
-                RecordKind::RunStarted { target, entry, .. } => {
+                RecordKind::RunStarted { target, entry, requester, .. } => {
                     (tree.target, tree.entry) = (Arc::clone(target), Arc::clone(entry));
+                    tree.requester.clone_from(requester);
                 }
                 RecordKind::RunEnded { status, ending, .. } => {
                     tree.state = RunState::Ended(*status);

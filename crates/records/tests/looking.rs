@@ -90,6 +90,7 @@ impl Sample {
             }),
             rule: DecidedBy::rule(&"main.worker:3".into()),
             steering: None,
+            expires_ms: None,
         }));
         self.add(path, "ask", body);
     }

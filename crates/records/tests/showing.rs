@@ -207,6 +207,7 @@ fn report() -> Sample {
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
         steering: None,
+        expires_ms: None,
     });
     scenario.add("0/1.0", "ask", RecordKind::Asked(ask));
     scenario.pass(12_000);
@@ -314,6 +315,7 @@ fn open_questions_and_retries_are_said() {
         preview: None,
         rule: written("project.yaml:3"),
         steering: None,
+        expires_ms: None,
     });
     scenario.add("0/0.0", "ask", RecordKind::Asked(ask));
     scenario.add(

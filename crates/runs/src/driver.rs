@@ -18,7 +18,7 @@ use llm_do_core::{
     ledger::Reserved,
     operator::{Operator, Recall as _},
     origin::{Origins, UntrustedPlaces, UntrustedSet},
-    question::{Answer, Given, Input, OPERATOR, Question, QuestionId, Reply, STOPPED, Waiting},
+    question::{Answer, Given, Input, OPERATOR, Question, QuestionId, Reply, Requester, STOPPED, Waiting},
     send::BoxFuture,
     shared::{InProcess, Shared},
 };
@@ -26,10 +26,10 @@ use llm_do_records::{Found, History, as_recorded, same_intent};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    future::{poll_fn, ready},
+    future::{pending, poll_fn, ready},
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
@@ -117,6 +117,10 @@ pub struct LocalDriver {
     stopper: Stopper,
     interjector: Interjector,
     untrusted: Arc<dyn UntrustedPlaces>,
+    /// The one who started the run, once its first record is written.
+    requester: OnceLock<Requester>,
+    /// How long a question waits for its answer.
+    questions_expire: Option<Duration>,
     /// What the run did before it was resumed; empty for one that has just begun.
     history: History,
     /// The latest time of the run's work that the engine has come to.
@@ -152,6 +156,7 @@ impl LocalDriver {
         let (decisions, shared) = (BTreeMap::new(), InProcess::default());
         let kept = Kept::of_run(journal.shared_dir());
         let untrusted = Arc::new(UntrustedSet::default());
+        let requester = history.requester.clone().map(OnceLock::from).unwrap_or_default();
         Self {
             journal,
             operator,
@@ -162,6 +167,8 @@ impl LocalDriver {
             stopper: Stopper::default(),
             interjector: Interjector::default(),
             untrusted,
+            requester,
+            questions_expire: None,
             history,
             shared,
             kept,
@@ -185,6 +192,12 @@ impl LocalDriver {
     #[must_use]
     pub fn with_decisions(self, decisions: BTreeMap<QuestionId, Given>) -> Self {
         Self { decisions, ..self }
+    }
+
+    /// With questions that expire after that time: a call that waits for longer is denied, an input declined.
+    #[must_use]
+    pub fn with_questions_expiring(self, after: Option<Duration>) -> Self {
+        Self { questions_expire: after, ..self }
     }
 
     /// Shows what happens.
@@ -245,6 +258,10 @@ impl LocalDriver {
                 }
                 _ => self.deltas.discard(path),
             }
+        }
+        if let RecordKind::RunStarted { requester: Some(requester), .. } = &body {
+            // A run has one first record.
+            let _ = self.requester.set(requester.clone());
         }
         let Written { at_ms, body } = self.journal.append(path, step, body, self.events.as_deref())?;
         let at_ms = at_ms.saturating_sub(self.history.idle_ms);
@@ -355,15 +372,38 @@ impl LocalDriver {
             let asked = asked_ms.map(|_| question);
             return self.answered(path, name, given, asked, asked_ms, known).map(Put::Answered);
         }
+        if question.has_expired(self.journal.now_ms())
+            && let Some(given) = question.expired()
+        {
+            return self.answered(path, name, given, Some(question), asked_ms, known).map(Put::Answered);
+        }
         let (question, asked_ms) = match asked_ms {
             Some(at_ms) => (question, at_ms),
-            None => match self.write(path, name, RecordKind::Asked(question))? {
+            None => match self.write(path, name, RecordKind::Asked(self.expiring(question)))? {
                 Written { at_ms, body: RecordKind::Asked(question) } => (question, at_ms),
                 Written { body, .. } => return Err(Halt::unexpected(path, name, &body)),
             },
         };
         self.journal.flush()?;
         Ok(Put::Asked { question, asked_ms })
+    }
+
+    /// A question about to be put, with its expiry.
+    fn expiring(&self, question: Question) -> Question {
+        match self.questions_expire {
+            Some(after) => question.expiring(self.journal.now_ms().saturating_add(millis(after))),
+            None => question,
+        }
+    }
+
+    /// Waits until a question has expired, and gives the answer that it has then.
+    async fn expired(&self, question: &Question) -> Reply {
+        let (Some(at_ms), Some(given)) = (question.expires_ms(), question.expired()) else {
+            return pending().await;
+        };
+        let left = at_ms.saturating_sub(self.journal.now_ms());
+        tokio::time::sleep(Duration::from_millis(left)).await;
+        Reply::Given(given)
     }
 
     /// Waits for the operator's answer to a question that was put at that time.
@@ -384,6 +424,7 @@ impl LocalDriver {
                     biased;
                     reply = reply => reply,
                     () = self.stopper.stopped() => Reply::Given(Given::operator(Answer::Stop, STOPPED)),
+                    reply = self.expired(&waiting.question) => reply,
                 }
             };
             self.unless_cancelled(&waiting.id.call, &waiting.id.step, pin!(reply)).await?
@@ -414,7 +455,13 @@ impl LocalDriver {
         asked_ms: Option<u64>,
         known: &Known,
     ) -> Result<Exchanged, Halt> {
-        self.shared.known(known, &QuestionId::new(path, name)).answered(&given);
+        let id = QuestionId::new(path, name);
+        self.shared.known(known, &id).answered(&given);
+        let is_message = matches!(name, StepName::Message(_));
+        let given = match is_message {
+            true => given,
+            false => given.recorded(self.requester.get(), id, asked.as_ref()),
+        };
         let written = self.write(path, name, RecordKind::Answered(given))?;
         let asked_ms = asked_ms.unwrap_or(written.at_ms);
         let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
@@ -637,7 +684,7 @@ impl Driver for LocalDriver {
         let Some(Said { by, via, .. }) = said.first() else { return Ok(None) };
         let texts: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();
         let value = Arc::new(Value::String(texts.join("\n\n")));
-        let given = Given { answer: Answer::Give { value }, by: Arc::clone(by), via: Arc::clone(via) };
+        let given = Given::new(Answer::Give { value }, Arc::clone(by), Arc::clone(via));
         match self.write(path, &name, RecordKind::Answered(given))?.body {
             RecordKind::Answered(given) => Ok(Some(given)),
             other => Err(Halt::unexpected(path, &name, &other)),

@@ -9,11 +9,15 @@ use llm_do_core::{
     engine::{End, Halt, Outcome},
     event::Event,
     function::{Implementation, LeafCall, Risk},
-    journal::{Ending, Record, RecordKind},
+    journal::{Ending, FORMAT, Record, RecordKind},
+    launch::RunStart,
     ledger::Reserved,
     model::Delta,
     operator::{OneAtATime, Operator, Recall},
-    question::{Answer, Approval, Given, Input, MEMORY, Question, Reply, STOPPED, Turn, Waiting},
+    question::{
+        Answer, Approval, EXPIRED, Given, Input, MEMORY, OPERATOR, Question, QuestionId, Reply, Requester,
+        STOPPED, Turn, Waiting,
+    },
     rule::DecidedBy,
     send::BoxFuture,
     shared::Results,
@@ -121,6 +125,7 @@ fn ask() -> Question {
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
         steering: None,
+        expires_ms: None,
     })
 }
 
@@ -308,6 +313,7 @@ async fn a_stop_that_comes_after_the_answer_does_not_stop_the_next_one() {
         schema: None,
         changes: Vec::new(),
         conversation: Some(turn),
+        expires_ms: None,
     });
     driver.exchange(&CallPath::root(), StepName::Message(1), listen, Known::Nothing).await.unwrap();
     let stopped = tokio::time::timeout(Duration::from_secs(1), driver.stopped()).await;
@@ -521,4 +527,77 @@ async fn deltas_are_made_only_for_those_who_want_them() {
     assert!(!driver().listens());
     assert!(!driver().with_events(Arc::new(RecordsOnly)).listens());
     assert!(run().driver.listens());
+}
+
+/// Never answers.
+struct Away;
+
+impl Operator for Away {
+    fn exchange<'a>(&'a self, _: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        Box::pin(pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_expires_is_denied_and_the_answer_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let redactor = Arc::new(Redactor::default());
+    let journal = JournalWriter::create(&home.path().join("runs"), redactor, None).unwrap();
+    let dir = journal.dir().to_owned();
+    let hour = Duration::from_secs(3600);
+    let driver = LocalDriver::new(journal, Arc::new(Away)).with_questions_expiring(Some(hour));
+    let path = CallPath::root();
+    let exchanged = driver.exchange(&path, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();
+    assert!(exchanged.waited >= hour, "{exchanged:?}");
+    let Reply::Given(given) = exchanged.reply else { panic!("no answer") };
+    assert!(matches!(given.answer, Answer::Deny { remember: false, .. }), "{given:?}");
+    assert_eq!((&*given.via, &given.digest), (EXPIRED, &None));
+    let records = read_journal(&dir).unwrap().records;
+    let [
+        Record { body: RecordKind::Asked(asked), at_ms, .. },
+        Record { body: RecordKind::Answered(given), .. },
+    ] = &records[..]
+    else {
+        panic!("{records:?}")
+    };
+    let expires_ms = asked.expires_ms().expect("an expiry");
+    assert!(expires_ms - at_ms <= 3_600_000, "{records:?}");
+    assert_eq!(given.expires_ms, Some(expires_ms));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_recorded_with_the_requester_and_the_digest_of_what_was_shown() {
+    let run = run();
+    let (path, requester) = (CallPath::root(), Requester { by: "ci".into(), via: "http".into() });
+    let start = RunStart { requester: Some(requester.clone()), ..RunStart::default() };
+    run.driver.record(&path, StepName::Run, first_record(start)).unwrap();
+    run.driver.exchange(&path, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();
+    let records = run.records();
+    let Some(Record { path, step, body: RecordKind::Asked(question), .. }) = records.get(1) else {
+        panic!("{records:?}")
+    };
+    let digest = Waiting { id: QuestionId::new(path, step), question: question.clone() }.digest();
+    let Some(Record { body: RecordKind::Answered(given), .. }) = records.get(2) else {
+        panic!("{records:?}")
+    };
+    assert_eq!((&*given.by, &*given.via), (OPERATOR, "test"));
+    assert_eq!((&given.requester, given.digest.as_deref()), (&Some(requester), Some(&*digest)));
+}
+
+fn first_record(start: RunStart) -> RecordKind {
+    let RunStart { version, target, definitions, runtimes, invocation, requester } = start;
+    RecordKind::RunStarted {
+        format: FORMAT,
+        run: "r".into(),
+        version,
+        target,
+        entry: "main".into(),
+        chat: false,
+        approval: Default::default(),
+        date: "2026-01-01".into(),
+        definitions,
+        runtimes,
+        invocation,
+        requester,
+    }
 }

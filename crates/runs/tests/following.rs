@@ -39,6 +39,7 @@ impl Story {
             definitions: Vec::new(),
             runtimes: Vec::new(),
             invocation: None,
+            requester: None,
         };
         self.tell("run", body);
     }

@@ -34,6 +34,7 @@ fn run_started(run: &str) -> RecordKind {
         definitions: Vec::new(),
         runtimes: Vec::new(),
         invocation: None,
+        requester: None,
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) enum Code {
     AlreadyDecided,
     /// The question is not the one that the answer's digest names.
     QuestionChanged,
+    /// The question has expired: it counts as denied.
+    QuestionExpired,
     /// The run, or the server, is not in a state for this.
     Conflict,
     /// The idempotency key was used for another request.
@@ -105,6 +107,7 @@ impl Code {
             | Self::KeyReused
             | Self::ProgramBroken
             | Self::FileChanged => StatusCode::CONFLICT,
+            Self::QuestionExpired => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::TooManyRuns
@@ -210,6 +213,7 @@ impl From<Problem> for ApiError {
             Problem::Resume(ResumeError::AlreadyDecided { by, .. }) => Self::decided(problem.to_string(), by),
             Problem::Resume(ResumeError::NotAsked(_)) => Self::new(Code::NotFound, problem.to_string()),
             Problem::Resume(ResumeError::Misfit(_)) => Self::new(Code::BadRequest, problem.to_string()),
+            Problem::Resume(ResumeError::Expired(_)) => Self::new(Code::QuestionExpired, problem.to_string()),
             Problem::Journal(_) => Self::storage(problem),
             Problem::Resume(_) => Self::new(Code::Conflict, problem.to_string()),
             _ => Self::new(Code::Program, problem.to_string()),
@@ -222,6 +226,7 @@ impl From<NotTaken> for ApiError {
         match &error {
             NotTaken::Unknown(_) => Self::new(Code::NotFound, error.to_string()),
             NotTaken::Misfit(_) => Self::new(Code::BadRequest, error.to_string()),
+            NotTaken::Expired(_) => Self::new(Code::QuestionExpired, error.to_string()),
             NotTaken::AlreadyDecided { by, .. } => Self::decided(error.to_string(), by),
         }
     }

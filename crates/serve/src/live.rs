@@ -278,7 +278,7 @@ struct Message {
 impl Message {
     fn answer(&self, via: &str) -> Given {
         let value = Arc::new(self.text.as_str().into());
-        Given { answer: Answer::Give { value }, by: Arc::clone(&self.by), via: via.into() }
+        Given::new(Answer::Give { value }, Arc::clone(&self.by), via)
     }
 }
 

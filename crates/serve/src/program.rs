@@ -12,6 +12,7 @@ use llm_do::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine},
         journal::{Record, RecordKind},
         model::ModelName,
+        question::Requester,
     },
     not_for_clients,
     program::Diagnostic,
@@ -386,6 +387,10 @@ impl Served {
                 ));
             }
         };
+        let requester = match &starter {
+            Starter::Client { client, .. } => Requester { by: Arc::clone(&client.name), via: "http".into() },
+            Starter::Owner { .. } => served.requester.clone(),
+        };
         let (can_ask, untrusted_input, client) = match starter {
             Starter::Client { client, trusted } => (true, !trusted, Some(client)),
             // Who chats is there to be asked. The run is one of the operator's own.
@@ -399,6 +404,7 @@ impl Served {
             chat: request.chat,
             untrusted_input,
             client,
+            requester,
             ..served.clone()
         };
         Ok(session.with_options(options)?)

@@ -183,6 +183,8 @@ pub(crate) struct QuestionOfRun {
     pub(crate) run: Arc<str>,
     /// The program's name.
     pub(crate) program: Arc<str>,
+    /// The name of the token that started the run. The calls of the run are made with its authority, whoever approves them.
+    pub(crate) client: Arc<str>,
     /// The question.
     #[serde(flatten)]
     pub(crate) question: QuestionView,

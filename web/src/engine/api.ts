@@ -946,7 +946,7 @@ export interface components {
             diagnostics?: unknown;
         };
         /** @description The kinds of errors. */
-        Code: "bad_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "bad_input" | "already_decided" | "question_changed" | "conflict" | "key_reused" | "too_large" | "too_slow" | "too_many_runs" | "too_many_streams" | "too_many_uploads" | "too_many_bodies" | "too_many_sessions" | "too_much_memory" | "program" | "program_broken" | "file_changed" | "storage" | "internal" | "shutting_down";
+        Code: "bad_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "bad_input" | "already_decided" | "question_changed" | "question_expired" | "conflict" | "key_reused" | "too_large" | "too_slow" | "too_many_runs" | "too_many_streams" | "too_many_uploads" | "too_many_bodies" | "too_many_sessions" | "too_much_memory" | "program" | "program_broken" | "file_changed" | "storage" | "internal" | "shutting_down";
         /** @description Whether the server works. */
         Health: {
             /** @description `ok`, or `ending` while the server shuts down. */
@@ -1263,6 +1263,11 @@ export interface components {
             rule: components["schemas"]["DecidedBy"];
             /** @description The words of others that could steer the call, if there are any. */
             steering?: components["schemas"]["Steering"] | null;
+            /**
+             * Format: uint64
+             * @description When the question expires, in milliseconds since 1970: from then on the call is denied.
+             */
+            expires_ms?: number | null;
         };
         /** @description The place in a conversation at which it waits for the user's next message. */
         Turn: {
@@ -1303,6 +1308,11 @@ export interface components {
             changes?: components["schemas"]["Preview"][];
             /** @description Set if a conversation waits for the user's next message. `prompt` is what the worker has said last. */
             conversation?: components["schemas"]["Turn"] | null;
+            /**
+             * Format: uint64
+             * @description When the question expires, in milliseconds since 1970: from then on the input is declined.
+             */
+            expires_ms?: number | null;
         };
         /** @description A tool that had started and not ended when the run was interrupted. */
         Settlement: {
@@ -1333,6 +1343,8 @@ export interface components {
             run: string;
             /** @description The program's name. */
             program: string;
+            /** @description The name of the token that started the run. The calls of the run are made with its authority, whoever approves them. */
+            client: string;
             /** @description What an answer must name, so that it is an answer to what its giver saw. */
             digest: string;
             /** @description The call. */
@@ -1506,6 +1518,8 @@ export interface components {
             runtimes?: components["schemas"]["Runtime"][];
             /** @description How the host started the run, in the host's own format: the data that it needs to resume the run. */
             invocation?: unknown;
+            /** @description Who started the run, and through which channel. Journals of earlier versions do not say so. */
+            requester?: components["schemas"]["Requester"] | null;
         } | {
             /** @constant */
             kind: "run_resumed";
@@ -1883,6 +1897,14 @@ export interface components {
         };
         /** @description The origins of a value: the parts of it that are not trusted. Everything else is trusted. */
         Origins: components["schemas"]["Mark"][];
+        /** @description The person or program that started a run, and the channel. The calls of the run are made with this one's authority, whoever
+         *     approves them. */
+        Requester: {
+            /** @description Who: `operator`, or a name that the host knows, for example that of a token. */
+            by: string;
+            /** @description The channel: `command line`, `library`, `http`, `stdio`, `mcp`, `acp`. */
+            via: string;
+        };
         /** @description One part of a value that is not trusted. */
         Mark: {
             /** @description JSON pointer (RFC 6901) to the part, in which `*` stands for each element of a list. Empty for the whole value. */
@@ -1900,6 +1922,15 @@ export interface components {
             by: string;
             /** @description The channel: `terminal`, `command line`, `operator protocol`, `memory`. */
             via: string;
+            /** @description Who started the run that asked. The driver adds this and the following fields when it records the answer. */
+            requester?: components["schemas"]["Requester"] | null;
+            /** @description The digest of the question as it was shown (`Waiting::digest`); absent if it was not shown. */
+            digest?: string | null;
+            /**
+             * Format: uint64
+             * @description When the question would have expired, in milliseconds since 1970.
+             */
+            expires_ms?: number | null;
         } & ({
             /** @constant */
             answer: "approve";

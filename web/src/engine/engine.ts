@@ -70,7 +70,7 @@ export const isUnderWay = (state: RunState): boolean =>
 /** A question that waits, with the digest that its answer must name. */
 export type WaitingQuestion = QuestionId & { digest: string } & Question;
 
-export type QuestionOfRun = WaitingQuestion & { run: string; program: string };
+export type QuestionOfRun = WaitingQuestion & { run: string; program: string; client: string };
 
 export interface Run {
   run: string;

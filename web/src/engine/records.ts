@@ -95,6 +95,7 @@ export interface Approval {
   preview?: Change;
   rule: Decider;
   steering?: Steering;
+  expires_ms?: number;
 }
 
 export interface Input {
@@ -104,6 +105,7 @@ export interface Input {
   schema?: Json;
   changes?: Change[];
   conversation?: Turn;
+  expires_ms?: number;
 }
 
 export interface Settlement {
@@ -144,6 +146,21 @@ export type Answer =
   | { answer: "done"; result: Json }
   | { answer: "abort" };
 
+/** Who started a run, and through which channel. */
+export interface Requester {
+  by: string;
+  via: string;
+}
+
+/** Who gave an answer, for whose run, and to what was shown. */
+export interface Given {
+  by: string;
+  via: string;
+  requester?: Requester;
+  digest?: string;
+  expires_ms?: number;
+}
+
 interface Common {
   seq: number;
   at_ms: number;
@@ -173,6 +190,7 @@ export type KnownRecord =
         chat?: boolean;
         approval: string;
         date: string;
+        requester?: Requester;
         definitions: { worker: string; file: string; sha256: string; text: string }[];
       }
     >
@@ -184,7 +202,7 @@ export type KnownRecord =
     >
   | Kind<"verdict", { rule: "preApproved" | "ask" | "blocked"; by: Decider; reason?: string }>
   | (Kind<"asked"> & Question)
-  | (Kind<"answered"> & Answer & { by: string; via: string })
+  | (Kind<"answered"> & Answer & Given)
   | Kind<"rechecked", { changed?: string }>
   | Kind<"tool_started", { function: string; risk: Risk; idempotency_key: string }>
   | Kind<"tool_ended", { ending: Ending; blobs?: Blob64[]; log?: string; origins?: Mark[] }>

@@ -8,6 +8,7 @@ import type {
   Ending,
   Failure,
   FileState,
+  Given,
   Json,
   Mark,
   Message,
@@ -52,7 +53,7 @@ export interface AskedQuestion {
   seq: number;
   at_ms: number;
   question: Question;
-  answer?: Answer & { by: string; via: string };
+  answer?: Answer & Given;
 }
 
 /** What the model of a call is saying now. Provisional: a record confirms or replaces it. */

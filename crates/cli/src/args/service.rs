@@ -2,12 +2,14 @@
 
 use super::{ApprovalFlags, BudgetFlags, ModelFlags, ProgramFlags, RunArgs};
 use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
 use llm_do::core::model::ModelName;
 use llm_do_serve::Origin;
 use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
     path::PathBuf,
+    time::Duration,
 };
 
 #[derive(Clone, Debug, Args)]
@@ -56,6 +58,9 @@ pub(crate) struct ServiceArgs {
     /// Most streams of events that one token follows at once [default: all; half if serve.yaml has tokens]
     #[arg(long, value_name = "N")]
     pub(crate) max_streams_per_token: Option<usize>,
+    /// How long a question waits for its answer, such as `30m` or `12h`: then the call is denied; default: without end
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) questions_expire: Option<Duration>,
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,
@@ -135,6 +140,13 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
         "give a port, or an address with a port, such as 8750 or 127.0.0.1:8750; names are not looked up"
             .into()
     })
+}
+
+/// A time that is longer than nothing.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "give a time such as `90s`, `30m` or `12h`".to_owned();
+    let parsed: SignedDuration = text.parse().map_err(|_| wrong())?;
+    Duration::try_from(parsed).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
 impl ServiceArgs {

@@ -9,7 +9,7 @@ use crate::{
     program::complaint,
     render::Output,
 };
-use llm_do::{Problem, Session, Settings};
+use llm_do::{Problem, Session, Settings, core::question::Requester};
 use llm_do_acp::{Host, serve};
 use std::{
     env,
@@ -64,6 +64,7 @@ impl Host for Editor {
         let mut base = surrounded().map_err(words)?;
         base.around.here = folder.to_owned();
         let mut settings = settings_in(&self.run, base).map_err(words)?;
+        settings.run.requester = Requester::operator("acp");
         let request = &mut settings.request;
         if let Some(target) = request.positionals.first_mut() {
             let path = self.started_in.join(&*target);

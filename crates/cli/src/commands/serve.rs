@@ -15,7 +15,10 @@ use crate::{
     visible,
 };
 use jiff::Timestamp;
-use llm_do::{Session, Settings, core::model::ModelName};
+use llm_do::{
+    Session, Settings,
+    core::{model::ModelName, question::Requester},
+};
 use llm_do_serve::{Host, Http, Limits, LogEntry, NewToken, ProgramName, Served, Service, Tokens};
 use serde_json::{Value, json};
 use std::{
@@ -147,8 +150,16 @@ fn named(text: &str) -> Result<(Option<ProgramName>, Option<String>), Complaint>
     }
 }
 
+/// The settings of a target's runs. Requests add who starts a run.
+fn settings_of(args: &ServiceArgs, target: Option<&str>) -> Result<Settings, Complaint> {
+    let mut settings = settings(&args.run(target))?;
+    settings.run.requester = Requester::operator("stdio");
+    settings.run.questions_expire = args.questions_expire;
+    Ok(settings)
+}
+
 fn opened(args: &ServiceArgs, target: Option<&str>, output: &Output) -> Result<Vec<Session>, NotReady> {
-    let sessions = Session::open_exported(settings(&args.run(target))?)?;
+    let sessions = Session::open_exported(settings_of(args, target)?)?;
     if let Some(first) = sessions.first() {
         say(first, output);
     }
@@ -216,7 +227,7 @@ impl CommandLine {
 
 impl Host for CommandLine {
     fn settings(&self, target: &str) -> Result<Settings, String> {
-        settings(&self.args.run(Some(target))).map_err(|complaint| complaint.message)
+        settings_of(&self.args, Some(target)).map_err(|complaint| complaint.message)
     }
 
     fn log(&self, line: &str) {

@@ -110,6 +110,7 @@ mod tests {
             schema: Some(Arc::new(json!({"title": "\u{9b}1A"}))),
             changes: Vec::new(),
             conversation: None,
+            expires_ms: None,
         };
         let text = Paint::NEVER.lines(&question(&wanted, Extent::Full, 40));
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");

@@ -236,6 +236,7 @@ mod tests {
             preview,
             rule: DecidedBy::Default(Risk::Write),
             steering: None,
+            expires_ms: None,
         }
     }
 

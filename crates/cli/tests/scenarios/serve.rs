@@ -255,3 +255,67 @@ fn token_sees_its_own_runs_and_may_not_answer_without_that_scope() {
     assert!(started.iter().any(|invocation| invocation["client"]["name"] == "operator"
         && invocation.get("untrusted_input").is_none()));
 }
+
+/// The first record of that kind in the journal of the only run.
+fn recorded(scenario: &Scenario, kind: &str) -> serde_json::Value {
+    let runs = scenario.runs();
+    let journal = std::fs::read_to_string(runs[0].join("journal.jsonl")).expect("a journal");
+    let records = lines(&journal);
+    records
+        .into_iter()
+        .find(|record| record["kind"] == kind)
+        .unwrap_or_else(|| panic!("no {kind}: {journal}"))
+}
+
+#[test]
+fn approval_says_who_asked_and_who_approved_and_the_call_keeps_the_authority_of_who_asked() {
+    let scenario = desk().home_file("serve.yaml", &ci_token("[start, read]", ""));
+    let server = Server::start(&scenario, &[]);
+    let started = server
+        .post("/v1/runs?wait=60", &json!({"worker": "writer", "message": "Write."}))
+        .token(TOKEN_OF_CI)
+        .send();
+    let run = started.body["run"].as_str().expect("an ID").to_owned();
+    let asked = &server.get("/v1/questions").send().body["questions"][0];
+    assert_eq!(asked["client"], "ci", "the approver sees who asks: {asked}");
+    let question = &started.body["questions"][0];
+    let path = format!("/v1/runs/{run}/answers");
+    // The approver could write there. The run could not, and the arguments of the approver are those of the run.
+    let edited = json!({"call": question["call"], "step": question["step"], "digest": question["digest"],
+        "answer": "edit", "input": {"path": "/workers/hidden.worker", "content": "taken over\n"}});
+    assert_eq!(server.post(&path, &edited).send().status, 204);
+    let done = server.get(&format!("/v1/runs/{run}?wait=60")).send().body;
+    assert_eq!(done["state"], "done", "{done}");
+    assert_eq!(scenario.read("workers/hidden.worker").as_deref(), Some("---\n---\nHide.\n"));
+    let requester = json!({"by": "ci", "via": "http"});
+    assert_eq!(recorded(&scenario, "run_started")["requester"], requester);
+    let answered = recorded(&scenario, "answered");
+    assert_eq!((&answered["by"], &answered["via"]), (&json!("operator"), &json!("http")));
+    assert_eq!((&answered["requester"], &answered["digest"]), (&requester, &question["digest"]));
+    server.stop();
+    let shown = scenario.run(&["runs", "show", "last"]);
+    assert!(shown.stdout.contains("for ci (http)"), "{shown}");
+    let call = question["call"].as_str().expect("a call");
+    let shown = scenario.run(&["runs", "show", "last", "--call", call]);
+    let digest = question["digest"].as_str().expect("a digest");
+    for said in ["the operator (http) approved", "requested by ci (http)", &format!("shown as {digest}")] {
+        assert!(shown.stdout.contains(said), "{said}: {shown}");
+    }
+}
+
+#[test]
+fn question_that_expires_is_denied_and_takes_no_answer() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &["--questions-expire", "1ms"]);
+    let started = server.post("/v1/runs?wait=60", &json!({"worker": "writer", "message": "Write."})).send();
+    let run = started.body["run"].as_str().expect("an ID").to_owned();
+    let done = server.until(&run, |run| run["state"] == "done");
+    assert_eq!((&done["output"], scenario.read("out/note.txt")), (&json!("written"), None), "{done}");
+    let (asked, answered) = (recorded(&scenario, "asked"), recorded(&scenario, "answered"));
+    assert!(asked["expires_ms"].is_u64(), "{asked}");
+    assert_eq!((&answered["answer"], &answered["via"]), (&json!("deny"), &json!("expiry")), "{answered}");
+    assert_eq!(answered["expires_ms"], asked["expires_ms"]);
+    let late = json!({"call": asked["path"], "step": asked["step"], "digest": "0000000000000000", "answer": "approve"});
+    let refused = server.post(&format!("/v1/runs/{run}/answers"), &late).send();
+    assert_eq!((refused.status, &refused.body["code"]), (410, &json!("question_expired")), "{refused:?}");
+}

@@ -40,7 +40,7 @@ impl Engine {
         frame.waited(waited, &**driver).await;
         match reply {
             Reply::Given(given) => Ok(Answered { given, asked }),
-            Reply::Later => Err(Stop::Suspended(vec![Waiting { id, question }])),
+            Reply::Later => Err(Stop::Suspended(vec![Waiting { id, question: asked.unwrap_or(question) }])),
         }
     }
 
@@ -108,6 +108,7 @@ impl Engine {
             schema: shown,
             changes: Vec::new(),
             conversation: None,
+            expires_ms: None,
         });
         let step = StepName::Input(number);
         let Answered { given, .. } =
@@ -138,8 +139,14 @@ impl Engine {
         let prompt = self.host.redact.text(&said.text).into();
         let step = StepName::Message(turn.number);
         let (chain, conversation) = (frame.chain(), Some(turn));
-        let question =
-            Question::Input(Input { chain, prompt, schema: None, changes: Vec::new(), conversation });
+        let question = Question::Input(Input {
+            chain,
+            prompt,
+            schema: None,
+            changes: Vec::new(),
+            conversation,
+            expires_ms: None,
+        });
         let Answered { given, .. } = self.exchange(frame, path, step, question, Known::Nothing).await?;
         Ok(given.answer)
     }

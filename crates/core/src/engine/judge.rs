@@ -98,6 +98,7 @@ impl Engine {
             preview,
             rule,
             steering: self.steering(call, admitted),
+            expires_ms: None,
         });
         let known = Known::Remembered(key);
         let step = StepName::Ask(round);

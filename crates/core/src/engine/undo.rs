@@ -176,6 +176,7 @@ impl Engine {
             schema: Some(Arc::new(json!({"enum": [RESTORE, LEAVE]}))),
             changes: files.iter().filter_map(|file| file.preview.clone()).collect(),
             conversation: None,
+            expires_ms: None,
         });
         let asked = self.exchange(frame, path, StepName::Restore(number), question, Known::Nothing).await?;
         Ok(matches!(&asked.given.answer, Answer::Give { value } if value.as_str() == Some(RESTORE)))

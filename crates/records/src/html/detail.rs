@@ -7,7 +7,7 @@ use super::{
     value::{blob, json_block, preview, text_block, value},
 };
 use crate::{
-    render::{caller, duration, source, thousands},
+    render::{caller, duration, moment, source, thousands},
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{
@@ -17,7 +17,7 @@ use llm_do_core::{
     gate::Rule,
     journal::{Record, RecordKind},
     origin::Origins,
-    question::{Answer, FILES, Given, Input, Question},
+    question::{Answer, EXPIRED, FILES, Given, Input, Question},
     rule::DecidedBy,
 };
 
@@ -226,6 +226,7 @@ fn answered(m: &mut Markup, given: &Given) {
     match &*given.via {
         _ if given.is_remembered() => m.ours("an earlier answer covers it: "),
         FILES => m.ours("the state of the files says: "),
+        EXPIRED => m.ours("the expiry of the question: "),
         via => {
             m.text(&format!("{} answered ({via}): ", given.by));
         }
@@ -299,6 +300,20 @@ fn answered(m: &mut Markup, given: &Given) {
             value(m, result);
         }
         Answer::Abort => m.ours("<b class=\"bad\">end the run</b>"),
+    }
+    asked_for(m, given);
+}
+
+/// The run that asked, and the question as it was shown.
+fn asked_for(m: &mut Markup, given: &Given) {
+    if let Some(requester) = &given.requester {
+        m.worded("p", "dim small", &format!("requested by {requester}"));
+    }
+    if let Some(digest) = &given.digest {
+        m.worded("p", "dim small", &format!("shown as {digest}"));
+    }
+    if let Some(at_ms) = given.expires_ms {
+        m.worded("p", "dim small", &format!("to expire {}", moment(at_ms)));
     }
 }
 

@@ -12,7 +12,7 @@ use llm_do_core::{
     journal::{Record, RecordKind},
     model::{Arguments, Blob, Message, Part, Purpose, Role, Usage},
     origin::Origins,
-    question::{Answer, FILES, Given, Input, OPERATOR, Question, STOPPED},
+    question::{Answer, EXPIRED, FILES, Given, Input, OPERATOR, Question, STOPPED},
     server_tool::{ServerTool, Source},
     step_name::StepName,
 };
@@ -227,6 +227,7 @@ impl Text {
             _ if given.is_remembered() => "an earlier answer".to_owned(),
             FILES => "the state of the files".to_owned(),
             STOPPED => "the user".to_owned(),
+            EXPIRED => "the expiry of the question".to_owned(),
             via if *given.by == *OPERATOR => format!("the operator ({via})"),
             via => format!("{} ({via})", given.by),
         };
@@ -283,6 +284,18 @@ impl Text {
             Answer::Again => self.line(Tone::Notice, &format!("{who} let it run again")),
             Answer::Done { .. } => self.line(Tone::Notice, &format!("{who} counts it as done")),
             Answer::Abort => self.line(Tone::Bad, &format!("{who} ended the run")),
+        }
+        self.asked_for(given);
+    }
+
+    /// The run that asked, and the question as it was shown.
+    fn asked_for(&mut self, given: &Given) {
+        let requester = given.requester.as_ref().map(|requester| format!("requested by {requester}"));
+        let digest = given.digest.as_ref().map(|digest| format!("shown as {digest}"));
+        let expiry = given.expires_ms.map(|at_ms| format!("to expire {}", moment(at_ms)));
+        let parts: Vec<String> = [requester, digest, expiry].into_iter().flatten().collect();
+        if !parts.is_empty() {
+            self.line(Tone::Dim, &parts.join(", "));
         }
     }
 

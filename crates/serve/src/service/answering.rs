@@ -13,10 +13,11 @@ use llm_do::{
     Decisions, Problem,
     core::{
         gate::Rule,
-        journal::{Record, RecordKind},
+        journal::{Record, RecordKind, RunStatus},
         question::{Answer, Given, QuestionId},
     },
     digest, not_for_clients,
+    records::RunState,
     runs::read_journal,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -28,7 +29,7 @@ impl Service {
         let GiveAnswer { id: question, digest: seen, answer } = given;
         let changed = format!("the question `{question}` is not the one that `digest` names: read it again");
         let changed = ApiError::new(Code::QuestionChanged, changed);
-        let given = Given { answer, by: Arc::clone(token.name()), via: self.0.owner.via().into() };
+        let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
         if let Some(live) = self.live(token, id) {
             self.admits(&live.client().program, id, &given.answer).await?;
             let questions = live.questions();
@@ -48,18 +49,28 @@ impl Service {
             let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
             // Before its journal says that the run continues: without room it would end there.
             let room = self.0.runs.admit(&started_by)?;
-            let (dir, service) = (program.run_dir(&summary.run), self.clone());
+            let (dir, service, of) = (program.run_dir(&summary.run), self.clone(), Arc::clone(&program));
             let continued = spawn_blocking(move || {
-                let past = program.past(&dir)?;
+                let past = of.past(&dir)?;
                 if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
                     return Err(changed);
                 }
                 let decisions = Decisions(BTreeMap::from([(question, given)]));
                 past.admits(&decisions).map_err(Problem::from)?;
-                Ok(service.continued(&program, past, decisions)?)
+                Ok::<_, ApiError>(service.continued(&of, past, decisions)?)
             });
-            let (live, run) = continued.await.map_err(ApiError::internal)??;
-            self.set_off(live, run, room);
+            match continued.await.map_err(ApiError::internal)? {
+                Ok((live, run)) => self.set_off(live, run, room),
+                Err(error) => {
+                    drop(room);
+                    let waits = summary.state == RunState::Ended(RunStatus::Suspended);
+                    if waits && error.code() == Code::QuestionExpired {
+                        // It waits for an answer that it can't get any more.
+                        self.continue_one(&program, id.into(), &started_by).await;
+                    }
+                    return Err(error);
+                }
+            }
         }
         self.0.metrics.answered();
         Ok(())

@@ -111,6 +111,7 @@ impl Service {
                 questions.extend(run.questions().waiting().into_iter().map(|waiting| QuestionOfRun {
                     run: Arc::clone(&run.id),
                     program: Arc::clone(program),
+                    client: Arc::clone(name),
                     question: waiting.into(),
                 }));
             }

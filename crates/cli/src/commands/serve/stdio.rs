@@ -1,12 +1,12 @@
 //! `llm-do serve --stdio`: one program for the process that has started this one (docs/reference/stdio.md).
 
-use super::{CommandLine, Traces, allow_open_files, chat_models, targets};
+use super::{CommandLine, Traces, allow_open_files, chat_models, settings_of, targets};
 use crate::{
     args::ServiceArgs,
     commands::run::say,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    opening::{NotReady, said, settings},
+    opening::{NotReady, said},
     render::Output,
 };
 use llm_do::Session;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
 
 /// The workers, with somebody who can be asked: each call says whether its questions are taken.
 fn opened(args: &ServiceArgs, target: Option<&str>) -> Result<Vec<Session>, NotReady> {
-    let mut settings = settings(&args.run(target))?;
+    let mut settings = settings_of(args, target)?;
     settings.run.can_ask = true;
     Ok(Session::open_exported(settings)?)
 }
