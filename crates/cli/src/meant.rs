@@ -1,6 +1,7 @@
 //! What the command line means by its values: JSON, files, stdin, pairs (`docs/reference/commands.md`).
 
 use crate::{exit::Complaint, render::Output};
+use llm_do_core::json::{self, Fault};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::{
@@ -30,10 +31,11 @@ pub(crate) fn json(name: &str, text: &str) -> Result<Value, Complaint> {
         None if text == "-" => (format!("{name} -"), read(io::stdin().lock(), &format!("{name} -"))?),
         None => (name.to_owned(), text.to_owned()),
     };
-    serde_json::from_str(&json).map_err(|error| {
-        Complaint::wrong(format!("{from} is not JSON: {error}")).hint(
+    json::read(&json).map_err(|error| match error.fault {
+        Fault::Refused => Complaint::wrong(format!("{from} can't be taken: {error}")),
+        Fault::Syntax | Fault::Cut => Complaint::wrong(format!("{from} is not JSON: {error}")).hint(
             "text needs its quotes as JSON (--input '\"hello\"'); as a message it needs none (-m hello)",
-        )
+        ),
     })
 }
 

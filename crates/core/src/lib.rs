@@ -22,6 +22,7 @@ pub mod foreseen;
 pub mod function;
 pub mod gate;
 pub mod journal;
+pub mod json;
 pub mod launch;
 pub mod ledger;
 pub mod limits;
