@@ -12,6 +12,7 @@ pub mod call_path;
 pub mod call_spec;
 pub mod code;
 pub mod code_calls;
+pub mod content;
 pub mod conversation;
 pub mod definition;
 pub mod driver;

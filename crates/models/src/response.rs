@@ -201,7 +201,7 @@ impl Answer {
         if self.wrapped {
             unwrap_texts(&mut parts);
         }
-        ModelResponse { parts, finish, usage }
+        ModelResponse { parts, finish, usage, unknown_finish: None }
     }
 }
 
