@@ -58,6 +58,7 @@ mod origins;
 mod python;
 mod python_client;
 mod readme_commands;
+mod real_input;
 mod recorded_examples;
 mod remote_server;
 mod replay;
