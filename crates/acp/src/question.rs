@@ -194,7 +194,7 @@ pub(crate) fn answer(input: &Input, text: &str) -> Result<Value, String> {
     if schema.validate(&word).is_ok() {
         return Ok(word);
     }
-    let value = serde_json::from_str(text.trim()).unwrap_or(word);
+    let value = llm_do::core::json::read(text.trim()).unwrap_or(word);
     match schema.validate(&value) {
         Ok(()) => Ok(value),
         Err(wrong) => {

@@ -1,6 +1,7 @@
 //! The user's editor: for a call's arguments before it runs, and for a message.
 
 use crate::environment::{EDITOR, LLM_DO_EDITOR, VISUAL};
+use llm_do_core::json::{self, Fault};
 use serde_json::Value;
 use std::{
     env,
@@ -45,10 +46,11 @@ impl Drafts {
 /// # Errors
 /// Why the text can't be arguments.
 pub(crate) fn arguments(text: &str, before: &Value) -> Result<Arc<Value>, String> {
-    match serde_json::from_str::<Value>(text) {
+    match json::read(text) {
         Ok(value) if value == *before => Err("nothing was changed".into()),
         Ok(value) if value.is_object() => Ok(Arc::new(value)),
         Ok(_) => Err("arguments are a JSON object, {\"name\": value}".into()),
+        Err(error) if error.fault == Fault::Refused => Err(error.to_string()),
         Err(error) => Err(format!("not JSON: {error}")),
     }
 }

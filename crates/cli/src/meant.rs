@@ -1,6 +1,7 @@
 //! What the command line means by its values: JSON, files, stdin, pairs (`docs/reference/commands.md`).
 
 use crate::{exit::Complaint, render::Output};
+use llm_do_core::json::{self, Fault};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::{
@@ -39,10 +40,11 @@ pub(crate) fn json(name: &str, text: &str) -> Result<Read<Value>, Complaint> {
         }
         None => (name.to_owned(), text.to_owned(), None),
     };
-    let value = serde_json::from_str(&json).map_err(|error| {
-        Complaint::wrong(format!("{from} is not JSON: {error}")).hint(
+    let value = json::read(&json).map_err(|error| match error.fault {
+        Fault::Refused => Complaint::wrong(format!("{from} can't be taken: {error}")),
+        Fault::Syntax | Fault::Cut => Complaint::wrong(format!("{from} is not JSON: {error}")).hint(
             "text needs its quotes as JSON (--input '\"hello\"'); as a message it needs none (-m hello)",
-        )
+        ),
     })?;
     Ok(Read { value, file })
 }

@@ -158,7 +158,7 @@ pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, Reje
             'q' => return Ok(Meant::Later),
             _ => {
                 let text = result.unwrap_or_default();
-                let result = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                let result = llm_do_core::json::read(&text).unwrap_or(Value::String(text));
                 Answer::Done { result: Arc::new(result) }
             }
         },

@@ -98,6 +98,12 @@ impl Account {
         self.chain().any(|account| Budget { timeout_ms: None, ..account.budget } != Budget::default())
     }
 
+    /// Whether the length of an answer is limited here or above, by tokens or by money.
+    pub(crate) fn bounds_answers(&self) -> bool {
+        self.chain()
+            .any(|account| account.budget.max_tokens.is_some() || account.budget.max_cost_usd.is_some())
+    }
+
     /// Whether working time is limited here or above.
     pub fn has_deadline(&self) -> bool {
         self.chain().any(|account| account.budget.timeout_ms.is_some())

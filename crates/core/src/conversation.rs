@@ -8,6 +8,7 @@ mod compaction;
 mod ensures;
 mod output;
 mod turns;
+mod values;
 
 pub use compaction::{Compaction, OldResult, Summary};
 pub(crate) use compaction::{OlderTurns, Room, SUMMARISER, number_of, placeholder, summary_message};
@@ -18,7 +19,9 @@ pub use turns::{Heard, Joining, Said};
 
 use crate::{
     call_path::CallPath,
+    content::{Readable, readable},
     estimate::estimate,
+    json::{self, Fault},
     limits::Limits,
     model::{
         Arguments, Blob, EMPTY, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
@@ -37,6 +40,10 @@ use std::{
 
 /// Asks for a shorter answer.
 const CUT_OFF: &str = "Your answer was cut off because it was too long. Answer again, shorter.";
+
+/// Answers a call whose arguments may be missing.
+const CUT_OFF_CALL: &str = "The call was not made: your answer was cut off in it because it was too long. Make the call \
+                            again, with less text before it.";
 
 /// Settings that are fixed for the whole conversation.
 #[derive(Clone, Debug)]
@@ -429,6 +436,14 @@ impl Conversation {
                 self.state = State::Listening(Said { text: text.into(), cut_off: truncated });
                 return None;
             }
+            // A value that is complete may still lack what was to follow, as the last of several does.
+            if truncated && self.setup.output.schema().is_some() {
+                return self.repair(
+                    FailureKind::InvalidOutput,
+                    CUT_OFF.to_owned(),
+                    Some(Value::String(text)),
+                );
+            }
             match self.setup.output.read_text(&text) {
                 Answer::Valid(value) => {
                     self.state = State::Done(Completion { value: Arc::new(value), truncated });
@@ -438,7 +453,7 @@ impl Conversation {
                     self.state = State::Judged(Completion { value: Arc::new(value), truncated }, None);
                     return None;
                 }
-                // Schema errors of a truncated answer would mislead.
+                // The conditions of a truncated answer would mislead.
                 Answer::Invalid(_) | Answer::Unmet(..) if truncated => CUT_OFF.to_owned(),
                 Answer::Invalid(reasons) => reasons,
                 Answer::Unmet(value, reasons) => {
@@ -479,6 +494,7 @@ impl Conversation {
 
     fn plan(&mut self, calls: Vec<ToolCall>, finish: FinishReason) {
         let alone = calls.len() == 1;
+        let last = calls.len() - 1;
         let mut planned = Vec::with_capacity(calls.len());
         for (index, call) in calls.into_iter().enumerate() {
             let answer = |content: String, call: &ToolCall| {
@@ -502,12 +518,22 @@ impl Conversation {
                 Arguments::Invalid { text, reason } => {
                     let cut = if finish == FinishReason::Length { " (the answer was cut off)" } else { "" };
                     let said = shorten(text);
-                    let text = format!("The arguments are not valid JSON{cut}: {reason}. You wrote: {said}");
+                    let wrong = match json::read(text) {
+                        Err(error) if error.fault == Fault::Refused => "can't be taken",
+                        _ => "are not valid JSON",
+                    };
+                    let text = format!("The arguments {wrong}{cut}: {reason}. You wrote: {said}");
                     planned.push(answer(text, &call));
                     continue;
                 }
             };
+            let is_cut = finish == FinishReason::Length && index == last;
             if self.setup.output.is_final_tool(&call.name) {
+                if alone && is_cut {
+                    let reasons = CUT_OFF.to_owned();
+                    self.repair_call(FailureKind::InvalidOutput, &call, reasons, (*input).clone());
+                    return;
+                }
                 if alone {
                     self.final_call(&call, &input);
                     return;
@@ -521,6 +547,11 @@ impl Conversation {
                 planned.push(answer(self.unknown_tool(&call.name), &call));
                 continue;
             };
+            // Without a character of them, arguments that were cut off look like none.
+            if is_cut && input.as_object().is_some_and(serde_json::Map::is_empty) {
+                planned.push(answer(CUT_OFF_CALL.to_owned(), &call));
+                continue;
+            }
             let key = repeat_key(&call.name, &input);
             if let Some(repeat) = self.repeats.get_mut(&key)
                 && repeat.times >= self.setup.limits.max_repeats
@@ -594,6 +625,14 @@ impl Conversation {
         }
     }
 
+    /// The tools that an answer calls and that were not offered.
+    pub(crate) fn unoffered(&self, answer: &Message) -> Vec<Arc<str>> {
+        let is_offered = |name: &str| {
+            self.setup.tools.iter().any(|tool| **tool == *name) || self.setup.output.is_final_tool(name)
+        };
+        answer.calls().filter(|call| !is_offered(&call.name)).map(|call| Arc::clone(&call.name)).collect()
+    }
+
     fn unknown_tool(&self, name: &str) -> String {
         let mut names: Vec<&str> = self.setup.tools.iter().map(|name| &**name).collect();
         names.extend(self.setup.output.final_tool_name());
@@ -631,13 +670,13 @@ impl Conversation {
     /// so they follow the results in a user message.
     fn shown(&self, blobs: Vec<Blob>) -> Vec<Part> {
         let sees = self.setup.sees;
-        let shown = blobs.into_iter().map(|blob| {
-            if sees.reads(&blob.media_type) {
-                Part::Blob(blob)
-            } else {
-                let (name, media_type, size) = (&blob.name, &blob.media_type, blob.data.len());
+        let shown = blobs.into_iter().map(|blob| match readable(&blob) {
+            Readable::As(media_type) if sees.reads(&media_type) => Part::Blob(Blob { media_type, ..blob }),
+            Readable::As(media_type) => {
+                let (name, size) = (&blob.name, blob.data.len());
                 Part::text(format!("[{name}: {media_type}, {size} bytes, which you can't see]"))
             }
+            Readable::Not(why) => Part::text(format!("[{}: {why}]", blob.name)),
         });
         std::iter::once(Part::text("Files that the tools returned:")).chain(shown).collect()
     }

@@ -407,6 +407,12 @@ pub enum RecordKind {
         /// Its usage.
         #[serde(default)]
         usage: Usage,
+        /// The provider's word for why it ended, if llm-do does not know it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unknown_finish: Option<Arc<str>>,
+        /// The tools that it calls and that were not offered, in order. The model hears that there are none such.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unoffered: Vec<Arc<str>>,
     },
     /// A request failed.
     ModelFailed {

@@ -6,7 +6,7 @@
 mod counts;
 mod preview;
 
-pub use counts::{Counts, Tally};
+pub use counts::{Counts, Tally, unknown_finish_note};
 
 use crate::{
     attachment::Attachment,

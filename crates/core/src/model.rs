@@ -221,6 +221,9 @@ pub struct ModelResponse {
     /// What it used.
     #[serde(default)]
     pub usage: Usage,
+    /// The provider's word for why it ended, if llm-do does not know it ([`FinishReason::Other`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_finish: Option<Arc<str>>,
 }
 
 /// The capabilities of a model that the engine must know.
@@ -344,6 +347,10 @@ pub trait Model: MaybeSend + MaybeSync {
     /// The tokens of its context window, if the model itself knows them ([`Terms::context`] has those of a provider's
     /// models).
     fn context(&self) -> Option<u64> {
+        None
+    }
+    /// Maximum tokens of an answer to a request that names none, where the model has such a default of its own.
+    fn default_output(&self) -> Option<u32> {
         None
     }
     /// Answers one request. Never retries by itself: the engine retries, so that retries are recorded.

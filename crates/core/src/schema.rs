@@ -2,6 +2,7 @@
 
 mod clean;
 mod defaults;
+mod integers;
 mod keywords;
 mod pattern;
 mod subschemas;
@@ -100,7 +101,10 @@ impl Schema {
         });
         let whole = |message: &str| vec![Violation { pointer: String::new(), message: message.to_owned() }];
         match validator.is_valid(value) {
-            Ok(true) => Ok(()),
+            Ok(true) => match integers::inexact(&self.value, value) {
+                None => Ok(()),
+                Some(wrong) => Err(vec![wrong]),
+            },
             Ok(false) => Err(validator
                 .violations(value, |error| Violation {
                     pointer: error.instance_path().to_string(),

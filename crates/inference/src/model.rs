@@ -3,7 +3,7 @@
 use crate::{
     chat, gguf, llama,
     process::{Event, ModelProcess, PATIENCE},
-    session::MOST_CONTEXT,
+    session::{MAX_TOKENS, MOST_CONTEXT},
     wire::{Answer, Ask},
 };
 use llm_do_core::{
@@ -208,7 +208,7 @@ fn response(answer: Answer, call_id: &str) -> ModelResponse {
         output_tokens: Some(answer.output_tokens),
         ..Usage::default()
     };
-    ModelResponse { parts, finish, usage }
+    ModelResponse { parts, finish, usage, unknown_finish: None }
 }
 
 impl Model for LocalModel {
@@ -218,6 +218,10 @@ impl Model for LocalModel {
 
     fn context(&self) -> Option<u64> {
         self.window
+    }
+
+    fn default_output(&self) -> Option<u32> {
+        Some(MAX_TOKENS)
     }
 
     fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {

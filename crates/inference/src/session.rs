@@ -80,7 +80,7 @@ enum End {
 }
 
 /// Default maximum tokens of an answer, so that a rambling small model ends.
-const MAX_TOKENS: u32 = 512;
+pub(crate) const MAX_TOKENS: u32 = 512;
 /// Maximum tokens of a conversation, regardless of the model's training.
 pub(crate) const MOST_CONTEXT: u64 = 32_768;
 /// Minimum of the same, regardless of memory.

@@ -569,6 +569,10 @@ impl Model for BatchedModel {
         self.inner.context()
     }
 
+    fn default_output(&self) -> Option<u32> {
+        self.inner.default_output()
+    }
+
     fn respond<'a>(
         &'a self,
         request: ModelRequest<'a>,

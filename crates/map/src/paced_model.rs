@@ -353,6 +353,10 @@ impl Model for PacedModel {
         self.inner.context()
     }
 
+    fn default_output(&self) -> Option<u32> {
+        self.inner.default_output()
+    }
+
     /// A request that is refused because there are too many was not worked on. It waits and is sent again, and is no attempt
     /// of its row.
     fn respond<'a>(

@@ -193,5 +193,5 @@ fn schema(form: Value) -> ElicitationSchema {
 }
 
 fn json_or_text(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+    llm_do::core::json::read(text).unwrap_or_else(|_| text.into())
 }

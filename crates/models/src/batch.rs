@@ -3,7 +3,9 @@
 //! OpenAI's takes a file of requests and answers with a file of results, Anthropic's takes them in one request. Both answer in
 //! any order, and may leave requests unanswered when their time is over. `genai` has neither, so requests are written here.
 
-use crate::{completions::Body, failure::Whom, known::Wire, providers::Providers, remote::Remote};
+use crate::{
+    completions::Body, failure::Whom, known::Wire, providers::Providers, remote::Remote, valid::Mapping,
+};
 use genai::{adapter::AdapterKind, resolver::AuthData};
 use llm_do_core::model::{
     Message, Model as _, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse, Part, Role,
@@ -112,6 +114,7 @@ impl BatchModel {
         if settings.reasoning_effort.is_some() {
             return Err(unsupported("reasoning_effort to Anthropic"));
         }
+        let mapping = Mapping::of(&self.remote.form, request.tools);
         let mut body = Map::new();
         let mut put = |key: &str, value: Option<Value>| {
             body.extend(value.map(|value| (key.to_owned(), value)));
@@ -121,7 +124,7 @@ impl BatchModel {
         put("system", (!request.system.trim().is_empty()).then(|| (**request.system).into()));
         put("messages", Some(json!([{"role": "user", "content": text}])));
         put("stop_sequences", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
-        let tools: Vec<Value> = request.tools.iter().map(anthropic_tool).collect();
+        let tools: Vec<Value> = request.tools.iter().map(|tool| anthropic_tool(tool, &mapping)).collect();
         put("tools", (!tools.is_empty()).then(|| tools.into()));
         put("temperature", settings.temperature.map(Value::from));
         put("top_p", settings.top_p.map(Value::from));
@@ -140,7 +143,8 @@ impl BatchModel {
         if let Some(failure) = reader.failure() {
             return Err(self.remote.failed(failure));
         }
-        Ok(reader.answer(self.remote.blank(request)).response(&self.remote.form))
+        let answer = reader.answer(self.remote.blank(request));
+        answer.response(&self.remote.form).map_err(|broken| self.whom().broken(&broken.0))
     }
 
     /// Hands requests over, each with a name that is its own; the name of the batch. `token` marks the batch where the
@@ -349,8 +353,12 @@ fn only_text(message: &Message) -> Option<String> {
     texts.filter(|_| message.role == Role::User).map(|texts| texts.join("\n\n"))
 }
 
-fn anthropic_tool(tool: &ToolSpec) -> Value {
-    json!({"name": tool.name, "description": tool.description, "input_schema": tool.input})
+fn anthropic_tool(tool: &ToolSpec, mapping: &Mapping) -> Value {
+    json!({
+        "name": mapping.told(&tool.name),
+        "description": tool.description,
+        "input_schema": mapping.input(tool),
+    })
 }
 
 /// The name of a batch or file as a part of a path. A server names them; what could lead elsewhere is no name.

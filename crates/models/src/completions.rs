@@ -18,6 +18,7 @@ use reqwest::{
 use std::collections::BTreeMap;
 
 pub(crate) use body::Body;
+pub(crate) use exchange::{UNNAMED, events};
 
 /// Where requests go, and what each has besides its body.
 #[derive(Clone)]

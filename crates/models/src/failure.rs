@@ -83,6 +83,13 @@ impl Whom {
         self.error(ModelErrorKind::Network, "the stream was cut: it ended before the answer was complete")
     }
 
+    /// The server has ended the answer because something broke.
+    pub(crate) fn broken(&self, word: &str) -> ModelError {
+        let word = self.secrets.excerpt(word);
+        let what = format!("the answer broke off: the server ended it with the reason `{word}`");
+        self.error(ModelErrorKind::Network, &what)
+    }
+
     /// The answer violates the interface.
     pub(crate) fn garbled(&self, cause: &dyn fmt::Display) -> ModelError {
         self.error(ModelErrorKind::Network, &format!("the answer is garbled: {cause}"))
@@ -110,6 +117,26 @@ impl Whom {
     pub(crate) fn not_json(&self, kind: &str) -> ModelError {
         let what = format!("{} answered with `{kind}`, not JSON; is the base address right?", self.host);
         self.error(ModelErrorKind::BadRequest, &what)
+    }
+
+    /// The answer is JSON of another service.
+    pub(crate) fn foreign(&self) -> ModelError {
+        let what = format!(
+            "{} answered with JSON that is no answer of this interface; is the base address right?",
+            self.host
+        );
+        self.error(ModelErrorKind::BadRequest, &what)
+    }
+
+    /// A stream has ended without an event. The next attempt, at once, asks for a whole answer, whose type tells more.
+    pub(crate) fn no_event(&self) -> ModelError {
+        let what = format!(
+            "{} ended the stream before its first event; the next request asks for the answer in one piece",
+            self.host
+        );
+        let mut error = self.error(ModelErrorKind::Network, &what);
+        error.retry_after_ms = Some(0);
+        error
     }
 
     /// Converts an error of `genai` to one of the port.
@@ -215,7 +242,7 @@ impl Whom {
             }
             _ => self.error(kind, &format!("the request was refused ({code}): {said}")),
         };
-        error.retry_after_ms = retry_after(headers, SystemTime::now());
+        error.retry_after_ms = retry_after(headers, SystemTime::now()).or_else(|| retry_in_body(body));
         error.status = Some(code);
         error
     }
@@ -274,6 +301,7 @@ impl Whom {
         };
         let mut error = self.error(kind, &format!("the server reports an error: {}", self.said(&text)));
         error.status = status.map(|status| status.as_u16());
+        error.retry_after_ms = retry_in_body(&text);
         error
     }
 }
@@ -394,6 +422,32 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     u64::try_from(wait.as_millis()).ok()
 }
 
+/// The wait that a body asks for, in milliseconds: Gemini's `RetryInfo`, and the members that gateways put in place of
+/// headers.
+fn retry_in_body(body: &str) -> Option<u64> {
+    let value = match serde_json::from_str(body).ok()? {
+        Value::Array(mut items) => items.pop()?,
+        value => value,
+    };
+    let error = value.get("error").filter(|error| error.is_object()).unwrap_or(&value);
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    let delay = details.filter_map(|detail| detail.get("retryDelay")).find_map(|delay| match delay {
+        Value::String(text) => reset_ms(text),
+        // As a structure of Protocol Buffers.
+        parts => {
+            let seconds =
+                parts.get("seconds").and_then(|it| it.as_u64().or_else(|| it.as_str()?.parse().ok()));
+            let nanos = parts.get("nanos").and_then(Value::as_u64).unwrap_or(0);
+            seconds.map(|seconds| seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000))
+        }
+    });
+    let member = |name: &str| error.get(name).or_else(|| error.get("metadata")?.get(name));
+    let number = |name: &str| member(name)?.as_f64().filter(|number| (0.0..1e12).contains(number));
+    delay
+        .or_else(|| number("retry_after_ms").map(|ms| ms.ceil() as u64))
+        .or_else(|| number("retry_after").map(|seconds| (seconds * 1000.0).ceil() as u64))
+}
+
 /// A time such as `6m0s`, `1.5s` or `120ms`, in milliseconds.
 fn reset_ms(text: &str) -> Option<u64> {
     let mut rest = text;
@@ -448,6 +502,34 @@ mod tests {
         let long = format!("{}sk-0123456789", "x".repeat(EXCERPT - 6));
         assert!(!status(500, &long).message.contains("sk-"), "{}", status(500, &long));
         assert_eq!(format!("{:?}", whom().secrets), "Secrets(1)");
+    }
+
+    #[test]
+    fn a_body_may_say_how_long_to_wait() {
+        let gemini = |delay: &str| {
+            format!(
+                r#"{{"error":{{"code":429,"message":"Quota","status":"RESOURCE_EXHAUSTED","details":[{{"@type":"type.googleapis.com/google.rpc.Help"}},{{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":{delay}}}]}}}}"#
+            )
+        };
+        for (body, wait) in [
+            (gemini(r#""2s""#), 2000),
+            (gemini(r#""34.5s""#), 34_500),
+            (format!("[{}]", gemini(r#""0.25s""#)), 250),
+            (gemini(r#"{"seconds": "3", "nanos": 500000000}"#), 3500),
+            (r#"{"error":{"message":"slow","retry_after":1.5}}"#.to_owned(), 1500),
+            (r#"{"message":"slow","retry_after_ms":70}"#.to_owned(), 70),
+        ] {
+            assert_eq!(status(429, &body).retry_after_ms, Some(wait), "{body}");
+            let event = serde_json::from_str(body.trim_matches(['[', ']'])).unwrap_or_default();
+            if !body.starts_with('[') {
+                assert_eq!(whom().event(&event).retry_after_ms, Some(wait), "{body}");
+            }
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", HeaderValue::from_static("1"));
+        let error = whom().status(StatusCode::TOO_MANY_REQUESTS, &gemini(r#""9s""#), &headers);
+        assert_eq!(error.retry_after_ms, Some(1000), "the header counts");
+        assert_eq!(status(429, &gemini(r#""soon""#)).retry_after_ms, None);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod request;
 mod response;
 mod script;
 mod server_tools;
+mod valid;
 
 pub use batch::{BatchModel, BatchOutcome, BatchState};
 pub use custom::{Api, CustomProvider};

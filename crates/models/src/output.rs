@@ -1,5 +1,6 @@
 //! Output schemas in OpenAI's form.
 
+use llm_do_core::json;
 use serde_json::{Map, Value, json};
 
 /// The key for an answer that is not an object.
@@ -42,7 +43,7 @@ pub(crate) fn wraps(schema: &Value) -> bool {
 /// The answer inside the wrapper. Text that isn't such an object is unchanged; the engine decides whether it is a
 /// valid answer.
 pub(crate) fn unwrap(text: &str) -> Option<String> {
-    match serde_json::from_str(text).ok()? {
+    match json::read(text).ok()? {
         Value::Object(mut map) if map.len() == 1 => map.shift_remove(WRAPPER).map(|value| value.to_string()),
         _ => None,
     }

@@ -112,6 +112,8 @@ impl Start {
 struct Draft {
     /// The pieces of the answer by their number, which the server chooses.
     blocks: BTreeMap<u64, Block>,
+    /// The number of the block that a number of the server means now. Some servers give several blocks the same one.
+    numbered: BTreeMap<u64, u64>,
     /// The text of the `input` of opaque blocks, by their number.
     inputs: BTreeMap<u64, String>,
     reasoning: String,
@@ -138,6 +140,8 @@ pub(crate) enum Failure {
     TooLong,
     /// The first event of the stream is lost, or its first line.
     NoStart,
+    /// The body is JSON, and no answer of the interface.
+    Foreign,
 }
 
 impl Reader {
@@ -264,10 +268,12 @@ impl Reader {
         let draft = &mut self.draft;
         draft.ended = true;
         match self.wire {
+            Wire::OpenAi if is_foreign(&body) => draft.failure = Some(Failure::Foreign),
             Wire::OpenAi => match loose::from_value(&body) {
                 Ok(body) => openai::body(draft, self.kind, body),
                 Err(error) => draft.failure = Some(Failure::Garbled(error.to_string())),
             },
+            Wire::Responses | Wire::Anthropic if is_foreign(&body) => draft.failure = Some(Failure::Foreign),
             Wire::Responses => responses::body(draft, body),
             Wire::Anthropic => anthropic::body(draft, body),
             Wire::Gemini => gemini::body(draft, body),
@@ -284,6 +290,11 @@ impl Reader {
     pub(crate) fn failure(&mut self) -> Option<Failure> {
         let lost = (self.start == Start::Lost).then_some(Failure::NoStart);
         self.draft.failure.take().or(lost)
+    }
+
+    /// Whether no frame has arrived.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.start == Start::Awaited
     }
 
     /// Whether the server has said that nothing follows.
@@ -351,6 +362,18 @@ impl Draft {
         }
     }
 
+    /// Begins a block for a number of the server, and returns its own number.
+    fn begin(&mut self, number: u64) -> u64 {
+        let key = if self.blocks.contains_key(&number) { self.next() } else { number };
+        self.numbered.insert(number, key);
+        key
+    }
+
+    /// The block that a number of the server means now.
+    fn numbered(&self, number: u64) -> u64 {
+        self.numbered.get(&number).copied().unwrap_or(number)
+    }
+
     fn announce(&mut self, name: &str) {
         if !name.is_empty() {
             self.deltas.push(Delta::Call { name: name.to_owned() });
@@ -366,6 +389,13 @@ impl Draft {
     fn fail(&mut self, body: Value) {
         self.failure.get_or_insert(Failure::Reported(body));
     }
+}
+
+/// Whether a body has nothing that an answer or an error of these interfaces has: it came from another service.
+fn is_foreign(body: &Value) -> bool {
+    const KNOWN: [&str; 7] = ["id", "object", "model", "usage", "type", "choices", "error"];
+    let Value::Object(members) = body else { return true };
+    !KNOWN.iter().any(|known| members.contains_key(*known))
 }
 
 /// The value at a pointer without escapes. [`Value::pointer`] looks for escapes and allocates for each of its keys,

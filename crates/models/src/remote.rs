@@ -2,7 +2,7 @@
 
 use crate::{
     client::{Clients, Needs},
-    completions::Endpoint,
+    completions::{Endpoint, UNNAMED, events},
     failure::Whom,
     known::Wire,
     output::{self, Output},
@@ -10,6 +10,7 @@ use crate::{
     request::Form,
     response::{Answer, Block, usage_of_genai},
     server_tools,
+    valid::Mapping,
 };
 use futures_util::StreamExt as _;
 use genai::{
@@ -18,6 +19,7 @@ use genai::{
     chat::{
         ChatOptions, ChatRequest, ChatStream, ChatStreamEvent, JsonSpec, MessageContent, ReasoningEffort,
     },
+    webc,
 };
 use llm_do_core::{
     model::{
@@ -112,19 +114,25 @@ impl Model for Remote {
         Box::pin(async move {
             let answer = if let Some(endpoint) = &self.completions {
                 self.complete(endpoint, &request, deltas).await?
-            } else if self.stream && self.clients.may_stream(self.target.endpoint.base_url()) {
+            } else if self.may_stream(&request) {
                 // To ask takes more room than to wait for what comes, and thousands may wait.
                 let mut asked = Box::pin(self.ask(&request)).await?;
                 self.streamed(&mut asked, deltas).await?
             } else {
                 Box::pin(self.whole(&request)).await?
             };
-            Ok(answer.response(&self.form))
+            answer.response(&self.form).map_err(|broken| self.whom.broken(&broken.0))
         })
     }
 }
 
 impl Remote {
+    /// `genai` closes a stream of Gemini's at the first finish reason, and where Gemini runs code, text follows one.
+    fn may_stream(&self, request: &ModelRequest<'_>) -> bool {
+        let runs_code = self.form.wire == Wire::Gemini && !request.server_tools.is_empty();
+        self.stream && !runs_code && self.clients.may_stream(self.target.endpoint.base_url())
+    }
+
     fn model(&self) -> &str {
         &self.target.model.model_name
     }
@@ -277,7 +285,8 @@ impl Remote {
     pub(crate) fn blank(&self, request: &ModelRequest<'_>) -> Answer {
         let takes_schema = matches!(self.form.wire, Wire::OpenAi | Wire::Responses);
         let wrapped = takes_schema && request.output.is_some_and(|schema| output::wraps(schema));
-        Answer { turn: request.turn, wrapped, ..Answer::default() }
+        let mapping = Mapping::of(&self.form, request.tools);
+        Answer { turn: request.turn, wrapped, mapping, ..Answer::default() }
     }
 
     pub(crate) fn reader(&self) -> Option<Reader> {
@@ -332,12 +341,17 @@ impl Remote {
                 None => reader.end(false),
                 Some(_) => {}
             }
-            self.tell(&mut reader, deltas);
+            self.tell(&mut reader, &blank.mapping, deltas);
             if let Some(failure) = reader.failure() {
                 return Err(self.failed(failure));
             }
             match event {
                 Some(Ok(ChatStreamEvent::End(_))) | None if reader.is_whole() => break,
+                // What is no stream of events has none, as a page at a wrong address.
+                None if reader.is_untouched() => {
+                    self.clients.stop_streaming(self.target.endpoint.base_url());
+                    return Err(self.whom.no_event());
+                }
                 None => return Err(self.whom.cut()),
                 // The bytes after an answer are not needed.
                 Some(Err(Error::WebStream { .. })) if reader.is_whole() => break,
@@ -373,7 +387,7 @@ impl Remote {
                 ChatStreamEvent::ToolCallChunk(chunk) => {
                     let call = chunk.tool_call;
                     if !call.fn_name.is_empty() && announced.insert(call.call_id) {
-                        deltas.delta(Delta::Call { name: self.form.meant(&call.fn_name).into() });
+                        deltas.delta(Delta::Call { name: blank.mapping.meant(&call.fn_name).into() });
                     }
                 }
                 ChatStreamEvent::End(end) => {
@@ -422,6 +436,16 @@ impl Remote {
             Err(Error::ChatResponseGeneration { response_body, .. }) if self.reader().is_some() => {
                 *response_body
             }
+            Err(
+                Error::WebModelCall {
+                    webc_error: webc::Error::ResponseFailedNotJson { content_type, body },
+                    ..
+                }
+                | Error::WebAdapterCall {
+                    webc_error: webc::Error::ResponseFailedNotJson { content_type, body },
+                    ..
+                },
+            ) => return self.mislabelled(&content_type, &body, blank),
             Err(error) => return Err(self.report(error)),
         };
         let Some(mut reader) = self.reader() else {
@@ -434,11 +458,43 @@ impl Remote {
         }
     }
 
+    /// Reads an answer whose type is not JSON: JSON with another type, or events where none were asked for.
+    fn mislabelled(&self, kind: &str, body: &str, blank: Answer) -> Result<Answer, ModelError> {
+        let text = body.trim_start_matches('\u{feff}').trim_start();
+        let read = match text.as_bytes().first() {
+            Some(b'{' | b'[') => serde_json::from_str(text).ok().and_then(|body| {
+                let mut reader = self.reader()?;
+                reader.body(body);
+                Some(reader)
+            }),
+            Some(b'<') | None => None,
+            Some(_) => self.events_of(text),
+        };
+        let Some(mut reader) = read else { return Err(self.whom.not_json(kind)) };
+        match reader.failure() {
+            Some(failure) => Err(self.failed(failure)),
+            None if !reader.is_whole() => Err(self.whom.cut()),
+            None => Ok(reader.answer(blank)),
+        }
+    }
+
+    /// A reader of the events of a text. `None`: it has none.
+    fn events_of(&self, text: &str) -> Option<Reader> {
+        let mut reader =
+            self.reader().map(|_| Reader::of_whole_events(self.form.wire, self.form.iden.adapter_kind))?;
+        let mut has_events = false;
+        for event in events(text) {
+            has_events = true;
+            reader.event((event.event != UNNAMED).then_some(&*event.event), &event.data);
+        }
+        has_events.then_some(reader)
+    }
+
     /// Tells what the reader has read since the last time.
-    pub(crate) fn tell(&self, reader: &mut Reader, deltas: &dyn DeltaSink) {
+    pub(crate) fn tell(&self, reader: &mut Reader, mapping: &Mapping, deltas: &dyn DeltaSink) {
         for delta in reader.deltas() {
             deltas.delta(match delta {
-                Delta::Call { name } => Delta::Call { name: self.form.meant(&name).into() },
+                Delta::Call { name } => Delta::Call { name: mapping.meant(&name).into() },
                 delta => delta,
             });
         }
@@ -449,6 +505,7 @@ impl Remote {
             Failure::Reported(body) => self.whom.event(&body),
             Failure::Garbled(cause) => self.whom.garbled(&cause),
             Failure::TooLong => self.too_long(),
+            Failure::Foreign => self.whom.foreign(),
             Failure::NoStart => {
                 self.clients.stop_streaming(self.target.endpoint.base_url());
                 self.whom.no_start()

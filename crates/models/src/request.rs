@@ -3,7 +3,7 @@
 //! `genai` consumes a request, so each turn builds one from the history. This costs no more than copying a stored
 //! request, and a waiting run stores none.
 
-use crate::{history, known::Wire, response::Echo, server_tools};
+use crate::{history, known::Wire, response::Echo, server_tools, valid::Valid};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use genai::{
     ModelIden,
@@ -68,9 +68,9 @@ fn mark(message: &mut ChatMessage) {
 
 impl Form {
     /// The request in `genai`'s form without its messages.
-    pub(crate) fn without_messages(&self, request: &ModelRequest<'_>) -> ChatRequest {
+    pub(crate) fn without_messages(&self, request: &ModelRequest<'_>, valid: &Valid) -> ChatRequest {
         let own = request.server_tools.iter().filter_map(|tool| server_tools::tool(self.wire, tool));
-        let tools: Vec<Tool> = own.chain(request.tools.iter().map(|tool| self.tool(tool))).collect();
+        let tools: Vec<Tool> = own.chain(request.tools.iter().map(|tool| tool_of(tool, valid))).collect();
         ChatRequest { tools: (!tools.is_empty()).then_some(tools), ..ChatRequest::default() }
     }
 
@@ -80,7 +80,8 @@ impl Form {
     ///
     /// The request contains something that can't be sent to this model.
     pub(crate) fn request(&self, request: &ModelRequest<'_>) -> Result<ChatRequest, Unsendable> {
-        let mut chat = self.without_messages(request);
+        let mut valid = Valid::of(self, request.tools);
+        let mut chat = self.without_messages(request, &valid);
         chat.messages.reserve(request.messages.len() + 1);
         let system = request.system.as_ref();
         match self.wire {
@@ -89,8 +90,10 @@ impl Form {
             Wire::Anthropic => chat.messages.push(ChatMessage::system(system)),
             _ => chat.system = Some(system.to_owned()),
         }
-        for message in request.messages {
-            self.push(message, &mut chat.messages)?;
+        let last_answer = last_answer(request.messages);
+        for (number, message) in request.messages.iter().enumerate() {
+            valid.is_answered = number < last_answer;
+            self.push(message, &mut valid, &mut chat.messages)?;
         }
         if self.wire == Wire::Anthropic {
             mark_for_cache(&mut chat);
@@ -117,7 +120,7 @@ impl Form {
     }
 
     /// `genai` turns tools of these names into the provider's own, which run there and pass no gate.
-    fn reserved(&self) -> &'static [&'static str] {
+    pub(crate) fn reserved(&self) -> &'static [&'static str] {
         match self.wire {
             Wire::Anthropic | Wire::Responses => &["web_search"],
             Wire::Gemini => &["googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"],
@@ -125,31 +128,17 @@ impl Form {
         }
     }
 
-    /// A tool's name as it is sent to this provider.
-    fn told<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        if self.reserved().contains(&name) { format!("{name}_").into() } else { name.into() }
-    }
-
-    /// The tool that the model means by a name.
-    pub(crate) fn meant<'a>(&self, told: &'a str) -> &'a str {
-        match told.strip_suffix('_') {
-            Some(name) if self.reserved().contains(&name) => name,
-            _ => told,
-        }
-    }
-
-    fn tool(&self, tool: &ToolSpec) -> Tool {
-        Tool::new(self.told(&tool.name).into_owned())
-            .with_description(tool.description.as_ref())
-            .with_schema(tool.input.as_ref().clone())
-    }
-
     /// Adds a message in `genai`'s form, which may be several messages or none.
-    pub(crate) fn push(&self, message: &Message, out: &mut Vec<ChatMessage>) -> Result<(), Unsendable> {
+    pub(crate) fn push(
+        &self,
+        message: &Message,
+        valid: &mut Valid,
+        out: &mut Vec<ChatMessage>,
+    ) -> Result<(), Unsendable> {
         match message.role {
-            Role::User => self.push_user(&message.parts, out),
+            Role::User => self.push_user(&message.parts, valid, out),
             Role::Assistant => {
-                let parts = self.answer(&message.parts);
+                let parts = self.answer(&message.parts, valid);
                 // Most providers reject an empty answer in the history.
                 if !parts.is_empty() {
                     out.push(ChatMessage::assistant(MessageContent::from_parts(parts)));
@@ -157,21 +146,21 @@ impl Form {
                 Ok(())
             }
             Role::Tool => {
-                self.push_results(&message.parts, out);
+                self.push_results(&message.parts, valid, out);
                 // Files that a tool has fetched for the model. Only user messages may contain them.
-                self.push_user(&message.parts, out)
+                self.push_user(&message.parts, valid, out)
             }
         }
     }
 
-    fn push_user(&self, parts: &[Part], out: &mut Vec<ChatMessage>) -> Result<(), Unsendable> {
+    fn push_user(&self, parts: &[Part], valid: &Valid, out: &mut Vec<ChatMessage>) -> Result<(), Unsendable> {
         let mut content = Vec::new();
         for part in parts {
             match part {
                 Part::Text { text } if !text.trim().is_empty() => {
                     content.push(ContentPart::from_text(text.as_ref()));
                 }
-                Part::Blob(blob) => content.push(self.blob(blob)?),
+                Part::Blob(blob) => content.push(self.blob(blob, valid)?),
                 Part::Attachment { .. } => content.extend(part.sent().map(ContentPart::from_text)),
                 _ => {}
             }
@@ -182,8 +171,8 @@ impl Form {
         Ok(())
     }
 
-    fn blob(&self, blob: &Blob) -> Result<ContentPart, Unsendable> {
-        Ok(match self.file_text(blob)? {
+    fn blob(&self, blob: &Blob, valid: &Valid) -> Result<ContentPart, Unsendable> {
+        Ok(match self.file_text(blob, valid)? {
             Some(text) => ContentPart::from_text(text),
             None => {
                 let data = STANDARD.encode(&blob.data);
@@ -196,8 +185,9 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// The model takes no such file, and it is no text.
-    pub(crate) fn file_text(&self, blob: &Blob) -> Result<Option<String>, Unsendable> {
+    /// The model takes no such file, and it is no text. In a message that another model has answered, words take the place of
+    /// such a file.
+    pub(crate) fn file_text(&self, blob: &Blob, valid: &Valid) -> Result<Option<String>, Unsendable> {
         let media_type = blob.media_type.as_ref();
         let image = media_type.starts_with("image/");
         if image && self.images || media_type == "application/pdf" && self.pdf {
@@ -206,11 +196,15 @@ impl Form {
         if !image && let Ok(text) = std::str::from_utf8(&blob.data) {
             return Ok(Some(format!("{}:\n{text}", blob.name)));
         }
+        if valid.is_answered {
+            let size = blob.data.len();
+            return Ok(Some(format!("[{}: {media_type}, {size} bytes, which you can't see]", blob.name)));
+        }
         let what = format!("`{}` ({media_type}) can't be sent: the model doesn't take such files", blob.name);
         Err(Unsendable(what))
     }
 
-    fn answer(&self, parts: &[Part]) -> Vec<ContentPart> {
+    fn answer(&self, parts: &[Part], valid: &mut Valid) -> Vec<ContentPart> {
         let mut content = Vec::with_capacity(parts.len());
         let mut thought: Option<&str> = None;
         // Few answers have any, and those have one for each call.
@@ -245,9 +239,12 @@ impl Form {
                 Part::Call(call) => {
                     let own = signatures.iter().rposition(|(id, _)| *id == *call.id);
                     content.push(ContentPart::ToolCall(ToolCall {
-                        call_id: call.id.as_ref().to_owned(),
-                        fn_name: self.told(&call.name).into_owned(),
-                        fn_arguments: object(&call.arguments).into_owned(),
+                        call_id: valid.ids.call(&valid.mapping, &call.id).into_owned(),
+                        fn_name: valid.mapping.told(&call.name).into_owned(),
+                        fn_arguments: valid
+                            .mapping
+                            .arguments(&call.name, object(&call.arguments))
+                            .into_owned(),
                         thought_signatures: own.map(|own| signatures.swap_remove(own).1),
                     }));
                 }
@@ -259,10 +256,10 @@ impl Form {
 
     /// One message with all results of a turn, as every provider except Ollama requires. For Ollama a message holds
     /// one result, and `genai` drops the others.
-    fn push_results(&self, parts: &[Part], out: &mut Vec<ChatMessage>) {
+    fn push_results(&self, parts: &[Part], valid: &Valid, out: &mut Vec<ChatMessage>) {
         let mut results = Vec::with_capacity(parts.len());
         results.extend(parts.iter().filter_map(|part| match part {
-            Part::Result(result) => Some(self.result(result)),
+            Part::Result(result) => Some(self.result(result, valid)),
             _ => None,
         }));
         if self.wire == Wire::Ollama {
@@ -273,24 +270,37 @@ impl Form {
         }
     }
 
-    fn result(&self, result: &ToolResult) -> ContentPart {
+    fn result(&self, result: &ToolResult, valid: &Valid) -> ContentPart {
+        let id = valid.ids.result(&result.call_id);
         if result.is_error && self.wire == Wire::Anthropic {
             // `genai` has no place for the flag; a raw block has.
             let block = json!({
                 "type": "tool_result",
-                "tool_use_id": result.call_id,
+                "tool_use_id": id,
                 "content": result.content,
                 "is_error": true,
             });
             return ContentPart::from_custom(block, None);
         }
-        let mut response = ToolResponse::new(result.call_id.as_ref(), result.content.as_ref());
+        let mut response = ToolResponse::new(id, result.content.as_ref());
         // The others go by the id alone, and a history holds many of these.
         if self.wire == Wire::Gemini {
-            response = response.with_fn_name(self.told(&result.name));
+            response = response.with_fn_name(valid.mapping.told(&result.name));
         }
         ContentPart::ToolResponse(response)
     }
+}
+
+/// A tool in `genai`'s form.
+fn tool_of(tool: &ToolSpec, valid: &Valid) -> Tool {
+    Tool::new(valid.mapping.told(&tool.name).into_owned())
+        .with_description(tool.description.as_ref())
+        .with_schema(valid.mapping.input(tool).into_owned())
+}
+
+/// The position of the last answer of a history, or 0.
+pub(crate) fn last_answer(messages: &[Arc<Message>]) -> usize {
+    messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0)
 }
 
 /// Gives the text that was added last its citations back.
@@ -351,7 +361,9 @@ mod tests {
         let parts = [result("a"), result("b")];
         for (wire, count) in [(Wire::OpenAi, 1), (Wire::Anthropic, 1), (Wire::Gemini, 1), (Wire::Ollama, 2)] {
             let mut out = Vec::new();
-            form(wire).push(&message(0, Role::Tool, parts.to_vec()), &mut out).unwrap();
+            form(wire)
+                .push(&message(0, Role::Tool, parts.to_vec()), &mut Valid::default(), &mut out)
+                .unwrap();
             assert_eq!(out.len(), count, "{wire:?}");
         }
     }
@@ -365,25 +377,13 @@ mod tests {
             is_error: false,
         });
         let mut out = Vec::new();
-        form(Wire::OpenAi).push(&message(0, Role::Tool, vec![result, image()]), &mut out).unwrap();
+        form(Wire::OpenAi)
+            .push(&message(0, Role::Tool, vec![result, image()]), &mut Valid::default(), &mut out)
+            .unwrap();
         assert_eq!(
             out.iter().map(|message| message.role.clone()).collect::<Vec<_>>(),
             [ChatRole::Tool, ChatRole::User]
         );
-    }
-
-    #[test]
-    fn names_that_mean_a_providers_own_tool_are_told_otherwise() {
-        for (wire, name, told) in [
-            (Wire::Anthropic, "web_search", "web_search_"),
-            (Wire::Responses, "web_search", "web_search_"),
-            (Wire::Gemini, "codeExecution", "codeExecution_"),
-            (Wire::OpenAi, "web_search", "web_search"),
-            (Wire::Anthropic, "mine_", "mine_"),
-        ] {
-            assert_eq!(form(wire).told(name), told);
-            assert_eq!(form(wire).meant(told), name);
-        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     output,
     request::Form,
     server_tools::{self, Results},
+    valid::Mapping,
 };
 use genai::chat::{self, ContentPart, StopReason};
 use llm_do_core::{
@@ -31,6 +32,8 @@ pub(crate) struct Answer {
     pub(crate) turn: u32,
     /// The output is wrapped in an object, since the provider accepts no other schema.
     pub(crate) wrapped: bool,
+    /// The names that the provider got.
+    pub(crate) mapping: Mapping,
 }
 
 /// One piece of an answer.
@@ -121,7 +124,7 @@ impl Block {
     fn push(
         self,
         form: &Form,
-        turn: u32,
+        (turn, mapping): (u32, &Mapping),
         ids: &mut HashSet<String>,
         results: &mut Results,
         parts: &mut Vec<Part>,
@@ -157,11 +160,14 @@ impl Block {
                 if !signatures.is_empty() {
                     parts.extend(Echo::Call { id: id.clone(), signatures }.part(form));
                 }
-                parts.push(Part::Call(ToolCall {
-                    id: id.into(),
-                    name: form.meant(&name).into(),
-                    arguments: Arguments::parse(&arguments),
-                }));
+                let name = mapping.meant(&name);
+                let arguments = match Arguments::parse(&arguments) {
+                    Arguments::Json(value) if mapping.renames(name) => {
+                        Arguments::Json(Arc::new(mapping.meant_arguments(name, (*value).clone())))
+                    }
+                    arguments => arguments,
+                };
+                parts.push(Part::Call(ToolCall { id: id.into(), name: name.into(), arguments }));
             }
         }
     }
@@ -169,7 +175,10 @@ impl Block {
 
 impl Answer {
     /// The answer in the engine's form.
-    pub(crate) fn response(self, form: &Form) -> ModelResponse {
+    ///
+    /// # Errors
+    /// The provider has ended it because something broke. The word for it.
+    pub(crate) fn response(self, form: &Form) -> Result<ModelResponse, Broken> {
         let mut parts = Vec::new();
         let in_blocks = self.blocks.iter().any(|block| matches!(block, Block::Thinking { .. }));
         let has_calls = self.blocks.iter().any(|block| matches!(block, Block::Call(_)));
@@ -187,21 +196,26 @@ impl Answer {
         });
         let mut results = Results::among(form.wire, own);
         for block in self.blocks {
-            block.push(form, self.turn, &mut ids, &mut results, &mut parts);
+            block.push(form, (self.turn, &self.mapping), &mut ids, &mut results, &mut parts);
         }
         parts.extend(self.uses.into_iter().map(Part::ServerUse));
         let uses = parts.iter().filter(|part| matches!(part, Part::ServerUse(_))).count() as u64;
         let counted = (uses > 0).then_some(uses);
         let usage = Usage { server_uses: self.usage.server_uses.or(counted), ..self.usage };
-        let mut finish = finish(self.stop.as_ref(), has_calls);
+        let word = self.stop.as_ref().map(StopReason::raw);
+        let (mut finish, mut unknown_finish) = match finish(word, form.wire, has_calls) {
+            Finish::Known(finish) => (finish, None),
+            Finish::Unknown(word) => (FinishReason::Other, Some(word.into())),
+            Finish::Broken(word) => return Err(Broken(word.to_owned())),
+        };
         if !self.refusal.is_empty() {
             parts.push(Part::text(self.refusal));
-            finish = FinishReason::Refusal;
+            (finish, unknown_finish) = (FinishReason::Refusal, None);
         }
         if self.wrapped {
             unwrap_texts(&mut parts);
         }
-        ModelResponse { parts, finish, usage }
+        Ok(ModelResponse { parts, finish, usage, unknown_finish })
     }
 }
 
@@ -245,20 +259,128 @@ pub(crate) fn arguments_text(arguments: Option<&Value>) -> String {
     }
 }
 
-fn finish(stop: Option<&StopReason>, calls: bool) -> FinishReason {
-    let done = if calls { FinishReason::ToolCalls } else { FinishReason::Stop };
-    match stop {
-        // Not all providers have a separate finish reason for calls.
-        Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_)) => done,
-        Some(StopReason::MaxTokens(_)) => FinishReason::Length,
-        Some(StopReason::ContentFilter(_)) => FinishReason::Refusal,
-        Some(StopReason::Other(word)) => match word.as_str() {
-            "guardrail_intervened" | "content_filtered" => FinishReason::Refusal,
-            "pause_turn" => FinishReason::Paused,
-            _ => FinishReason::Other,
-        },
-        None if calls => FinishReason::ToolCalls,
-        None => FinishReason::Other,
+/// A provider's word for an answer that broke off.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Broken(pub(crate) String);
+
+/// How an answer ended.
+#[derive(Debug, PartialEq)]
+enum Finish<'w> {
+    Known(FinishReason),
+    /// It broke off: what there is of it is no answer.
+    Broken(&'w str),
+    /// For a reason that llm-do does not know.
+    Unknown(&'w str),
+}
+
+/// The meaning of a provider's word for the end of an answer. Words are compared in lower case.
+fn finish(word: Option<&str>, wire: Wire, calls: bool) -> Finish<'_> {
+    const DONE: &[&str] = &[
+        "stop",
+        "end_turn",
+        "complete",
+        "completed",
+        "stop_sequence",
+        "eos",
+        "eos_token",
+        "end",
+        "done",
+        "finished",
+        "tool_calls",
+        "tool_call",
+        "tool_use",
+        "function_call",
+        "function_calls",
+    ];
+    const LENGTH: &[&str] = &[
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "max_new_tokens",
+        "max_length",
+        "max_completion_tokens",
+        "incomplete",
+        "model_length",
+        "model_context_window_exceeded",
+        "context_length",
+        "context_length_exceeded",
+        "context_window",
+        "token_limit",
+        "error_limit",
+    ];
+    const REFUSED: &[&str] = &[
+        "content_filter",
+        "content_filtered",
+        "refusal",
+        "refused",
+        "safety",
+        "recitation",
+        "blocklist",
+        "blocked",
+        "prohibited_content",
+        "spii",
+        "language",
+        "error_toxic",
+        "guardrail_intervened",
+        "sensitive",
+        "moderation",
+    ];
+    const BROKEN: &[&str] = &[
+        "error",
+        "insufficient_system_resource",
+        "abort",
+        "aborted",
+        "network_error",
+        "cancelled",
+        "canceled",
+        "user_cancel",
+        "failed",
+        "failure",
+        "timeout",
+        "time_limit",
+        "interrupted",
+        "unavailable",
+        "overloaded",
+        "load",
+        "unload",
+        "malformed_function_call",
+        "malformed_response",
+        "malformed_model_output",
+        "malformed_tool_use",
+        "unexpected_tool_call",
+        "too_many_tool_calls",
+        "missing_thought_signature",
+        "image_other",
+    ];
+    // What no list has is told by a part of it.
+    const REFUSED_PARTS: &[&str] =
+        &["filter", "safety", "policy", "prohibited", "sensitive", "moderation", "recitation"];
+    const BROKEN_PARTS: &[&str] =
+        &["error", "fail", "abort", "cancel", "timeout", "malformed", "unavailable"];
+    let done = Finish::Known(if calls { FinishReason::ToolCalls } else { FinishReason::Stop });
+    let Some(said) = word else {
+        return if calls { done } else { Finish::Known(FinishReason::Other) };
+    };
+    let word = said.trim().to_ascii_lowercase();
+    let is = |words: &[&str]| words.contains(&&*word);
+    let has = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
+    // Not all providers have a separate reason for calls.
+    if is(DONE) {
+        done
+    } else if is(LENGTH) {
+        Finish::Known(FinishReason::Length)
+    } else if is(REFUSED) {
+        Finish::Known(FinishReason::Refusal)
+    } else if word == "pause_turn" {
+        Finish::Known(FinishReason::Paused)
+    } else if is(BROKEN) || word == "other" && wire == Wire::Gemini {
+        Finish::Broken(said)
+    } else if has(REFUSED_PARTS) {
+        Finish::Known(FinishReason::Refusal)
+    } else if has(BROKEN_PARTS) {
+        Finish::Broken(said)
+    } else {
+        Finish::Unknown(said)
     }
 }
 
@@ -281,6 +403,7 @@ pub(crate) fn usage_of_genai(usage: Option<chat::Usage>) -> Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::valid::Valid;
     use genai::{ModelIden, adapter::AdapterKind};
     use llm_do_core::{
         model::{Message, MessageId, Role},
@@ -324,12 +447,13 @@ mod tests {
             ..Answer::default()
         };
         let response = answer(&["call#f#0", "call#f#0", "", "call_0", "toolu_1", "toolu_1"])
-            .response(&form(Wire::Gemini));
+            .response(&form(Wire::Gemini))
+            .unwrap();
         assert_eq!(
             ids(&response),
             ["call#f#0#3", "call#f#0#3.2", "call#3", "call_0#3", "toolu_1", "toolu_1.2"]
         );
-        let real = answer(&["call_Abc123", "toolu_9"]).response(&form(Wire::OpenAi));
+        let real = answer(&["call_Abc123", "toolu_9"]).response(&form(Wire::OpenAi)).unwrap();
         assert_eq!(ids(&real), ["call_Abc123", "toolu_9"]);
     }
 
@@ -343,12 +467,12 @@ mod tests {
             call("b", None),
         ];
         let reasoning = Some("Thinking.".to_owned());
-        let response = Answer { blocks, reasoning, ..Answer::default() }.response(&form);
+        let response = Answer { blocks, reasoning, ..Answer::default() }.response(&form).unwrap();
         assert!(matches!(&response.parts[0], Part::Reasoning { text } if &**text == "Thinking."));
         let message =
             Message { id: MessageId(0), parent: None, role: Role::Assistant, parts: response.parts };
         let mut back = Vec::new();
-        form.push(&message, &mut back).unwrap();
+        form.push(&message, &mut Valid::default(), &mut back).unwrap();
         let content = &back[0].content;
         assert!(content.thought_signatures().contains(&"of-text"));
         let calls = content.tool_calls();
@@ -361,10 +485,14 @@ mod tests {
         let form = form(Wire::OpenAi);
         let sent_back = |blocks: Vec<Block>| {
             let reasoning = Some("Thinking.".to_owned());
-            let parts = Answer { blocks, reasoning, ..Answer::default() }.response(&form).parts;
+            let parts = Answer { blocks, reasoning, ..Answer::default() }.response(&form).unwrap().parts;
             let mut back = Vec::new();
-            form.push(&Message { id: MessageId(0), parent: None, role: Role::Assistant, parts }, &mut back)
-                .unwrap();
+            form.push(
+                &Message { id: MessageId(0), parent: None, role: Role::Assistant, parts },
+                &mut Valid::default(),
+                &mut back,
+            )
+            .unwrap();
             back[0].content.joined_reasoning_content()
         };
         assert_eq!(sent_back(vec![call("a", None)]).as_deref(), Some("Thinking."));
@@ -373,22 +501,50 @@ mod tests {
 
     #[test]
     fn finish_reasons_are_mapped() {
-        let of = |word: &str, calls| finish(Some(&StopReason::from(word.to_owned())), calls);
-        for (word, calls, expected) in [
-            ("stop", false, FinishReason::Stop),
-            ("STOP", true, FinishReason::ToolCalls),
-            ("tool_use", true, FinishReason::ToolCalls),
-            ("tool_calls", false, FinishReason::Stop),
-            ("max_tokens", true, FinishReason::Length),
-            ("refusal", false, FinishReason::Refusal),
-            ("SAFETY", false, FinishReason::Refusal),
-            ("guardrail_intervened", false, FinishReason::Refusal),
-            ("pause_turn", false, FinishReason::Paused),
+        use FinishReason as F;
+        for (words, calls, expected) in [
+            (&["stop", "STOP", "eos", "end_turn", "stop_sequence"] as &[&str], false, F::Stop),
+            (&["tool_calls"], false, F::Stop),
+            (&["stop", "tool_use", "tool_calls", "function_call"], true, F::ToolCalls),
+            (
+                &["max_tokens", "MAX_TOKENS", "length", "ERROR_LIMIT", "model_context_window_exceeded"],
+                true,
+                F::Length,
+            ),
+            (
+                &["refusal", "SAFETY", "sensitive", "guardrail_intervened", "content_policy_violation"],
+                false,
+                F::Refusal,
+            ),
+            (&["content_filter_error"], false, F::Refusal),
+            (&["pause_turn"], false, F::Paused),
         ] {
-            assert_eq!(of(word, calls), expected, "{word}");
+            for word in words {
+                assert_eq!(finish(Some(word), Wire::OpenAi, calls), Finish::Known(expected), "{word}");
+            }
         }
-        assert_eq!(finish(None, false), FinishReason::Other, "the reason is unknown");
-        assert_eq!(finish(None, true), FinishReason::ToolCalls, "the calls say it");
+        for word in [
+            "error",
+            "ERROR",
+            "insufficient_system_resource",
+            "abort",
+            "network_error",
+            "engine_failure",
+            "load",
+        ] {
+            for calls in [false, true] {
+                assert_eq!(finish(Some(word), Wire::OpenAi, calls), Finish::Broken(word));
+            }
+        }
+        assert_eq!(
+            finish(Some("MALFORMED_FUNCTION_CALL"), Wire::Gemini, false),
+            Finish::Broken("MALFORMED_FUNCTION_CALL")
+        );
+        assert_eq!(finish(Some("OTHER"), Wire::Gemini, false), Finish::Broken("OTHER"));
+        assert_eq!(finish(Some("other"), Wire::OpenAi, false), Finish::Unknown("other"));
+        assert_eq!(finish(Some("bored"), Wire::OpenAi, true), Finish::Unknown("bored"));
+        assert_eq!(finish(None, Wire::OpenAi, false), Finish::Known(F::Other), "the reason is unknown");
+        assert_eq!(finish(None, Wire::OpenAi, true), Finish::Known(F::ToolCalls), "the calls say it");
     }
 
     #[test]

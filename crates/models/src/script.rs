@@ -191,6 +191,7 @@ impl ScriptModel {
             parts,
             finish: answer.finish.unwrap_or(fitting),
             usage: answer.usage.as_ref().map_or_else(Usage::default, |usage| usage.0),
+            unknown_finish: None,
         })
     }
 

@@ -317,3 +317,22 @@ async fn gemini_gets_its_own_parts_back_where_they_were() {
         json!({"functionResponse": {"id": "c1", "name": "f", "response": {"name": "f", "content": "done"}}});
     assert_eq!(sent["contents"][2], json!({"role": "user", "parts": [answered]}));
 }
+
+/// Where Gemini runs code, a finish reason comes with the code, and the text after it.
+#[tokio::test]
+async fn text_after_code_of_gemini_is_a_part_of_the_answer() {
+    let mut talk = Talk::new(Api::Gemini, "gemini-2.5-flash", vec![ServerTool::CodeExecution]);
+    let event = |parts: Value| json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
+    let code = json!({"executableCode": {"language": "PYTHON", "code": "print(2)"}});
+    let result = json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2\n"}});
+    let (response, _) = talk
+        .ask(&[
+            event(json!([{"text": "Let me see. "}])),
+            event(json!([code, result])),
+            event(json!([{"text": "It is 2."}])),
+        ])
+        .await;
+    assert_eq!(text(&response), "Let me see. It is 2.");
+    assert_eq!(response.finish, FinishReason::Stop);
+    assert_eq!(uses(&response).len(), 1);
+}

@@ -592,6 +592,198 @@ async fn the_number_of_a_call_reserves_nothing() {
     }
 }
 
+/// Gateways give all calls of an answer the same number, or none, or repeat what they have sent.
+#[tokio::test]
+async fn calls_that_share_a_number_are_told_apart() {
+    let piece = |call: Value| json!({"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null});
+    let call = |index: Value, id: &str, name: &str, arguments: &str| {
+        let mut call = json!({"index": index, "function": {"arguments": arguments}});
+        if !id.is_empty() {
+            call["id"] = id.into();
+        }
+        if !name.is_empty() {
+            call["function"]["name"] = name.into();
+        }
+        piece(call)
+    };
+    let zero = || json!(0);
+    let add = |a: u32| ("add".to_owned(), json!({ "a": a }));
+    let ping = || ("ping".to_owned(), json!({}));
+    for (pieces, expected) in [
+        (
+            vec![call(zero(), "c1", "ping", ""), call(zero(), "c2", "add", r#"{"a": 5}"#)],
+            vec![ping(), add(5)],
+        ),
+        (
+            vec![call(zero(), "c1", "add", r#"{"a": 1}"#), call(zero(), "c2", "add", r#"{"a": 5}"#)],
+            vec![add(1), add(5)],
+        ),
+        // The arguments in pieces, and the name after the id.
+        (
+            vec![
+                call(zero(), "c1", "add", r#"{"a""#),
+                call(zero(), "", "", ": 1}"),
+                call(zero(), "c2", "", ""),
+                call(zero(), "", "add", ""),
+                call(zero(), "", "", r#"{"a": "#),
+                call(zero(), "", "", "5}"),
+            ],
+            vec![add(1), add(5)],
+        ),
+        // Without ids, arguments that are whole end a call.
+        (
+            vec![call(zero(), "", "add", r#"{"a": 1}"#), call(zero(), "", "add", r#"{"a": 5}"#)],
+            vec![add(1), add(5)],
+        ),
+        (vec![call(zero(), "", "ping", ""), call(zero(), "", "add", r#"{"a": 5}"#)], vec![ping(), add(5)]),
+        // Without numbers.
+        (
+            vec![
+                call(Value::Null, "c1", "add", r#"{"a""#),
+                call(Value::Null, "c1", "", ": 1}"),
+                call(Value::Null, "c2", "add", r#"{"a": 5}"#),
+            ],
+            vec![add(1), add(5)],
+        ),
+        // One call: its id and its name in every piece, a new id in every piece, all of it twice.
+        (vec![call(zero(), "c1", "add", r#"{"a""#), call(zero(), "c1", "add", ": 1}")], vec![add(1)]),
+        (
+            vec![
+                call(zero(), "c1", "add", r#"{"a""#),
+                call(zero(), "x2", "", ": "),
+                call(zero(), "x3", "", "1}"),
+            ],
+            vec![add(1)],
+        ),
+        (
+            vec![call(zero(), "c1", "add", r#"{"a": 1}"#), call(zero(), "c1", "add", r#"{"a": 1}"#)],
+            vec![add(1)],
+        ),
+        // Two calls of which one shares its number with a third.
+        (
+            vec![
+                call(zero(), "c1", "add", r#"{"a": 1}"#),
+                call(zero(), "c2", "add", r#"{"a": 5}"#),
+                call(json!(1), "c3", "ping", "{}"),
+            ],
+            vec![add(1), add(5), ping()],
+        ),
+    ] {
+        let stream = openai(&[pieces.clone(), vec![finishes("tool_calls")]].concat());
+        for wire in [OPENAI, GROQ] {
+            let response = ask_all(wire, &stream).await.unwrap();
+            assert_eq!(calls(&response), expected, "{wire:?} {pieces:?}");
+            let ids: std::collections::HashSet<_> = response
+                .parts
+                .iter()
+                .filter_map(|part| match part {
+                    Part::Call(call) => Some(&*call.id),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(ids.len(), expected.len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn blocks_and_items_that_share_a_number_are_told_apart() {
+    let block = |id: &str, name: &str| json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": id, "name": name, "input": {}}});
+    let input = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": text}});
+    let anthropic = [
+        json!({"type": "message_start", "message": {}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "So:"}}),
+        block("c1", "ping"),
+        block("c2", "add"),
+        input(r#"{"a": "#),
+        input("5}"),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let item = |kind: &str, id: &str, name: &str, arguments: &str| {
+        json!({
+            "type": format!("response.output_item.{kind}"),
+            "output_index": 0,
+            "item": {"type": "function_call", "call_id": id, "name": name, "arguments": arguments},
+        })
+    };
+    let responses = [
+        json!({"type": "response.created"}),
+        item("added", "c1", "ping", ""),
+        item("added", "c2", "add", ""),
+        json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": r#"{"a": 5}"#}),
+        item("done", "c1", "ping", "{}"),
+        item("done", "c2", "add", r#"{"a": 5}"#),
+        json!({"type": "response.completed", "response": {}}),
+    ];
+    for (wire, events) in [(WIRES[3], &anthropic[..]), (WIRES[2], &responses)] {
+        let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let response = ask_all(wire, &stream).await.unwrap();
+        let expected = [("ping".to_owned(), json!({})), ("add".to_owned(), json!({"a": 5}))];
+        assert_eq!(calls(&response), expected, "{wire:?}");
+    }
+}
+
+/// A provider's word for an answer that broke off, was filtered, or ended for an unknown reason.
+#[tokio::test]
+async fn an_answer_that_broke_off_is_no_answer() {
+    for wire in [OPENAI, GROQ] {
+        for word in ["error", "insufficient_system_resource", "abort", "network_error", "engine_error"] {
+            let error = ask_all(wire, &openai(&[says("Half a sen"), finishes(word)])).await.unwrap_err();
+            assert!(
+                error.is_transient() && error.message.contains(&format!("`{word}`")),
+                "{wire:?}: {error}"
+            );
+        }
+        let response = ask_all(wire, &openai(&[says("I"), finishes("sensitive")])).await.unwrap();
+        assert_eq!(response.finish, FinishReason::Refusal);
+        let response = ask_all(wire, &openai(&[says("Hi."), finishes("bored")])).await.unwrap();
+        assert_eq!(
+            (response.finish, response.unknown_finish.as_deref()),
+            (FinishReason::Other, Some("bored"))
+        );
+        let reported = json!({"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 502, "message": "upstream"}});
+        let error = ask_all(wire, &openai(&[says("Half"), reported])).await.unwrap_err();
+        assert!(error.is_transient() && error.message.contains("upstream"), "{error}");
+    }
+    for (word, is_broken) in [("OTHER", true), ("MALFORMED_FUNCTION_CALL", true), ("SAFETY", false)] {
+        let event = json!({"candidates": [{"content": {"parts": [{"text": "Half"}]}, "finishReason": word}]});
+        let answered = ask_all(WIRES[4], &format!("data: {event}\n\n")).await;
+        assert_eq!(answered.is_err(), is_broken, "{word}: {answered:?}");
+    }
+}
+
+/// A page or other JSON at a wrong address is no stream that was cut, and asking again does not help.
+#[tokio::test]
+async fn what_is_no_answer_of_the_interface_is_not_asked_for_again() {
+    let page = b"\xef\xbb\xbf\n <!DOCTYPE html>\n<html>\n\n</html>".to_vec();
+    let other = br#"{"status": "ok"}"#.to_vec();
+    for (api, model) in WIRES {
+        for (kind, body) in [("text/html", &page), ("text/plain", &other), ("application/json", &other)] {
+            // Where `genai` splits the stream, only a second request can tell.
+            let (url, served) = one_answer::serve([(kind, [body.clone()]), (kind, [body.clone()])]);
+            let providers = providers(api, url);
+            let mut error = ask_of(&providers, model, &Deltas::default()).await.unwrap_err();
+            if error.is_transient() {
+                assert_eq!(error.retry_after_ms, Some(0), "{api:?} {kind}: {error}");
+                error = ask_of(&providers, model, &Deltas::default()).await.unwrap_err();
+                served.join().unwrap();
+            }
+            if api != Api::Gemini || kind == "text/html" {
+                assert!(
+                    !error.is_transient() && error.message.contains("base address"),
+                    "{api:?} {kind}: {error}"
+                );
+            }
+        }
+    }
+    // An answer with a wrong type is an answer.
+    let answer = whole(Api::OpenAi).to_string().into_bytes();
+    let (url, _) = one_answer::serve([("text/plain", [answer])]);
+    let response = ask_of(&providers(Api::OpenAi, url), OPENAI.1, &Deltas::default()).await.unwrap();
+    assert_eq!(response.finish, FinishReason::ToolCalls);
+}
+
 /// A server that can't stream says so by the type of its answer, and a page of another server by its own.
 #[tokio::test]
 async fn an_answer_of_another_type_is_read_or_refused() {

@@ -7,6 +7,7 @@ use crate::{
 };
 use llm_do_core::{
     authority::Access,
+    json::{self, Fault},
     schema::{self, Schema},
     worker::{ATTACHMENTS, INPUT, INSTRUCTIONS, Parameter, Signature, Untrusted, accept_always},
 };
@@ -362,7 +363,14 @@ fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
         _ => vec![],
     };
-    let parsed = serde_json::from_str::<Value>(text).ok();
+    let parsed = match json::read(text) {
+        Ok(value) => Some(value),
+        // Its digits as a text would be another value, too.
+        Err(error) if error.fault == Fault::Refused && !kinds.contains(&"string") => {
+            return Err(error.to_string());
+        }
+        Err(_) => None,
+    };
     if kinds.is_empty() {
         // `any`, or a choice: parse as JSON, else use the text. A choice of texts must not become a number.
         let listed =

@@ -7,6 +7,7 @@ use crate::{
     diagnostics::{Diagnostic, Fix, codes},
     span::{SourceFile, Span},
 };
+use llm_do_core::json;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{
@@ -218,8 +219,34 @@ fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Resul
     let text = &file.text()[bom..end];
     let places = Places { file, bom };
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options(text.len())) {
-        Ok(raw) => Ok(places.node(raw)),
+        Ok(raw) => {
+            let node = places.node(raw);
+            match inexact(&node) {
+                Some(found) => Err(found.into()),
+                None => Ok(node),
+            }
+        }
         Err(error) => Err(places.explain(&error).into()),
+    }
+}
+
+/// The first number that can't be kept as it is written.
+fn inexact(node: &Node) -> Option<Diagnostic> {
+    match &node.data {
+        Data::Number(number) if number.is_f64() => {
+            // YAML allows a sign that JSON has not, and no digit before the point.
+            let written = node.span.text().trim_start_matches('+');
+            let written = match written.strip_prefix('-') {
+                Some(rest) if rest.starts_with('.') => format!("-0{rest}"),
+                None if written.starts_with('.') => format!("0{written}"),
+                _ => written.to_owned(),
+            };
+            let error = json::exact(&written).err()?;
+            Some(Diagnostic::error(codes::BAD_YAML, error.message).at(&node.span))
+        }
+        Data::Map(entries) => entries.iter().find_map(|entry| inexact(&entry.value)),
+        Data::List(items) => items.iter().find_map(inexact),
+        _ => None,
     }
 }
 
@@ -475,6 +502,27 @@ mod tests {
         assert_eq!(node.get("f").unwrap().as_text(), Some("yes"));
         assert_eq!(node.at_pointer("/b/1").as_text(), Some("y z"));
         assert_eq!(node.to_json()["c"]["d"], true);
+    }
+
+    #[test]
+    fn a_number_that_would_change_is_an_error_at_its_place() {
+        for bad in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "123456789012345678901234567890123456789012345678",
+            "12345678901234567890.0",
+            "1.0000000000000000001",
+        ] {
+            let error = read(&format!("a:\n  - {bad}\n")).expect_err(bad);
+            assert_eq!(
+                error.span.as_ref().and_then(Span::line_column).map(|(line, _)| line),
+                Some(2),
+                "{bad}"
+            );
+        }
+        for good in ["18446744073709551615", "0.1", ".12345678901234567890123", "+1.5", "6.02e23", "1.0"] {
+            assert!(read(&format!("a: [{good}]")).is_ok(), "{good}");
+        }
     }
 
     #[test]

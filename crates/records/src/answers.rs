@@ -64,7 +64,7 @@ impl RecordedAnswers {
                 continue;
             }
             let came = match body {
-                RecordKind::ModelAnswered { message, finish, usage } => {
+                RecordKind::ModelAnswered { message, finish, usage, .. } => {
                     Came::Answer { message: Arc::clone(message), finish: *finish, usage: *usage }
                 }
                 RecordKind::ModelFailed { error } => Came::Failure(error.clone()),
@@ -98,9 +98,12 @@ impl RecordedAnswers {
             return wrong(self.difference(path, recorded, request.messages));
         }
         match &recorded.came {
-            Came::Answer { message, finish, usage } => {
-                Ok(ModelResponse { parts: message.parts.clone(), finish: *finish, usage: *usage })
-            }
+            Came::Answer { message, finish, usage, .. } => Ok(ModelResponse {
+                parts: message.parts.clone(),
+                finish: *finish,
+                usage: *usage,
+                unknown_finish: None,
+            }),
             Came::Failure(error) => wrong(format!("the recorded request failed: {}", error.message)),
             Came::Nothing => wrong("the record breaks off".into()),
         }

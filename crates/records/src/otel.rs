@@ -249,7 +249,7 @@ impl<'a> Spans<'a> {
                     attributes = attributes.text("llm_do.purpose", "summary");
                 }
                 match end {
-                    Some(RecordKind::ModelAnswered { message, finish, usage }) => {
+                    Some(RecordKind::ModelAnswered { message, finish, usage, .. }) => {
                         let finish = name_of(finish);
                         if self.content {
                             let said = said(message, &finish).to_string();

@@ -279,7 +279,7 @@ impl RecordedModels {
                     answers.insert(key.clone(), answer);
                     asked.insert(step, key);
                 }
-                RecordKind::ModelAnswered { message, finish, usage } => {
+                RecordKind::ModelAnswered { message, finish, usage, .. } => {
                     if let Some(answer) = asked.get(&step).and_then(|key| answers.get_mut(key)) {
                         answer.came = Ok((Arc::clone(message), *finish, *usage));
                     }
@@ -374,7 +374,7 @@ impl Recorded {
             return miss(answer.step.clone(), Difference::Sent { recorded, now });
         }
         let (message, finish, usage) = answer.came.clone()?;
-        Ok(ModelResponse { parts: message.parts.clone(), finish, usage })
+        Ok(ModelResponse { parts: message.parts.clone(), finish, usage, unknown_finish: None })
     }
 
     /// The functions from the root down to a call.

@@ -19,7 +19,7 @@ use llm_do_core::{
     question::OPERATOR,
 };
 use serde_json::Value;
-use std::fmt;
+use std::{fmt, sync::Arc};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub use call::render_call;
@@ -177,7 +177,9 @@ fn columns(rows: Vec<Row>, width: Option<usize>) -> Vec<Line> {
 
 /// Remarks on a call beside its numbers. The first remark sets the tone.
 pub(crate) fn mark(call: &CallNode) -> (Tone, String) {
-    let mut said: Vec<(Tone, String)> = ending(call).into_iter().chain(decision(call)).collect();
+    let called = unoffered(&call.unoffered).map(|called| (Tone::Bad, called));
+    let mut said: Vec<(Tone, String)> =
+        ending(call).into_iter().chain(decision(call)).chain(called).collect();
     let mut add = |text| said.push((Tone::Dim, text));
     if call.waited_ms >= 1000 {
         add(format!("waited {}", duration(call.waited_ms)));
@@ -192,6 +194,25 @@ pub(crate) fn mark(call: &CallNode) -> (Tone, String) {
     let tone = said.first().map_or(Tone::Dim, |(tone, _)| *tone);
     let said: Vec<String> = said.into_iter().map(|(_, text)| text).collect();
     (tone, said.join(", "))
+}
+
+/// Says which tools a model called that were not offered to it, each once.
+fn unoffered(names: &[Arc<str>]) -> Option<String> {
+    const MOST: usize = 3;
+    let mut each: Vec<&str> = Vec::new();
+    for name in names {
+        if !each.contains(&&**name) {
+            each.push(name);
+        }
+    }
+    if each.is_empty() {
+        return None;
+    }
+    let quoted = |name: &str| format!("`{}`", brief(name));
+    let said: Vec<String> = each.iter().take(MOST).map(|name| quoted(name)).collect();
+    let more = if each.len() > MOST { format!(" and {} more", each.len() - MOST) } else { String::new() };
+    let were = if each.len() == 1 { "was" } else { "were" };
+    Some(format!("called {}{more}, which {were} not offered", said.join(", ")))
 }
 
 /// The sign of how a call ended.

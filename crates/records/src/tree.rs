@@ -10,6 +10,7 @@ use llm_do_core::{
     function::FunctionSource,
     gate::{DecidedBy, Rule},
     journal::{Ending, Record, RecordKind, RunStatus},
+    launch::unknown_finish_note,
     model::{ModelName, Usage},
     origin::Origins,
     question::{Input, Question, Requester},
@@ -122,6 +123,9 @@ pub struct CallNode {
     /// Why it failed or was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// The tools that its model called and that were not offered, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unoffered: Vec<Arc<str>>,
     /// Notes of the engine and of code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Arc<str>>,
@@ -279,6 +283,7 @@ impl Building {
                 failed_requests: 0,
                 usage: None,
                 failure: None,
+                unoffered: Vec::new(),
                 notes: Vec::new(),
                 calls: Vec::new(),
             };
@@ -293,6 +298,10 @@ impl Building {
             node.state = state;
             times.ended_ms = Some(at_ms);
         };
+        if let RecordKind::ModelAnswered { unoffered, unknown_finish, .. } = &record.body {
+            node.unoffered.extend(unoffered.iter().cloned());
+            node.notes.extend(unknown_finish.as_deref().map(unknown_finish_note));
+        }
         match &record.body {
             RecordKind::Verdict { rule, by, reason } => {
                 node.verdict = Some(Decision { rule: *rule, by: by.clone(), reason: reason.clone() });

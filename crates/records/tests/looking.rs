@@ -74,7 +74,13 @@ impl Sample {
         self.add(
             path,
             &format!("model.{turn}.0"),
-            RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage },
+            RecordKind::ModelAnswered {
+                message,
+                finish: FinishReason::Stop,
+                usage,
+                unknown_finish: None,
+                unoffered: Vec::new(),
+            },
         );
     }
     fn asks_operator(&self, path: &str) {

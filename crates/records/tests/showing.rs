@@ -95,7 +95,17 @@ impl Sample {
         );
         self.pass(ms);
         let message = message(Role::Assistant);
-        self.add(path, &step, RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage });
+        self.add(
+            path,
+            &step,
+            RecordKind::ModelAnswered {
+                message,
+                finish: FinishReason::Stop,
+                usage,
+                unknown_finish: None,
+                unoffered: Vec::new(),
+            },
+        );
     }
     fn end(&self, path: &str, usage: Usage) {
         self.add(

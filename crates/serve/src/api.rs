@@ -16,12 +16,14 @@ use crate::{
 };
 use axum::{
     Extension, Json, Router,
-    extract::{FromRequest, Query, Request, rejection::JsonRejection},
+    body::Bytes,
+    extract::{FromRequest, Query, Request},
     http::{Method, StatusCode, header},
     response::{IntoResponse, Response, Sse, sse, sse::KeepAlive},
     routing::{MethodFilter, MethodRouter},
 };
 use futures_util::{Stream, StreamExt};
+use llm_do::core::json::exact;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -172,13 +174,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Given<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        match Json::<T>::from_request(request, state).await {
-            Ok(Json(value)) => Ok(Self(value)),
-            Err(JsonRejection::BytesRejection(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                Err(ApiError::new(Code::TooLarge, "the body is too large"))
+        let (parts, body) = request.into_parts();
+        let bytes = match Bytes::from_request(Request::from_parts(parts.clone(), body), state).await {
+            Ok(bytes) => bytes,
+            Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                return Err(ApiError::new(Code::TooLarge, "the body is too large"));
             }
-            Err(error) => Err(ApiError::new(Code::BadRequest, error.body_text())),
-        }
+            Err(error) => return Err(ApiError::new(Code::BadRequest, error.body_text())),
+        };
+        let again = Request::from_parts(parts, bytes.clone().into());
+        let Json(value) = Json::<T>::from_request(again, state)
+            .await
+            .map_err(|error| ApiError::new(Code::BadRequest, error.body_text()))?;
+        // The input in it is read without a change, or not at all.
+        exact(&String::from_utf8_lossy(&bytes))
+            .map_err(|error| ApiError::new(Code::BadRequest, error.to_string()))?;
+        Ok(Self(value))
     }
 }
 

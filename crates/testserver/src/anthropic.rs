@@ -210,6 +210,7 @@ fn read_tools(body: &Value, wrong: &mut Vec<String>) -> Vec<Tool> {
         // A tool of the service's own (`web_search_…`) has a type and no schema.
         if tool["type"].is_null() || tool["type"] == "custom" {
             invariants::object_schema(&tool["input_schema"], &format!("tools.{i}.input_schema"), wrong);
+            invariants::keys_are_names(&tool["input_schema"], &format!("tools.{i}.input_schema"), wrong);
         }
         Tool {
             name: tool["name"].as_str().unwrap_or_default().into(),

@@ -79,6 +79,18 @@ pub(crate) fn object_schema(schema: &Value, at: &str, wrong: &mut Vec<String>) {
     }
 }
 
+/// Anthropic refuses the name of a property that is not `[a-zA-Z0-9_.-]{1,64}`.
+pub(crate) fn keys_are_names(schema: &Value, at: &str, wrong: &mut Vec<String>) {
+    walk(schema, at, &mut |schema, at| {
+        for name in schema["properties"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            if !is_name(&name.replace('.', "_"), 64) {
+                let pattern = "^[a-zA-Z0-9_.-]{1,64}$";
+                wrong.push(format!("{at}.properties: property key {name:?} does not match {pattern}"));
+            }
+        }
+    });
+}
+
 /// OpenAI refuses an array schema that does not say what its items are.
 pub(crate) fn arrays_have_items(schema: &Value, at: &str, wrong: &mut Vec<String>) {
     walk(schema, at, &mut |schema, at| {

@@ -181,5 +181,5 @@ fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> 
 /// `NAME=JSON`, taken apart.
 fn with_json(text: &str) -> Option<(&str, Value)> {
     let (name, json) = text.split_once('=')?;
-    Some((name, serde_json::from_str(json).ok()?))
+    Some((name, llm_do_core::json::read(json).ok()?))
 }

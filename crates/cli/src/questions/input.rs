@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(super) fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String> {
     let text = Value::String(line.to_owned());
     let Some(schema) = schema else { return Ok(text) };
-    let read = serde_json::from_str(line).unwrap_or_else(|_| text.clone());
+    let read = llm_do_core::json::read(line).unwrap_or_else(|_| text.clone());
     for candidate in [&text, &read] {
         if schema.validate(candidate).is_ok() {
             return Ok(candidate.clone());

@@ -10,6 +10,7 @@ use llm_do_core::{
     engine::{Failure, FailureKind},
     event::Event,
     journal::{Ending, Record, RecordKind},
+    launch::unknown_finish_note,
     model::{Delta, Message, ModelName, Part, Purpose},
     question::{Answer, Question},
     server_tool::ServerUse,
@@ -180,8 +181,22 @@ impl Progress {
                 };
                 state.doing(path, Some(doing));
             }
-            RecordKind::ModelAnswered { message, usage, .. } => {
+            RecordKind::ModelAnswered { message, usage, unoffered, unknown_finish, .. } => {
                 state.doing(path, None);
+                for (index, name) in unoffered.iter().enumerate() {
+                    let name = visible::line(name);
+                    let line = format!(
+                        "{} {} {}",
+                        self.paint.red("✗"),
+                        visible::start(&name, ARGUMENTS),
+                        self.paint.dim("was called, and was not offered")
+                    );
+                    self.line(&path.keyed(&format!("unoffered-{index}")), &line);
+                }
+                if let Some(word) = unknown_finish {
+                    let note = unknown_finish_note(word);
+                    self.output.line(&format!("{} {}", self.paint.dim("note:"), visible::text(&note)));
+                }
                 for (index, used) in server_uses(message).enumerate() {
                     let said = visible::line(&used.to_string()).into_owned();
                     let line = format!("· the provider ran {}", visible::start(&said, FAILURE));

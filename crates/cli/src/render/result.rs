@@ -176,12 +176,17 @@ fn summary(output: &Output, report: &Report) {
     let refused = (refused > 0).then(|| format!("{} refused", were(refused, "call")));
     let limits = below(counts.limits, RunStatus::Limit);
     let limits = (limits > 0).then(|| format!("{} reached", were(limits, "limit")));
+    let unoffered = (counts.unoffered > 0).then(|| {
+        let calls =
+            if counts.unoffered == 1 { "1 call".to_owned() } else { format!("{} calls", counts.unoffered) };
+        format!("{calls} of tools that were not offered")
+    });
     if !output.err_terminal && output.verbose == 0 {
         // No one watches: write only the lines that a log should keep.
         for note in &counts.notes {
             output.note(note);
         }
-        for line in [refused, limits].into_iter().flatten() {
+        for line in [refused, limits, unoffered].into_iter().flatten() {
             output.warn(&line);
         }
         return;
@@ -192,6 +197,7 @@ fn summary(output: &Output, report: &Report) {
     parts.extend(report.left.as_ref().and_then(left));
     parts.extend(refused);
     parts.extend(limits);
+    parts.extend(unoffered);
     parts.push(format!("run {}", report.run));
     output.line(&format!("{}", output.err.dim(parts.join(" · "))));
 }

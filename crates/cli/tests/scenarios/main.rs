@@ -59,6 +59,7 @@ mod prices;
 mod python;
 mod python_client;
 mod readme_commands;
+mod real_input;
 mod recorded_examples;
 mod remote_server;
 mod replay;

@@ -1,8 +1,11 @@
 //! Structured output (`docs/reference/loop.md`): the contract of the final answer, and how it is extracted from a
 //! model's text.
 
-use super::Ensures;
-use crate::schema::{Schema, Violation};
+use super::{Ensures, values};
+use crate::{
+    json::{BadJson, Fault},
+    schema::{Schema, Violation},
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -118,54 +121,82 @@ impl OutputContract {
         }
     }
 
+    /// Reads an answer in text. One value that fits counts, wherever it stands by itself. Two different ones may both be
+    /// meant, and what is cut off is no answer.
     pub(super) fn read_text(&self, text: &str) -> Answer {
         let Some(schema) = &self.schema else { return self.meets(Value::String(text.to_owned())) };
+        let is_text = schema.value().get("type").and_then(Value::as_str) == Some("string");
+        let found = values::find(text);
+        let mut fits: Option<&Value> = None;
         let mut nearest: Option<Vec<Violation>> = None;
-        for value in candidates(text) {
-            match schema.validate(&value) {
-                Ok(()) => return self.meets(value),
+        // A text quotes values. Only one that is the whole answer is the answer.
+        for value in found.values.iter().filter(|_| found.is_alone || !is_text) {
+            let value = self.without_wrapper(schema, value);
+            match schema.validate(value) {
+                Ok(()) if fits.is_some_and(|other| other != value) => {
+                    return Answer::Invalid(SEVERAL.to_owned());
+                }
+                Ok(()) => fits = Some(value),
                 Err(wrong) => nearest = nearest.or(Some(wrong)),
             }
         }
-        // A plain string needs no JSON around it.
-        let plain = Value::String(text.trim().to_owned());
-        if schema.value().get("type").and_then(Value::as_str) == Some("string")
-            && schema.validate(&plain).is_ok()
-        {
-            return self.meets(plain);
+        if is_text && fits.is_none() {
+            // A plain text needs no JSON around it.
+            let plain = Value::String(text[found.begins..].trim().to_owned());
+            if schema.validate(&plain).is_ok() {
+                return self.meets(plain);
+            }
         }
-        Answer::Invalid(match nearest {
-            Some(wrong) => explain(&wrong),
-            None if let Some(tool) = self.final_tool => {
+        match fits {
+            Some(value) if !found.is_cut => self.meets(value.clone()),
+            _ if found.is_cut => Answer::Invalid(match &found.broken {
+                Some(error) => format!("Your answer is cut off: {error}. Answer again, whole."),
+                None => "Your answer ends inside its reasoning. Answer now.".to_owned(),
+            }),
+            _ => Answer::Invalid(self.reason(schema, nearest, found.broken)),
+        }
+    }
+
+    /// The value in the object that the final-result tool takes, for a model that writes it instead of calling the tool.
+    fn without_wrapper<'v>(&self, schema: &Schema, value: &'v Value) -> &'v Value {
+        match value {
+            Value::Object(members)
+                if self.final_tool.is_some() && Self::is_wrapped(schema) && members.len() == 1 =>
+            {
+                members.get("result").filter(|_| schema.validate(value).is_err()).unwrap_or(value)
+            }
+            value => value,
+        }
+    }
+
+    /// Why an answer in text is none.
+    fn reason(&self, schema: &Schema, wrong: Option<Vec<Violation>>, broken: Option<BadJson>) -> String {
+        match (wrong, broken) {
+            (Some(wrong), _) => explain(&wrong),
+            (None, Some(error)) if error.fault == Fault::Refused => {
+                format!("Your answer can't be taken: {error}. Answer again.")
+            }
+            (None, _) if let Some(tool) = self.final_tool => {
                 format!("Your answer must be given by calling the tool `{tool}`, not in text.")
             }
-            None => format!(
-                "Your answer must be JSON that fits this schema, and nothing else: {}",
-                schema.value()
-            ),
-        })
+            (None, broken) => {
+                let broken = broken
+                    .map(|error| format!("Your answer is not valid JSON: {error}. "))
+                    .unwrap_or_default();
+                format!(
+                    "{broken}Your answer must be JSON that fits this schema, and nothing else: {}",
+                    schema.value()
+                )
+            }
+        }
     }
 }
+
+/// Asks which of several values is the answer.
+const SEVERAL: &str = "Your answer has several different JSON values that fit the schema, so that it is unclear which one is meant. \
+     Answer again with one value, and nothing else.";
 
 fn explain(wrong: &[Violation]) -> String {
     let reasons: String = wrong.iter().map(|violation| format!("\n- {violation}")).collect();
     format!("Your answer doesn't fit the required schema:{reasons}\nAnswer again.")
-}
-
-/// JSON candidates in an answer, best first: the whole text, a fenced block, the first value in prose that parses.
-fn candidates(text: &str) -> impl Iterator<Item = Value> {
-    let whole = serde_json::from_str(text.trim()).ok();
-    let fenced = text.split("```").skip(1).step_by(2).filter_map(|block| {
-        let body = block
-            .split_once('\n')
-            .filter(|(tag, _)| !tag.contains(['{', '[']))
-            .map_or(block, |(_, body)| body);
-        serde_json::from_str(body.trim()).ok()
-    });
-    let embedded =
-        text.char_indices().filter(|(_, c)| matches!(c, '{' | '[')).take(20).filter_map(|(at, _)| {
-            // Takes the first complete value and ignores what follows it.
-            serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next()?.ok()
-        });
-    whole.into_iter().chain(fenced).chain(embedded)
 }

@@ -47,7 +47,7 @@ fn opaque() -> Part {
 
 /// Feeds this answer of the model; returns the repair message, if one follows.
 fn say(conversation: &mut Conversation, parts: Vec<Part>, finish: FinishReason) -> Option<Arc<Message>> {
-    let response = ModelResponse { parts, finish, usage: Default::default() };
+    let response = ModelResponse { parts, finish, usage: Default::default(), unknown_finish: None };
     let message = conversation.answer_message(&response);
     conversation.answered(message, finish)
 }
@@ -113,6 +113,26 @@ fn an_unknown_tool_is_answered_with_those_that_exist() {
     let mut bare = conversation(|setup| setup.tools.clear());
     say_calls(&mut bare, vec![call("1", "subtract", with(json!({})))]);
     assert_eq!(told(&bare), "There is no tool `subtract`, and no other tools either. Answer in text.");
+}
+
+#[test]
+fn calls_of_tools_that_were_not_offered_are_known() {
+    let mut clerk = conversation(|setup| setup.output = OutputContract::new(number(), true));
+    let parts = vec![
+        call("1", "look", with(json!({}))),
+        call("2", "functions.look", with(json!({}))),
+        call("3", FINAL_TOOL, with(json!({"n": 3}))),
+        call("4", "", with(json!({}))),
+    ];
+    let response = ModelResponse {
+        parts: parts.clone(),
+        finish: FinishReason::ToolCalls,
+        usage: Default::default(),
+        unknown_finish: None,
+    };
+    let unoffered = clerk.unoffered(&clerk.answer_message(&response));
+    assert_eq!(unoffered, ["functions.look".into(), "".into()] as [Arc<str>; 2]);
+    say_calls(&mut clerk, parts);
 }
 
 #[test]
@@ -241,6 +261,75 @@ fn a_cut_off_answer_is_told_from_a_finished_one() {
     let mut clerk = conversation(|_| {});
     say(&mut clerk, vec![Part::Reasoning { text: "hm, hm".into() }], FinishReason::Length);
     assert_eq!(failure(&clerk).kind, FailureKind::Limit, "asking again would end the same way");
+}
+
+#[test]
+fn a_typed_answer_that_reached_its_limit_is_none_even_if_it_fits() {
+    let contract = |tool| OutputContract::new(number(), tool);
+    let mut clerk = conversation(|setup| setup.output = contract(false));
+    let repair = say(&mut clerk, vec![Part::text(r#"{"n": 1}"#)], FinishReason::Length);
+    assert!(repair.expect("it is asked again").text().starts_with("Your answer was cut off"));
+
+    let mut clerk = conversation(|setup| setup.output = contract(true));
+    say(&mut clerk, vec![call("1", FINAL_TOOL, with(json!({"n": 3})))], FinishReason::Length);
+    assert!(told(&clerk).starts_with("Your answer was cut off"), "{}", told(&clerk));
+    make(&mut clerk, "");
+    say_calls(&mut clerk, vec![call("2", FINAL_TOOL, with(json!({"n": 4})))]);
+    assert_eq!(output(&clerk), json!({"n": 4}));
+}
+
+/// Without a character of its arguments, a call that was cut off looks like one without arguments.
+#[test]
+fn a_call_that_was_cut_off_before_its_arguments_is_not_made() {
+    let mut clerk = conversation(|_| {});
+    let calls = || vec![call("1", "look", with(json!({}))), call("2", "add", Arguments::parse(""))];
+    say(&mut clerk, calls(), FinishReason::Length);
+    match planned(&clerk).as_slice() {
+        [PlannedCall::Make { .. }, PlannedCall::Answered(result)] => {
+            assert!(result.content.contains("cut off"), "{}", result.content);
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut clerk = conversation(|_| {});
+    say(&mut clerk, calls(), FinishReason::ToolCalls);
+    assert!(planned(&clerk).iter().all(|planned| matches!(planned, PlannedCall::Make { .. })));
+}
+
+#[test]
+fn two_different_values_that_fit_are_asked_about() {
+    for (texts, is_one) in [
+        (r#"Such as {"n": 1}? No: {"n": 3}"#, false),
+        ("```json\n{\"n\": 1}\n```\n```json\n{\"n\": 3}\n```", false),
+        (r#"{"n": 3}, that is {"n": 3}"#, true),
+        (r#"Not {"m": 1} but {"n": 3}"#, true),
+    ] {
+        let mut clerk = conversation(|setup| setup.output = OutputContract::new(number(), false));
+        let repair = say_text(&mut clerk, texts);
+        assert_eq!(repair.is_none(), is_one, "{texts}");
+        if let Some(repair) = repair {
+            assert!(repair.text().contains("several different JSON values"), "{}", repair.text());
+        }
+    }
+}
+
+/// The object around a value is the form in which the tool takes it, and no value of its own.
+#[test]
+fn the_wrapper_of_the_final_tool_may_stand_in_text() {
+    let list = || schema(json!({"type": "array", "items": {"type": "integer"}}));
+    let mut clerk = conversation(|setup| setup.output = OutputContract::new(list(), true));
+    say_text(&mut clerk, r#"{"result": [1, 2]}"#);
+    assert_eq!(output(&clerk), json!([1, 2]));
+    let mut clerk = conversation(|setup| setup.output = OutputContract::new(list(), false));
+    assert!(say_text(&mut clerk, r#"{"result": [1, 2]}"#).is_some());
+}
+
+#[test]
+fn a_text_that_is_no_json_goes_back_with_its_place() {
+    let mut clerk = conversation(|setup| setup.output = OutputContract::new(number(), false));
+    let repair = say_text(&mut clerk, "So:\n{\"n\": three}").expect("it is asked again").text();
+    assert!(repair.contains("at line 2 column") && repair.contains(r#""required":["n"]"#), "{repair}");
+    let repair = say_text(&mut clerk, r#"{"n": 1, "n": 3}"#).expect("it is asked again").text();
+    assert!(repair.contains("the key `n` twice at line 1"), "{repair}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct Counts {
     pub requests: u32,
     /// Tools that ran.
     pub tools: u32,
+    /// Calls of tools that were not offered.
+    pub unoffered: u32,
     /// Tokens so far.
     pub usage: Usage,
     /// Notices for the operator, in order.
@@ -49,14 +51,24 @@ impl Counts {
             RecordKind::Limit { .. } => self.limits += 1,
             RecordKind::ToolStarted { .. } => self.tools += 1,
             RecordKind::ModelRequested { .. } => self.sent += 1,
-            RecordKind::ModelAnswered { usage, .. } => {
+            RecordKind::ModelAnswered { usage, unoffered, unknown_finish, .. } => {
                 self.requests += 1;
                 self.usage = self.usage.plus(*usage);
+                self.unoffered =
+                    self.unoffered.saturating_add(u32::try_from(unoffered.len()).unwrap_or(u32::MAX));
+                self.notes.extend(unknown_finish.as_deref().map(unknown_finish_note));
             }
             RecordKind::Note { text } => self.notes.push(Arc::clone(text)),
             _ => {}
         }
     }
+}
+
+/// Says that a provider has ended an answer for a reason that llm-do does not know.
+pub fn unknown_finish_note(word: &str) -> Arc<str> {
+    let word: String = word.chars().take(80).collect();
+    format!("the provider ended an answer with the reason `{word}`, which llm-do does not know; the answer counts as whole")
+        .into()
 }
 
 /// Counts that a driver's host and a launch share.
@@ -95,6 +107,8 @@ mod tests {
             message: crate::conversation::Conversation::first_message(Vec::new()),
             finish: crate::model::FinishReason::Stop,
             usage: Usage { output_tokens: Some(tokens), ..Usage::default() },
+            unknown_finish: None,
+            unoffered: Vec::new(),
         };
         let counts = Counts::of(&[
             verdict(Rule::Blocked),

@@ -32,6 +32,8 @@ fn answered(input: u64, output: u64, price: &Price) -> RecordKind {
         }),
         finish: FinishReason::Stop,
         usage: usage.priced(Some(price)),
+        unknown_finish: None,
+        unoffered: Vec::new(),
     }
 }
 

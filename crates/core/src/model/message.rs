@@ -1,6 +1,9 @@
 //! Messages of a conversation and their parts.
 
-use crate::server_tool::{ServerUse, Source};
+use crate::{
+    json,
+    server_tool::{ServerUse, Source},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{borrow::Cow, sync::Arc};
@@ -178,7 +181,8 @@ pub struct ToolCall {
 pub enum Arguments {
     /// Well-formed JSON.
     Json(Arc<Value>),
-    /// Not JSON (cut off, or broken). Kept to be quoted back to the model.
+    /// Not JSON (cut off, or broken), or JSON that can't be kept as it is ([`json::read`]). Kept to be quoted back to the
+    /// model.
     Invalid {
         /// What was received.
         text: Arc<str>,
@@ -193,7 +197,7 @@ impl Arguments {
         if text.trim().is_empty() {
             return Self::Json(Arc::new(Value::Object(serde_json::Map::new())));
         }
-        match serde_json::from_str(text) {
+        match json::read(text) {
             Ok(value) => Self::Json(Arc::new(value)),
             Err(error) => Self::Invalid { text: text.into(), reason: error.to_string().into() },
         }

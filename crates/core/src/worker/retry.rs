@@ -29,6 +29,20 @@ pub(super) fn wait_before_retry(
     Some(step.mul_f64(0.5 + fraction / 2.0))
 }
 
+/// Says how long the server wants to be left alone, if that is longer than a request waits.
+pub(super) fn too_long_to_wait(error: &ModelError) -> Option<String> {
+    let asked = error.retry_after().filter(|asked| error.is_transient() && *asked > LONGEST_ASKED)?;
+    let (minutes, seconds) = (asked.as_secs() / 60, asked.as_secs() % 60);
+    let asked = match (minutes / 60, minutes % 60) {
+        (0, minutes) => format!("{minutes} min {seconds} s"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    };
+    let longest = LONGEST_ASKED.as_secs() / 60;
+    Some(format!(
+        "the server asks to wait {asked}, and llm-do waits {longest} minutes at most: try again then"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,8 +64,12 @@ mod tests {
         let mut error = ModelError::new(ModelErrorKind::RateLimited, "slow down");
         error.retry_after_ms = Some(7_000);
         assert_eq!(wait_before_retry(&error, 0, 3, 5), Some(Duration::from_secs(7)));
-        error.retry_after_ms = Some(86_400_000);
+        assert_eq!(too_long_to_wait(&error), None);
+        error.retry_after_ms = Some(86_460_000);
         assert_eq!(wait_before_retry(&error, 0, 3, 5), None);
+        assert!(too_long_to_wait(&error).unwrap().contains("wait 24 h 1 min"));
+        error.retry_after_ms = Some(301_000);
+        assert!(too_long_to_wait(&error).unwrap().contains("wait 5 min 1 s"));
     }
 
     #[test]

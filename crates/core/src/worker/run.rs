@@ -16,6 +16,7 @@ mod request;
 mod server_tools;
 mod sets;
 
+pub use crate::content::media_type;
 use crate::{
     account::Wanted,
     authority::Access,
@@ -41,7 +42,6 @@ use crate::{
     step_name::StepName,
 };
 pub(crate) use asides::attached;
-pub use attachments::media_type;
 pub use enter::own_authority;
 pub(super) use enter::tools_again;
 pub use explain::explain;
@@ -328,6 +328,14 @@ impl<'a> Talk<'a> {
                 }
                 Next::Listen(said) => return Ok(Answer::Said(said)),
                 Next::Done(done) => {
+                    if done.truncated && call.frame.worker().is_some() {
+                        let message = format!(
+                            "the answer of `{}` was cut off at its `max_tokens`, so it is not whole",
+                            prepared.setup.worker
+                        );
+                        let failure = Failure::new(FailureKind::Limit, message);
+                        return Err(failure.with_partial(Some((*done.value).clone())).into());
+                    }
                     if done.truncated {
                         let text = format!(
                             "the answer of `{}` was cut off at its `max_tokens`",

@@ -2,6 +2,7 @@
 //! (`docs/reference/worker-files.md`).
 
 use crate::world::{Script, World, calls, mount, place, rule, text, worker};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do_core::{
     attachment::Attachment,
     authority::{Access, Mount},
@@ -202,6 +203,10 @@ fn a_returned_path_is_told_as_the_caller_knows_it() {
 }
 
 /// `main` attaches files to a call of `child`.
+/// The smallest PNG.
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 fn attaching(paths: &[&str], adjust: impl FnOnce(&mut WorkerDefinition, &mut WorkerDefinition)) -> World {
     let (mut main, mut child) = (worker("main"), with_files("child"));
     main.allow_workers = vec!["child".into()];
@@ -217,7 +222,7 @@ fn attaching(paths: &[&str], adjust: impl FnOnce(&mut WorkerDefinition, &mut Wor
             main,
             vec![calls([("child", json!({"input": "Look.", "attachments": paths}))]), text("done")],
         );
-    world.files.put(&place("notes/dot.png"), b"\x89PNG\r\n\x1a\n...".as_slice());
+    world.files.put(&place("notes/dot.png"), STANDARD.decode(PIXEL).unwrap());
     world
 }
 

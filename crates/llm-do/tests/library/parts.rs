@@ -29,7 +29,12 @@ impl Model for Counting {
         let text = format!("{}: {} message", self.0, request.messages.len());
         Box::pin(async move {
             let usage = Usage { input_tokens: Some(7), ..Usage::default() };
-            Ok(ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stop, usage })
+            Ok(ModelResponse {
+                parts: vec![Part::text(text)],
+                finish: FinishReason::Stop,
+                usage,
+                unknown_finish: None,
+            })
         })
     }
 }

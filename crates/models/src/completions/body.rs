@@ -2,12 +2,13 @@
 
 use crate::{
     output::Output,
-    request::{Form, Unsendable, object},
+    request::{Form, Unsendable, last_answer, object},
     response::Echo,
+    valid::Valid,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do_core::model::{Blob, Message, ModelRequest, Part, Role, ToolCall, ToolSpec};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -43,8 +44,8 @@ pub(crate) struct Body<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<Value>,
-    #[serde(skip_serializing_if = "<[ToolSpec]>::is_empty", serialize_with = "tools")]
-    tools: &'a [ToolSpec],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Function<'a, Offered<'a>>>,
     messages: Vec<Said<'a>>,
 }
 
@@ -57,16 +58,16 @@ struct StreamOptions {
 #[derive(Serialize)]
 struct Function<'a, T> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
+    id: Option<Cow<'a, str>>,
     r#type: &'static str,
     function: T,
 }
 
 #[derive(Serialize)]
 struct Offered<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: Cow<'a, Value>,
     /// Strict mode takes a part of JSON Schema only. The engine validates all arguments.
     strict: bool,
 }
@@ -93,7 +94,7 @@ enum Said<'a> {
     },
     Tool {
         content: &'a str,
-        tool_call_id: &'a str,
+        tool_call_id: Cow<'a, str>,
     },
 }
 
@@ -125,7 +126,7 @@ struct File<'a> {
 
 #[derive(Serialize)]
 struct Called<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     /// JSON, as text.
     arguments: String,
 }
@@ -137,6 +138,7 @@ impl<'a> Body<'a> {
     ///
     /// The request contains something that can't be sent to this model.
     pub(crate) fn new(form: &'a Form, request: &ModelRequest<'a>) -> Result<Self, Unsendable> {
+        let mut valid = Valid::of(form, request.tools);
         let settings = request.settings;
         let model = &*form.iden.model_name;
         let is_newer = NEWER.iter().any(|start| model.starts_with(start));
@@ -153,8 +155,8 @@ impl<'a> Body<'a> {
             seed: settings.seed,
             stop: &settings.stop,
             response_format: request.output.map(|schema| Output::of(schema).response_format()),
-            tools: request.tools,
-            messages: messages(form, request)?,
+            tools: tools(request.tools, &valid),
+            messages: messages(form, request, &mut valid)?,
         })
     }
 
@@ -178,36 +180,46 @@ fn effort(word: &str) -> &str {
 }
 
 impl<'a, T> Function<'a, T> {
-    fn of(id: Option<&'a str>, function: T) -> Self {
+    fn of(id: Option<Cow<'a, str>>, function: T) -> Self {
         Self { id, r#type: "function", function }
     }
 }
 
-fn tools<S: Serializer>(tools: &&[ToolSpec], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(tools.iter().map(|ToolSpec { name, description, input }| {
-        Function::of(None, Offered { name, description, parameters: input, strict: false })
-    }))
+fn tools<'a>(tools: &'a [ToolSpec], valid: &Valid) -> Vec<Function<'a, Offered<'a>>> {
+    let offered = tools.iter().map(|tool| {
+        let (name, parameters) = (valid.mapping.told(&tool.name), valid.mapping.input(tool));
+        let function = Offered { name, description: &tool.description, parameters, strict: false };
+        Function::of(None, function)
+    });
+    offered.collect()
 }
 
-fn messages<'a>(form: &Form, request: &ModelRequest<'a>) -> Result<Vec<Said<'a>>, Unsendable> {
+fn messages<'a>(
+    form: &Form,
+    request: &ModelRequest<'a>,
+    valid: &mut Valid,
+) -> Result<Vec<Said<'a>>, Unsendable> {
+    let last_answer = last_answer(request.messages);
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.trim().is_empty() {
         messages.push(Said::System { content: request.system });
     }
-    for message in request.messages {
+    for (number, message) in request.messages.iter().enumerate() {
+        valid.is_answered = number < last_answer;
         let Message { role, parts, .. } = &**message;
         match role {
-            Role::User => messages.extend(user(form, parts)?),
-            Role::Assistant => messages.extend(assistant(form, parts)),
+            Role::User => messages.extend(user(form, parts, valid)?),
+            Role::Assistant => messages.extend(assistant(form, parts, valid)),
             Role::Tool => {
                 messages.extend(parts.iter().filter_map(|part| match part {
                     Part::Result(result) => {
-                        Some(Said::Tool { content: &result.content, tool_call_id: &result.call_id })
+                        let tool_call_id = valid.ids.result(&result.call_id);
+                        Some(Said::Tool { content: &result.content, tool_call_id })
                     }
                     _ => None,
                 }));
                 // Files that a tool has fetched for the model. Only user messages may contain them.
-                messages.extend(user(form, parts)?);
+                messages.extend(user(form, parts, valid)?);
             }
         }
     }
@@ -215,7 +227,7 @@ fn messages<'a>(form: &Form, request: &ModelRequest<'a>) -> Result<Vec<Said<'a>>
 }
 
 /// A message of the user. `None`: it is empty.
-fn user<'a>(form: &Form, parts: &'a [Part]) -> Result<Option<Said<'a>>, Unsendable> {
+fn user<'a>(form: &Form, parts: &'a [Part], valid: &Valid) -> Result<Option<Said<'a>>, Unsendable> {
     let mut pieces = Vec::new();
     for part in parts {
         match part {
@@ -223,7 +235,7 @@ fn user<'a>(form: &Form, parts: &'a [Part]) -> Result<Option<Said<'a>>, Unsendab
             Part::Text { .. } | Part::Attachment { .. } => {
                 pieces.extend(part.sent().map(|text| Piece::Text { text }));
             }
-            Part::Blob(blob) => pieces.push(file(form, blob)?),
+            Part::Blob(blob) => pieces.push(file(form, blob, valid)?),
             _ => {}
         }
     }
@@ -249,8 +261,8 @@ fn below<'a>(above: Cow<'a, str>, text: Cow<'a, str>) -> Cow<'a, str> {
     Cow::Owned([&above, gap, &text].concat())
 }
 
-fn file<'a>(form: &Form, blob: &'a Blob) -> Result<Piece<'a>, Unsendable> {
-    if let Some(text) = form.file_text(blob)? {
+fn file<'a>(form: &Form, blob: &'a Blob, valid: &Valid) -> Result<Piece<'a>, Unsendable> {
+    if let Some(text) = form.file_text(blob, valid)? {
         return Ok(Piece::Text { text: text.into() });
     }
     let url = format!("data:{};base64,{}", blob.media_type, STANDARD.encode(&blob.data));
@@ -262,7 +274,7 @@ fn file<'a>(form: &Form, blob: &'a Blob) -> Result<Piece<'a>, Unsendable> {
 }
 
 /// An answer of the model. `None`: it is empty, which most servers reject in a history.
-fn assistant<'a>(form: &Form, parts: &'a [Part]) -> Option<Said<'a>> {
+fn assistant<'a>(form: &Form, parts: &'a [Part], valid: &mut Valid) -> Option<Said<'a>> {
     let mut content = Cow::Borrowed("");
     let mut tool_calls = Vec::new();
     let (mut thought, mut reasoning_content) = (None, None);
@@ -273,7 +285,8 @@ fn assistant<'a>(form: &Form, parts: &'a [Part]) -> Option<Said<'a>> {
             Part::Text { text } if content.is_empty() => content = Cow::Borrowed(text),
             Part::Text { text } => content = Cow::Owned([&content, "\n\n", text].concat()),
             Part::Call(ToolCall { id, name, arguments }) => {
-                let arguments = object(arguments).to_string();
+                let arguments = valid.mapping.arguments(name, object(arguments)).to_string();
+                let (id, name) = (valid.ids.call(&valid.mapping, id), valid.mapping.told(name));
                 tool_calls.push(Function::of(Some(id), Called { name, arguments }));
             }
             Part::Reasoning { text } => thought = Some(&**text),

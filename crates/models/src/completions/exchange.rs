@@ -1,6 +1,6 @@
 //! One request and its answer.
 
-use super::{Body, Endpoint};
+use super::Endpoint;
 use crate::{
     reader::{MOST_BYTES, Reader},
     remote::{Remote, cache_key},
@@ -8,12 +8,12 @@ use crate::{
 };
 use llm_do_core::model::{DeltaSink, ModelError, ModelErrorKind, ModelRequest};
 use reqwest::{Method, Request, Response, header::CONTENT_TYPE};
-use sse_core::{SseDecoder, SseEvent};
-use std::{num::NonZeroUsize, time::Duration};
+use sse_core::{MessageEvent, SseDecoder, SseEvent};
+use std::{mem, num::NonZeroUsize, time::Duration};
 use tokio::time::timeout;
 
 /// The name that the decoder gives to an event without one.
-const UNNAMED: &str = "message";
+pub(crate) const UNNAMED: &str = "message";
 
 /// The end of the last event, which a server may leave out.
 const END: &[u8] = b"\n\n";
@@ -48,7 +48,64 @@ impl Text {
     }
 }
 
+/// The events of a whole stream.
+pub(crate) fn events(text: &str) -> Vec<MessageEvent> {
+    let mut decoder = SseDecoder::with_limit(NonZeroUsize::new(MOST_BYTES).unwrap_or(NonZeroUsize::MAX));
+    let mut found = Vec::new();
+    for mut bytes in [text.as_bytes(), END] {
+        while let Some(Ok(event)) = decoder.next(&mut bytes) {
+            found.extend(match event {
+                SseEvent::Message(event) => Some(event),
+                SseEvent::Retry(_) => None,
+            });
+        }
+    }
+    found
+}
+
+/// A body of which the beginning may have been read.
+struct Incoming {
+    begun: Vec<u8>,
+    response: Response,
+}
+
+impl Incoming {
+    fn of(response: Response) -> Self {
+        Self { begun: Vec::new(), response }
+    }
+
+    async fn chunk(&mut self) -> reqwest::Result<Option<Vec<u8>>> {
+        if !self.begun.is_empty() {
+            return Ok(Some(mem::take(&mut self.begun)));
+        }
+        Ok(self.response.chunk().await?.map(Vec::from))
+    }
+}
+
 impl Remote {
+    /// The first byte of a body that is no white space and no byte order mark, or 0.
+    async fn first_byte(&self, body: &mut Incoming) -> Result<u8, ModelError> {
+        let mut begun = Vec::new();
+        loop {
+            let text = begun.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&begun);
+            let first = text.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+            let is_mark = [b"\xef".as_slice(), b"\xef\xbb"].contains(&&*begun);
+            if let Some(first) = first.filter(|_| !is_mark) {
+                body.begun = begun;
+                return Ok(first);
+            }
+            match timeout(self.patience(), body.response.chunk()).await {
+                Ok(Ok(Some(chunk))) if begun.len() < MOST_OF_ERROR => begun.extend_from_slice(&chunk),
+                Ok(Ok(_)) => {
+                    body.begun = begun;
+                    return Ok(0);
+                }
+                Ok(Err(error)) => return Err(self.whom.http(&error)),
+                Err(_) => return Err(self.whom.timeout()),
+            }
+        }
+    }
+
     /// Asks at this endpoint, and reads the answer.
     ///
     /// # Errors
@@ -72,15 +129,22 @@ impl Remote {
         deltas: &dyn DeltaSink,
     ) -> Result<Answer, ModelError> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default().to_owned();
         let mut reader = Reader::of_whole_events(self.form.wire, self.form.iden.adapter_kind);
-        // Some servers can't stream, and say so by the type of what they send.
-        if kind.is_some_and(|kind| kind.starts_with("application/json")) {
-            let body = self.read_body(response, MOST_BYTES).await?;
-            reader.body(serde_json::from_slice(&body).map_err(|error| self.whom.garbled(&error))?);
-        } else if self.stream {
-            self.read_events(response, &mut reader, deltas).await?;
-        } else {
-            return Err(self.whom.not_json(kind.unwrap_or_default()));
+        // Some servers can't stream, and say so by the type of what they send, or by its first character.
+        let mut response = Incoming::of(response);
+        let first = match kind.starts_with("application/json") {
+            true => b'{',
+            false => self.first_byte(&mut response).await?,
+        };
+        match first {
+            b'{' | b'[' => {
+                let body = self.read_body(response, MOST_BYTES).await?;
+                reader.body(serde_json::from_slice(&body).map_err(|error| self.whom.garbled(&error))?);
+            }
+            b'<' => return Err(self.whom.not_json(&kind)),
+            _ if self.stream => self.read_events(response, &mut reader, &blank, deltas).await?,
+            _ => return Err(self.whom.not_json(&kind)),
         }
         match reader.failure() {
             Some(failure) => Err(self.failed(failure)),
@@ -105,12 +169,12 @@ impl Remote {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let body = Box::pin(self.read_body(response, MOST_OF_ERROR)).await.unwrap_or_default();
+        let body = Box::pin(self.read_body(Incoming::of(response), MOST_OF_ERROR)).await.unwrap_or_default();
         Err(self.whom.status(status, &String::from_utf8_lossy(&body), &headers))
     }
 
     fn completion_body(&self, request: &ModelRequest<'_>) -> Result<Vec<u8>, ModelError> {
-        let body = Body::new(&self.form, request)
+        let body = super::Body::new(&self.form, request)
             .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?
             .with_cache_key(self.caches_by_key().then(|| cache_key(request)))
             .with_stream(self.stream);
@@ -121,8 +185,9 @@ impl Remote {
     /// Reads events until the answer is whole and nothing follows.
     async fn read_events(
         &self,
-        mut response: Response,
+        mut response: Incoming,
         reader: &mut Reader,
+        blank: &Answer,
         deltas: &dyn DeltaSink,
     ) -> Result<(), ModelError> {
         let mut events = SseDecoder::with_limit(NonZeroUsize::new(MOST_BYTES).unwrap_or(NonZeroUsize::MAX));
@@ -149,7 +214,7 @@ impl Remote {
                     Err(_) => return Err(self.too_long()),
                 }
             }
-            self.tell(reader, deltas);
+            self.tell(reader, &blank.mapping, deltas);
             if let Some(failure) = reader.failure() {
                 return Err(self.failed(failure));
             }
@@ -164,7 +229,7 @@ impl Remote {
     }
 
     /// Reads a body of at most so many bytes, which has to be there after five times the idle timeout.
-    async fn read_body(&self, mut response: Response, most: usize) -> Result<Vec<u8>, ModelError> {
+    async fn read_body(&self, mut response: Incoming, most: usize) -> Result<Vec<u8>, ModelError> {
         let reading = async {
             let mut body = Vec::new();
             loop {

@@ -23,11 +23,13 @@ fn kind<'a>(name: Option<&'a str>, event: &'a Value) -> &'a str {
 
 pub(super) fn event(draft: &mut Draft, name: Option<&str>, mut event: Value) {
     let kind = kind(name, &event).to_owned();
-    let key = count(&event, "/index").unwrap_or_else(|| draft.next().saturating_sub(1));
+    let number = count(&event, "/index").unwrap_or_else(|| draft.next().saturating_sub(1));
+    let key = draft.numbered(number);
     match kind.as_str() {
         "message_start" => draft.usage = usage(event.pointer("/message/usage"), draft.usage),
         "content_block_start" => {
             if let Some(block) = event.get_mut("content_block").map(Value::take) {
+                let key = draft.begin(number);
                 start(draft, key, block);
             }
         }

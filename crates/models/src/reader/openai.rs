@@ -1,12 +1,12 @@
 //! OpenAI chat completions, and interfaces that are compatible with them.
 
 use super::{
-    Block, Draft,
+    Block, Call, Draft,
     loose::{First, Loose, Members, member, members},
 };
 use genai::adapter::AdapterKind;
 use llm_do_core::model::Usage;
-use serde::de::{MapAccess, SeqAccess};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use serde_json::{Number, Value};
 use std::borrow::Cow;
 
@@ -39,6 +39,8 @@ struct Choice<'t> {
     message: Whole<'t>,
     /// Empty as long as the answer is not finished. Some servers send an empty one with every event.
     finish_reason: Cow<'t, str>,
+    /// OpenRouter reports here that the provider has failed in the middle of an answer.
+    error: Value,
 }
 
 #[derive(Debug, Default)]
@@ -110,7 +112,7 @@ struct Details {
 
 members!(Event<'t>: choices, error, usage, x_groq);
 members!(Groq: usage);
-members!(Choice<'t>: delta, message, finish_reason);
+members!(Choice<'t>: delta, message, finish_reason, error);
 members!(Message<'t>: role, content, reasoning_content, reasoning, refusal, tool_calls);
 members!(Piece<'t>: text, thinking);
 members!(CallPiece<'t>: index, id, function);
@@ -178,7 +180,18 @@ impl<'t> Event<'t> {
         if let Some(counts) = self.usage.or(self.x_groq.usage) {
             draft.usage = counts.usage(kind);
         }
-        Ok(self.choices.0)
+        match self.choices.0 {
+            Some(Choice { error, .. }) if says_something(&error) => Err(error),
+            choice => Ok(choice),
+        }
+    }
+}
+
+fn says_something(error: &Value) -> bool {
+    match error {
+        Value::Object(members) => !members.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => false,
     }
 }
 
@@ -203,16 +216,15 @@ fn message<'t>(draft: &mut Draft, message: Message<'t>) -> Vec<CallPiece<'t>> {
 }
 
 fn add_to_call(draft: &mut Draft, piece: CallPiece<'_>) {
-    let CallPiece { index, id, function: Function { name, arguments } } = piece;
-    let key = match index {
-        Some(index) if index < MOST_CALLS => index + 1,
-        // Without a usable number, a piece with a name begins a call and one without belongs to the last.
-        _ if !name.is_empty() => draft.next().max(1),
-        _ => draft.next().saturating_sub(1).max(1),
-    };
+    let key = block_of(draft, &piece);
+    let CallPiece { id, function: Function { name, arguments }, .. } = piece;
     let Some(call) = draft.call(key) else { return };
+    // Some servers repeat a call that is whole.
+    if is_whole(&call.arguments) && call.arguments == arguments.0 {
+        return;
+    }
     let is_new = call.name.is_empty();
-    if !id.is_empty() {
+    if !id.is_empty() && call.id.is_empty() {
         call.id = id.into_owned();
     }
     if !name.is_empty() {
@@ -222,6 +234,52 @@ fn add_to_call(draft: &mut Draft, piece: CallPiece<'_>) {
     if is_new {
         draft.announce(&name);
     }
+}
+
+/// The number of the block that a piece of a call belongs to. Gateways give all calls the same number, or none.
+fn block_of(draft: &mut Draft, piece: &CallPiece<'_>) -> u64 {
+    let CallPiece { index, id, function: Function { name, .. } } = piece;
+    let new = |draft: &Draft| draft.next().max(1);
+    let Some(index) = index.filter(|index| *index < MOST_CALLS) else {
+        let is_this = |block: &Block| matches!(block, Block::Call(call) if !id.is_empty() && call.id == **id);
+        let known = draft.blocks.iter().find(|(_, block)| is_this(block)).map(|(key, _)| *key);
+        // A piece with a name begins a call, and one without belongs to the last.
+        return known.unwrap_or_else(|| match name.is_empty() {
+            true => draft.next().saturating_sub(1).max(1),
+            false => new(draft),
+        });
+    };
+    let key = draft.numbered.get(&index).copied();
+    let key = match key.map(|key| (key, draft.blocks.get(&key))) {
+        Some((key, Some(Block::Call(call)))) if !begins_another(call, piece) => return key,
+        Some(_) => new(draft),
+        None if draft.blocks.contains_key(&(index + 1)) => new(draft),
+        None => index + 1,
+    };
+    draft.numbered.insert(index, key);
+    key
+}
+
+/// Whether a piece with the number of a call begins another call.
+fn begins_another(call: &Call, piece: &CallPiece<'_>) -> bool {
+    let CallPiece { id, function: Function { name, arguments }, .. } = piece;
+    let is_named = !name.is_empty();
+    match (&*call.id, &**id) {
+        (ours, theirs) if !ours.is_empty() && ours == theirs => false,
+        // Some servers make a new id for each piece. A piece that continues arguments has no name.
+        (ours, theirs) if !ours.is_empty() && !theirs.is_empty() => {
+            is_named || arguments.0.is_empty() || is_whole(&call.arguments)
+        }
+        _ if !is_named || call.name.is_empty() => false,
+        // A name that comes again, or grows, is the same call.
+        _ if call.arguments.is_empty() => !name.starts_with(&call.name) && !call.name.starts_with(&**name),
+        _ => is_whole(&call.arguments),
+    }
+}
+
+/// Whether arguments are an object that has ended.
+fn is_whole(arguments: &str) -> bool {
+    arguments.trim_end().ends_with('}') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }
 
 fn finish(draft: &mut Draft, reason: Cow<'_, str>) {

@@ -29,7 +29,8 @@ fn kind<'a>(name: Option<&'a str>, event: &'a Value) -> &'a str {
 
 pub(super) fn event(draft: &mut Draft, name: Option<&str>, event: Value) {
     let kind = kind(name, &event);
-    let key = count(&event, "/output_index").unwrap_or(0);
+    let number = count(&event, "/output_index").unwrap_or(0);
+    let key = draft.numbered(number);
     let delta = text(&event, "/delta");
     match kind {
         "response.output_text.delta" => draft.say(key, delta),
@@ -42,19 +43,21 @@ pub(super) fn event(draft: &mut Draft, name: Option<&str>, event: Value) {
         }
         "response.output_item.added" => {
             if let Some(item) = event.get("item").filter(|item| text(item, "/type") == "function_call") {
-                call(draft, key, item);
+                call(draft, number, item);
             }
         }
         "response.output_item.done" => {
             if let Some(item) = event.get("item") {
-                done(draft, key, item.clone());
+                done(draft, number, item.clone());
             }
         }
         "response.completed" | "response.incomplete" => {
             draft.ended = true;
             terminal(draft, event.get("response").cloned().unwrap_or_default(), kind);
         }
-        "response.failed" => draft.fail(failure(event.get("response").unwrap_or(&event))),
+        "response.failed" | "response.cancelled" => {
+            draft.fail(failure(event.get("response").unwrap_or(&event)));
+        }
         "error" => draft.fail(event),
         _ => {}
     }
@@ -111,9 +114,16 @@ fn done(draft: &mut Draft, key: u64, item: Value) {
     }
 }
 
-fn call(draft: &mut Draft, key: u64, item: &Value) {
+fn call(draft: &mut Draft, number: u64, item: &Value) {
     let (id, name) = (text(item, "/call_id"), text(item, "/name"));
     let arguments = arguments_text(item.get("arguments"));
+    let is_this = |block: &Block| matches!(block, Block::Call(call) if !id.is_empty() && call.id == id);
+    let known = draft.blocks.iter().find(|(_, block)| is_this(block)).map(|(key, _)| *key);
+    let key = known.unwrap_or_else(|| match draft.blocks.get(&draft.numbered(number)) {
+        // Some servers give every call the same number.
+        Some(Block::Call(call)) if call.id.is_empty() || id.is_empty() => draft.numbered(number),
+        _ => draft.begin(number),
+    });
     let Some(call) = draft.call(key) else { return };
     let is_new = call.name.is_empty();
     id.clone_into(&mut call.id);
@@ -130,8 +140,8 @@ fn call(draft: &mut Draft, key: u64, item: &Value) {
 fn terminal(draft: &mut Draft, mut response: Value, kind: &str) {
     let reason = match (kind, text(&response, "/incomplete_details/reason")) {
         ("response.completed", _) => "completed",
-        (_, "content_filter") => "content_filter",
-        _ => "incomplete",
+        (_, "" | "max_output_tokens" | "max_tokens") => "incomplete",
+        (_, other) => other,
     };
     draft.stop = Some(reason.to_owned());
     if let Some(usage) = response.get("usage") {

@@ -343,3 +343,85 @@ async fn all_conversations_share_connections_and_a_dropped_request_is_abandoned(
     }
     tokio::task::spawn_blocking(move || talk.server.wait_for_abandoned(1)).await.unwrap();
 }
+
+/// A history holds what models, servers and changes of models have put into it. The server refuses names and ids that its
+/// provider would refuse.
+#[tokio::test]
+async fn names_and_ids_that_no_provider_takes_are_mapped() {
+    let made_up = ["functions.ping", "ping<|channel|>commentary", "", &"p".repeat(65), "пинг"];
+    for way in WAYS {
+        let mut talk = Talk::new(way, Script::new().turn(Reply::text("Well.")));
+        for (number, name) in made_up.iter().enumerate() {
+            // Each turn has the same id, as some servers count them.
+            let id: Arc<str> =
+                if number < 2 { "functions.ping:0".into() } else { format!("call#{number}\u{e9}").into() };
+            let call = ToolCall { id: id.clone(), name: (*name).into(), arguments: Arguments::parse("{}") };
+            talk.say(Role::Assistant, vec![Part::Call(call)]);
+            let result = ToolResult {
+                call_id: id,
+                name: (*name).into(),
+                content: "no such tool".into(),
+                is_error: true,
+            };
+            talk.say(Role::Tool, vec![Part::Result(result)]);
+        }
+        assert_eq!(text(&talk.ask().await.unwrap()), "Well.");
+        talk.server.assert_valid();
+        let body = talk.seen().body.to_string();
+        assert!(!body.contains("functions.ping\"") && body.contains("functions_ping_"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn parameters_that_anthropic_refuses_have_other_names_there_and_their_own_here() {
+    for streamed in [true, false] {
+        let server = TestServer::start(Script::new().turn(Reply::text("Which?")));
+        let providers = providers(server.url()).streaming(streamed);
+        let mut talk = Talk::with(server, &providers, "anthropic:claude-test");
+        let properties = json!({"größe": {"type": "integer"}, "filter[id]": {}, "$top": {}, "plain": {}});
+        talk.tools = Arc::new([ToolSpec {
+            name: "measure".into(),
+            description: "Measures.".into(),
+            input: Arc::new(json!({"type": "object", "properties": properties, "required": ["größe"]})),
+        }]);
+        talk.ask().await.unwrap();
+        talk.server.assert_valid();
+        let sent = talk.seen().body["tools"][0]["input_schema"].clone();
+        let names: Vec<String> = sent["properties"].as_object().unwrap().keys().cloned().collect();
+        let valid = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+        assert!(names.iter().all(valid) && names[3] == "plain", "{names:?}");
+        assert_eq!(sent["required"], json!([names[0]]));
+
+        // The model uses the names that it got, and the history keeps them.
+        let arguments =
+            json!({names[0].clone(): 3, names[1].clone(): "x", names[2].clone(): 1, "plain": true});
+        let server = TestServer::start(
+            Script::new().turn(Reply::tool("measure", arguments)).turn(Reply::text("Done.")),
+        );
+        let providers = super::providers(server.url()).streaming(streamed);
+        let tools = Arc::clone(&talk.tools);
+        let mut talk = Talk::with(server, &providers, "anthropic:claude-test");
+        talk.tools = tools;
+        let response = talk.turn("3 cm").await;
+        let call = calls(&response).remove(0);
+        assert_eq!(crate::arguments(&call), json!({"größe": 3, "filter[id]": "x", "$top": 1, "plain": true}));
+        talk.turn("").await;
+        talk.server.assert_valid();
+        let body = talk.seen().body.to_string();
+        assert!(body.contains(&format!("\"{}\":3", names[0])), "{body}");
+    }
+}
+
+/// A file that the model before could read, and the model that answers now can not.
+#[tokio::test]
+async fn a_file_of_an_earlier_turn_does_not_stop_a_model_that_takes_none() {
+    for way in WAYS {
+        let mut talk = Talk::new(way, Script::new().turn(Reply::text("Yes.")));
+        let blob = Blob { name: "a.bin".into(), media_type: "video/mp4".into(), data: (*b"\xff\xfe").into() };
+        talk.say(Role::User, vec![Part::Blob(blob)]);
+        talk.say(Role::Assistant, vec![Part::text("A film.")]);
+        talk.say(Role::User, vec![Part::text("Sure?")]);
+        assert_eq!(text(&talk.ask().await.unwrap()), "Yes.");
+        assert!(talk.seen().body.to_string().contains("a.bin: video/mp4, 2 bytes, which you can't see"));
+    }
+}

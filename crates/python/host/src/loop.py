@@ -261,7 +261,10 @@ class Host(Scheduler):
         blobs: List[Frame] = []
         notes: List[str] = []
         if not (
-            value is None or kind is bool or kind is int or (kind is str and len(value) < MAX_RESULT // 4)
+            value is None
+            or kind is bool
+            or (kind is int and fits(value))
+            or (kind is str and len(value) < MAX_RESULT // 4)
         ):
             plain = JsonWriter(call.sandbox, "the result", blobs, notes)
             done, value = interrupts.run(call, plain.convert, (value,), {})

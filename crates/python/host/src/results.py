@@ -13,6 +13,11 @@ class TooLarge(ResultError):
     """A value that is larger than the limit."""
 
 
+def fits(value: int) -> bool:
+    """Whether an integer has 64 bits at most. Most readers of JSON change others without a word."""
+    return -(1 << 63) <= value < 1 << 64
+
+
 class JsonWriter:
     """Converts a value to JSON. Bytes and images go into `blobs`, if those are allowed.
 
@@ -72,8 +77,10 @@ class JsonWriter:
         if kind is str:
             self.count(len(value))
             return value
-        if value is None or kind is bool or kind is int:
+        if value is None or kind is bool:
             return value
+        if kind is int:
+            return self.integer(value)
         if kind is float:
             if value - value != 0.0:
                 self.fail(f"is {value}, which JSON cannot hold: return None or a text instead")
@@ -83,6 +90,11 @@ class JsonWriter:
         if kind is list or kind is tuple:
             return self.list(value, value)
         return self.other(value)
+
+    def integer(self, value: int) -> Json:
+        if not fits(value):
+            self.fail("is an integer of more than 64 bits: return str(…) instead")
+        return value
 
     def enter(self, value: object) -> int:
         mark = id(value)
@@ -155,7 +167,7 @@ class JsonWriter:
         if isinstance(value, str):
             return self.convert(str.__str__(value))
         if isinstance(value, int):
-            return int(value)
+            return self.integer(int(value))
         if isinstance(value, float):
             return self.convert(float(value))
         if isinstance(value, (bytes, bytearray, memoryview)):

@@ -152,7 +152,7 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
             }
         }
         RecordKind::MessageAdded { message: added } => message(m, added, None, rows),
-        RecordKind::ModelAnswered { message: answer, finish, usage } => {
+        RecordKind::ModelAnswered { message: answer, finish, usage, .. } => {
             let turn = turn_of(record, call);
             if record.step.request() == Some(Purpose::Summary) {
                 m.worded("p", "dim", "Summary of older turns:");

@@ -10,6 +10,7 @@ use llm_do_core::{
     function::Preview,
     gate::{Rule, WithheldTool},
     journal::{Record, RecordKind},
+    launch::unknown_finish_note,
     model::{Arguments, Blob, Message, Part, Purpose, Role, Usage},
     origin::Origins,
     question::{Answer, EXPIRED, FILES, Given, Input, OPERATOR, Question, STOPPED},
@@ -345,11 +346,19 @@ impl Text {
                 }
             }
             RecordKind::MessageAdded { message } => self.message(record, message, ""),
-            RecordKind::ModelAnswered { message, usage, .. } => {
+            RecordKind::ModelAnswered { message, usage, unoffered, unknown_finish, .. } => {
                 let used = tokens(*usage);
                 let used = if used.is_empty() { used } else { format!("  {used}") };
                 let what = if record.step.request() == Some(Purpose::Summary) { ", a summary" } else { "" };
                 self.message(record, message, &format!("{what}{used}"));
+                for name in unoffered {
+                    let said =
+                        format!("`{name}` was not offered: the model heard that there is no such tool");
+                    self.line(Tone::Bad, &said);
+                }
+                if let Some(word) = unknown_finish {
+                    self.line(Tone::Notice, &unknown_finish_note(word));
+                }
             }
             RecordKind::Compacted(compaction) => {
                 self.at(record, Tone::Notice, &compacted(compaction));

@@ -146,7 +146,7 @@ pub(crate) fn fitting(question: &Waiting, value: Value) -> Result<Answer, String
 /// The same from a text: JSON where the question has a schema that no plain text fits.
 pub(crate) fn fitting_text(question: &Waiting, text: &str) -> Result<Answer, String> {
     let plain = fitting(question, text.into());
-    match (plain, serde_json::from_str(text)) {
+    match (plain, llm_do::core::json::read(text)) {
         (Err(_), Ok(value)) => fitting(question, value),
         (plain, _) => plain,
     }

@@ -1,6 +1,9 @@
 //! What a client says that keeps the conversation itself: each of its requests has all messages so far.
 
-use llm_do::{Session, core::attachment::Attachment};
+use llm_do::{
+    Session,
+    core::{attachment::Attachment, json},
+};
 use serde_json::Value;
 
 /// Who speaks.
@@ -74,7 +77,7 @@ impl Conversation {
     pub(crate) fn prompt(self, session: &Session) -> Result<Prompt, String> {
         let entry = session.entry();
         if entry.signature.message.is_none() {
-            let input: Value = serde_json::from_str(&self.last.text)
+            let input: Value = json::read(&self.last.text)
                 .ok()
                 .filter(Value::is_object)
                 .ok_or_else(|| {

@@ -15,7 +15,7 @@ pub(crate) use models::{list, show};
 pub(crate) use responses::{cancel, create, retrieve};
 
 use error::Wrong;
-use llm_do::Session;
+use llm_do::{Session, core::json};
 use serde_json::{Map, Value};
 use std::{
     sync::Arc,
@@ -52,7 +52,7 @@ fn session_of(service: &Service, token: &Token, model: &str) -> Result<Session, 
 /// The body of a request, as an object.
 fn object(body: &[u8]) -> Result<Map<String, Value>, Wrong> {
     let wrong = |why: String| Wrong::new(Code::BadRequest, why);
-    match serde_json::from_slice(body) {
+    match json::read_bytes(body) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(wrong("the body must be a JSON object".into())),
         Err(error) => Err(wrong(format!("the body is not JSON: {error}"))),

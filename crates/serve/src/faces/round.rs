@@ -432,8 +432,13 @@ mod tests {
         let parts = vec![Part::text(text)];
         let message = Message { id: MessageId(0), parent: None, role: Role::Assistant, parts };
         let usage = Usage { input_tokens: Some(3), output_tokens: Some(1), ..Usage::default() };
-        let body =
-            RecordKind::ModelAnswered { message: Arc::new(message), finish: FinishReason::Stop, usage };
+        let body = RecordKind::ModelAnswered {
+            message: Arc::new(message),
+            finish: FinishReason::Stop,
+            usage,
+            unknown_finish: None,
+            unoffered: Vec::new(),
+        };
         record(&CallPath::root(), &format!("model.{turn}.0"), body)
     }
 

@@ -1,6 +1,7 @@
 //! Messages of JSON-RPC 2.0 (<https://www.jsonrpc.org/specification>), one a line.
 
 use crate::error::{ApiError, Code};
+use llm_do::core::json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -74,7 +75,7 @@ impl Request {
     /// # Errors
     /// It is no request. The ID is the one to answer, if the line has one.
     pub(super) fn read(line: &[u8]) -> Result<Self, (Option<RequestId>, RpcError)> {
-        let value: Value = serde_json::from_slice(line).map_err(|error| (None, RpcError::parse(error)))?;
+        let value = json::read_bytes(line).map_err(|error| (None, RpcError::parse(error)))?;
         let Value::Object(mut object) = value else {
             return Err((None, RpcError::invalid_request("it is no object")));
         };

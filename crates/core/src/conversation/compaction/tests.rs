@@ -53,7 +53,12 @@ fn conversation() -> Conversation {
 }
 
 fn model_says(conversation: &mut Conversation, parts: Vec<Part>, finish: FinishReason) {
-    let message = conversation.answer_message(&ModelResponse { parts, finish, usage: Default::default() });
+    let message = conversation.answer_message(&ModelResponse {
+        parts,
+        finish,
+        usage: Default::default(),
+        unknown_finish: None,
+    });
     conversation.answered(message, finish);
 }
 

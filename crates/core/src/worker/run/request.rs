@@ -19,7 +19,7 @@ use crate::{
     outcome::{Failure, FailureKind, Halt, Stop},
     server_tool::ServerTool,
     step_name::{Attempt, RequestStep, StepName},
-    worker::retry::wait_before_retry,
+    worker::retry::{too_long_to_wait, wait_before_retry},
 };
 use futures_util::future::{Either, select};
 use serde_json::Value;
@@ -31,8 +31,8 @@ use std::{
     time::Duration,
 };
 
-/// Maximum tokens of one answer under a budget, if neither the worker nor the model has a known maximum. Every
-/// provider accepts it.
+/// Maximum tokens of one answer under a budget of tokens or money, if neither the worker nor the model has a known maximum.
+/// Every provider accepts it.
 const UNSTATED: u32 = 4096;
 
 /// A request for a turn of a conversation, or for a summary of it.
@@ -100,7 +100,9 @@ pub(super) async fn send(
         let mut settings = request.settings.clone();
         let mut reservation = None;
         if let Some(account) = prepared.frame.ledger() {
-            let output = settings.max_tokens.or(prepared.terms.max_output).unwrap_or(UNSTATED);
+            let by_default =
+                prepared.model.default_output().into_iter().chain(prepared.terms.max_output).min();
+            let output = settings.max_tokens.or(by_default).unwrap_or(UNSTATED);
             let begins = purpose == Purpose::Answer && attempt == 0;
             let wanted = Wanted {
                 turns: u32::from(begins),
@@ -110,7 +112,10 @@ pub(super) async fn send(
             };
             let made =
                 Box::pin(reserve(account, driver, call.path, name(RequestStep::Reserve), wanted)).await?;
-            settings.max_tokens = made.output_tokens();
+            // Limits of turns, calls and time leave an answer as long as it is without them.
+            if settings.max_tokens.is_some() || account.bounds_answers() {
+                settings.max_tokens = made.output_tokens();
+            }
             reservation = Some(made);
         }
         let sink = Sink {
@@ -166,14 +171,19 @@ pub(super) async fn send(
                         }
                     };
                     match responded {
-                        Ok(response) => RecordKind::ModelAnswered {
-                            message: match purpose {
+                        Ok(response) => {
+                            let message = match purpose {
                                 Purpose::Answer => request.conversation.answer_message(&response),
                                 Purpose::Summary => summary_message(&response),
-                            },
-                            finish: response.finish,
-                            usage: response.usage.priced(prepared.terms.price.as_ref()),
-                        },
+                            };
+                            RecordKind::ModelAnswered {
+                                unoffered: request.conversation.unoffered(&message),
+                                message,
+                                finish: response.finish,
+                                usage: response.usage.priced(prepared.terms.price.as_ref()),
+                                unknown_finish: response.unknown_finish,
+                            }
+                        }
                         Err(mut error) => {
                             error.message = call.engine.host().redact.text(&error.message).into_owned();
                             RecordKind::ModelFailed { error }
@@ -190,7 +200,7 @@ pub(super) async fn send(
             Box::pin(reservation.settle(driver, end, asked.into_inner())).await;
         }
         let error = match stepped.end {
-            StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage }) => {
+            StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage, .. }) => {
                 return Ok(Answered { message, finish, usage });
             }
             StepEnd::Done(RecordKind::ModelFailed { error }) => error,
@@ -217,7 +227,8 @@ pub(super) async fn send(
         else {
             let tries =
                 if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
-            let failure = Failure::new(FailureKind::Model, format!("{}{tries}", error.message));
+            let asked = too_long_to_wait(&error).map(|asked| format!("; {asked}")).unwrap_or_default();
+            let failure = Failure::new(FailureKind::Model, format!("{}{tries}{asked}", error.message));
             return Err(match error.kind {
                 ModelErrorKind::ContextExceeded => Unanswered::TooLong { failure, next_attempt: attempt + 1 },
                 _ => Unanswered::Stopped(failure.into()),
@@ -263,7 +274,12 @@ impl Sink<'_> {
             output_tokens: Some(estimate_text(text.len())),
             ..Usage::default()
         };
-        ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stopped, usage }
+        ModelResponse {
+            parts: vec![Part::text(text)],
+            finish: FinishReason::Stopped,
+            usage,
+            unknown_finish: None,
+        }
     }
 }
 

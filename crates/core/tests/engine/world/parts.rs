@@ -117,7 +117,12 @@ impl<F: Fn(&Value) -> Result<Value, String> + Send + Sync> Leaf for Closure<F> {
 
 /// An answer in text.
 pub(crate) fn text(text: &str) -> Result<ModelResponse, ModelError> {
-    Ok(ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stop, usage: Usage::default() })
+    Ok(ModelResponse {
+        parts: vec![Part::text(text)],
+        finish: FinishReason::Stop,
+        usage: Usage::default(),
+        unknown_finish: None,
+    })
 }
 
 /// Tool calls: name and arguments.
@@ -133,7 +138,12 @@ pub(crate) fn calls_of(
         let arguments = Arguments::Json(Arc::new(arguments));
         Part::Call(ToolCall { id: format!("c{at}").into(), name: name.into(), arguments })
     });
-    Ok(ModelResponse { parts: parts.collect(), finish: FinishReason::ToolCalls, usage: Usage::default() })
+    Ok(ModelResponse {
+        parts: parts.collect(),
+        finish: FinishReason::ToolCalls,
+        usage: Usage::default(),
+        unknown_finish: None,
+    })
 }
 
 /// The same answer with so many output tokens, and nothing else that counts.

@@ -5,9 +5,10 @@ use crate::{
     faces::conversation::{Conversation, Speaker, Words},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use llm_do::core::{attachment::Attachment, model::Blob, worker::media_type};
+use llm_do::core::{attachment::Attachment, json, model::Blob, worker::media_type};
 use serde::Deserialize;
 use serde_json::Value;
+use std::fmt;
 
 /// A request. Fields that this version of the protocol does not have are left alone, as the protocol wants it.
 #[derive(Deserialize)]
@@ -98,9 +99,11 @@ enum Source {
 
 impl Request {
     pub(super) fn read(body: &[u8]) -> Result<Self, ApiError> {
-        let request: Self = serde_json::from_slice(body).map_err(|error| {
+        let wrong_body = |error: &dyn fmt::Display| {
             ApiError::new(Code::BadRequest, format!("the body is no RunAgentInput: {error}"))
-        })?;
+        };
+        let request: Self = serde_json::from_slice(body).map_err(|error| wrong_body(&error))?;
+        json::exact(&String::from_utf8_lossy(body)).map_err(|error| wrong_body(&error))?;
         let wrong = |why: &str| Err(ApiError::new(Code::BadRequest, why));
         if request.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
             return wrong("tools: the tools of a worker are its own: send none");
