@@ -209,7 +209,7 @@ export class Connection {
       result?: unknown;
       error?: object;
     };
-    if (typeof message !== "object" || message === null) throw new TypeError("no object");
+    if (typeof message !== "object" || message === null || Array.isArray(message)) throw new TypeError("no object");
     const { id, method, params, result, error } = message;
     if (typeof method === "string") {
       const pending = this.#pending.get(Number(params?.["request"] ?? -1));
