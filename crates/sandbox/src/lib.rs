@@ -15,6 +15,7 @@ mod git;
 mod keep;
 mod open;
 mod place;
+mod private;
 mod regular;
 mod resolve;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
@@ -25,4 +26,5 @@ mod warm;
 
 pub use file_system::NativeFileSystem;
 pub use place::place_of;
+pub use private::private_dir;
 pub use regular::{read_below, read_regular};
