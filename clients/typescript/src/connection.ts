@@ -12,6 +12,11 @@ import { Disconnected, InvalidInput, type LlmDoError, NotLoaded, errorOfResponse
 export const PROTOCOL = 1;
 /** How long the process may take to end its runs, in milliseconds, before it is killed. */
 const ENDS_WITHIN = 15_000;
+/**
+ * How long, in milliseconds, the pipes of a process that has ended are still read, and how long a process that has closed one of
+ * them may take to end. Another process may hold the other end for ever.
+ */
+const LAST_WORDS = 1_000;
 /** Longest request, in bytes. */
 const LONGEST_LINE = 16 << 20;
 /** Lines of its log that an error shows. */
@@ -86,21 +91,31 @@ export class Connection {
       ...(cwd === undefined ? {} : { cwd }),
     });
     const { child } = this;
-    child.stdin.on("error", () => {}); // The process has ended, which is reported when it does.
-    inLines(child.stdout, (line) => this.#take(line));
-    inLines(child.stderr, (line) => this.#logged(line.toString("utf8")));
     this.#ended = new Promise((resolve) => {
-      child.once("error", (error) => {
+      child.on("error", (error) => {
         this.#fail(`cannot start ${binary}: ${error.message}`);
         resolve();
       });
-      child.once("close", (code, signal) => {
-        const status = signal === null ? `exit code ${code}` : `signal ${signal}`;
-        const said = this.#said.length === 0 ? "" : `: ${this.#said.join("\n")}`;
-        this.#fail(this.#closed ? "the program was closed" : `llm-do has ended (${status})${said}`);
-        resolve();
+      child.once("exit", (code, signal) => {
+        const ended = (): void => {
+          clearTimeout(timer);
+          const status = signal === null ? `exit code ${code}` : `signal ${signal}`;
+          const said = this.#said.length === 0 ? "" : `: ${this.#said.join("\n")}`;
+          this.#fail(this.#closed ? "the program was closed" : `llm-do has ended (${status})${said}`);
+          for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy();
+          resolve();
+        };
+        const timer = setTimeout(ended, LAST_WORDS);
+        child.once("close", ended);
       });
     });
+    // Without descriptors for them there are no pipes. The event `error` follows.
+    if ((child.stdin as unknown) == null) throw new NotLoaded(`cannot start ${binary}: too many files are open`);
+    child.stdin.on("error", () => this.#end()); // It reads no more requests.
+    child.stdout.once("close", () => this.#end()); // It answers no more requests.
+    for (const pipe of [child.stdout, child.stderr]) pipe.on("error", () => this.#end());
+    inLines(child.stdout, (line) => this.#take(line));
+    inLines(child.stderr, (line) => this.#logged(line.toString("utf8")));
     this.#hold();
   }
 
@@ -162,21 +177,48 @@ export class Connection {
     }
   }
 
+  /** Kills the process unless it ends by itself. */
+  #end(): void {
+    const { child } = this;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    // Closed by `close`, it may still end its runs.
+    const timer = setTimeout(
+      () => {
+        this.#fail("llm-do has closed its pipes");
+        child.kill("SIGKILL");
+      },
+      this.#closed ? ENDS_WITHIN : LAST_WORDS,
+    );
+    child.once("exit", () => clearTimeout(timer));
+  }
+
   #take(line: Buffer): void {
-    let message: { id?: unknown; method?: unknown; params?: Params; result?: unknown; error?: object };
     try {
-      const read: unknown = JSON.parse(line.toString("utf8"));
-      if (typeof read !== "object" || read === null) throw new TypeError("no object");
-      message = read;
+      this.#understand(line);
     } catch {
       this.#fail(`llm-do has written what is no message: ${JSON.stringify(line.toString("utf8").slice(0, 200))}`);
       this.child.kill("SIGKILL");
-      return;
     }
+  }
+
+  #understand(line: Buffer): void {
+    const message = JSON.parse(line.toString("utf8")) as {
+      id?: unknown;
+      method?: unknown;
+      params?: Params;
+      result?: unknown;
+      error?: object;
+    };
+    if (typeof message !== "object" || message === null || Array.isArray(message)) throw new TypeError("no object");
     const { id, method, params, result, error } = message;
     if (typeof method === "string") {
       const pending = this.#pending.get(Number(params?.["request"] ?? -1));
-      if (params !== undefined) pending?.hear?.(method, params);
+      try {
+        if (params !== undefined) pending?.hear?.(method, params);
+      } catch (error) {
+        // The fault of a listener is no fault of the others.
+        pending?.reject(error);
+      }
       return;
     }
     if (id === null && error !== undefined) {
@@ -187,10 +229,12 @@ export class Connection {
     }
     const pending = this.#pending.get(Number(id ?? -1));
     if (pending === undefined) return;
+    // Read first: what can't be read leaves the request waiting for the end of the process.
+    const refused = error === undefined ? undefined : errorOfResponse(error);
     this.#pending.delete(Number(id));
     this.#hold();
-    if (error === undefined) pending.resolve(result);
-    else pending.reject(errorOfResponse(error));
+    if (refused === undefined) pending.resolve(result);
+    else pending.reject(refused);
   }
 
   #logged(line: string): void {

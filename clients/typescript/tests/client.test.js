@@ -247,3 +247,34 @@ test("a program that ends or is killed leaves no process, and waits for none", a
   };
   await until(() => children.every((pid) => !alive(pid)));
 });
+
+test("load settles however its process ends", async (t) => {
+  const { open, write } = desk(t);
+  const fake = (script) =>
+    write("fake", `#!${process.execPath}\nconst { spawn } = require("child_process");\nconst { closeSync, readSync, writeSync } = require("fs");\nconst hears = () => readSync(0, Buffer.alloc(1000));\n${script}\n`, 0o755);
+  const refused = (reason, script) =>
+    assert.rejects(open({ binary: fake(script) }), (error) => {
+      assert.ok(error instanceof NotLoaded || error instanceof Disconnected, String(error));
+      assert.match(error.message, reason);
+      return true;
+    });
+  const stays = "setInterval(() => {}, 1000);";
+  // Another process holds the pipes.
+  const held = `spawn("sleep", ["20"], { stdio: "inherit", detached: true }).unref();`;
+  await refused(/exit code 5/, `${held} process.exitCode = 5; setTimeout(() => process.exit(5), 50);`);
+  await refused(/exit code 5/, `${held} hears(); setTimeout(() => process.exit(5), 50);`);
+  // A pipe is closed, and the process lives.
+  await refused(/closed its pipes/, `closeSync(1); ${stays}`);
+  await refused(/closed its pipes/, `hears(); closeSync(1); ${stays}`);
+  // Half a message, and messages that are none.
+  await refused(/exit code 0/, `hears(); writeSync(1, '{"jsonrpc');`);
+  for (const message of [`{ id: 0, error: null }`, `[]`, `7`]) {
+    await refused(/has written what is no message|another protocol/, `hears(); console.log(JSON.stringify(${message})); ${stays}`);
+  }
+  // Killed after each number of milliseconds until it is loaded.
+  const names = (ms) => fake(`${stays}`) && write("killed", `#!/bin/sh\n"$LLM_DO_BIN" "$@" & child=$!\n(sleep ${ms / 1000}; kill -9 $child) &\nwait $child\nkill -9 $$\n`, 0o755);
+  for (let ms = 0; ms < 100; ms += 10) {
+    const program = await open({ binary: names(ms) }).catch((error) => error);
+    if (!(program instanceof LlmDoError)) await assert.rejects(program.slow.call("x"), Disconnected);
+  }
+});

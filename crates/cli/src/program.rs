@@ -158,7 +158,7 @@ pub(crate) fn complaint(problem: &Problem) -> Complaint {
         }
         Problem::Resume(ResumeError::NotAsked(_)) => Complaint::wrong(problem.to_string())
             .hint("`llm-do runs resume RUN` without decisions says what it waits for"),
-        Problem::Journal(_) | Problem::Untrusted(_) => Complaint::failed(problem.to_string()),
+        Problem::Journal(_) | Problem::Key(_) | Problem::Untrusted(_) => Complaint::failed(problem.to_string()),
         Problem::NoModel => Complaint::wrong(problem.to_string())
             .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY")
             .hint(if cfg!(feature = "local") {

@@ -132,6 +132,8 @@ pub struct Conversation {
     /// A summary has failed since the user's last message.
     summary_failed: bool,
     turn: u32,
+    /// The attempts at the next turn that are made: answers that failed have made them.
+    attempts: u32,
     /// The user's messages that the history holds, oldest first.
     user: Vec<UserMessage>,
     /// What joins the user's next message.
@@ -185,6 +187,7 @@ impl Conversation {
             compacted: 0,
             summary_failed: false,
             turn: 0,
+            attempts: 0,
             user: if listens { Vec::new() } else { vec![UserMessage::default()] },
             joining: Vec::new(),
             ran: BTreeMap::new(),
@@ -259,6 +262,17 @@ impl Conversation {
     /// Number of the next model turn, from 0.
     pub fn turn(&self) -> u32 {
         self.turn
+    }
+
+    /// Number of the next attempt at the next model turn, from 0. An answer that failed leaves its attempts behind, so that
+    /// the answer to the user's next message takes other keys in the journal.
+    pub fn next_attempt(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Counts the attempts at the next model turn, of which this is the next.
+    pub(crate) fn attempted(&mut self, next_attempt: u32) {
+        self.attempts = next_attempt;
     }
 
     /// Number of the turn whose calls are planned.
@@ -386,6 +400,7 @@ impl Conversation {
     /// and must be recorded.
     pub fn answered(&mut self, message: Arc<Message>, finish: FinishReason) -> Option<Arc<Message>> {
         self.turn += 1;
+        self.attempts = 0;
         self.push(Arc::clone(&message));
         let calls: Vec<ToolCall> = message.calls().cloned().collect();
         if finish == FinishReason::Stopped {

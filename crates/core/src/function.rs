@@ -354,6 +354,11 @@ pub trait Leaf: MaybeSend + MaybeSync {
     fn turn(&self) -> BoxFuture<'_, Turn> {
         Box::pin(async { Turn(None) })
     }
+    /// Does what can fail or take long before the first effect, such as starting the process that runs it. Nothing is recorded
+    /// yet: a process that is killed here has not begun the call. An execution reports what failed here.
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
     /// A preview for the operator's question. Must only read.
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
         Box::pin(async { None })

@@ -495,6 +495,24 @@ pub enum RecordKind {
         /// The text, or why there is none.
         ending: Ending,
     },
+    /// The user has said something to a conversation that does not wait for it. It is delivered later, as an answer with the
+    /// same words: `now.T` with the next request of the answer under way, else `message.N`.
+    Queued(Queued),
+}
+
+/// Words that wait for a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Queued {
+    /// The words.
+    pub text: Arc<str>,
+    /// Who says them, as in [`Given::by`].
+    pub by: Arc<str>,
+    /// Through which channel, as in [`Given::via`].
+    pub via: Arc<str>,
+    /// Whether they are for the answer under way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub now: bool,
 }
 
 impl RecordKind {

@@ -68,6 +68,8 @@ pub enum StepName {
     ModelChoice(u32),
     /// `now.T`: what the user says while the answer is made, delivered before the request of that turn.
     Now(u32),
+    /// `queued.N`: the user says something that waits for the conversation. N counts within the call.
+    Queued(u32),
     /// `undone.N`: what the turns have done that message N takes back.
     Undone(u32),
     /// `restore.N`: the user is asked whether to restore the files that those turns changed.
@@ -212,6 +214,7 @@ impl fmt::Display for StepName {
             Self::Attach(number) => write!(f, "attach.{number}"),
             Self::ModelChoice(number) => write!(f, "model_choice.{number}"),
             Self::Now(turn) => write!(f, "now.{turn}"),
+            Self::Queued(number) => write!(f, "queued.{number}"),
             Self::Undone(number) => write!(f, "undone.{number}"),
             Self::Restore(number) => write!(f, "restore.{number}"),
             Self::Restored(number) => write!(f, "restored.{number}"),
@@ -339,6 +342,7 @@ fn parse(text: &str) -> Option<StepName> {
         "model_choice" => Some(S::ModelChoice(number)),
         "now" => Some(S::Now(number)),
         "compact" => Some(S::Compact(number)),
+        "queued" => Some(S::Queued(number)),
         "undone" => Some(S::Undone(number)),
         "restore" => Some(S::Restore(number)),
         "restored" => Some(S::Restored(number)),
@@ -401,6 +405,7 @@ mod tests {
             (S::Insert(0), "insert.0"),
             (S::ModelChoice(4), "model_choice.4"),
             (S::Now(3), "now.3"),
+            (S::Queued(2), "queued.2"),
             (S::Undone(2), "undone.2"),
             (S::Restore(2), "restore.2"),
             (S::Restored(2), "restored.2"),

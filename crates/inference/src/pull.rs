@@ -157,7 +157,7 @@ impl Store {
         };
         let target = self.path(wanted.name);
         let parent = target.parent().unwrap_or(self.dir());
-        fs::create_dir_all(parent).map_err(folder(parent))?;
+        llm_do_sandbox::private_dir(parent).map_err(folder(parent))?;
         let lock_path = self.lock(wanted.name);
         let lock = File::create(&lock_path).map_err(folder(&lock_path))?;
         let mut told = false;

@@ -53,7 +53,7 @@ impl Session {
     ) -> Result<Run, Problem> {
         let RunLog { id, dir, log, before, date, untrusted } = log;
         let redactor = Arc::clone(&self.loaded.machinery.redactor);
-        let key = self.loaded.machinery.seal_key();
+        let key = Some(self.loaded.machinery.seal_key()?);
         let read = JournalWriter::within(log, Arc::clone(&id), Arc::clone(&dir), redactor, key, &before);
         let (journal, before) = read.map_err(|problem| {
             Problem::Resume(ResumeError::Read(ReadError::Line { path: dir.to_path_buf(), line: 1, problem }))
@@ -69,6 +69,7 @@ impl Session {
             false => LocalDriver::new(journal, operator),
         };
         let (driver, tally) = counted(driver.with_untrusted_places(untrusted), None);
+        let driver = Arc::new(driver);
         let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let records = match has_begun {
             true => RunRecords::Resumed,

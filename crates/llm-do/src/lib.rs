@@ -218,7 +218,7 @@ pub use llm_do_core::{
 pub use llm_do_macros::tool;
 pub use llm_do_program::{Diagnostic, Diagnostics, signature::InputError};
 pub use llm_do_runs::Canceller;
-pub use problem::Problem;
+pub use problem::{NoKey, Problem};
 pub use resume::ResumeError;
 pub use schemars;
 pub use serde;
@@ -346,7 +346,7 @@ pub mod host {
     pub use crate::reach::Reach;
     pub use crate::replay::{Recorded, replay};
     pub use crate::resume::{Decisions, PastRun, ResumeError};
-    pub use crate::run::{Report, Run, output_text};
+    pub use crate::run::{Inbox, Report, Run, output_text};
     pub use crate::servers::{Inspection, Server};
     pub use crate::session::{Others, Session, today};
     pub use crate::settings::{

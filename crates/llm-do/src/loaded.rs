@@ -5,7 +5,7 @@ use crate::{
     kinds,
     located::Located,
     missing, model_choice,
-    problem::Problem,
+    problem::{NoKey, Problem},
     protected::Protected,
     python::{PythonFor, code_reader, prepare},
     recorded_model::RecordedRuns,
@@ -88,7 +88,7 @@ pub(crate) struct Machinery {
     pub(crate) effects: Effects,
     pub(crate) protected: Protected,
     home: PathBuf,
-    seal_key: OnceLock<Option<SealKey>>,
+    seal_key: OnceLock<SealKey>,
     untrusted_file: OnceLock<Arc<UntrustedFile>>,
 }
 
@@ -241,9 +241,16 @@ impl Loaded {
 }
 
 impl Machinery {
-    /// The key that seals journals. Without one (the user's folder can't be written) runs can't be resumed.
-    pub(crate) fn seal_key(&self) -> Option<&SealKey> {
-        self.seal_key.get_or_init(|| SealKey::of(&self.home).ok()).as_ref()
+    /// The key that seals journals, without which there is no run. A failure is not kept: the next run tries again.
+    ///
+    /// # Errors
+    /// It can't be read or made.
+    pub(crate) fn seal_key(&self) -> Result<&SealKey, NoKey> {
+        if let Some(key) = self.seal_key.get() {
+            return Ok(key);
+        }
+        let key = SealKey::of(&self.home).map_err(|source| NoKey { home: self.home.clone(), source })?;
+        Ok(self.seal_key.get_or_init(|| key))
     }
 
     /// The places that earlier runs of the program wrote untrusted words to.
@@ -252,12 +259,12 @@ impl Machinery {
     /// The list can't be read, or was not written by this user's llm-do.
     pub(crate) fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, UntrustedListError> {
         match self.seal_key() {
-            Some(key) => {
+            Ok(key) => {
                 let file = || Arc::new(UntrustedFile::beside(self.runs_dir(), key));
                 Ok(Arc::new(UntrustedList::read_from(self.untrusted_file.get_or_init(file))?))
             }
             // Without a key nothing can be sealed, and the list ends with the run.
-            None => UntrustedList::none_beside(self.runs_dir()).map(|none| Arc::new(none) as _),
+            Err(_) => UntrustedList::none_beside(self.runs_dir()).map(|none| Arc::new(none) as _),
         }
     }
 

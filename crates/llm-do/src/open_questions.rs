@@ -101,6 +101,11 @@ impl OpenQuestions {
         Some(Asked { questions: self, id: waiting.id.clone(), replied })
     }
 
+    /// Notes that a question was answered in an earlier process.
+    pub fn was_answered(&self, id: QuestionId, by: Arc<str>) {
+        self.state().decided.insert(id, by);
+    }
+
     /// The questions that wait, by call and step.
     pub fn waiting(&self) -> Vec<Waiting> {
         self.state().open.iter().map(|open| open.waiting.clone()).collect()

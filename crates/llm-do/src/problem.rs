@@ -128,9 +128,26 @@ pub enum Problem {
     /// The list of the places that untrusted words were written to can't be used.
     #[error(transparent)]
     Untrusted(#[from] UntrustedListError),
+    /// There is no key that seals journals.
+    #[error(transparent)]
+    Key(#[from] NoKey),
     /// The journal can't be made.
     #[error(transparent)]
     Journal(#[from] CreateError),
+}
+
+/// The key that seals this user's journals can't be read or made. Without it a run could not be resumed, so there is none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot read or make the key of the journals in {}: {source}. Make that folder readable and writable, or name another in \
+     LLM_DO_HOME.",
+    home.display()
+)]
+pub struct NoKey {
+    /// The user's folder.
+    pub home: PathBuf,
+    /// Why.
+    pub source: std::io::Error,
 }
 
 impl Problem {

@@ -11,7 +11,7 @@ use llm_do_core::{
     engine::Halt,
     function::tool_name,
     gate::Mode,
-    journal::{Record, RecordKind, RunStatus, UsedDefinition},
+    journal::{Queued, Record, RecordKind, RunStatus, UsedDefinition},
     operator::Operator,
     question::{Answer, EXPIRED, Given, Question, QuestionId, Waiting},
     schema::Schema,
@@ -197,6 +197,21 @@ impl PastRun {
         self.history().waiting()
     }
 
+    /// The words that wait for the conversation of its entry, oldest first.
+    pub fn queued(&self) -> Vec<Queued> {
+        self.history().queued(&CallPath::root()).to_vec()
+    }
+
+    /// The questions that were answered, each with the one who answered it.
+    pub fn answered(&self) -> impl Iterator<Item = (QuestionId, Arc<str>)> {
+        self.records.iter().filter_map(|record| match &record.body {
+            RecordKind::Answered(given) => {
+                Some((QuestionId::new(&record.path, &record.step), Arc::clone(&given.by)))
+            }
+            _ => None,
+        })
+    }
+
     /// Whether its last record says that it waits: it was not cut off since.
     pub fn is_suspended(&self) -> bool {
         let end = self.records.last().map(|record| &record.body);
@@ -223,7 +238,7 @@ impl PastRun {
     /// Opens its journal for the records that follow, and a driver over what it holds.
     pub(crate) fn reopen(
         &self,
-        decisions: Decisions,
+        decisions: &Decisions,
         operator: Arc<dyn Operator>,
         redactor: Arc<Redactor>,
         version: &str,
@@ -231,8 +246,7 @@ impl PastRun {
         let (journal, records) = JournalWriter::reopen(&self.dir, redactor, &self.key)?;
         // Read again under the lock: another process may have resumed the run in between.
         decisions.admitted_by(&records)?;
-        let driver = LocalDriver::resume(journal, operator, History::of(records), version)?;
-        Ok(driver.with_decisions(decisions.0))
+        Ok(LocalDriver::resume(journal, operator, History::of(records), version)?)
     }
 
     /// Copies it into a run of its own. Returns its folder.

@@ -11,11 +11,11 @@ use llm_do_core::{
     model::Usage,
     origin::Origins,
 };
-use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Stopper};
+use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Said, Stopper};
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -25,6 +25,22 @@ pub struct Run {
     launch: Launch,
     id: Arc<str>,
     dir: Arc<Path>,
+}
+
+/// Takes words that wait for the conversation of a run's entry, and records them. It does not keep the run's journal open.
+pub struct Inbox(Weak<LocalDriver>);
+
+impl Inbox {
+    /// Records words. `now`: they are for the answer under way. `false`: the run is over.
+    ///
+    /// # Errors
+    /// They can't be recorded.
+    pub fn queue(&self, said: Said, now: bool) -> Result<bool, Halt> {
+        match self.0.upgrade() {
+            Some(driver) => driver.queue(said, now).map(|()| true),
+            None => Ok(false),
+        }
+    }
 }
 
 /// How a run ended.
@@ -118,6 +134,11 @@ impl Run {
         self.driver.interjector()
     }
 
+    /// What takes words that wait for its conversation.
+    pub fn inbox(&self) -> Inbox {
+        Inbox(Arc::downgrade(&self.driver))
+    }
+
     /// Runs it to its end, and closes the journal however it ends.
     pub fn finish(self) -> impl Future<Output = Report> {
         let Self { driver, launch, id, dir } = self;
@@ -135,10 +156,10 @@ impl Run {
 pub(crate) fn counted(
     driver: LocalDriver,
     events: Option<Arc<dyn EventSink>>,
-) -> (Arc<LocalDriver>, Arc<Tally>) {
+) -> (LocalDriver, Arc<Tally>) {
     let tally = Arc::<Tally>::default();
     let counting = Counting { tally: Arc::clone(&tally), next: events };
-    (Arc::new(driver.with_events(Arc::new(counting))), tally)
+    (driver.with_events(Arc::new(counting)), tally)
 }
 
 /// An output as text: text as it is, anything else as JSON.

@@ -10,9 +10,9 @@ use crate::{
     located::Located,
     missing,
     model_choice::{self, DetectedModel},
-    problem::Problem,
+    problem::{NoKey, Problem},
     reach::Reach,
-    resume::{Decisions, PastRun},
+    resume::{Decisions, PastRun, ResumeError},
     run::{Run, counted},
     settings::{Input, InputPart, ReadPart, RunOptions, Settings},
 };
@@ -352,7 +352,8 @@ impl Session {
         let start = self.prepare(input, true)?;
         let machinery = &self.loaded.machinery;
         let redactor = Arc::clone(&machinery.redactor);
-        let journal = JournalWriter::create(machinery.runs_dir(), redactor, machinery.seal_key())?;
+        let key = machinery.seal_key()?;
+        let journal = JournalWriter::create(machinery.runs_dir(), redactor, Some(key))?;
         self.begin(journal, start, input, operator, events)
     }
 
@@ -370,7 +371,8 @@ impl Session {
         let start = self.prepare(input, true)?;
         let machinery = &self.loaded.machinery;
         let redactor = Arc::clone(&machinery.redactor);
-        let journal = JournalWriter::create_as(id, machinery.runs_dir(), redactor, machinery.seal_key())?;
+        let key = machinery.seal_key()?;
+        let journal = JournalWriter::create_as(id, machinery.runs_dir(), redactor, Some(key))?;
         self.begin(journal, start, input, operator, events)
     }
 
@@ -388,6 +390,7 @@ impl Session {
             .with_untrusted_places(machinery.untrusted_places()?)
             .with_questions_expiring(self.opened.options.questions_expire);
         let (driver, tally) = counted(driver, events);
+        let driver = Arc::new(driver);
         let id = Arc::clone(driver.journal().id());
         let context = self.context(id, today(), Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let records = RunRecords::New(RunStart {
@@ -418,10 +421,11 @@ impl Session {
         let date = past.date();
         let redactor = Arc::clone(&self.loaded.machinery.redactor);
         let driver = past
-            .reopen(decisions, self.answering(operator), redactor, VERSION)?
+            .reopen(&decisions, self.answering(operator), redactor, VERSION)?
             .with_untrusted_places(self.loaded.machinery.untrusted_places()?)
             .with_questions_expiring(self.opened.options.questions_expire);
         let (driver, tally) = counted(driver, events);
+        let driver = Arc::new(driver.decide(decisions.0).map_err(ResumeError::from)?);
         let id = Arc::clone(driver.journal().id());
         let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let launch = Launch { records: RunRecords::Resumed, tally, ..self.launch(context, start) };
@@ -437,14 +441,17 @@ impl Session {
         Ok(past.fork(redactor)?)
     }
 
-    /// A JSON object with the user's seal ([`SealKey::seal`](llm_do_runs::SealKey::seal)). `None`: there is no key.
-    pub fn seal(&self, purpose: &str, object: Vec<u8>) -> Option<Vec<u8>> {
-        Some(self.loaded.machinery.seal_key()?.seal(purpose, object))
+    /// A JSON object with the user's seal ([`SealKey::seal`](llm_do_runs::SealKey::seal)).
+    ///
+    /// # Errors
+    /// There is no key.
+    pub fn seal(&self, purpose: &str, object: Vec<u8>) -> Result<Vec<u8>, NoKey> {
+        Ok(self.loaded.machinery.seal_key()?.seal(purpose, object))
     }
 
     /// Whether [`Session::seal`] has sealed this object for this purpose.
     pub fn has_sealed(&self, purpose: &str, object: &[u8]) -> bool {
-        self.loaded.machinery.seal_key().is_some_and(|key| key.has_sealed(purpose, object))
+        self.loaded.machinery.seal_key().is_ok_and(|key| key.has_sealed(purpose, object))
     }
 
     /// Whether a text holds the value of a secret that journals leave out.

@@ -59,6 +59,9 @@ pub enum Problem {
         /// Why.
         source: io::Error,
     },
+    /// There is no key that seals the state.
+    #[error(transparent)]
+    NoKey(llm_do::NoKey),
     /// Something else stands where the output or the state belongs.
     #[error("{what}")]
     Occupied {
@@ -98,6 +101,9 @@ pub enum Problem {
 }
 
 impl Problem {
+    pub(crate) fn no_key(error: llm_do::NoKey) -> Self {
+        Self::NoKey(error)
+    }
     pub(crate) fn input(path: &Path, source: io::Error) -> Self {
         Self::Input { path: path.to_owned(), source }
     }

@@ -161,7 +161,7 @@ impl State {
         };
         if before.as_ref() != Some(&header) {
             let text = serde_json::to_vec(&header).unwrap_or_default();
-            let text = session.seal(SEALED_AS, text.clone()).unwrap_or(text);
+            let text = session.seal(SEALED_AS, text).map_err(Problem::no_key)?;
             write_whole(&path, &text).map_err(failed(&path))?;
         }
         let definitions = places.file(&format!("definitions-{}.json", &closure[..16]));
@@ -222,8 +222,9 @@ fn read_header(session: &Session, places: &Places, path: &Path) -> Result<Option
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text.map_err(Problem::state(path))?,
     };
-    // Whoever made a folder could say that rows were done. Without a key nothing is sealed here either.
-    if session.seal(SEALED_AS, b"{}".to_vec()).is_some() && !session.has_sealed(SEALED_AS, &text) {
+    session.seal(SEALED_AS, b"{}".to_vec()).map_err(Problem::no_key)?;
+    // A folder from elsewhere could say that rows were done.
+    if !session.has_sealed(SEALED_AS, &text) {
         return Err(foreign(places));
     }
     let header: Option<Header> = serde_json::from_slice(&text).ok();

@@ -50,7 +50,7 @@ impl Round {
 /// key to seal it with.
 pub(crate) fn seal(session: &Session, round: &Round, call: &Fingerprint) -> Option<String> {
     let text = serde_json::to_vec(round).ok()?;
-    String::from_utf8(session.seal(&purpose(call), text)?).ok()
+    String::from_utf8(session.seal(&purpose(call), text).ok()?).ok()
 }
 
 /// The round in such a text. `None`: this user's llm-do has not made it for that call.

@@ -19,7 +19,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
 /// Replaces the file as a whole. It is readable for its owner alone, as temporary files are made.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    llm_do_sandbox::private_dir(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&serde_json::to_vec(value)?)?;
     file.persist(path).map_err(|error| error.error)?;

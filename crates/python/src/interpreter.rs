@@ -506,7 +506,7 @@ fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
         return Ok(());
     }
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    llm_do_sandbox::private_dir(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     io::Write::write_all(&mut file, content)?;
     match file.persist_noclobber(path) {
@@ -518,7 +518,7 @@ fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Writes a file atomically.
 pub(crate) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    llm_do_sandbox::private_dir(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     io::Write::write_all(&mut file, content)?;
     file.persist(path).map_err(|error| error.error)?;

@@ -150,7 +150,7 @@ impl Wanted {
         let folder = self.folder(with.cache);
         let failed = |error: io::Error| format!("{}: {error}", folder.display());
         let parent = with.cache.join("environments");
-        fs::create_dir_all(&parent).map_err(failed)?;
+        llm_do_sandbox::private_dir(&parent).map_err(failed)?;
         // Another run may prepare the same.
         let lock = fs::File::create(parent.join(format!("{}.lock", self.key))).map_err(failed)?;
         lock.lock().map_err(failed)?;

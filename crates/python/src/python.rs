@@ -18,7 +18,6 @@ use serde_json::Value;
 use std::{
     collections::HashMap,
     ffi::OsString,
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
@@ -146,7 +145,7 @@ impl Python {
     fn cache(&self) -> &Path {
         let cache = &self.settings.cache;
         let instead = self.instead_of_cache.get_or_init(|| {
-            let writable = fs::create_dir_all(cache).and_then(|()| tempfile::tempfile_in(cache));
+            let writable = llm_do_sandbox::private_dir(cache).and_then(|()| tempfile::tempfile_in(cache));
             if writable.is_ok() { None } else { TempDir::new().ok() }
         });
         instead.as_ref().map_or(cache, |folder| folder.path())
@@ -265,6 +264,16 @@ impl Python {
         let key = key(reach);
         let (python, reach) = (Arc::clone(self), reach.clone());
         self.pool(&reach).warm(&key, async move { python.start(&reach, Some(START)).await });
+    }
+
+    /// Waits for a host that the next call can use. If none can be started, that call reports the error.
+    pub(crate) async fn ready(&self, reach: &Reach) {
+        if self.settings.only_looks {
+            return;
+        }
+        if let Ok(lease) = self.lease(reach, Room::Home, Some(START)).await {
+            lease.give_back();
+        }
     }
 
     /// Ends the hosts of a run that is over, and all processes that its calls left behind. A call that was given up gets its

@@ -221,6 +221,15 @@ impl Leaf for PythonTool {
         })
     }
 
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // Of a process of its own each call has another.
+            if !matches!(self.tool.sharing(), Sharing::Own) {
+                self.python.ready(&self.reach).await;
+            }
+        })
+    }
+
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = self.arguments(call.input).map_err(ToolError::new)?;

@@ -3,10 +3,10 @@
 use llm_do_core::{
     call_path::CallPath,
     function::Risk,
-    journal::{Ending, Record, RecordKind},
+    journal::{Ending, Queued, Record, RecordKind},
     ledger::Reserved,
     origin::Origins,
-    question::{Given, Question, QuestionId, Requester, Settlement, Waiting},
+    question::{Answer, Given, Question, QuestionId, Requester, Settlement, Waiting},
     step_name::StepName,
 };
 use std::{
@@ -28,6 +28,10 @@ pub struct History {
     reserved: Vec<(CallPath, StepName)>,
     /// Who started the run, if its first record says so.
     pub requester: Option<Requester>,
+    /// The words that wait for each conversation, oldest first.
+    queued: BTreeMap<CallPath, Vec<Queued>>,
+    /// How many words have waited for each conversation.
+    queued_so_far: BTreeMap<CallPath, u32>,
     /// When the run began.
     pub began_ms: u64,
     /// How long nothing happened, all gaps together.
@@ -83,6 +87,7 @@ impl History {
             if matches!(body, RecordKind::Reserved(_)) {
                 history.reserved.push((path.clone(), step.clone()));
             }
+            history.queue(&path, &step, &body);
             let steps = history.steps.entry(path).or_default();
             if matches!(body, RecordKind::ToolStarted { .. }) {
                 // A new attempt: what was decided of the one before does not count for it.
@@ -105,6 +110,59 @@ impl History {
             }
         }
         history
+    }
+
+    /// Follows the words that wait for a conversation: they are delivered in order.
+    fn queue(&mut self, path: &CallPath, step: &StepName, body: &RecordKind) {
+        match (step, body) {
+            (_, RecordKind::Queued(said)) => {
+                self.queued.entry(path.clone()).or_default().push(said.clone());
+                *self.queued_so_far.entry(path.clone()).or_default() += 1;
+            }
+            (StepName::Message(_) | StepName::Now(_), RecordKind::Answered(given)) => {
+                let Answer::Give { value } = &given.answer else { return };
+                let (Some(queued), Some(text)) = (self.queued.get_mut(path), value.as_str()) else { return };
+                match step {
+                    // The words that an answer under way did not take come before those for the next turn.
+                    StepName::Message(_) => {
+                        let is_it = |said: &Queued| *said.text == *text && said.by == given.by;
+                        let first = queued.iter().position(|said| said.now && is_it(said));
+                        if let Some(at) = first.or_else(|| queued.iter().position(is_it)) {
+                            queued.remove(at);
+                        }
+                    }
+                    // One answer takes all that one person has said by then.
+                    _ => {
+                        let mut left = text;
+                        queued.retain(|said| {
+                            let taken = said.now && said.by == given.by && !left.is_empty();
+                            let rest = left.strip_prefix(&*said.text).filter(|_| taken);
+                            let Some(rest) = rest else { return true };
+                            left = rest.strip_prefix("\n\n").unwrap_or(rest);
+                            false
+                        });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The words that wait for the conversation at that place, oldest first.
+    pub fn queued(&self, path: &CallPath) -> &[Queued] {
+        self.queued.get(path).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many words have waited for the conversation at that place, delivered or not.
+    pub fn queued_so_far(&self, path: &CallPath) -> u32 {
+        self.queued_so_far.get(path).copied().unwrap_or_default()
+    }
+
+    /// Adds an answer that was recorded at that time to a question that waits.
+    pub fn decide(&mut self, id: &QuestionId, given: Given, at_ms: u64) {
+        let at_ms = at_ms.saturating_sub(self.idle_ms);
+        let past = self.steps.entry(id.call.clone()).or_default().entry(id.step.clone()).or_default();
+        past.ended = Some((RecordKind::Answered(given), at_ms));
     }
 
     /// The origins of the arguments of the call at that place, if the call was recorded.
@@ -282,9 +340,17 @@ impl History {
         let own = own.flat_map(|(path, steps)| steps.iter().map(move |(step, past)| (path, step, past)));
         // The end is what is being looked at, what was decided of a leaf that was cut off follows from nothing, and a
         // question need not come up again where an earlier answer covers it by now: the verdict tells.
+        // Words that wait are delivered by another step.
         // A missing wait for code belongs to a missing call, and the difference in the call says more.
         let own = own.filter(|(_, step, _)| {
-            !matches!(step, StepName::End | StepName::Settle | StepName::Ask(_) | StepName::Work(_))
+            !matches!(
+                step,
+                StepName::End
+                    | StepName::Settle
+                    | StepName::Ask(_)
+                    | StepName::Work(_)
+                    | StepName::Queued(_)
+            )
         });
         let below =
             self.steps.iter().filter(|(other, _)| other.parent().is_some_and(|parent| parent == *path));

@@ -14,7 +14,7 @@ use llm_do_core::{
     driver::{Attempt, Caller, CutOff, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
-    journal::{Ending, RecordKind},
+    journal::{Ending, Queued, RecordKind},
     ledger::Reserved,
     operator::{Operator, Recall as _},
     origin::{Origins, UntrustedPlaces, UntrustedSet},
@@ -30,7 +30,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -107,8 +107,6 @@ impl Interjector {
 pub struct LocalDriver {
     journal: JournalWriter,
     operator: Arc<dyn Operator>,
-    /// Answers that were given with the command to resume.
-    decisions: BTreeMap<QuestionId, Given>,
     shared: InProcess,
     kept: Kept,
     events: Option<Arc<dyn EventSink>>,
@@ -116,6 +114,8 @@ pub struct LocalDriver {
     canceller: Canceller,
     stopper: Stopper,
     interjector: Interjector,
+    /// Numbers the words that wait for the conversation of the root.
+    queued: AtomicU32,
     untrusted: Arc<dyn UntrustedPlaces>,
     /// The one who started the run, once its first record is written.
     requester: OnceLock<Requester>,
@@ -153,14 +153,15 @@ impl LocalDriver {
 
     fn over(journal: JournalWriter, operator: Arc<dyn Operator>, history: History) -> Self {
         let now_ms = AtomicU64::new(history.began_ms);
-        let (decisions, shared) = (BTreeMap::new(), InProcess::default());
+        let shared = InProcess::default();
+        let queued = AtomicU32::new(history.queued_so_far(&CallPath::root()));
         let kept = Kept::of_run(journal.shared_dir());
         let untrusted = Arc::new(UntrustedSet::default());
         let requester = history.requester.clone().map(OnceLock::from).unwrap_or_default();
         Self {
             journal,
             operator,
-            decisions,
+            queued,
             events: None,
             deltas: Deltas::default(),
             canceller: Canceller::default(),
@@ -188,10 +189,38 @@ impl LocalDriver {
         Self { untrusted, ..self }
     }
 
-    /// With answers to questions that wait: these are not put to the operator.
-    #[must_use]
-    pub fn with_decisions(self, decisions: BTreeMap<QuestionId, Given>) -> Self {
-        Self { decisions, ..self }
+    /// Records answers to questions that wait: these are not put to the operator. They count from now on, whether this
+    /// execution comes to their questions or not.
+    ///
+    /// # Errors
+    /// They can't be recorded.
+    pub fn decide(mut self, decisions: BTreeMap<QuestionId, Given>) -> Result<Self, Halt> {
+        for (id, given) in decisions {
+            let Written { at_ms, body } = self.write_at(&id, RecordKind::Answered(given))?;
+            match body {
+                RecordKind::Answered(given) => self.history.decide(&id, given, at_ms),
+                other => return Err(Halt::unexpected(&id.call, &id.step, &other)),
+            }
+        }
+        self.journal.flush()?;
+        Ok(self)
+    }
+
+    fn write_at(&self, id: &QuestionId, body: RecordKind) -> Result<Written, Halt> {
+        self.journal.append(&id.call, &id.step, body, self.events.as_deref())
+    }
+
+    /// Records words that wait for the conversation of the root. A resumed run delivers them
+    /// ([`History::queued`]) if this one does not.
+    ///
+    /// # Errors
+    /// They can't be recorded.
+    pub fn queue(&self, said: Said, now: bool) -> Result<(), Halt> {
+        let Said { text, by, via } = said;
+        let step = StepName::Queued(self.queued.fetch_add(1, Ordering::AcqRel));
+        let queued = RecordKind::Queued(Queued { text: text.into(), by, via, now });
+        self.journal.append(&CallPath::root(), &step, queued, self.events.as_deref())?;
+        self.journal.flush()
     }
 
     /// With questions that expire after that time: a call that waits for longer is denied, an input declined.
@@ -366,8 +395,7 @@ impl LocalDriver {
             Found::Begun(body, _) => return Err(Halt::unexpected(path, name, body)),
             Found::Nothing => (question, None),
         };
-        let decided = self.decisions.get(&id).filter(|given| given.answer.fits(&question)).cloned();
-        if let Some(given) = decided.or_else(|| recall.recall()) {
+        if let Some(given) = recall.recall() {
             // Without a time it was never asked.
             let asked = asked_ms.map(|_| question);
             return self.answered(path, name, given, asked, asked_ms, known).map(Put::Answered);

@@ -52,6 +52,8 @@ pub struct JournalWriter {
     dir: Arc<Path>,
     /// The lines go to a log that other runs share, whose errors name its file.
     shared: bool,
+    /// The writer has made the folder, and removes it if it ends without a record.
+    made: bool,
     redactor: Arc<Redactor>,
     clock: Clock,
     /// Time of the last record.
@@ -185,18 +187,22 @@ impl JournalWriter {
         redactor: Arc<Redactor>,
         key: Option<&SealKey>,
     ) -> Result<Self, CreateError> {
-        let (now, id, dir) = loop {
+        loop {
             let now = Timestamp::now();
             let id = run_id::propose(now);
             let dir = runs_dir.join(&id);
             match new_private_dir(&dir) {
-                Ok(()) => break (now, id, dir),
+                Ok(()) => {
+                    let redactor = Arc::clone(&redactor);
+                    if let Some(journal) = Self::begin(id.into(), dir.into(), now, redactor, key)? {
+                        return Ok(journal);
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => new_runs_dir(runs_dir)?,
                 Err(error) => return Err(failed(runs_dir)(error)),
             }
-        };
-        Self::begin(id.into(), dir.into(), now, redactor, key)
+        }
     }
 
     /// The same with the ID that was proposed for it.
@@ -209,33 +215,49 @@ impl JournalWriter {
         redactor: Arc<Redactor>,
         key: Option<&SealKey>,
     ) -> Result<Self, CreateError> {
-        let dir = runs_dir.join(&**id.as_str());
-        match new_private_dir(&dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                new_runs_dir(runs_dir)?;
-                new_private_dir(&dir).map_err(failed(&dir))?;
+        let dir: Arc<Path> = runs_dir.join(&**id.as_str()).into();
+        loop {
+            match new_private_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    new_runs_dir(runs_dir)?;
+                    new_private_dir(&dir).map_err(failed(&dir))?;
+                }
+                made => made.map_err(failed(&dir))?,
             }
-            made => made.map_err(failed(&dir))?,
+            let (id, redactor) = (Arc::clone(id.as_str()), Arc::clone(&redactor));
+            if let Some(journal) = Self::begin(id, Arc::clone(&dir), Timestamp::now(), redactor, key)? {
+                return Ok(journal);
+            }
         }
-        Self::begin(Arc::clone(id.as_str()), dir.into(), Timestamp::now(), redactor, key)
     }
 
-    /// Begins the journal in that new folder.
+    /// Begins the journal in that new folder. `None`: another process has removed it before it was locked, as `runs clean`
+    /// removes runs that no process writes.
     fn begin(
         id: Arc<str>,
         dir: Arc<Path>,
         now: Timestamp,
         redactor: Arc<Redactor>,
         key: Option<&SealKey>,
-    ) -> Result<Self, CreateError> {
+    ) -> Result<Option<Self>, CreateError> {
         let path = dir.join(JOURNAL_FILE);
-        let file = private_file(OpenOptions::new().append(true).create_new(true))
-            .open(&path)
-            .map_err(failed(&path))?;
-        // On a file system without locks the run appears cut off while it is running.
-        let _ = file.try_lock();
+        let file = match private_file(OpenOptions::new().append(true).create_new(true)).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                let _ = fs::remove_dir(&dir);
+                return Err(failed(&path)(error));
+            }
+        };
+        // A listing holds the lock for a moment. On a file system without locks the run appears cut off while it is running.
+        let locked = soon(|| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+        if !locked || !is_at(&file, &path) {
+            return Ok(None);
+        }
         let seals = key.map(|key| key.chain(&id));
-        Ok(Self::over(Box::new(file), id, dir, redactor, seals, Clock::new(now)))
+        let mut journal = Self::over(Box::new(file), id, dir, redactor, seals, Clock::new(now));
+        journal.made = true;
+        Ok(Some(journal))
     }
 
     /// Opens the journal in a run's folder to continue it, and returns its records. No process may be writing it, and it
@@ -296,9 +318,9 @@ impl JournalWriter {
             }
             before.push(parse_line(line, &BlobDir::of_run(&*dir))?);
         }
-        let journal =
+        let mut journal =
             Self::over(Box::new(Shared(log)), id, dir, redactor, seals, Clock::new(Timestamp::now()));
-        let journal = Self { shared: true, ..journal };
+        journal.shared = true;
         {
             let mut tail = journal.tail();
             tail.blobs = BlobDir::of_runs(Arc::clone(&journal.dir), Arc::clone(&journal.id));
@@ -335,6 +357,7 @@ impl JournalWriter {
             id,
             dir,
             shared: false,
+            made: false,
             redactor,
             last_ms: AtomicU64::new(clock.start_ms),
             clock,
@@ -428,6 +451,16 @@ impl JournalWriter {
         // A panic between two records leaves the tail consistent: `add` and `write` restore it before they return, and a
         // line is counted only when it is complete.
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run without a record is none: a start that failed leaves no folder.
+impl Drop for JournalWriter {
+    fn drop(&mut self) {
+        if self.made && self.tail().unwritten == 0 {
+            // Held until here, the lock keeps other processes from beginning to read it.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }
 
@@ -533,9 +566,30 @@ fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the path still leads to that file.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let place = |found: fs::Metadata| (found.dev(), found.ino());
+        let places = (file.metadata().map(place), fs::symlink_metadata(path).map(place));
+        matches!(places, (Ok(file), Ok(path)) if file == path)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        path.exists()
+    }
+}
+
 /// Turns an I/O error at that path into a [`CreateError`].
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> CreateError {
     move |source| CreateError { path: path.to_owned(), source }
+}
+
+/// Makes the folder for all runs of a project or of a user, unless it is there.
+pub(crate) fn make_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
+    if runs_dir.is_dir() { Ok(()) } else { new_runs_dir(runs_dir) }
 }
 
 /// The first run of a project or of a user creates the folder for all runs.

@@ -17,6 +17,7 @@ mod list;
 mod read;
 mod run_id;
 mod seal;
+mod serving;
 mod switches;
 mod untrusted_list;
 
@@ -32,5 +33,6 @@ pub use list::{
 pub use read::{ReadError, began_here, is_own, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
+pub use serving::{AlreadyServed, Serving};
 pub use switches::{Canceller, Stopper, Switch};
 pub use untrusted_list::{UNTRUSTED_FILE, UntrustedFile, UntrustedList, UntrustedListError};

@@ -1,7 +1,10 @@
 //! Which runs are removed, and that nothing else is.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-use llm_do_core::journal::RunStatus;
+use llm_do_core::{
+    call_path::CallPath,
+    journal::{RecordKind, RunStatus},
+};
 use llm_do_records::{Open, RunState};
 use llm_do_runs::{Cleaning, JournalWriter, StoredRun, remove_run, stored_runs};
 use std::{
@@ -95,6 +98,8 @@ fn a_run_that_goes_on_stays() {
     let home = tempfile::tempdir().unwrap();
     let runs_dir = home.path().join("runs");
     let journal = JournalWriter::create(&runs_dir, Arc::default(), None).unwrap();
+    let note = RecordKind::Note { text: "begun".into() };
+    journal.append(&CallPath::root(), &"note".into(), note, None).unwrap();
     let stored = stored_runs(&runs_dir).unwrap();
     assert_eq!(stored[0].state, RunState::Open(Open::Running));
     let everything = Cleaning { keep: Some(0), suspended: true, ..Cleaning::default() };

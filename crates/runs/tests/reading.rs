@@ -169,7 +169,10 @@ fn lists_are_newest_first_and_know_who_is_running() {
         append(&journal, note("then the power went"));
         journal.dir().to_owned()
     };
-    let empty = JournalWriter::create(&runs, Arc::default(), None).unwrap().dir().to_owned();
+    // A process that was killed before its first record leaves this.
+    let empty = runs.join("20260102-000000-dead");
+    fs::create_dir(&empty).unwrap();
+    fs::write(empty.join("journal.jsonl"), "").unwrap();
     fs::create_dir(runs.join("notes of mine")).unwrap();
     fs::create_dir(runs.join("20260101-000000-dead")).unwrap();
 

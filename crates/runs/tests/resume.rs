@@ -14,7 +14,7 @@ use llm_do_core::{
     step_name::StepName,
 };
 use llm_do_records::History;
-use llm_do_runs::{JOURNAL_FILE, JournalWriter, LocalDriver, ReopenError, SealKey, read_journal};
+use llm_do_runs::{JOURNAL_FILE, JournalWriter, LocalDriver, ReopenError, Said, SealKey, read_journal};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs::OpenOptions, io::Write, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -60,7 +60,7 @@ impl Run {
         let decisions: BTreeMap<QuestionId, Given> = decisions.iter().map(decided).collect();
         let history = History::of(records);
         let driver = LocalDriver::resume(journal, Arc::new(Approves), history, "test").unwrap();
-        driver.with_decisions(decisions)
+        driver.decide(decisions).unwrap()
     }
     fn kinds(&self) -> Vec<String> {
         let journal = read_journal(&self.dir).unwrap();
@@ -326,4 +326,57 @@ async fn one_run_is_gone_on_with_by_one_process() {
     assert!(
         matches!(second, Err(ReopenError::Running { holder: Some(holder) }) if holder == std::process::id())
     );
+}
+
+/// A run can be suspended again before it comes to a question that was answered.
+#[tokio::test]
+async fn a_decision_is_recorded_before_the_run_comes_to_its_question() {
+    let path = CallPath::root();
+    let run = run(async |driver| {
+        driver.record(&CallPath::root(), "note".into(), RecordKind::Note { text: "begun".into() }).unwrap();
+    })
+    .await;
+    drop(run.resume(&[(&path, Answer::Skip)]));
+    let (_, records) = JournalWriter::reopen(&run.dir, Arc::default(), &key()).unwrap();
+    let id = QuestionId::new(&path, &StepName::Settle);
+    let history = History::of(records);
+    assert_eq!(history.answer_to(&id).map(|given| &given.answer), Some(&Answer::Skip));
+}
+
+fn said(text: &str) -> Said {
+    Said { text: text.to_owned(), by: "ann".into(), via: "http".into() }
+}
+
+/// A message that was accepted is delivered once, by this process or by a later one.
+#[tokio::test]
+async fn words_that_wait_are_recorded_until_they_are_delivered() {
+    let path = CallPath::root();
+    let give = |text: &str, step| {
+        let given = Given { answer: Answer::Give { value: Arc::new(json!(text)) }, by: "ann".into(), via: "http".into() };
+        (step, RecordKind::Answered(given))
+    };
+    let run = run(async |driver| {
+        driver.queue(said("one"), false).unwrap();
+        driver.queue(said("now"), true).unwrap();
+        driver.queue(said("and now"), true).unwrap();
+        driver.queue(said("two"), false).unwrap();
+        driver.queue(said("one"), false).unwrap();
+        let (step, body) = give("now\n\nand now", StepName::Now(3));
+        driver.record(&CallPath::root(), step, body).unwrap();
+        let (step, body) = give("one", StepName::Message(1));
+        driver.record(&CallPath::root(), step, body).unwrap();
+    })
+    .await;
+    let waiting = |run: &Run| {
+        let journal = read_journal(&run.dir).unwrap();
+        let history = History::of(journal.records);
+        history.queued(&CallPath::root()).iter().map(|said| said.text.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(waiting(&run), ["two", "one"]);
+    let driver = run.resume(&[]);
+    driver.queue(said("three"), true).unwrap();
+    let (step, body) = give("three", StepName::Message(2));
+    driver.record(&path, step, body).unwrap();
+    drop(driver);
+    assert_eq!(waiting(&run), ["two", "one"], "what was for an answer under way comes first");
 }

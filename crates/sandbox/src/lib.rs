@@ -16,6 +16,7 @@ mod git;
 mod keep;
 mod open;
 mod place;
+mod private;
 mod regular;
 mod resolve;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
@@ -27,4 +28,5 @@ mod warm;
 pub use below::{check_below, read_below, write_below};
 pub use file_system::NativeFileSystem;
 pub use place::place_of;
+pub use private::private_dir;
 pub use regular::read_regular;

@@ -214,7 +214,7 @@ impl From<Problem> for ApiError {
             Problem::Resume(ResumeError::NotAsked(_)) => Self::new(Code::NotFound, problem.to_string()),
             Problem::Resume(ResumeError::Misfit(_)) => Self::new(Code::BadRequest, problem.to_string()),
             Problem::Resume(ResumeError::Expired(_)) => Self::new(Code::QuestionExpired, problem.to_string()),
-            Problem::Journal(_) => Self::storage(problem),
+            Problem::Journal(_) | Problem::Key(_) => Self::storage(problem),
             Problem::Resume(_) => Self::new(Code::Conflict, problem.to_string()),
             _ => Self::new(Code::Program, problem.to_string()),
         }

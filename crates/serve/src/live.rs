@@ -6,26 +6,28 @@ use crate::{
     views::State,
 };
 use llm_do::{
-    Client, OpenQuestions, Report, Run,
+    Client, Inbox, NotTaken, OpenQuestions, PastRun, Report, Run,
     core::{
         call_path::CallPath,
         event::Event,
         operator::{Operator, Recall},
-        question::{Answer, Given, Input, Question, Reply, Waiting},
+        journal::{Queued, RecordKind},
+        outcome::Halt,
+        question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
         send::BoxFuture,
     },
     records::RecordRef,
-    runs::{Canceller, EventSink, Interjector, Said, Stopper, Switch},
+    runs::{Canceller, EventSink, Interjector, Said as Words, Stopper, Switch},
 };
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
 
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
 pub(crate) const KEPT_EVENTS: usize = 256;
@@ -56,10 +58,34 @@ pub(crate) struct LiveRun {
     canceller: Canceller,
     stopper: Stopper,
     interjector: Interjector,
+    inbox: Inbox,
     desk: Arc<Desk>,
     feed: Arc<Feed>,
     ended: Switch,
 }
+
+/// What became of a message. A kill from here on does not lose it.
+pub(crate) enum Said {
+    /// It answers the question of its conversation, as soon as that is recorded.
+    Answers(Recorded),
+    /// It is recorded, and delivered with the next request of the answer under way.
+    Interjected,
+    /// It is recorded, and delivered when the answer is complete.
+    Queued,
+}
+
+/// Why a message is not taken.
+pub(crate) enum NotSaid {
+    /// Too many messages wait.
+    Full,
+    /// The run is over.
+    Over,
+    /// It can't be recorded.
+    Halt(Halt),
+}
+
+/// The record of an answer that was given.
+pub(crate) struct Recorded(oneshot::Receiver<()>);
 
 /// The ports of a run to its clients, made before the run.
 pub(crate) struct Ports {
@@ -78,6 +104,20 @@ impl Ports {
             shown: OnceLock::new(),
         };
         Self { desk: Arc::new(desk), feed: Arc::new(feed) }
+    }
+
+    /// The same for a run that an earlier process has begun: who answered its questions, and the messages that wait.
+    pub(crate) fn continued(via: &'static str, past: &PastRun) -> Self {
+        let ports = Self::new(via);
+        past.answered().for_each(|(id, by)| ports.desk.questions.was_answered(id, by));
+        let message = |Queued { text, by, .. }: Queued| Message { text: text.to_string(), by };
+        ports.desk.messages().extend(past.queued().into_iter().map(message));
+        ports
+    }
+
+    /// Notes an answer that comes with the command to continue.
+    pub(crate) fn was_answered(&self, question: &QuestionId, by: &Arc<str>) {
+        self.desk.questions.was_answered(question.clone(), Arc::clone(by));
     }
 
     pub(crate) fn operator(&self) -> Arc<dyn Operator> {
@@ -115,6 +155,7 @@ impl LiveRun {
             canceller: run.canceller(),
             stopper: run.stopper(),
             interjector: run.interjector(),
+            inbox: run.inbox(),
             desk,
             feed,
             ended: Switch::default(),
@@ -231,35 +272,61 @@ impl LiveRun {
         self.ended.turned_on().await;
     }
 
-    /// Gives a message to its conversation: at once if that waits for one, else when its answer is complete, or with the next
-    /// request of the answer if `now`. Returns whether it was delivered; `None` if too many messages wait.
-    pub(crate) fn say(&self, text: String, by: &Arc<str>, now: bool) -> Option<bool> {
-        let mut messages = self.desk.messages();
-        let questions = self.desk.questions.waiting();
-        let turn = questions.iter().find(|waiting| is_turn(waiting));
-        if now && turn.is_none() && messages.is_empty() {
-            let said = Said { text, by: Arc::clone(by), via: self.desk.via.into() };
-            self.interjector.say_as(CallPath::root(), said);
-            return Some(true);
-        }
-        if messages.len() >= MOST_MESSAGES {
-            return None;
-        }
-        messages.push_back(Message { text, by: Arc::clone(by) });
-        let Some(waiting) = turn else { return Some(false) };
-        let Some(next) = messages.pop_front() else { return Some(false) };
-        let given = next.answer(self.desk.via);
-        match self.desk.questions.take(&waiting.id, &given.answer, &given.by) {
+    /// Gives an answer to a question. The first one stands.
+    ///
+    /// # Errors
+    /// It is not taken.
+    pub(crate) fn give(&self, question: &QuestionId, given: Given) -> Result<Recorded, NotTaken> {
+        // Before it is given: the run may record it at once.
+        let recorded = self.feed.awaits(question);
+        match self.desk.questions.take(question, &given.answer, &given.by) {
             Ok(taken) => {
                 taken.give(given);
-                Some(messages.is_empty())
+                Ok(recorded)
             }
-            // Somebody else has answered in this moment: the message is for the next turn.
-            Err(_) => {
-                messages.push_front(next);
-                Some(false)
-            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// Waits until an answer is recorded. `false`: the run has ended without it.
+    pub(crate) async fn is_recorded(&self, Recorded(mut recorded): Recorded) -> bool {
+        tokio::select! {
+            biased;
+            recorded = &mut recorded => recorded.is_ok(),
+            () = self.ended() => recorded.try_recv().is_ok(),
+        }
+    }
+
+    /// Gives a message to its conversation: at once if that waits for one, else when its answer is complete, or with the next
+    /// request of the answer if `now`. A message that waits is recorded first.
+    pub(crate) fn say(&self, text: String, by: &Arc<str>, now: bool) -> Result<Said, NotSaid> {
+        let mut messages = self.desk.messages();
+        let words = || Words { text: text.clone(), by: Arc::clone(by), via: self.desk.via.into() };
+        let queue = |now: bool| match self.inbox.queue(words(), now) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(NotSaid::Over),
+            Err(halt) => Err(NotSaid::Halt(halt)),
+        };
+        let questions = self.desk.questions.waiting();
+        let turn = questions.iter().find(|waiting| is_turn(waiting));
+        let message = || Message { text: text.clone(), by: Arc::clone(by) };
+        if let Some(waiting) = turn.filter(|_| messages.is_empty())
+            && let Ok(recorded) = self.give(&waiting.id, message().answer(self.desk.via))
+        {
+            return Ok(Said::Answers(recorded));
+        }
+        if now && turn.is_none() && messages.is_empty() {
+            queue(true)?;
+            self.interjector.say_as(CallPath::root(), words());
+            return Ok(Said::Interjected);
+        }
+        if messages.len() >= MOST_MESSAGES {
+            return Err(NotSaid::Full);
+        }
+        // Somebody else may have answered in this moment: the message is for the next turn.
+        queue(false)?;
+        messages.push_back(message());
+        Ok(Said::Queued)
     }
 }
 
@@ -351,7 +418,7 @@ impl Operator for Desk {
                     // The answer has ended without another request.
                     let left =
                         self.shown.get().map(|shown| shown.interjector.take_back()).unwrap_or_default();
-                    left.into_iter().rev().for_each(|Said { text, by, .. }| {
+                    left.into_iter().rev().for_each(|Words { text, by, .. }| {
                         messages.push_front(Message { text, by });
                     });
                     if let Some(message) = messages.pop_front() {
@@ -377,6 +444,8 @@ impl Operator for Desk {
 #[derive(Default)]
 struct Feed {
     source: Mutex<Source>,
+    /// Those who wait for the records of answers.
+    awaited: Mutex<HashMap<QuestionId, Vec<oneshot::Sender<()>>>>,
     /// On when the first record was written.
     first: Switch,
 }
@@ -393,6 +462,23 @@ enum Source {
 impl Feed {
     fn source(&self) -> MutexGuard<'_, Source> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, HashMap<QuestionId, Vec<oneshot::Sender<()>>>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the record of an answer to that question.
+    fn awaits(&self, question: &QuestionId) -> Recorded {
+        let (sender, receiver) = oneshot::channel();
+        let mut awaited = self.awaited();
+        // Those that were not taken wait for nothing any more.
+        awaited.retain(|_, senders| {
+            senders.retain(|sender| !sender.is_closed());
+            !senders.is_empty()
+        });
+        awaited.entry(question.clone()).or_default().push(sender);
+        Recorded(receiver)
     }
 
     fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
@@ -429,13 +515,20 @@ impl EventSink for Feed {
         if !self.first.is_on() {
             self.first.turn_on();
         }
+        if let RecordKind::Answered(_) = record.body {
+            let answered = self.awaited().remove(&QuestionId::new(record.path, record.step));
+            // One who has gone away waits for nothing.
+            for sender in answered.into_iter().flatten() {
+                let _ = sender.send(());
+            }
+        }
         if self.has_readers() {
             self.event(Event::Record { record: Arc::new(record.to_record()) });
         }
     }
 
     fn wants_written(&self) -> bool {
-        !self.first.is_on() || self.has_readers()
+        !self.first.is_on() || self.has_readers() || !self.awaited().is_empty()
     }
 
     fn wants_deltas(&self) -> bool {

@@ -16,6 +16,7 @@ use llm_do::{
     },
     not_for_clients,
     program::Diagnostic,
+    runs::{AlreadyServed, Serving},
 };
 use serde_json::Value;
 use std::{
@@ -108,6 +109,18 @@ pub enum BadPrograms {
     /// Two programs have one name.
     #[error("two programs have the name `{0}`")]
     SameName(ProgramName),
+    /// Two servers would continue the same runs.
+    #[error(
+        "another llm-do serve{} serves `{name}` from the same folder: stop that one, or give this one another name with \
+         NAME=TARGET",
+        process.map(|process| format!(" (process {process})")).unwrap_or_default()
+    )]
+    Served {
+        /// The program.
+        name: ProgramName,
+        /// The other server, where the system tells it.
+        process: Option<u32>,
+    },
     /// A program has no worker for that name.
     #[error("the token `{token}` names the program `{program}`, which is not served")]
     Unknown {
@@ -128,6 +141,8 @@ pub struct Served {
     runs_dir: PathBuf,
     home: PathBuf,
     state: RwLock<Loaded>,
+    /// Keeps other servers from serving it. The one client of a process that it owns has no server.
+    serving: Option<Serving>,
     /// Held while a definition is saved.
     pub(crate) saving: Mutex<()>,
     /// What `check` knows of it.
@@ -161,7 +176,7 @@ impl Served {
     /// it has that of its manifest, else that of its folder.
     ///
     /// # Errors
-    /// It has no name that clients could say.
+    /// It has no name that clients could say, or another process serves it.
     pub fn new(
         name: Option<ProgramName>,
         target: String,
@@ -171,7 +186,11 @@ impl Served {
             Some(name) => name,
             None => sessions.first().map(own_name).unwrap_or_default().parse()?,
         };
-        Ok(Self::of(name, target, sessions, None))
+        let mut served = Self::of(name, target, sessions, None);
+        let serving = Serving::begin(&served.runs_dir, served.name.as_str());
+        let busy = |AlreadyServed { process }| BadPrograms::Served { name: served.name.clone(), process };
+        served.serving = Some(serving.map_err(busy)?);
+        Ok(served)
     }
 
     /// The program of the one client that owns the process, which need not say its name, and may start each of its workers.
@@ -188,6 +207,7 @@ impl Served {
             runs_dir: folder(Session::runs_dir).unwrap_or_default(),
             home: folder(Session::home).unwrap_or_default(),
             state: RwLock::new(Loaded { sessions: sessions.into(), others, broken: None, findings: None }),
+            serving: None,
             saving: Mutex::default(),
             editing: Mutex::default(),
         }

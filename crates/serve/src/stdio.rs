@@ -275,7 +275,7 @@ impl Stdio {
             "message" => {
                 let mut params = params;
                 let run = text(&mut params, "run")?;
-                value(&service.message(token, &run, read::<SendMessage>(params)?)?)
+                value(&service.message(token, &run, read::<SendMessage>(params)?).await?)
             }
             "stop" => {
                 service.stop(token, &read::<OfRun>(params)?.run)?;
@@ -369,7 +369,7 @@ impl Stdio {
     fn cancel(&self, cancel: &Cancel) -> Result<(), RpcError> {
         let Inner { service, token, .. } = &*self.0;
         match cancel {
-            Cancel::Run { run } => Ok(service.cancel(token, run)?),
+            Cancel::Run { run } => Ok(service.cancel(token, run).map(drop)?),
             Cancel::Request { request } => {
                 if let Some(sender) = self.requests().get(request) {
                     sender.send_replace(true);

@@ -23,6 +23,9 @@ PROTOCOL = 1
 LONGEST_LINE = 16 << 20
 #: How long the process may take to end its runs, in seconds, before it is killed.
 ENDS_WITHIN = 15.0
+#: How long, in seconds, the pipes of a process that has ended are still read, and how long a process that has closed one of
+#: them may take to end. Another process may hold the other end for ever.
+LAST_WORDS = 1.0
 _LOG = logging.getLogger("llm_do")
 _NAME = "llm-do.exe" if os.name == "nt" else "llm-do"
 
@@ -113,7 +116,7 @@ class Connection:
                 # Ctrl-C is for this program, which then cancels its calls.
                 start_new_session=True,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise NotLoaded(f"cannot start {arguments[0]}: {error}") from error
         self.owner = os.getpid()
         self.pending: Dict[int, Request] = {}
@@ -125,13 +128,35 @@ class Connection:
         self.said: Deque[str] = deque(maxlen=40)
         self.loaded = False
         self.outgoing: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
-        threads = (self._read, "reader"), (self._write, "writer"), (self._read_log, "log")
-        self.threads = [
-            threading.Thread(target=target, name=f"llm-do {name}", daemon=True) for target, name in threads
-        ]
-        for thread in self.threads:
-            thread.start()
+        #: Those that have been started.
+        self.threads: List[threading.Thread] = []
+        try:
+            readers = [self._start(self._read, "reader"), self._start(self._read_log, "log")]
+            self._start(self._write, "writer")
+            self._start(lambda: self._watch(readers), "watcher")
+        except BaseException as error:
+            self._abandon()
+            if isinstance(error, RuntimeError):  # There are too many threads, or the interpreter shuts down.
+                raise NotLoaded(f"cannot start a thread for {arguments[0]}: {error}") from error
+            raise
         _OPEN.add(self)
+
+    def _start(self, target: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=f"llm-do {name}", daemon=True)
+        thread.start()
+        self.threads.append(thread)
+        return thread
+
+    def _abandon(self) -> None:
+        """Ends a process that has not all of its threads."""
+        self.process.kill()
+        self.process.wait()
+        self._fail("the program was not loaded")
+        self.outgoing.put(None)
+        if not self.threads:
+            for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+                if stream is not None:
+                    stream.close()
 
     def request(self, method: str, params: Dict[str, Any], hear: Optional[Hear] = None) -> Request:
         """Sends a request. `hear` gets its notifications, in the thread that reads them."""
@@ -181,13 +206,15 @@ class Connection:
             self.process.wait()
         for thread in self.threads:
             if thread is not threading.current_thread():
-                thread.join(1.0)
+                thread.join(2 * LAST_WORDS)
         for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
+            # One that another process holds is still read: closing it would wait for that.
+            if stream is not None and not any(thread.is_alive() for thread in self.threads):
                 stream.close()
         _OPEN.discard(self)
 
-    # -- threads. A thread of its own writes, so that an interrupt never leaves half a line.
+    # -- threads. A thread of its own writes, so that an interrupt never leaves half a line. However one of them ends, the
+    # process ends then, and the watcher settles all that waits.
 
     def _write(self) -> None:
         stdin = _stream(self.process.stdin)
@@ -195,12 +222,14 @@ class Connection:
             while True:
                 line = self.outgoing.get()
                 if line is None:
-                    break
+                    return
                 stdin.write(line)
                 if self.outgoing.empty():
                     stdin.flush()
         except (OSError, ValueError):
-            pass  # The process has ended, which the reader reports.
+            self._end()  # It reads no more requests.
+        except BaseException as error:
+            self._give_up(f"the writer of requests has failed: {error!r}")
         finally:
             try:
                 stdin.close()
@@ -208,24 +237,46 @@ class Connection:
                 pass
 
     def _read(self) -> None:
-        stdout = _stream(self.process.stdout)
-        for line in stdout:
-            try:
-                message = json.loads(line)
-                if not isinstance(message, dict):
-                    raise ValueError("no object")
-            except ValueError:
-                self._fail(f"llm-do has written what is no message: {line[:200]!r}")
-                self.process.kill()
-                break
-            self._take(message)
-        self.process.wait()
-        # Its last words come over another pipe.
-        self.threads[2].join(1.0)
-        said = "\n".join(self.said)
-        ended = "the program was closed" if self.closed else f"llm-do has ended ({self._status()})"
-        self._fail(f"{ended}: {said}" if said and not self.closed else ended)
-        self.outgoing.put(None)
+        try:
+            for line in _stream(self.process.stdout):
+                try:
+                    message = json.loads(line)
+                    if not isinstance(message, dict):
+                        raise ValueError("no object")
+                    self._take(message)
+                except Exception:
+                    self._give_up(f"llm-do has written what is no message: {line[:200]!r}")
+                    return
+            self._end()  # It answers no more requests.
+        except BaseException as error:
+            self._give_up(f"the reader of answers has failed: {error!r}")
+
+    def _end(self) -> None:
+        """Kills the process unless it ends by itself."""
+        try:
+            # Closed by `close`, it may still end its runs.
+            self.process.wait(ENDS_WITHIN if self.closed else LAST_WORDS)
+        except subprocess.TimeoutExpired:
+            self._give_up("llm-do has closed its pipes")
+
+    def _give_up(self, why: str) -> None:
+        self._fail(why)
+        self.process.kill()
+
+    def _watch(self, readers: Sequence[threading.Thread]) -> None:
+        why = "the process can't be waited for"
+        try:
+            self.process.wait()
+            for reader in readers:
+                reader.join(LAST_WORDS)
+            why = f"llm-do has ended ({self._status()})"
+            if self.closed:
+                why = "the program was closed"
+            elif self.said:
+                why += ": " + "\n".join(self.said.copy())
+        finally:
+            self._fail(why)
+            self.outgoing.put(None)
 
     def _status(self) -> str:
         code = self.process.returncode
@@ -239,20 +290,20 @@ class Connection:
             if request is not None and request.hear is not None:
                 try:
                     request.hear(str(message["method"]), params)
-                except Exception as error:  # The fault of whoever listens is no fault of the others.
+                except BaseException as error:  # The fault of a listener is no fault of the others.
                     request.settle(None, error)
             return
         refused = message.get("error")
         if message.get("id", -1) is None and isinstance(refused, dict):
             # Which request it was is not known, and so no call could be sure of its answer.
-            self._fail(f"llm-do has not understood a request: {of_response(refused).message}")
-            self.process.kill()
+            self._give_up(f"llm-do has not understood a request: {of_response(refused).message}")
             return
+        # Read first: what can't be read leaves the request waiting for the end of the process.
+        error = None if refused is None else of_response(refused)
         with self.lock:
             request = self.pending.pop(message.get("id", -1), None)
-        if request is None:
-            return
-        request.settle(message.get("result"), None if refused is None else of_response(refused))
+        if request is not None:
+            request.settle(message.get("result"), error)
 
     def _fail(self, why: str) -> None:
         with self.lock:
@@ -263,11 +314,14 @@ class Connection:
             request.settle(None, Disconnected(self.dead))
 
     def _read_log(self) -> None:
-        for line in _stream(self.process.stderr):
-            text = line.decode("utf-8", "replace").rstrip()
-            self.said.append(text)
-            if self.loaded:
-                _LOG.warning("%s", text)
+        try:
+            for line in _stream(self.process.stderr):
+                text = line.decode("utf-8", "replace").rstrip()
+                self.said.append(text)
+                if self.loaded:
+                    _LOG.warning("%s", text)
+        except BaseException as error:  # The process would wait for ever to write more.
+            self._give_up(f"the reader of the log has failed: {error!r}")
 
 
 def _stream(stream: Optional[IO[bytes]]) -> IO[bytes]:

@@ -425,6 +425,7 @@ const UNSHOWN = new Set<string>([
   "worked",
   "tools_listed",
   "text_inserted",
+  "queued",
 ]);
 
 const numberOf = (step: string): number => Number(step.slice(step.indexOf(".") + 1)) || 0;

@@ -62,7 +62,7 @@ impl PastLines {
         for text in self.unwritten.drain(..) {
             let object = json!({ "text": text }).to_string().into_bytes();
             // Without a key nothing is kept.
-            let Some(line) = self.session.seal(SEALED_AS, object) else { continue };
+            let Ok(line) = self.session.seal(SEALED_AS, object) else { continue };
             lines.extend(line);
             lines.push(b'\n');
         }

@@ -161,7 +161,10 @@ impl Face for PlainFace {
             return Some(Wish::Say(line));
         };
         let id = waiting.id.clone();
-        let Some(line) = line else { return Some(Wish::Later(id)) };
+        let Some(line) = line else {
+            self.questions.pop_front();
+            return Some(Wish::Later(id));
+        };
         let entered = questions::line(&questions::kind(&waiting.question), &line);
         let meant =
             entered.map_err(Rejection::from).and_then(|entered| questions::meant(&waiting.question, entered));

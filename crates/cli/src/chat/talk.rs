@@ -422,7 +422,7 @@ impl<'a> Talk<'a> {
             self.asked.insert(waiting.id.clone(), (waiting.question.clone(), reply));
             self.face.ask(&waiting);
             if self.face.is_piped() {
-                self.answer_from_pipe();
+                self.answer_from_pipe(&waiting.id);
             }
             return;
         };
@@ -448,14 +448,16 @@ impl<'a> Talk<'a> {
         self.take_waiting();
     }
 
-    /// Answers the question with the next piped line. A pipe that is at its end leaves it unanswered.
-    fn answer_from_pipe(&mut self) {
-        let line = self.queue.pop_front();
-        if line.is_none() && self.leaving.is_none() {
-            return;
-        }
-        if let Some(wish) = self.face.line(line) {
-            self.wish(wish);
+    /// Answers the question with the next piped line that is an answer. A pipe that is at its end leaves it unanswered.
+    fn answer_from_pipe(&mut self, id: &QuestionId) {
+        while self.asked.contains_key(id) {
+            let line = self.queue.pop_front();
+            if line.is_none() && self.leaving.is_none() {
+                return;
+            }
+            if let Some(wish) = self.face.line(line) {
+                self.wish(wish);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! `llm-do runs resume`: continues a run that was suspended or interrupted.
 
 use crate::{
-    args::ResumeArgs,
+    args::{Format, ResumeArgs},
     chat::{self, Chat},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
@@ -52,8 +52,9 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         let waits_as_before = past.mode() == Mode::Defer
             && decisions.0.is_empty()
             && undecided.iter().any(|waiting| !cut_off(waiting));
-        if past.is_suspended() && (asks_in_vain || waits_as_before) {
-            // The run would only come to the same end. One that was cut off records that it waits.
+        let is_read = [Format::Json, Format::StreamJson].contains(&output.format);
+        if past.is_suspended() && (asks_in_vain || waits_as_before) && !is_read {
+            // The run would only come to the same end, whose report a program reads. One that was cut off records that it waits.
             show_waiting(output, &undecided);
             let target = match (args.target.as_deref(), project) {
                 (Some(target), _) => format!(" {}", quoted(target)),

@@ -50,6 +50,12 @@ fn cancelled_calls_and_processes_that_end_leave_nothing_behind() {
     alone("test_ends");
 }
 
+/// The process is killed before each line of the client, and ends in each other way, while a program is loaded.
+#[test]
+fn load_settles_however_its_process_ends() {
+    alone("test_load_ends");
+}
+
 #[test]
 fn outputs_are_read_as_types_that_are_compared_at_load() {
     alone("test_returns");

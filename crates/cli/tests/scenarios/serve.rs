@@ -1,5 +1,6 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
+mod acknowledged;
 mod chats;
 mod client;
 mod editing;

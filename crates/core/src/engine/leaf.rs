@@ -115,6 +115,9 @@ impl Engine {
         let meta = &call.function.meta;
         let own = timeout(call, admitted).unwrap_or(LEAF_TIMEOUT);
         let _turn = call.frame.untimed(&*self.host.driver, leaf.turn()).await;
+        if matches!(cut_off, CutOff::Again) && !self.host.driver.cancelled() {
+            self.host.driver.unrecorded(leaf.ready()).await?;
+        }
         let left = call.frame.remaining(&*self.host.driver).await;
         let deadline = left.map_or(own, |left| left.min(own));
         let name = StepName::Tool(attempt);

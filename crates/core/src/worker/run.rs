@@ -282,7 +282,9 @@ impl<'a> Talk<'a> {
             *self.trail = conversation.trail().clone();
             match conversation.next() {
                 Next::Ask => {
+                    // Between two attempts at a turn the user has spoken anyway.
                     if prepared.setup.with_user
+                        && conversation.next_attempt() == 0
                         && let Some(Given { answer: UserAnswer::Give { value }, .. }) =
                             driver.said_meanwhile(call.path, conversation.turn())?
                     {
@@ -357,16 +359,20 @@ impl Talk<'_> {
     /// not, it is compacted once more.
     async fn ask(&mut self, conversation: &mut Conversation) -> Result<(Arc<Message>, FinishReason), Stop> {
         self.fit(conversation).await?;
-        let mut first_attempt = 0;
+        // Answers that failed have made these.
+        let earlier = conversation.next_attempt();
         loop {
-            match self.send(conversation, first_attempt).await {
+            let first = conversation.next_attempt();
+            let mut next = first;
+            let sent = self.send(conversation, earlier, &mut next).await;
+            conversation.attempted(next);
+            match sent {
                 Ok(answered) => return Ok(answered),
                 Err(Unanswered::Stopped(stop)) => return Err(stop),
-                Err(Unanswered::TooLong { failure, next_attempt }) => {
-                    if first_attempt > 0 || !self.shorten(conversation).await? {
+                Err(Unanswered::TooLong(failure)) => {
+                    if first > earlier || !self.shorten(conversation).await? {
                         return Err(failure.into());
                     }
-                    first_attempt = next_attempt;
                 }
             }
         }
@@ -375,7 +381,8 @@ impl Talk<'_> {
     async fn send(
         &mut self,
         conversation: &Conversation,
-        first_attempt: u32,
+        earlier_attempts: u32,
+        next_attempt: &mut u32,
     ) -> Result<(Arc<Message>, FinishReason), Unanswered> {
         let prepared = self.prepared;
         let estimated = self.estimated(conversation);
@@ -391,9 +398,10 @@ impl Talk<'_> {
             output: prepared.native_output.as_ref(),
             settings: &prepared.settings,
             tokens: self.estimate.next(estimated),
-            first_attempt,
+            earlier_attempts,
         };
-        let Answered { message, finish, usage } = request::send(prepared, self.call, &request).await?;
+        let Answered { message, finish, usage } =
+            request::send(prepared, self.call, &request, next_attempt).await?;
         self.estimate.answered(estimated, &usage);
         *self.usage = self.usage.plus(usage);
         Ok((message, finish))

@@ -112,7 +112,7 @@ impl RememberedGrants {
     fn change(&self, change: impl FnOnce(&mut Vec<RememberedGrant>)) -> Result<(), BadGrantsFile> {
         let io = |error: io::Error| self.bad(error);
         let folder = self.file.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(io)?;
+        llm_do_sandbox::private_dir(folder).map_err(io)?;
         let _alone = lock(&self.file.with_extension("lock")).map_err(io)?;
         let mut grants = self.list()?;
         change(&mut grants);

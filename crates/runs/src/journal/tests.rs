@@ -291,3 +291,104 @@ async fn time_in_which_nothing_happened_is_left_out() {
     driver.record(&CallPath::root(), "more".into(), note("now")).unwrap();
     assert!((at_ms..at_ms + 600_000).contains(&driver.now_ms()), "{} {at_ms}", driver.now_ms());
 }
+
+#[test]
+fn a_run_without_a_record_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let begin = || JournalWriter::create(&runs, Arc::default(), None).unwrap();
+    drop(begin());
+    assert_eq!(fs::read_dir(&runs).unwrap().count(), 0);
+    let journal = begin();
+    append(&journal, note("any")).unwrap();
+    let dir = journal.dir().to_owned();
+    drop(journal);
+    assert!(dir.join(JOURNAL_FILE).exists());
+    // What is continued was begun by another.
+    let journal = JournalWriter::reopen(&dir, Arc::default(), &key());
+    assert!(journal.is_err() && dir.exists());
+}
+
+#[test]
+fn a_journal_that_was_removed_is_no_longer_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(JOURNAL_FILE);
+    let file = File::create_new(&path).unwrap();
+    assert!(is_at(&file, &path));
+    fs::remove_file(&path).unwrap();
+    assert!(!is_at(&file, &path));
+    File::create_new(&path).unwrap();
+    assert!(!is_at(&file, &path), "another file of that name");
+}
+
+/// `runs clean` removes runs that no process writes, and a run that begins is one for a moment.
+#[test]
+fn runs_that_begin_are_not_removed_by_a_cleaning() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    fs::create_dir(&runs).unwrap();
+    let cleaning = crate::Cleaning { keep: Some(0), suspended: true, ..Default::default() };
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                let Ok(stored) = crate::stored_runs(&runs) else { continue };
+                for run in cleaning.choose(stored, std::time::SystemTime::now()) {
+                    let _ = crate::remove_run(&run);
+                }
+            }
+        });
+        let journals: Vec<JournalWriter> = (0..300)
+            .map(|_| {
+                let journal = JournalWriter::create(&runs, Arc::default(), None).unwrap();
+                append(&journal, note("begun")).unwrap();
+                journal
+            })
+            .collect();
+        ends.store(true, Ordering::Relaxed);
+        for journal in &journals {
+            assert_eq!(read_journal(journal.dir()).unwrap().records.len(), 1);
+        }
+    });
+}
+
+#[test]
+fn a_lost_newest_value_counts_as_not_written() {
+    let lost = |after: Option<RecordKind>| {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        let journal = JournalWriter::create(&runs, Arc::default(), Some(&key())).unwrap();
+        append(&journal, note("first")).unwrap();
+        append(&journal, note(&"long".repeat(5000))).unwrap();
+        after.into_iter().for_each(|body| drop(append(&journal, body).unwrap()));
+        let run = journal.dir().to_owned();
+        drop(journal);
+        // As a power failure leaves it.
+        for entry in fs::read_dir(run.join("blobs")).unwrap() {
+            fs::write(entry.unwrap().path(), "").unwrap();
+        }
+        let reopened = JournalWriter::reopen(&run, Arc::default(), &key());
+        reopened.map(|(journal, records)| {
+            append(&journal, note("next")).unwrap();
+            drop(journal);
+            assert_eq!(read_own_journal(&run, &key()).unwrap().records.len(), 2);
+            records.len()
+        })
+    };
+    assert_eq!(lost(None).unwrap(), 1);
+    assert_eq!(lost(Some(note("then"))).unwrap(), 1);
+    let ended = |status| RecordKind::RunEnded {
+        status,
+        ending: Ending::Output(Arc::new(json!("done"))),
+        usage: Default::default(),
+    };
+    assert_eq!(lost(Some(ended(RunStatus::Suspended))).unwrap(), 1);
+    // What followed may have had an effect, or is the end that was reported.
+    assert!(lost(Some(ended(RunStatus::Done))).is_err());
+    let started = RecordKind::ToolStarted {
+        function: "write_file".into(),
+        risk: llm_do_core::function::Risk::Write,
+        idempotency_key: "k".into(),
+    };
+    assert!(lost(Some(started)).is_err());
+}

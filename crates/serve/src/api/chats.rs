@@ -47,7 +47,7 @@ async fn message(
     Path(run): Path<String>,
     Given(given): Given<SendMessage>,
 ) -> Result<(StatusCode, Json<MessageSent>), ApiError> {
-    Ok((StatusCode::ACCEPTED, Json(service.message(&token, &run, given)?)))
+    Ok((StatusCode::ACCEPTED, Json(service.message(&token, &run, given).await?)))
 }
 
 async fn stop(

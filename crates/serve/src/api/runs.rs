@@ -395,7 +395,8 @@ async fn cancel(
     Extension(token): Caller,
     Path(run): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    service.cancel(&token, &run)?;
+    // Accepted when the end is recorded: a server that is killed now must not continue the run later.
+    service.cancel(&token, &run)?.ended().await;
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -3,6 +3,7 @@
 use super::Service;
 use crate::{
     error::{ApiError, Code},
+    live::{LiveRun, NotSaid, Recorded, Said},
     log::LogEntry,
     owner::Owner,
     runs::Halted,
@@ -38,7 +39,8 @@ impl Service {
             {
                 return Err(changed);
             }
-            questions.take(&question, &given.answer, &given.by)?.give(given);
+            let recorded = live.give(&question, given)?;
+            self.until_recorded(&live, recorded).await?;
         } else {
             let (program, summary) = self.stored(token, id).await?;
             self.admits(program.name().as_str(), id, &given.answer).await?;
@@ -76,8 +78,22 @@ impl Service {
         Ok(())
     }
 
+    /// Waits until an answer is in its run's journal: from then on a kill does not lose it.
+    ///
+    /// # Errors
+    /// The run has ended without it.
+    async fn until_recorded(&self, live: &LiveRun, recorded: Recorded) -> Result<(), ApiError> {
+        if live.is_recorded(recorded).await {
+            return Ok(());
+        }
+        Err(match self.0.runs.halted(&live.id) {
+            Some(Halted::CutOff(why) | Halted::Changed(why)) => ApiError::storage(why),
+            None => ApiError::new(Code::Conflict, "the run has ended before it took the answer"),
+        })
+    }
+
     /// Gives a message to a chat.
-    pub(crate) fn message(
+    pub(crate) async fn message(
         &self,
         token: &Token,
         id: &str,
@@ -91,14 +107,27 @@ impl Service {
         if *live.client().name != **token.name() && !token.has(Scope::Answer) {
             return Err(ApiError::without_scope(Scope::Answer));
         }
-        let delivered = live.say(text, token.name(), now).ok_or_else(|| {
-            ApiError::new(Code::Conflict, "too many messages wait for the conversation: send this one later")
+        let said = live.say(text, token.name(), now).map_err(|error| match error {
+            NotSaid::Full => ApiError::new(
+                Code::Conflict,
+                "too many messages wait for the conversation: send this one later",
+            ),
+            NotSaid::Over => ApiError::no_run(id),
+            NotSaid::Halt(halt) => ApiError::storage(halt),
         })?;
+        let delivered = match said {
+            Said::Answers(recorded) => {
+                self.until_recorded(&live, recorded).await?;
+                true
+            }
+            Said::Interjected => true,
+            Said::Queued => false,
+        };
         Ok(MessageSent { delivered })
     }
 
-    /// Ends a run.
-    pub(crate) fn cancel(&self, token: &Token, id: &str) -> Result<(), ApiError> {
+    /// Begins to end a run. Its end is recorded when it is over.
+    pub(crate) fn cancel(&self, token: &Token, id: &str) -> Result<Arc<LiveRun>, ApiError> {
         let live = self.live(token, id).ok_or_else(|| {
             ApiError::new(Code::Conflict, "the run is not under way: only a run that is can be cancelled")
         })?;
@@ -111,7 +140,7 @@ impl Service {
             ..live.entry("run_cancelled")
         });
         live.cancel();
-        Ok(())
+        Ok(live)
     }
 
     /// Stops the answer under way of a chat, as Ctrl-C in a terminal does. The run goes on.

@@ -121,7 +121,8 @@ impl Service {
         let started_ms = past.records().first().map_or(0, |first| first.at_ms);
         let input = serde_json::to_value(past.input()).unwrap_or_default();
         let about = About { title: title_of(&input), started_ms, ..about(&session, client) };
-        let ports = Ports::new(owner.via());
+        let ports = Ports::continued(owner.via(), &past);
+        decisions.0.iter().for_each(|(id, given)| ports.was_answered(id, &given.by));
         let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
         Ok((LiveRun::new(&run, ports, about, notices), run))
     }

@@ -260,12 +260,12 @@ impl Talk<'_> {
             output: None,
             settings: &settings,
             tokens: estimate_text(json + SUMMARISER.len()),
-            first_attempt: 0,
+            earlier_attempts: 0,
         };
         let why = |why: String| Ok(Err(Unsummarised { why, by_user: false }));
-        let Answered { message, finish, usage } = match request::send(prepared, self.call, &request).await {
+        let Answered { message, finish, usage } = match request::send(prepared, self.call, &request, &mut 0).await {
             Ok(answered) => answered,
-            Err(Unanswered::TooLong { failure, .. } | Unanswered::Stopped(Stop::Failed(failure))) => {
+            Err(Unanswered::TooLong(failure) | Unanswered::Stopped(Stop::Failed(failure))) => {
                 return why(failure.message);
             }
             Err(Unanswered::Stopped(stop)) => return Err(stop),

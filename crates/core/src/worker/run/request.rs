@@ -55,8 +55,8 @@ pub(super) struct Request<'a> {
     pub(super) settings: &'a ModelSettings,
     /// The tokens that it sends, as expected.
     pub(super) tokens: u64,
-    /// The number of its first attempt: earlier ones of the same turn had another content.
-    pub(super) first_attempt: u32,
+    /// The attempts at the same turn that answers to earlier messages of the user have made.
+    pub(super) earlier_attempts: u32,
 }
 
 /// The answer to a request.
@@ -68,8 +68,8 @@ pub(super) struct Answered {
 
 /// Why a request has no answer.
 pub(super) enum Unanswered {
-    /// The provider says that it is longer than the model's window. The next attempt has this number.
-    TooLong { failure: Failure, next_attempt: u32 },
+    /// The provider says that it is longer than the model's window.
+    TooLong(Failure),
     /// Anything else.
     Stopped(Stop),
 }
@@ -86,15 +86,19 @@ impl From<Halt> for Unanswered {
     }
 }
 
-/// Sends a request until it is answered, or retries, time or budget are used up.
+/// Sends a request until it is answered, or retries, time or budget are used up. `next_attempt` is the number of the first
+/// attempt, and becomes that of the attempt after the last one: earlier attempts at the same turn had another content.
 pub(super) async fn send(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
     request: &Request<'_>,
+    next_attempt: &mut u32,
 ) -> Result<Answered, Unanswered> {
     let driver = &*call.engine.host().driver;
-    let &Request { purpose, number: turn, tokens, .. } = request;
-    for attempt in request.first_attempt.. {
+    let &Request { purpose, number: turn, tokens, earlier_attempts, .. } = request;
+    for attempt in *next_attempt.. {
+        *next_attempt = attempt + 1;
+        let tried = attempt - earlier_attempts;
         let of = Attempt { turn, attempt };
         let name = |step| StepName::of_request(purpose, of, step);
         let mut settings = request.settings.clone();
@@ -103,7 +107,7 @@ pub(super) async fn send(
             let by_default =
                 prepared.model.default_output().into_iter().chain(prepared.terms.max_output).min();
             let output = settings.max_tokens.or(by_default).unwrap_or(UNSTATED);
-            let begins = purpose == Purpose::Answer && attempt == 0;
+            let begins = purpose == Purpose::Answer && tried == 0;
             let wanted = Wanted {
                 turns: u32::from(begins),
                 request: Some((tokens, output.into())),
@@ -223,14 +227,14 @@ pub(super) async fn send(
         } else {
             0
         };
-        let Some(wait) = wait_before_retry(&error, attempt, prepared.setup.limits.request_retries, random)
+        let Some(wait) = wait_before_retry(&error, tried, prepared.setup.limits.request_retries, random)
         else {
             let tries =
-                if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
+                if tried == 0 { String::new() } else { format!(" (after {} attempts)", tried + 1) };
             let asked = too_long_to_wait(&error).map(|asked| format!("; {asked}")).unwrap_or_default();
             let failure = Failure::new(FailureKind::Model, format!("{}{tries}{asked}", error.message));
             return Err(match error.kind {
-                ModelErrorKind::ContextExceeded => Unanswered::TooLong { failure, next_attempt: attempt + 1 },
+                ModelErrorKind::ContextExceeded => Unanswered::TooLong(failure),
                 _ => Unanswered::Stopped(failure.into()),
             });
         };

@@ -255,7 +255,7 @@ pub(crate) async fn cancel(
     let view = view(&service, &token, &id).await?;
     if matches!(view.state, RunState::Queued | RunState::Running | RunState::Waiting) {
         let live = service.live(&token, &id.run);
-        service.cancel(&token, &id.run)?;
+        service.cancel(&token, &id.run)?.ended().await;
         if let Some(live) = live {
             live.ended().await;
         }
