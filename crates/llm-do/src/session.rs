@@ -719,7 +719,7 @@ impl Session {
                 let grantor = &*self.loaded.machinery.grantor;
                 let obtained = missing::obtain(grantor, &self.loaded.identity, missing)?;
                 places.extend(grant::places(&obtained));
-                complete = named.clone();
+                complete = value.clone();
                 bind(&mut complete, &places)
             }
             bound => bound,

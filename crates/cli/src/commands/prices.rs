@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// Lists the models whose names begin with `start`, the user's own first.
 pub(crate) fn list(start: Option<&str>, output: &Output) -> Result<(), Complaint> {
-    let own = user_config(&home())?.prices;
+    let own = user_config(&home()).map_err(|problem| Complaint::wrong(problem.to_string()))?.prices;
     let built_in = PriceList::built_in();
     let start = start.unwrap_or_default();
     let wanted = |(name, _): &&(String, Terms)| name.starts_with(start);
