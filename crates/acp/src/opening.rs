@@ -4,7 +4,7 @@ use crate::host::Host;
 use agent_client_protocol::{Error, v1::schema::ErrorCode};
 use llm_do::{
     ClientServers, Decisions, Effects, Located, ModelSource, PastRun, Problem, Session, Settings, place_of,
-    runs::{RunSummary, is_run_id, list_runs},
+    runs::{RunSummary, SealKey, began_here, is_run_id, list_runs},
 };
 use std::path::Path;
 
@@ -59,7 +59,10 @@ pub(crate) fn past(
 
 /// The chats of the program that a session in that folder would talk with, newest first.
 pub(crate) fn list(host: &dyn Host, folder: &Path) -> Result<Vec<RunSummary>, Error> {
-    let located = Located::find(settings(host, folder)?).map_err(|problem| wrong(host.explain(&problem)))?;
+    let settings = settings(host, folder)?;
+    // Without a key no run is known to be the user's own. A cloned project may bring runs along.
+    let key = SealKey::read(&settings.home).ok();
+    let located = Located::find(settings).map_err(|problem| wrong(host.explain(&problem)))?;
     own_folder(&located, folder)?;
     let dir = located.runs_dir();
     let runs = list_runs(dir, usize::MAX)
@@ -68,7 +71,8 @@ pub(crate) fn list(host: &dyn Host, folder: &Path) -> Result<Vec<RunSummary>, Er
     let is_here = |run: &RunSummary| {
         run.here.as_deref().is_some_and(|here| place_of(here).is_ok_and(|here| here == *located.folder()))
     };
-    Ok(runs.into_iter().filter(|run| run.chat && is_here(run)).collect())
+    let is_own = |run: &RunSummary| key.as_ref().is_some_and(|key| began_here(&dir.join(&run.run), key));
+    Ok(runs.into_iter().filter(|run| run.chat && is_here(run) && is_own(run)).collect())
 }
 
 fn settings(host: &dyn Host, folder: &Path) -> Result<Settings, Error> {

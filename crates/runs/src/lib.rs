@@ -29,7 +29,7 @@ pub use list::{
     FindError, RunSummary, find_run, is_running, keeps_running, list_runs, newest_and_unfinished, read_ends,
     run_ids, summary_of, writer_of,
 };
-pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
+pub use read::{ReadError, began_here, is_own, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
 pub use switches::{Canceller, Stopper, Switch};

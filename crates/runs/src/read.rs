@@ -56,6 +56,36 @@ pub fn read_own_journal(run_dir: &Path, key: &SealKey) -> Result<Journal, ReadEr
     read_sealed(run_dir, key).map(|(journal, _)| journal)
 }
 
+/// Whether this user's llm-do began the run in that folder: it wrote the first record of the journal there. Lists ask this of
+/// each run. Before a host believes what the journal says, it asks [`is_own`].
+pub fn began_here(run_dir: &Path, key: &SealKey) -> bool {
+    has_seals(run_dir, key, 1)
+}
+
+/// Whether this user's llm-do wrote each record of the journal in that folder there. No record is parsed.
+pub fn is_own(run_dir: &Path, key: &SealKey) -> bool {
+    has_seals(run_dir, key, usize::MAX)
+}
+
+/// Whether the journal has a record, and the first `most` of them have the seals of this key.
+fn has_seals(run_dir: &Path, key: &SealKey, most: usize) -> bool {
+    let Ok(file) = open_regular(&run_dir.join(JOURNAL_FILE)) else { return false };
+    let (mut file, mut seals) = (BufReader::with_capacity(64 * 1024, file), key.chain(&run_id_of(run_dir)));
+    let mut line = Vec::new();
+    for number in 0..most {
+        line.clear();
+        let Ok(bytes) = file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) else { return false };
+        // The rest is from a write that was cut off, or that is under way. A line that is too long is no record.
+        let Some(record) = line.strip_suffix(b"\n") else {
+            return number > 0 && bytes as u64 != LONGEST_LINE;
+        };
+        if !seals.admits(record) {
+            return false;
+        }
+    }
+    true
+}
+
 /// Like [`read_own_journal`], with the seals for the records that follow.
 pub(crate) fn read_sealed(run_dir: &Path, key: &SealKey) -> Result<(Journal, Chain), ReadError> {
     let mut seals = key.chain(&run_id_of(run_dir));

@@ -12,7 +12,7 @@ use llm_do::{
         outcome::Halt,
     },
     records::{Open, RunState},
-    runs::{JOURNAL_FILE, RunSummary, read_ends, run_ids, summary_of},
+    runs::{JOURNAL_FILE, RunSummary, SealKey, began_here, is_own, read_ends, run_ids, summary_of},
 };
 use serde_json::Value;
 use std::{
@@ -73,18 +73,60 @@ impl Filter {
 }
 
 /// What is remembered of the runs in the folders of a service.
-#[derive(Default)]
-pub(crate) struct Listing(Mutex<HashMap<PathBuf, Remembered>>);
+pub(crate) struct Listing {
+    /// Tells the user's own journals from those that a project brings. Without a key no journal is known to be own.
+    key: Option<SealKey>,
+    runs: Mutex<HashMap<PathBuf, Remembered>>,
+    /// The journals of which every record is the user's own.
+    own: Mutex<HashMap<PathBuf, Stamp>>,
+}
+
+/// A journal's length and time of change when it was read.
+type Stamp = (u64, Option<SystemTime>);
+
+fn stamp(dir: &Path) -> Option<Stamp> {
+    let found = fs::symlink_metadata(dir.join(JOURNAL_FILE)).ok()?;
+    Some((found.len(), found.modified().ok()))
+}
 
 #[derive(Clone)]
 struct Remembered {
-    /// The journal's length and time of change when it was read.
-    stamp: (u64, Option<SystemTime>),
+    stamp: Stamp,
     /// Absent for runs that the clients do not see.
     run: Option<Arc<Listed>>,
 }
 
 impl Listing {
+    /// A listing of the runs that this key has sealed.
+    pub(crate) fn of(key: Option<SealKey>) -> Self {
+        Self { key, runs: Mutex::default(), own: Mutex::default() }
+    }
+
+    /// Whether the user's llm-do began the run in that folder. Others' runs are nobody's: a cloned project may bring journals
+    /// that name a client.
+    pub(crate) fn has_begun(&self, dir: &Path) -> bool {
+        self.key.as_ref().is_some_and(|key| began_here(dir, key))
+    }
+
+    /// Whether every record of the journal in that folder is the user's own, so that clients may be told what it says.
+    pub(crate) fn is_own(&self, dir: &Path) -> bool {
+        let own = || self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the journal is read: one that grows meanwhile is read again.
+        let Some(stamp) = stamp(dir) else { return false };
+        if own().get(dir) == Some(&stamp) {
+            return true;
+        }
+        let is_own = self.key.as_ref().is_some_and(|key| is_own(dir, key));
+        if is_own {
+            let mut own = own();
+            if own.len() >= MOST_REMEMBERED {
+                own.clear();
+            }
+            own.insert(dir.to_owned(), stamp);
+        }
+        is_own
+    }
+
     /// The IDs of the runs in these folders before that one, newest first, each with its folder.
     ///
     /// # Errors
@@ -102,10 +144,9 @@ impl Listing {
     /// The run with that ID in a folder, if clients see it and its journal can be read.
     pub(crate) fn get(&self, folder: &Path, id: &str, owner: &Owner) -> Option<Arc<Listed>> {
         let dir = folder.join(id);
-        let found = fs::symlink_metadata(dir.join(JOURNAL_FILE)).ok()?;
-        let stamp = (found.len(), found.modified().ok());
+        let stamp = stamp(&dir)?;
         let known = {
-            let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let remembered = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
             remembered.get(&dir).filter(|known| known.stamp == stamp).cloned()
         };
         if let Some(known) = known {
@@ -114,9 +155,10 @@ impl Listing {
         let summary = summary_of(folder, id).ok()?;
         // Whether a run that has no end is under way shows in a lock, which changes no time.
         let is_over = matches!(summary.state, RunState::Ended(_));
-        let run = owner.started_by(&summary).map(|client| Arc::new(listed(&summary, client, &dir)));
+        let client = owner.started_by(&summary).filter(|_| self.has_begun(&dir));
+        let run = client.map(|client| Arc::new(listed(&summary, client, &dir)));
         if is_over || run.is_none() {
-            let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut remembered = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
             if remembered.len() >= MOST_REMEMBERED {
                 remembered.clear();
             }

@@ -29,7 +29,7 @@ use futures_util::Stream;
 use llm_do::{
     Client,
     core::model::{Model, ModelName},
-    runs::{RunSummary, is_run_id, summary_of},
+    runs::{RunSummary, SealKey, is_run_id, summary_of},
 };
 use std::{
     num::NonZero,
@@ -129,6 +129,13 @@ impl Service {
     }
 
     fn of(programs: Programs, tokens: Tokens, limits: Limits, host: Arc<dyn Host>, owner: Owner) -> Self {
+        let key = SealKey::of(&host.home());
+        if let Err(error) = &key {
+            host.log(&format!(
+                "the key that seals journals can't be used ({error}): clients lose sight of runs that have ended"
+            ));
+        }
+        let key = key.ok();
         Self(Arc::new(Inner {
             uploads: Uploads::of(&host.home()),
             chat_models: host.chat_models(),
@@ -136,7 +143,7 @@ impl Service {
             programs,
             tokens,
             runs: Runs::new(limits.runs, limits.runs_of_token, limits.queue),
-            listing: Listing::default(),
+            listing: Listing::of(key),
             notices: Arc::default(),
             titles: OnceLock::new(),
             streams: Streams::new(limits.streams, limits.streams_of_token),
@@ -285,9 +292,14 @@ impl Service {
             return Err(ApiError::no_run(id));
         }
         for program in self.programs_of(token) {
-            let (of, run) = (Arc::clone(program), id.to_owned());
-            let read = spawn_blocking(move || summary_of(of.runs_dir(), &run)).await;
-            let Ok(summary) = read.map_err(ApiError::internal)? else { continue };
+            let (of, run, service) = (Arc::clone(program), id.to_owned(), self.clone());
+            let read = spawn_blocking(move || {
+                // What this process writes is known to be own.
+                let is_own =
+                    service.0.runs.get(&run).is_some() || service.0.listing.is_own(&of.run_dir(&run));
+                if is_own { summary_of(of.runs_dir(), &run).ok() } else { None }
+            });
+            let Some(summary) = read.await.map_err(ApiError::internal)? else { continue };
             let sees = |client: &Client| {
                 *client.program == *program.name().as_str() && token.sees(&client.program, &client.name)
             };

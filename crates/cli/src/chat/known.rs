@@ -10,7 +10,7 @@ use llm_do_core::{
     source::FunctionSource,
     worker::{Definitions as _, WorkerDefinition},
 };
-use llm_do_runs::{RunSummary, find_run, list_runs};
+use llm_do_runs::{RunSummary, SealKey, began_here, find_run, list_runs};
 use std::{
     collections::VecDeque,
     fs,
@@ -34,6 +34,8 @@ pub(super) struct Known {
     root: PathBuf,
     providers: Vec<String>,
     runs_dir: PathBuf,
+    /// The folder of the user, whose key tells own runs from those that a project brings.
+    home: PathBuf,
     workers: OnceLock<Vec<Arc<WorkerDefinition>>>,
     files: Mutex<Option<(Instant, Arc<[String]>)>>,
 }
@@ -48,6 +50,7 @@ impl Known {
             root,
             providers: session.providers(),
             runs_dir: session.runs_dir().to_owned(),
+            home: session.home().to_owned(),
             workers: OnceLock::new(),
             files: Mutex::default(),
         }
@@ -104,10 +107,13 @@ impl Known {
         self.program.named_by(&FunctionSource::Program, name).map_err(|error| error.to_string())
     }
 
-    /// The chats with the entry, the newest first: the ID of the run, when it began, and with what.
+    /// The user's own chats with the entry, the newest first: the ID of the run, when it began, and with what.
     pub(super) fn chats(&self) -> Vec<(String, String)> {
         let runs = list_runs(&self.runs_dir, MOST_RUNS).unwrap_or_default().into_iter();
-        let chats = runs.filter(|run| run.chat && run.entry == *self.program.entry().id);
+        let key = SealKey::read(&self.home).ok();
+        let is_own =
+            |run: &RunSummary| key.as_ref().is_some_and(|key| began_here(&self.runs_dir.join(&run.run), key));
+        let chats = runs.filter(|run| run.chat && run.entry == *self.program.entry().id && is_own(run));
         let about = |run: &RunSummary| {
             let began = run.started_ms.and_then(local_time).unwrap_or_default();
             format!("{began}  {}", about_chat(run))

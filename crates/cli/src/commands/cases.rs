@@ -3,10 +3,11 @@
 use crate::{
     args::{ExportArgs, Format},
     exit::Complaint,
+    program::home,
     render::Output,
 };
 use llm_do::Cases;
-use llm_do_runs::{JOURNAL_FILE, list_runs};
+use llm_do_runs::{JOURNAL_FILE, SealKey, is_own, list_runs};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -49,13 +50,16 @@ fn add(cases: &mut Cases, run: &Path, function: &str) -> Result<(), Complaint> {
     cases.add_run(run, function).map_err(|error| Complaint::failed(error.to_string()))
 }
 
-/// Adds every run in these folders, oldest first, so that the first that had an input stands.
+/// Adds every run of the user in these folders, oldest first, so that the first that had an input stands. A project may bring
+/// runs along, which say nothing about what the worker did here.
 pub(crate) fn add_all(
     cases: &mut Cases,
     folders: &[PathBuf],
     function: &str,
     output: &Output,
 ) -> Result<(), Complaint> {
+    let key = SealKey::read(&home()).ok();
+    let mut foreign = 0;
     for folder in folders {
         let mut runs = list_runs(folder, MOST_RUNS)
             .map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?;
@@ -65,11 +69,20 @@ pub(crate) fn add_all(
             if !dir.join(JOURNAL_FILE).is_file() {
                 continue;
             }
+            if !key.as_ref().is_some_and(|key| is_own(&dir, key)) {
+                foreign += 1;
+                continue;
+            }
             // One that can't be read doesn't keep the others from being useful.
             if let Err(error) = cases.add_run(&dir, function) {
                 output.warn(&error.to_string());
             }
         }
+    }
+    if foreign > 0 {
+        output.warn(&format!(
+            "{foreign} runs were not written by your llm-do and are left out: name a run to take its cases"
+        ));
     }
     Ok(())
 }

@@ -17,8 +17,8 @@ use crate::{
 use llm_do::program::target::{self, Request};
 use llm_do_core::journal::RunStatus;
 use llm_do_records::{Line, Open, RunState, Tone, duration, thousands};
-use llm_do_runs::{FindError, RunSummary, find_run, list_runs};
-use serde_json::json;
+use llm_do_runs::{FindError, RunSummary, SealKey, began_here, find_run, list_runs};
+use serde_json::{Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -30,6 +30,8 @@ use show::show;
 
 /// Characters of a chat's first message that are shown.
 const FIRST_WORDS: usize = 50;
+/// The note on a run that somebody else's llm-do began.
+const FOREIGN: &str = "not written by your llm-do";
 
 /// Runs a subcommand.
 pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
@@ -82,12 +84,22 @@ pub(crate) fn list(folders: &[PathBuf], limit: usize, chats: bool, output: &Outp
         let found = list_runs(folder, if chats { usize::MAX } else { limit });
         let found =
             found.map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?;
-        runs.extend(found.into_iter().filter(|run| run.chat || !chats));
+        runs.extend(found.into_iter().filter(|run| run.chat || !chats).map(|run| (run, folder)));
     }
     // IDs begin with the time.
-    runs.sort_by(|a, b| b.run.cmp(&a.run));
+    runs.sort_by(|(a, _), (b, _)| b.run.cmp(&a.run));
     runs.truncate(limit);
+    let key = SealKey::read(&home()).ok();
+    let runs: Vec<Listed> = runs
+        .into_iter()
+        .map(|(run, folder)| {
+            let is_own = key.as_ref().is_some_and(|key| began_here(&folder.join(&run.run), key));
+            // A run without a first record says nothing.
+            Listed { foreign: !is_own && run.started_ms.is_some(), run }
+        })
+        .collect();
     if output.format != Format::Text {
+        let runs: Vec<Value> = runs.iter().map(Listed::to_json).collect();
         output.print_json(&json!({"folders": folders, "runs": runs}));
         return Ok(());
     }
@@ -100,7 +112,24 @@ pub(crate) fn list(folders: &[PathBuf], limit: usize, chats: bool, output: &Outp
     Ok(())
 }
 
-fn line(run: &RunSummary, paint: Paint) -> String {
+/// A run in a list.
+struct Listed {
+    run: RunSummary,
+    /// Whether this user's llm-do did not begin it: a cloned project may bring runs along.
+    foreign: bool,
+}
+
+impl Listed {
+    fn to_json(&self) -> Value {
+        let mut run = json!(self.run);
+        if self.foreign {
+            run["foreign"] = true.into();
+        }
+        run
+    }
+}
+
+fn line(Listed { run, foreign }: &Listed, paint: Paint) -> String {
     let state = match run.state {
         RunState::Ended(RunStatus::Suspended) if run.chat => "chat",
         state => state.as_str(),
@@ -123,7 +152,8 @@ fn line(run: &RunSummary, paint: Paint) -> String {
         paint.bold(&run.run),
         paint.dim(format!("{when:<16}"))
     );
-    format!("{}\n", line.trim_end())
+    let note = if *foreign { format!("  {}", paint.yellow(FOREIGN)) } else { String::new() };
+    format!("{}{note}\n", line.trim_end())
 }
 
 /// What a chat was started with: the target, and the beginning of the first message.
@@ -158,15 +188,18 @@ pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint>
     })
 }
 
-/// The folder of the chat that was used last.
+/// The folder of the user's own chat that was used last. A project may bring chats along, which can't be continued.
 pub(crate) fn last_chat(folders: &[PathBuf]) -> Result<PathBuf, Complaint> {
     let mut chats = Vec::new();
+    let key = SealKey::read(&home()).ok();
     for folder in folders {
         let runs = list_runs(folder, usize::MAX);
         let runs =
             runs.map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?;
         let used_ms = |run: &RunSummary| run.started_ms.unwrap_or(0) + run.took_ms.unwrap_or(0);
-        let chats_here = runs.into_iter().filter(|run| run.chat);
+        let is_own =
+            |run: &RunSummary| key.as_ref().is_some_and(|key| began_here(&folder.join(&run.run), key));
+        let chats_here = runs.into_iter().filter(|run| run.chat && is_own(run));
         chats.extend(chats_here.map(|run| (used_ms(&run), run.run.clone(), folder.join(run.run))));
     }
     chats.sort();

@@ -197,6 +197,8 @@ pub(crate) fn group() -> Group {
                     fs::write(&journal, after).map_err(|error| Escape(error.to_string()))?;
                     let mut editor = Editor::start(world.command(&["acp"]));
                     let folder = world.project("");
+                    let listed = editor.ask("session/list", json!({"cwd": folder}));
+                    must(listed["result"]["sessions"] == json!([]), format!("ESCAPE: listed: {listed}"))?;
                     let loaded = editor
                         .ask("session/load", json!({"sessionId": session, "cwd": folder, "mcpServers": []}));
                     holds(&loaded["error"]["message"].to_string(), &["was not written by your llm-do"])?;

@@ -9,12 +9,15 @@ use crate::{
         holds, must,
     },
     binary::{RunReport, call},
+    editor::Editor,
+    operator::FRONT,
     world::World,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 const RESUME: &[&str] = &["runs", "resume", "last", "--approve", "all"];
@@ -182,6 +185,46 @@ pub(crate) fn group() -> Group {
                 must(!world.project("rw/new.txt").exists(), "ESCAPE: it was written")?;
                 Ok(Outcome::AskedAgain)
             }),
+            row(
+                "a chat of another user that stands for the operator's last chat",
+                "lists of chats to continue hold what the user's key has sealed; `runs list` marks the others",
+                |world| {
+                    world.put("main.worker", FRONT);
+                    world.script(&[("main", vec![])]);
+                    let chat = |command: Command| {
+                        let mut editor = Editor::start(command);
+                        let session = editor.session(&world.project(""));
+                        editor.say(&session, "hello");
+                        editor.leave();
+                        session
+                    };
+                    let mut theirs = world.command(&["acp"]);
+                    theirs.env("LLM_DO_HOME", world.top.join("theirs"));
+                    let forged = chat(theirs);
+                    let listed = |own: usize| {
+                        let mut editor = Editor::start(world.command(&["acp"]));
+                        let listed = editor.ask("session/list", json!({"cwd": world.project("")}));
+                        let sessions = listed["result"]["sessions"].as_array().map(Vec::len);
+                        must(sessions == Some(own), format!("ESCAPE: {own} of {listed}"))
+                    };
+                    listed(0)?;
+                    let last = world.run(&["chat", "--continue"]);
+                    last.ended(2)?;
+                    holds(&last.stderr, &["no chat in"])?;
+                    let text = world.run(&["runs", "list"]);
+                    holds(&text.stdout, &[&forged, "not written by your llm-do"])?;
+                    let own = chat(world.command(&["acp"]));
+                    listed(1)?;
+                    let runs = world.run(&["runs", "list", "--json"]);
+                    let runs: Value = serde_json::from_str(&runs.stdout).unwrap_or_default();
+                    let foreign = |id: &str| {
+                        let all = runs["runs"].as_array().into_iter().flatten();
+                        all.filter(|run| run["run"] == id).any(|run| run["foreign"] == true)
+                    };
+                    must(foreign(&forged) && !foreign(&own), format!("ESCAPE: in the list: {runs}"))?;
+                    Ok(Outcome::NotThere)
+                },
+            ),
             Attempt::new(
                 Model,
                 Journal,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     driver::LocalDriver,
-    read::{read_journal, read_own_journal},
+    read::{began_here, is_own, read_journal, read_own_journal},
 };
 use llm_do_core::journal::{Ending, RunStatus};
 use llm_do_core::{driver::Driver, operator::Unattended};
@@ -91,6 +91,31 @@ fn a_full_disk_leaves_whole_lines_and_halts() {
     assert_eq!(journal.tail().next, 1);
     append(&journal, note("fits too")).unwrap();
     assert_eq!(read_own_journal(dir.path(), &key()).unwrap().records.len(), 2);
+}
+
+#[test]
+fn journal_is_own_if_each_of_its_records_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = almost_full(dir.path(), 9000, true);
+    append(&journal, note("first")).unwrap();
+    append(&journal, note("second")).unwrap();
+    let path = dir.path().join(JOURNAL_FILE);
+    let whole = fs::read_to_string(&path).unwrap();
+    let is = |text: String| {
+        fs::write(&path, text).unwrap();
+        (began_here(dir.path(), &key()), is_own(dir.path(), &key()))
+    };
+    assert_eq!(is(whole.clone()), (true, true));
+    assert_eq!(is(format!("{whole}{{\"half")), (true, true), "a write that was cut off");
+    assert_eq!(is(whole.replace("second", "forged")), (true, false));
+    assert_eq!(is(format!("{whole}{{}}\n")), (true, false), "a record without a seal");
+    assert_eq!(is(whole.replace("first", "forged")), (false, false));
+    for nothing in ["", "{\"half", "\n", "{}\n"] {
+        assert_eq!(is(nothing.into()), (false, false), "{nothing:?}");
+    }
+    let other = SealKey::from([9; 32]);
+    fs::write(&path, whole).unwrap();
+    assert!(!began_here(dir.path(), &other) && !is_own(dir.path(), &other));
 }
 
 #[test]

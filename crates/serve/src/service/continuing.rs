@@ -2,7 +2,7 @@
 
 use super::{Inner, Service, starting::about};
 use crate::{
-    listing::{cut_off_because, title_of},
+    listing::{Listing, cut_off_because, title_of},
     live::{About, LiveRun, Ports},
     log::LogEntry,
     owner::client_of,
@@ -29,10 +29,11 @@ struct Earlier {
 
 /// The runs of that program's service in earlier processes, oldest first: all that are not over, and so many others that no key is
 /// forgotten which this process could know.
-fn left_by_earlier(program: &Served) -> io::Result<Vec<Earlier>> {
+fn left_by_earlier(program: &Served, listing: &Listing) -> io::Result<Vec<Earlier>> {
     let client =
         |run: &RunSummary| client_of(run).filter(|client| *client.program == *program.name().as_str());
-    let runs = newest_and_unfinished(program.runs_dir(), MOST_KEYS, |run| client(run).is_some())?;
+    let is_own = |run: &RunSummary| client(run).is_some() && listing.has_begun(&program.run_dir(&run.run));
+    let runs = newest_and_unfinished(program.runs_dir(), MOST_KEYS, is_own)?;
     let earlier = runs.iter().rev().filter_map(|run| {
         let is_left = match run.state {
             RunState::Ended(RunStatus::Suspended) | RunState::Open(Open::CutOff) => true,
@@ -48,8 +49,8 @@ impl Service {
     /// Continues the runs of an earlier process that are not over, and remembers the keys of its requests.
     pub(super) async fn continue_all(&self) {
         for program in self.0.programs.iter() {
-            let of = Arc::clone(program);
-            let found = match spawn_blocking(move || left_by_earlier(&of)).await {
+            let (of, service) = (Arc::clone(program), self.clone());
+            let found = match spawn_blocking(move || left_by_earlier(&of, &service.0.listing)).await {
                 Ok(Ok(found)) => found,
                 Ok(Err(error)) => {
                     self.log(&format!("{}: cannot read the runs of before: {error}", program.name()));
