@@ -12,10 +12,11 @@ use crate::{
 use llm_do::{
     Decisions, Problem,
     core::{
+        gate::Rule,
         journal::RunStatus,
         question::{Answer, Given},
     },
-    digest,
+    digest, not_for_clients,
     records::RunState,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,11 +26,11 @@ impl Service {
     /// Gives an answer to a question. The first one stands.
     pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
         let GiveAnswer { id: question, digest: seen, answer } = given;
-        self.admits(&answer)?;
         let changed = format!("the question `{question}` is not the one that `digest` names: read it again");
         let changed = ApiError::new(Code::QuestionChanged, changed);
         let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
         if let Some(live) = self.live(token, id) {
+            self.admits(&live.client().program, &given.answer)?;
             let questions = live.questions();
             if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
                 && digest(waiting) != seen
@@ -39,6 +40,7 @@ impl Service {
             questions.take(&question, &given.answer, &given.by)?.give(given);
         } else {
             let (program, summary) = self.stored(token, id).await?;
+            self.admits(program.name().as_str(), &given.answer)?;
             if let Some(Halted::Changed(why)) = self.0.runs.halted(id) {
                 return Err(ApiError::new(Code::Conflict, why));
             }
@@ -128,11 +130,11 @@ impl Service {
         }
     }
 
-    /// Whether clients may give that answer.
+    /// Whether clients may give that answer in a run of that program.
     ///
     /// # Errors
     /// It asks for more than the operator has allowed.
-    fn admits(&self, answer: &Answer) -> Result<(), ApiError> {
+    fn admits(&self, program: &str, answer: &Answer) -> Result<(), ApiError> {
         if let Owner::Client(_) = self.0.owner {
             // The operator's own process.
             return Ok(());
@@ -154,6 +156,20 @@ impl Service {
             }
             Answer::Attach { content: Some(content), .. } if !content.places.is_empty() => {
                 Err(ApiError::new(Code::Forbidden, "`places` of a content are the operator's to say"))
+            }
+            Answer::Rule { rule: Rule::PreApproved, .. } => Err(ApiError::new(
+                Code::Forbidden,
+                "an answer can only tighten: `allow` belongs to the server's command line, and a rule of a chat asks or blocks",
+            )),
+            Answer::Run { worker, input } => {
+                let program = self.0.programs.get(program).ok_or_else(|| ApiError::internal("no program"))?;
+                let session = program.session(Some(worker))?;
+                match input.as_object().and_then(|input| not_for_clients(session.entry(), input)) {
+                    Some(name) => {
+                        Err(ApiError::new(Code::BadInput, format!("the worker has no parameter `{name}`")))
+                    }
+                    None => Ok(()),
+                }
             }
             _ => Ok(()),
         }
