@@ -376,7 +376,7 @@ pub fn attachments_root() -> VirtualPath {
 }
 
 /// Binds a `path` parameter at the top: the operator's word makes it a capability (`docs/reference/sandbox.md`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BoundPath {
     /// The parameter.
     pub parameter: Arc<str>,
@@ -384,6 +384,8 @@ pub struct BoundPath {
     pub place: Place,
     /// With which mode.
     pub access: Access,
+    /// The mounts that show it, for a path that was named in a view: their rules hold there too. Empty: a plain mount.
+    pub mounts: Vec<Mount>,
 }
 
 /// Which model a worker runs with, as far as the host decides it (`docs/guides/models.md`).

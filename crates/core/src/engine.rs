@@ -12,6 +12,7 @@ mod judge;
 mod leaf;
 mod offer;
 mod origins;
+mod reading;
 mod recheck;
 mod touched;
 mod undo;
@@ -19,6 +20,7 @@ mod undo;
 pub use crate::outcome::{End, Failure, FailureKind, Halt, Outcome, Principal, Stop};
 pub use explain::Explained;
 pub use frame::{Frame, Link};
+pub use reading::Read;
 
 use crate::{
     attachment::Attachment,
@@ -84,6 +86,9 @@ pub struct RunContext {
     pub attended: bool,
     /// Replaces secrets before a value reaches a model.
     pub redact: Arc<dyn Redact>,
+    /// Whether a client of a service has started the run in the place of the operator. What it names in a call of its own is
+    /// what the called worker sees by itself.
+    pub for_client: bool,
     /// What runs in the place of functions, in a test.
     pub stand_ins: Option<Arc<dyn StandIns>>,
 }

@@ -174,6 +174,7 @@
 mod attachments;
 mod cases;
 mod checked;
+mod client;
 mod counting;
 mod embedding;
 mod fit;
@@ -324,6 +325,7 @@ pub mod driver {
 pub mod host {
     pub use crate::cases::{BadCases, Cases};
     pub use crate::checked::Editing;
+    pub use crate::client::NotReadable;
     pub use crate::grant::{
         BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,
         network as granted_network,

@@ -18,7 +18,7 @@ use crate::{
 };
 use llm_do_core::{
     attachment::Attachment,
-    authority::{Access, Authority, Extent, Network, Place},
+    authority::{Authority, Extent, Network, Place},
     driver::{Driver, MemoryDriver},
     engine::{Engine, Explained, RunContext},
     gate::{Gate, Mode, RuleLine, Set},
@@ -496,6 +496,7 @@ impl Session {
                 || self.opened.options.chat
                 || self.opened.gate.mode == Mode::Defer,
             redact: Arc::clone(&machinery.redactor) as _,
+            for_client: self.opened.options.client.is_some(),
             stand_ins: None,
         }
     }
@@ -541,17 +542,26 @@ impl Session {
         &self.loaded.machinery.toolsets
     }
 
-    /// What the entry may touch, where none of its parameters hands anything over.
-    pub fn authority(&self) -> Authority {
+    /// What the entry's caller may touch, where none of its parameters hands anything over.
+    pub(crate) fn authority(&self) -> Authority {
         let places = grant::places(&self.opened.grants);
-        self.beginning(&places, &[])
+        self.beginning(&places, &[], self.opened.options.client.is_some())
     }
 
-    /// What the entry may touch, with these places and bound parameters.
-    fn beginning(&self, places: &[Extent], bound: &[BoundPath]) -> Authority {
-        let authority = self
-            .program()
-            .authority(places, self.network(), bound)
+    /// What the caller of the entry may touch in a run of a client, where the client hands nothing over.
+    pub(crate) fn authority_of_client(&self) -> Authority {
+        let places = grant::places(&self.opened.grants);
+        self.beginning(&places, &[], true)
+    }
+
+    /// What the entry's caller may touch, with these places and bound parameters.
+    fn beginning(&self, places: &[Extent], bound: &[BoundPath], of_client: bool) -> Authority {
+        let (program, network) = (self.program(), self.network());
+        let authority = match of_client {
+            true => program.authority_of_client(places, network, bound),
+            false => program.authority(places, network, bound),
+        };
+        let authority = authority
             .with_variables(self.variables())
             .with_processes(grant::processes(&self.opened.grants))
             .with_servers(grant::network(&self.opened.grants));
@@ -608,30 +618,6 @@ impl Session {
         self.opened.runtimes.get_or_init(|| kinds::runtimes(self.toolsets(), &self.loaded.workers))
     }
 
-    /// Whether a client may hand over what its input names: what the entry sees anyway, what the operator has granted, and the
-    /// files that the host has taken from the client. The operator's own word is a grant; a client's is none.
-    fn admit_client(&self, input: &Input, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
-        if self.opened.options.client.is_none() {
-            return Ok(());
-        }
-        let view = self.authority();
-        let granted = grant::places(&self.opened.grants);
-        let handed: Vec<Place> = input.handed.iter().filter_map(|file| place_of(file).ok()).collect();
-        for BoundPath { parameter, place, access } in bound {
-            let Some(Value::String(path)) = given.get(&**parameter) else { continue };
-            let allowed = view.path_to(place, *access).is_some()
-                || granted.iter().any(|extent| place.is_within(&extent.place) && extent.access >= *access)
-                || (*access == Access::Read && handed.contains(place));
-            if !allowed {
-                let message =
-                    format!("`{parameter}`: the worker sees no `{path}`, and a client can't grant it");
-                let signature = signature::show(&self.entry().id, &self.entry().signature);
-                return Err(Problem::Input(InputError { message, signature }));
-            }
-        }
-        Ok(())
-    }
-
     /// Whether the paths of an input lie where they must ([`RunOptions::paths_below`]). Links have been followed.
     fn admit_paths(&self, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
         let Some(folder) = &self.opened.options.paths_below else { return Ok(()) };
@@ -659,7 +645,8 @@ impl Session {
         let here = self.loaded.machinery.here.as_ref().unwrap_or_else(|| program.root());
         let mut places: Vec<Extent> = grant::places(&self.opened.grants);
         let mut complete = value.clone();
-        let bind = |complete: &mut Value, places: &[Extent]| program.bind(complete, here, places);
+        let located = self.located_for_client(input, &value)?;
+        let bind = |complete: &mut Value, places: &[Extent]| program.bind(complete, here, places, &located);
         let bound = match bind(&mut complete, &places) {
             Err(BindError::Beyond(required)) => {
                 let missing = required.iter().map(missing::place).collect();
@@ -672,11 +659,10 @@ impl Session {
             bound => bound,
         };
         let bound = bound.map_err(missing::unbound)?;
-        self.admit_client(input, &value, &bound)?;
         self.admit_paths(&value, &bound)?;
         let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
-        let authority = self.beginning(&places, &bound);
+        let authority = self.beginning(&places, &bound, self.opened.options.client.is_some());
         let attachments = match attach {
             true => attachments::read(entry, &input.attachments, &input.contents)?,
             false => Vec::new(),

@@ -312,6 +312,36 @@ impl Program {
     /// `bound`, which appear at `/PARAMETER`. The view is that of a program without declared mounts
     /// (`docs/reference/sandbox.md`).
     pub fn authority(&self, granted: &[Extent], network: Network, bound: &[BoundPath]) -> Authority {
+        self.authority_with(Some(self.default_mount()), granted, network, bound)
+    }
+
+    /// The authority that a run of a client starts with. It is [`Program::authority`], except that a program without declared
+    /// mounts has no view where its folder holds the user's home directory: a client may not look around there.
+    pub fn authority_of_client(
+        &self,
+        granted: &[Extent],
+        network: Network,
+        bound: &[BoundPath],
+    ) -> Authority {
+        let first = self.default_mount();
+        let home = self.host.home.as_ref();
+        let holds_home = first.place.as_str() == "/" || home.is_some_and(|home| home.is_within(&first.place));
+        self.authority_with((!holds_home).then_some(first), granted, network, bound)
+    }
+
+    /// The view of a program without declared mounts.
+    fn default_mount(&self) -> Mount {
+        let approvals = self.entry.sandbox.narrowing.approvals;
+        default_mount(self.tree().root(), self.work.as_ref(), self.host.home.as_ref(), approvals)
+    }
+
+    fn authority_with(
+        &self,
+        first: Option<Mount>,
+        granted: &[Extent],
+        network: Network,
+        bound: &[BoundPath],
+    ) -> Authority {
         let mut extents: Vec<Extent> = self
             .package()
             .own
@@ -320,18 +350,19 @@ impl Program {
             .collect();
         extents.extend(granted.iter().cloned());
         extents.extend(bound.iter().map(|b| Extent { place: b.place.clone(), access: b.access }));
-        let approvals = self.entry.sandbox.narrowing.approvals;
-        let first = default_mount(self.tree().root(), self.work.as_ref(), self.host.home.as_ref(), approvals);
-        let mut view = View::new(vec![first]);
+        let mut view = View::new(first.into_iter().collect());
         for b in bound {
-            view = view.with(Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access));
+            let plain = || Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access);
+            let mounts = if b.mounts.is_empty() { vec![plain()] } else { b.mounts.clone() };
+            view = mounts.into_iter().fold(view, |view, mount| view.with(mount));
         }
         Authority::new(Bounds::new(extents, network), view, Arc::clone(self.protection()))
     }
 
     /// Completes the entry's input with the manifest's `bindings` and mounts, and turns the places of `path`
     /// parameters into capabilities (`docs/reference/sandbox.md`). The operator's own values are relative to `here`
-    /// and need no grant. Those of the manifest are relative to the root and need a grant outside of it.
+    /// and need no grant. Those of the manifest are relative to the root and need a grant outside of it. `located` are the
+    /// paths that the host has located itself, in the place of what the input says.
     ///
     /// Afterwards a `path` parameter's value is `/PARAMETER`, which [`Program::authority`] mounts.
     ///
@@ -342,6 +373,7 @@ impl Program {
         input: &mut Value,
         here: &Place,
         granted: &[Extent],
+        located: &[BoundPath],
     ) -> Result<Vec<BoundPath>, BindError> {
         let signature = &self.entry.signature;
         let fail = |message: String| InputError { message, signature: show(&self.entry.id, signature) };
@@ -365,7 +397,13 @@ impl Program {
                 }
                 continue;
             };
+            if let Some(known) = located.iter().find(|known| *known.parameter == *name) {
+                input.insert(name.to_owned(), at_parameter(name).as_str().into());
+                bound.push(known.clone());
+                continue;
+            }
             let given = input.get(name).filter(|value| !value.is_null());
+            let mut mounts = Vec::new();
             let place = match (given, binding) {
                 (Some(Value::String(path)), _) => {
                     let whole = if path.starts_with('/') { path.clone() } else { format!("{here}/{path}") };
@@ -387,9 +425,12 @@ impl Program {
                     place
                 }
                 (None, None) => {
-                    let mount = self.manifest_mount(&self.entry, name);
-                    match mount {
-                        Some(mount) if mount.access >= access => mount.place.clone(),
+                    match self.manifest_mount(&self.entry, name) {
+                        Some(mount) if mount.access >= access => {
+                            // The rules of the mount hold there under the parameter's name too.
+                            mounts.push(Mount { access, ..mount.clone() });
+                            mount.place.clone()
+                        }
                         Some(_) => {
                             return Err(BindError::Input(fail(format!(
                                 "the mount `{name}` is `ro`, but the worker writes to it"
@@ -400,7 +441,7 @@ impl Program {
                 }
             };
             input.insert(name.to_owned(), at_parameter(name).as_str().into());
-            bound.push(BoundPath { parameter: Arc::clone(&parameter.name), place, access });
+            bound.push(BoundPath { parameter: Arc::clone(&parameter.name), place, access, mounts });
         }
         if !beyond.is_empty() {
             return Err(BindError::Beyond(beyond));

@@ -196,6 +196,43 @@ fn a_lone_file_works_on_the_current_directory() {
 }
 
 #[test]
+fn client_of_a_program_around_the_home_directory_has_no_view() {
+    let home = Place::new("/home/me");
+    for (work, sees) in [("/home/me", false), ("/home", false), ("/", false), ("/home/me/desk", true)] {
+        let tree = tree(&[("x.worker", "---\n---\nHi\n")]);
+        let host = LoadOptions {
+            toolsets: ToolsetRegistry::built_in(),
+            home: Some(home.clone()),
+            ..LoadOptions::default()
+        };
+        let work = Some(Place::new(work));
+        let source = Source { tree, start: Start::File("x.worker".into()), manifest: false, work };
+        let program = Program::load(source, host).unwrap().program;
+        let of_client = program.authority_of_client(&[], Network::Off, &[]);
+        assert_eq!(of_client.locate("/a.txt", Access::Read).is_ok(), sees, "{:?}", program.root());
+        let of_operator = program.authority(&[], Network::Off, &[]);
+        assert!(of_operator.locate("/a.txt", Access::Read).is_ok());
+    }
+}
+
+#[test]
+fn parameter_that_a_mount_binds_keeps_the_rules_of_the_mount() {
+    let program = load(&[
+        (
+            "project.yaml",
+            "sandbox: {paths: {notes: {root: ./notes, suffixes: [.md], max_file_bytes: 5, read_approval: blocked}}}\n",
+        ),
+        ("main.worker", "---\nparameters: {notes: path?}\n---\nHi\n"),
+        ("notes/c.md", "x"),
+    ]);
+    let bound = program.bind(&mut json!({}), &Place::new("/home/me/p"), &[], &[]).unwrap();
+    let authority = program.authority(&[], Network::Off, &bound);
+    let at = authority.locate("/notes/c.md", Access::Read).unwrap();
+    assert_eq!((at.mount.max_file_bytes, at.mount.approvals.read), (Some(5), Some(Rule::Blocked)));
+    assert_eq!(at.mount.suffixes, [".md"]);
+}
+
+#[test]
 fn paths_are_bound_by_the_operator_then_by_the_manifest() {
     let program = load(&[
         (
@@ -217,11 +254,11 @@ fn paths_are_bound_by_the_operator_then_by_the_manifest() {
     let given =
         || input_value("main", signature, Given { parameters: &parameters, ..Given::default() }).unwrap();
 
-    let Err(BindError::Input(refused)) = program.bind(&mut given(), &here, &[]) else { panic!() };
+    let Err(BindError::Input(refused)) = program.bind(&mut given(), &here, &[], &[]) else { panic!() };
     assert!(refused.message.contains("/srv/far"), "{refused}");
     let mut input = given();
     input["far"] = json!("b.txt");
-    let bound = program.bind(&mut input, &here, &[]).unwrap();
+    let bound = program.bind(&mut input, &here, &[], &[]).unwrap();
     validate_input("main", signature, &input).unwrap();
     assert_eq!(
         input,
@@ -249,7 +286,7 @@ fn paths_are_bound_by_the_operator_then_by_the_manifest() {
     let missing = [("dir".to_owned(), "nowhere".to_owned())];
     let mut input =
         input_value("main", signature, Given { parameters: &missing, ..Given::default() }).unwrap();
-    let Err(BindError::Input(refused)) = program.bind(&mut input, &here, &[]) else { panic!() };
+    let Err(BindError::Input(refused)) = program.bind(&mut input, &here, &[], &[]) else { panic!() };
     assert!(refused.message.contains("does not exist"));
 }
 

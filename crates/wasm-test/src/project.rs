@@ -84,6 +84,7 @@ impl Project {
             chat: false,
             attended: false,
             redact,
+            for_client: false,
             stand_ins: None,
         };
         let launch = Launch {

@@ -21,6 +21,7 @@ mod approval_scope;
 mod attempt;
 mod binary;
 mod chats;
+mod client_authority;
 mod command_processes;
 mod command_words;
 mod definitions;
@@ -134,6 +135,7 @@ groups! {
     server_contents: server_contents::group,
     mcp_clients: mcp_clients::group,
     service: service::group,
+    client_authority: client_authority::group,
     editors: editors::group,
     remote_servers: remote_servers::group,
 }

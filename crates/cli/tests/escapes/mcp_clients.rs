@@ -3,11 +3,12 @@
 use crate::{
     attempt::{
         Attempt, Escape, Group,
-        Layer::{Gate, McpServer},
+        Layer::{Authority, Gate, McpServer},
         Outcome, Tried,
         Who::{Document, Process},
         must,
     },
+    binary::call,
     operator::{FRONT, write},
     world::World,
 };
@@ -48,6 +49,11 @@ struct Client {
 impl Client {
     fn start(world: &World) -> Result<Self, Escape> {
         prepare(world);
+        Self::connected(world)
+    }
+
+    /// A client of a server of the project as it is.
+    fn connected(world: &World) -> Result<Self, Escape> {
         let mut command = world.command(&["mcp", "serve", "."]);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
@@ -247,6 +253,47 @@ pub(crate) fn group() -> Group {
                     let seen = client.ask("tasks/get", id, &tasks)?;
                     must(seen["result"]["status"] == "working", format!("the control: {seen}"))?;
                     Ok(Outcome::Refused)
+                },
+            ),
+            Attempt::new(
+                Process,
+                Authority,
+                "a client of the MCP server that hands a worker a file which the worker does not see",
+                "a client's paths are located in the worker's own view, with its mounts, modes, suffixes and sizes",
+                |world| {
+                    world.put(
+                        "main.worker",
+                        "---\nparameters: {document: path}\nmodel: script:script.json\nsandbox: {paths: {desk: {root: ./ro, mode: ro, suffixes: [.txt]}}}\ntoolsets: {filesystem: {tools: [read_file]}}\n---\nRead.\n",
+                    );
+                    world.put("private.txt", &world.secret);
+                    world.put("ro/private.key", &world.secret);
+                    world.script(&[("main", vec![call("read_file", json!({"path": "/document"}))])]);
+                    world.arm();
+                    let mut client = Client::connected(world)?;
+                    let mut hand = |path: &str| {
+                        let call = json!({"name": "main", "arguments": {"document": path}});
+                        client.ask("tools/call", call, &json!({}))
+                    };
+                    let outside = world.outside("canary.txt").display().to_string();
+                    let private = world.project("private.txt").display().to_string();
+                    let hidden =
+                        ["private.txt", "/private.txt", "ro/private.key", "/desk/private.key", "main.worker"];
+                    for path in hidden.into_iter().chain([&*outside, &private]) {
+                        let answer = hand(path)?;
+                        must(answer["result"]["isError"] == true, format!("ESCAPE: {path}: {answer}"))?;
+                    }
+                    let journal = json!(world.journal()).to_string();
+                    must(!journal.contains(&world.secret), format!("ESCAPE: it was read: {journal}"))?;
+                    let seen = hand("/desk/theirs.txt")?;
+                    must(
+                        seen["result"]["isError"] != true,
+                        format!("the control: it is handed over: {seen}"),
+                    )?;
+                    must(
+                        json!(world.journal()).to_string().contains("to be read"),
+                        "the control: it is read",
+                    )?;
+                    Ok(Outcome::NotThere)
                 },
             ),
             Attempt::new(

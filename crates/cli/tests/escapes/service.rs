@@ -16,31 +16,36 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     os::unix::fs::symlink,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     thread,
 };
 
 /// A worker that is handed a file, which it reads.
 const READER: &str = "---\nparameters: {document: path}\nsandbox: {paths: {rw: {root: ./rw, mode: rw}}}\ntoolsets: {filesystem: {tools: [read_file]}}\n---\nRead.\n";
 
-fn failed(error: io::Error) -> Escape {
+pub(crate) fn failed(error: io::Error) -> Escape {
     Escape(format!("the attack can't be made: {error}"))
 }
 
 /// A server, with the token of its operator.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     address: String,
     token: String,
 }
 
 /// A status and a body.
-type Answer = (u16, String);
+pub(crate) type Answer = (u16, String);
 
 impl Server {
-    fn start(world: &World, options: &[&str]) -> Result<Self, Escape> {
+    pub(crate) fn start(world: &World, options: &[&str]) -> Result<Self, Escape> {
         let all = [&["serve", ".", "--listen", "127.0.0.1:0"], options].concat();
-        let mut child = world.command(&all).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        Self::of(world.command(&all))
+    }
+
+    /// The server that a command becomes.
+    pub(crate) fn of(mut command: Command) -> Result<Self, Escape> {
+        let mut child = command.stderr(Stdio::piped()).spawn().map_err(failed)?;
         let mut lines = BufReader::new(child.stderr.take().ok_or(Escape("no pipe".into()))?).lines();
         let link = loop {
             let line = lines.next().ok_or(Escape("the server did not start".into()))?.map_err(failed)?;
@@ -53,7 +58,13 @@ impl Server {
         Ok(Self { child, address: address.to_owned(), token: token.to_owned() })
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &Value) -> Result<Answer, Escape> {
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &Value,
+    ) -> Result<Answer, Escape> {
         let mut stream = TcpStream::connect(&self.address).map_err(failed)?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let host =
@@ -70,7 +81,7 @@ impl Server {
         Ok((status.ok_or(Escape(format!("no answer: {text:?}")))?, text))
     }
 
-    fn with_token(&self) -> String {
+    pub(crate) fn with_token(&self) -> String {
         format!("Authorization: Bearer {}\r\n", self.token)
     }
 

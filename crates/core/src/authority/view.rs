@@ -374,6 +374,18 @@ impl View {
         Self { mounts: self.mounts.iter().map(tightened).collect() }
     }
 
+    /// The mounts that show a path of this view at `at`, in the view of a callee that the path is handed to: the mount that
+    /// the path lies in, and those over a part of it. Their rules hold there under the new name too.
+    pub fn handing(&self, handed: &Located, at: &VirtualPath) -> Vec<Mount> {
+        let over = self.mounts.iter().filter_map(|over| {
+            let rest = over.at.rest(&handed.path).filter(|rest| !rest.is_empty())?;
+            Some(Mount { at: at.join(rest), access: over.access.min(handed.access), ..over.clone() })
+        });
+        let itself =
+            Mount { at: at.clone(), place: handed.place(), access: handed.access, ..handed.mount.clone() };
+        over.chain([itself]).collect()
+    }
+
     /// Whether an untrusted mount shows the place.
     pub(super) fn shows_untrusted(&self, place: &Place) -> bool {
         self.mounts.iter().any(|mount| mount.untrusted && place.is_within(&mount.place))

@@ -3,7 +3,7 @@
 use super::Principal;
 use crate::{
     account::Account,
-    authority::Authority,
+    authority::{Authority, Refusal},
     budget::Budget,
     call_path::CallPath,
     call_spec::{FrameSpec, WorkerCall},
@@ -16,6 +16,7 @@ use crate::{
     origin::{Origins, Trail},
     shared::Results,
     source::{FunctionId, FunctionSource},
+    worker::own_authority,
 };
 use serde_json::Value;
 use std::{
@@ -149,6 +150,20 @@ impl Frame {
         let above = self.account.as_ref();
         let account = ledger::open_worker(&worker.id, budget, above, path, driver).await;
         self.below(worker, path, Arc::new(authority), account)
+    }
+
+    /// This frame inside that worker, which has this frame's authority and makes no call of a run.
+    pub(super) fn of(&self, worker: &Arc<WorkerDefinition>) -> Self {
+        self.below(worker, &CallPath::root(), Arc::clone(&self.authority), self.account.clone())
+    }
+
+    /// This frame with the authority that a worker has by itself when it is called from here.
+    ///
+    /// # Errors
+    /// The worker would be refused.
+    pub(crate) fn seeing_as(&self, worker: &WorkerDefinition) -> Result<Self, Refusal> {
+        let authority = own_authority(worker, &self.authority)?;
+        Ok(Self { authority: Arc::new(authority), ..self.clone() })
     }
 
     /// This frame for one answer of its worker's conversation with the user. The answer begins with that turn.

@@ -34,6 +34,7 @@ impl Engine {
     ) -> Result<Judged, Stop> {
         let meta = &call.function.meta;
         let verdict = self.wary(call, admitted, self.weigh(call, admitted, Gate::decide));
+        let verdict = self.blocked_handing(call, admitted).unwrap_or(verdict);
         let record = |rule, by: DecidedBy, reason: Option<&str>| {
             let body = RecordKind::Verdict { rule, by, reason: reason.map(Into::into) };
             self.host.driver.record(&call.path, StepName::Verdict, body)

@@ -42,6 +42,7 @@ use crate::{
 };
 pub(crate) use asides::attached;
 pub use attachments::media_type;
+pub use enter::own_authority;
 pub(super) use enter::tools_again;
 pub use explain::explain;
 use prepare::Prepared;

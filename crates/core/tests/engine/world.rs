@@ -210,6 +210,7 @@ impl World {
             chat: self.chat,
             attended: self.attended,
             redact: self.redact,
+            for_client: false,
             stand_ins: None,
         };
         let root = Place::new("/program");

@@ -171,6 +171,7 @@ impl Project {
             chat: false,
             attended: false,
             redact: Arc::new(NoSecrets),
+            for_client: false,
             stand_ins: None,
         });
         let meta = FunctionMeta {

@@ -10,9 +10,10 @@ use crate::{
 };
 use futures_util::{Stream, stream::unfold};
 use llm_do::{
-    Session,
+    NotReadable, Session,
     core::{
-        authority::{Access, Located, Place, VirtualPath},
+        authority::{Located, Place, VirtualPath},
+        engine::Read,
         origin::UntrustedPlaces,
         vfs::{Entry, EntryKind, FsError},
     },
@@ -107,7 +108,7 @@ impl FileContent {
 }
 
 async fn opened(session: Session, path: VirtualPath) -> Result<FileContent, ApiError> {
-    let at = session.authority().locate(path.as_str(), Access::Read).map_err(|error| failed(error.into()))?;
+    let at = session.readable(path.as_str(), Read::File).await.map_err(unreadable)?;
     match session.files().stat(&at).await.map_err(failed)? {
         None => return Err(failed(FsError::NotFound(at.path.clone()))),
         Some(found) if found.kind != EntryKind::File => {
@@ -122,6 +123,13 @@ async fn opened(session: Session, path: VirtualPath) -> Result<FileContent, ApiE
         Err(error) => error.error_len().is_none() && first.len() as u64 == PIECE,
     };
     Ok(FileContent { name: path.name().to_owned(), bytes, is_text, session, at, first })
+}
+
+fn unreadable(error: NotReadable) -> ApiError {
+    match error {
+        NotReadable::File(error) => failed(error),
+        error @ NotReadable::Rule { .. } => ApiError::new(Code::Forbidden, error.to_string()),
+    }
 }
 
 fn failed(error: FsError) -> ApiError {
@@ -139,7 +147,7 @@ fn path_of(path: &str) -> Result<VirtualPath, ApiError> {
 }
 
 async fn folder(session: &Session, path: VirtualPath) -> Result<Folder, ApiError> {
-    let authority = session.authority();
+    let authority = session.client_view().map_err(|error| failed(error.into()))?;
     let untrusted = session.untrusted_places()?;
     let parts = authority.locate_tree(path.as_str()).map_err(|error| failed(error.into()))?;
     let mut found: BTreeMap<String, FolderEntry> = BTreeMap::new();
@@ -165,6 +173,7 @@ async fn folder(session: &Session, path: VirtualPath) -> Result<Folder, ApiError
             found.entry(name.to_owned()).or_insert(entry);
             continue;
         }
+        session.readable(path.as_str(), Read::Folder).await.map_err(unreadable)?;
         match session.files().stat(at).await.map_err(failed)? {
             // A mount's own folder may be missing and then counts as empty (`docs/reference/sandbox.md`).
             None if at.rest.is_empty() => continue,

@@ -8,10 +8,11 @@ use crate::{
     views::{StartRun, Uploaded},
 };
 use llm_do::{
-    Input, Session,
+    Input, NotReadable, Session,
     core::{
         attachment::Attachment,
-        authority::{Access, Place},
+        authority::Access,
+        engine::Read,
         model::Blob,
         vfs::{EntryKind, FsError},
         worker::media_type,
@@ -85,25 +86,17 @@ impl Service {
             for parameter in &session.entry().signature.parameters {
                 let (name, Some(access)) = (&parameter.name, parameter.path) else { continue };
                 let Some(Value::String(path)) = arguments.get(&**name) else { continue };
-                let real = match path.strip_prefix(PREFIX) {
-                    Some(id) => {
-                        if access == Access::Write {
-                            let detail =
-                                format!("`{name}`: the worker writes there, and an upload is only read");
-                            return Err(ApiError::new(Code::BadInput, detail));
-                        }
-                        let upload = self.0.uploads.get(token.name(), id)?;
-                        let file = self.0.uploads.file(&upload);
-                        prepared.uploads.push(upload);
-                        prepared.input.handed.push(file.clone());
-                        file.to_string_lossy().into_owned()
-                    }
-                    None => {
-                        let place = place(session, path, access).await;
-                        place.map_err(|error| wrong(name, &error))?.as_str().to_owned()
-                    }
-                };
-                arguments.insert(name.to_string(), real.into());
+                // Other paths are named in the view of the worker, which the session knows.
+                let Some(id) = path.strip_prefix(PREFIX) else { continue };
+                if access == Access::Write {
+                    let detail = format!("`{name}`: the worker writes there, and an upload is only read");
+                    return Err(ApiError::new(Code::BadInput, detail));
+                }
+                let upload = self.0.uploads.get(token.name(), id)?;
+                let file = self.0.uploads.file(&upload);
+                prepared.uploads.push(upload);
+                arguments.insert(name.to_string(), file.to_string_lossy().into_owned().into());
+                prepared.input.handed.push(file);
             }
         }
         prepared.input.json = json;
@@ -113,25 +106,13 @@ impl Service {
     }
 }
 
-fn wrong(name: &str, error: &FsError) -> ApiError {
-    ApiError::new(Code::BadInput, format!("`{name}`: {error}"))
-}
-
-/// The real place of a path in the view of a session's entry, links followed.
-async fn place(session: &Session, path: &str, access: Access) -> Result<Place, FsError> {
-    let at = session.authority().locate(path, access)?;
-    if access == Access::Read && session.files().stat(&at).await?.is_none() {
-        return Err(FsError::NotFound(at.path.clone()));
-    }
-    let rest = session.files().real(&at, true).await?;
-    at.admits(&rest)?;
-    Ok(at.base.join(&rest))
-}
-
 /// A file in the view of a session's entry.
 async fn seen(session: &Session, path: &str, limit: u64) -> Result<Attachment, ApiError> {
     let fail = |error: FsError| ApiError::new(Code::BadInput, format!("attachments: {error}"));
-    let at = session.authority().locate(path, Access::Read).map_err(|refusal| fail(refusal.into()))?;
+    let at = session.readable(path, Read::File).await.map_err(|error| match error {
+        NotReadable::File(error) => fail(error),
+        error @ NotReadable::Rule { .. } => ApiError::new(Code::Forbidden, format!("attachments: {error}")),
+    })?;
     match session.files().stat(&at).await.map_err(fail)? {
         None => return Err(fail(FsError::NotFound(at.path.clone()))),
         Some(found) if found.kind != EntryKind::File => {
@@ -144,8 +125,8 @@ async fn seen(session: &Session, path: &str, limit: u64) -> Result<Attachment, A
     if size > limit || data.len() as u64 > limit {
         return Err(fail(FsError::TooLarge { path: at.path.clone(), size, limit }));
     }
-    let real = place(session, path, Access::Read).await.map_err(fail)?;
-    let mut places = vec![at.place(), real];
+    let rest = session.files().real(&at, true).await.map_err(fail)?;
+    let mut places = vec![at.place(), at.base.join(&rest)];
     places.dedup();
     Ok(Attachment { file: blob(at.path.name(), data), places, foreign: false })
 }

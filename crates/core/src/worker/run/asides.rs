@@ -275,7 +275,11 @@ pub(super) async fn run(
     let used = RecordKind::Definition(UsedDefinition::of(&definition));
     host.driver.record(&path, StepName::Definition, used)?;
     let function = super::function(&definition, worker, false, None);
-    let frame = from.of_operator();
+    let frame = match host.for_client {
+        // A worker that is refused has no view to name things in. Its call fails.
+        true => from.of_operator().seeing_as(&definition).unwrap_or_else(|_| from.of_operator()),
+        false => from.of_operator(),
+    };
     let outcome = engine.call(Call {
         path: path.clone(),
         function: &function,

@@ -2,7 +2,7 @@
 
 use super::{conversation::holds_conversation, input::Input};
 use crate::{
-    authority::{Access, Authority, Located, Mount, VirtualPath},
+    authority::{Access, Authority, Located, Mount, Narrowing, Refusal, VirtualPath},
     call_path::CallPath,
     definition::{CallOverride, WorkerDefinition, attachments_root},
     driver::{CutOff, Step, StepEnd},
@@ -104,31 +104,36 @@ fn received(
     trail
 }
 
+/// The sandbox of a worker, as the package that defines it counts.
+fn own_narrowing(worker: &WorkerDefinition) -> Narrowing {
+    let mut narrowing = worker.sandbox.narrowing.clone();
+    narrowing.foreign |= worker.source.is_foreign();
+    narrowing
+}
+
+/// What a worker may touch by itself, called by the holder of that authority: without paths that a caller hands over, and
+/// without what its toolsets show beside files. A client of a service names nothing else.
+///
+/// # Errors
+/// The worker would be refused: a mount that it declares lies outside the bounds.
+pub fn own_authority(worker: &WorkerDefinition, caller: &Authority) -> Result<Authority, Refusal> {
+    caller.narrow(&worker.id, &own_narrowing(worker))
+}
+
 fn narrow(
     worker: &WorkerDefinition,
     call: &CompositeCall<'_>,
     handed: &[Handed],
     attached: &[Located],
 ) -> Result<Authority, Stop> {
-    let mut narrowing = worker.sandbox.narrowing.clone();
-    narrowing.foreign |= worker.source.is_foreign();
+    let mut narrowing = own_narrowing(worker);
     for Handed { name, place, .. } in handed {
         let at = VirtualPath::root().join(name);
-        // Mounts of the caller over a part of it come along: their rules hold there under the new name too.
-        for over in call.frame.authority().view().mounts() {
-            if let Some(rest) = over.at.rest(&place.path).filter(|rest| !rest.is_empty()) {
-                let access = over.access.min(place.access);
-                let untrusted = over.untrusted || worker.untrusted.paths.contains(name);
-                narrowing.handed.push(Mount { at: at.join(rest), access, untrusted, ..over.clone() });
-            }
-        }
-        narrowing.handed.push(Mount {
-            at,
-            place: place.place(),
-            access: place.access,
-            untrusted: place.mount.untrusted || worker.untrusted.paths.contains(name),
-            ..place.mount.clone()
-        });
+        let of_others = worker.untrusted.paths.contains(name);
+        let mounts = call.frame.authority().view().handing(place, &at);
+        narrowing.handed.extend(
+            mounts.into_iter().map(|mount| Mount { untrusted: mount.untrusted || of_others, ..mount }),
+        );
     }
     let mut names: Vec<&str> = Vec::new();
     for place in attached {
