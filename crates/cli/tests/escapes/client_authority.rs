@@ -283,6 +283,7 @@ fn more_in_a_chat(world: &World) -> Tried {
         (json!({"answer": "run", "worker": "looker", "input": {"input": "x", "attachments": ["/a"]}}), 422),
         (json!({"answer": "rule", "rule": "preApproved", "calls": "*"}), 403),
         (json!({"answer": "rule", "rule": "preApproved", "calls": "write_file"}), 403),
+        (json!({"answer": "forget", "of": {"call": "0", "step": "message.1"}}), 403),
     ] {
         let (got, text) = answer(&server, &run, &question, &given)?;
         must(got == status, format!("ESCAPE: {given}: {text}"))?;

@@ -13,11 +13,12 @@ use llm_do::{
     Decisions, Problem,
     core::{
         gate::Rule,
-        journal::RunStatus,
-        question::{Answer, Given},
+        journal::{Record, RecordKind, RunStatus},
+        question::{Answer, Given, QuestionId},
     },
     digest, not_for_clients,
     records::RunState,
+    runs::read_journal,
 };
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::spawn_blocking;
@@ -30,7 +31,7 @@ impl Service {
         let changed = ApiError::new(Code::QuestionChanged, changed);
         let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
         if let Some(live) = self.live(token, id) {
-            self.admits(&live.client().program, &given.answer)?;
+            self.admits(&live.client().program, id, &given.answer).await?;
             let questions = live.questions();
             if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
                 && digest(waiting) != seen
@@ -40,7 +41,7 @@ impl Service {
             questions.take(&question, &given.answer, &given.by)?.give(given);
         } else {
             let (program, summary) = self.stored(token, id).await?;
-            self.admits(program.name().as_str(), &given.answer)?;
+            self.admits(program.name().as_str(), id, &given.answer).await?;
             if let Some(Halted::Changed(why)) = self.0.runs.halted(id) {
                 return Err(ApiError::new(Code::Conflict, why));
             }
@@ -130,15 +131,17 @@ impl Service {
         }
     }
 
-    /// Whether clients may give that answer in a run of that program.
+    /// Whether clients may give that answer in that run of a program.
     ///
     /// # Errors
     /// It asks for more than the operator has allowed.
-    fn admits(&self, program: &str, answer: &Answer) -> Result<(), ApiError> {
+    async fn admits(&self, program: &str, run: &str, answer: &Answer) -> Result<(), ApiError> {
         if let Owner::Client(_) = self.0.owner {
             // The operator's own process.
             return Ok(());
         }
+        let program =
+            || self.0.programs.get(program).ok_or_else(|| ApiError::internal("no such program is served"));
         match answer {
             Answer::Model { model } if !self.0.chat_models.contains(model) => {
                 let detail = match self.0.chat_models.is_empty() {
@@ -162,8 +165,7 @@ impl Service {
                 "an answer can only tighten: `allow` belongs to the server's command line, and a rule of a chat asks or blocks",
             )),
             Answer::Run { worker, input } => {
-                let program = self.0.programs.get(program).ok_or_else(|| ApiError::internal("no program"))?;
-                let session = program.session(Some(worker))?;
+                let session = program()?.session(Some(worker))?;
                 match input.as_object().and_then(|input| not_for_clients(session.entry(), input)) {
                     Some(name) => {
                         Err(ApiError::new(Code::BadInput, format!("the worker has no parameter `{name}`")))
@@ -171,7 +173,33 @@ impl Service {
                     None => Ok(()),
                 }
             }
+            // What the operator has said in a terminal is no client's to take back: that would loosen it.
+            Answer::Forget { of } => {
+                let (dir, of, via) = (program()?.run_dir(run), of.clone(), self.0.owner.via());
+                let of_clients = spawn_blocking(move || {
+                    Ok::<_, ApiError>(answered_via(
+                        &read_journal(&dir).map_err(ApiError::internal)?.records,
+                        &of,
+                        via,
+                    ))
+                });
+                match of_clients.await.map_err(ApiError::internal)?? {
+                    true => Ok(()),
+                    false => Err(ApiError::new(
+                        Code::Forbidden,
+                        "an answer takes back only what a client of this server has answered",
+                    )),
+                }
+            }
             _ => Ok(()),
         }
     }
+}
+
+/// Whether that question was answered through that.
+fn answered_via(records: &[Record], of: &QuestionId, via: &str) -> bool {
+    records.iter().any(|Record { path, step, body, .. }| {
+        let is_it = *path == of.call && *step == of.step;
+        is_it && matches!(body, RecordKind::Answered(given) if *given.via == *via)
+    })
 }
