@@ -235,7 +235,8 @@ pub(crate) fn group() -> Group {
                     let mapped = cells(world, &[&own[..], &hostile[..]].concat());
                     mapped.failed(&["invalid_input"; 6], 2)
                 },
-            ),
+            )
+            .needs(Need::Python),
             Attempt::new(
                 Project,
                 Files,
@@ -249,7 +250,8 @@ pub(crate) fn group() -> Group {
                     symlink("../.env", world.project("docs/d.txt")).unwrap();
                     map(world, "docs", "out.jsonl", &[]).failed(&["invalid_input"; 3], 1)
                 },
-            ),
+            )
+            .needs(Need::Python),
             Attempt::new(
                 Project,
                 Files,
@@ -266,7 +268,8 @@ pub(crate) fn group() -> Group {
                     world.check_files()?;
                     Ok(Outcome::Refused)
                 },
-            ),
+            )
+            .needs(Need::Python),
             Attempt::new(
                 Project,
                 Files,
@@ -286,7 +289,8 @@ pub(crate) fn group() -> Group {
                     world.check_files()?;
                     Ok(Outcome::Refused)
                 },
-            ),
+            )
+            .needs(Need::Python),
         ],
     }
 }
