@@ -206,7 +206,9 @@ fn check_links(places: &Places) -> Result<(), Problem> {
         Ok(found) if found.is_symlink() => return Err(occupied(&places.dir)),
         // What else stands there is judged later.
         Ok(found) if !found.is_dir() => return Ok(()),
-        found => drop(found.map_err(Problem::state(&places.dir))?),
+        found => {
+            found.map_err(Problem::state(&places.dir))?;
+        }
     }
     for entry in fs::read_dir(&places.dir).map_err(Problem::state(&places.dir))? {
         let entry = entry.map_err(Problem::state(&places.dir))?;

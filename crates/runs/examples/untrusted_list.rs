@@ -3,6 +3,7 @@
 //! ```console
 //! $ cargo run --release -p llm-do-runs --example untrusted_list
 //! ```
+#![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
 use llm_do_core::{authority::Place, origin::UntrustedPlaces};
 use llm_do_runs::{SealKey, UntrustedFile, UntrustedList};
