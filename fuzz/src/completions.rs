@@ -51,19 +51,18 @@ impl Shell {
     fn start(program: &str, arguments: &[&str]) -> Option<Self> {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("LC_ALL", "C.UTF-8").env("PATH", "/nowhere");
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
         let (input, output) = (process.stdin.take()?, process.stdout.take()?);
         Some(Self { process, input, output: BufReader::new(output) })
     }
 
     fn ask(&mut self, texts: &[&str]) -> String {
         for text in texts {
-            self.input.write_all(text.as_bytes()).and_then(|()| self.input.write_all(b"\0")).expect("it reads");
+            self.input
+                .write_all(text.as_bytes())
+                .and_then(|()| self.input.write_all(b"\0"))
+                .expect("it reads");
         }
         self.input.flush().expect("it reads");
         let mut answer = Vec::new();
@@ -92,7 +91,8 @@ thread_local! {
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // The program offers only names that are shown as they are.
-    let offered = |name: &&str| !name.is_empty() && visible::words(name) == *name && !name.contains(['\t', '\0']);
+    let offered =
+        |name: &&str| !name.is_empty() && visible::words(name) == *name && !name.contains(['\t', '\0']);
     SHELLS.with_borrow_mut(|[bash, zsh]| {
         for name in text.lines().filter(offered) {
             if let Some(bash) = bash {
@@ -133,6 +133,7 @@ fn hold_bash(bash: &mut Shell, quote: &str, name: &str) {
     if quote.is_empty() && word.starts_with("$'") {
         return;
     }
-    let words = parse(&word).map(|words| words.iter().map(|word| word.text().map(str::to_owned)).collect::<Vec<_>>());
+    let words =
+        parse(&word).map(|words| words.iter().map(|word| word.text().map(str::to_owned)).collect::<Vec<_>>());
     assert_eq!(words.ok(), Some(vec![Some(name.to_owned())]), "{name:?} after {quote:?} is {word:?}");
 }

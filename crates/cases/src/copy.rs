@@ -140,7 +140,8 @@ impl Workspace {
                 let path = from.join(beside_file(file, folder));
                 // A link of the program must not lead to files that are not its own.
                 let io = |source| CopyError::Io { path: path.clone(), source };
-                let (real, root) = (fs::canonicalize(&path).map_err(io)?, fs::canonicalize(from).map_err(io)?);
+                let (real, root) =
+                    (fs::canonicalize(&path).map_err(io)?, fs::canonicalize(from).map_err(io)?);
                 if !real.starts_with(root) {
                     return Err(CopyError::Outside(folder.clone()));
                 }

@@ -609,8 +609,7 @@ impl Attempt<'_> {
             );
             let path = folder.join(name);
             let html = page(&WholeRun::of(&report.run, journal, false));
-            write_named(&path, html.as_bytes())
-                .map_err(|source| Stopped::Write { path, source })?;
+            write_named(&path, html.as_bytes()).map_err(|source| Stopped::Write { path, source })?;
         }
         self.runs += 1;
         Ok(Ok(Made { session, report, records, timed_out }))

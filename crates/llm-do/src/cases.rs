@@ -1,5 +1,6 @@
 //! Files of cases: inputs of a worker or tool in recorded runs, with their results (`docs/reference/cases.md`).
 
+use crate::named_path::{check_named, write_named};
 use llm_do_core::{call_path::CallPath, engine::Failure};
 use llm_do_program::{
     Diagnostic, Diagnostics,
@@ -9,7 +10,6 @@ use llm_do_program::{
 use llm_do_records::{Case, CaseList};
 use llm_do_runs::{ReadError, read_journal};
 use llm_do_sandbox::read_regular;
-use crate::named_path::{check_named, write_named};
 use std::{
     fs, io,
     path::{Path, PathBuf},

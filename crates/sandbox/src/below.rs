@@ -138,9 +138,17 @@ mod tests {
             symlink(target, root.join(name)).unwrap();
         }
         let write = |path: &str, text: &str| write_below(&root, Path::new(path), text.as_bytes());
-        for path in
-            ["folder/x", "folder/sub/x", "file", "nowhere", "../outside/x", "/x", "inner/../../outside/x", "", "inner"]
-        {
+        for path in [
+            "folder/x",
+            "folder/sub/x",
+            "file",
+            "nowhere",
+            "../outside/x",
+            "/x",
+            "inner/../../outside/x",
+            "",
+            "inner",
+        ] {
             assert!(write(path, "theirs").is_err(), "{path}");
         }
         for path in ["folder/x", "folder/sub/x", "file", "nowhere", "../outside/x"] {

@@ -99,7 +99,11 @@ impl Look {
     /// character: several in sequence can spell out a hidden text.
     fn selects(&self) -> bool {
         self.before.is_some_and(|before| {
-            let may = if before.is_ascii() { is_emoji(before) } else { !before.is_lowercase() && !before.is_uppercase() };
+            let may = if before.is_ascii() {
+                is_emoji(before)
+            } else {
+                !before.is_lowercase() && !before.is_uppercase()
+            };
             may && self.base == Some(before)
         })
     }

@@ -9,12 +9,12 @@ use crate::{
     transaction::{self, Moves, Staged},
     visible,
 };
-use llm_do::read_below;
 use llm_do::program::{
     manifest::is_project,
     migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan},
     source::{DiskTree, SourceError, SourceTree},
 };
+use llm_do::read_below;
 use llm_do_records::diff::unified_diff;
 use serde_json::{Value, json};
 use std::{

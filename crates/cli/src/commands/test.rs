@@ -200,9 +200,9 @@ fn read_baseline(path: &Path) -> Result<SuiteReport, Complaint> {
 fn reports(args: &TestArgs) -> Result<Vec<PathBuf>, Complaint> {
     let mut reports = Vec::new();
     let files = [&args.junit, &args.summary].into_iter().flatten();
-    let open = |file| OpenOptions::new().create(true).append(true).open(file).map(drop);
+    let open = |file: &PathBuf| OpenOptions::new().create(true).append(true).open(file).map(drop);
     let made = files.map(|file| (file, check_named(file).and_then(|()| open(file))));
-    let folder = |folder| check_named(folder).and_then(|()| fs::create_dir_all(folder));
+    let folder = |folder: &PathBuf| check_named(folder).and_then(|()| fs::create_dir_all(folder));
     let made = made.chain(args.html.iter().map(|path| (path, folder(path))));
     for (path, made) in made {
         let real = made.and_then(|()| fs::canonicalize(path));

@@ -158,7 +158,8 @@ pub(crate) fn group() -> Group {
                     ]
                     .map(grown)
                     .into();
-                    let programs: Vec<(&str, &str)> = programs.iter().map(|text| ("", text.as_str())).collect();
+                    let programs: Vec<(&str, &str)> =
+                        programs.iter().map(|text| ("", text.as_str())).collect();
                     none_loads(world, &programs, ("", "{% set x = 'x' ~ 'y' * 3 %}{{ [x]|join }}"))?;
                     Ok(Outcome::Bounded)
                 },

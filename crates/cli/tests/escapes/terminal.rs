@@ -62,18 +62,29 @@ fn completed_by_bash(world: &World) -> Tried {
     world.put("main.worker", "---\nmodel: script:script.json\nparameters: {a: string}\n---\nx\n");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_llm-do")).parent().unwrap();
     world.arm();
-    for name in ["$(touch rw/ran)", "\"$(touch rw/ran)", "'$(touch rw/ran)", "`touch rw/ran`", "a;touch rw/ran", "a\"'!"] {
+    for name in [
+        "$(touch rw/ran)",
+        "\"$(touch rw/ran)",
+        "'$(touch rw/ran)",
+        "`touch rw/ran`",
+        "a;touch rw/ran",
+        "a\"'!",
+    ] {
         world.put("rows.csv", format!("\"{}\"\n1\n", name.replace('"', "\"\"")));
         for quote in ["", "\"", "'"] {
             let mut command = world.command_on_terminal(&[]);
             let mut bash = std::process::Command::new("/bin/bash");
             bash.args(["--norc", "--noprofile", "-i"]).current_dir(world.project("")).env_clear();
             bash.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            bash.env("PATH", format!("{}:/usr/bin:/bin", binary.display())).env("TERM", "dumb").env("PS1", "$ ");
+            bash.env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
+                .env("TERM", "dumb")
+                .env("PS1", "$ ");
             command = bash;
             let mut session = Session::start(command);
             session.expect("$ ");
-            session.type_keys("bind 'set enable-bracketed-paste off'; eval \"$(llm-do completions bash)\"; echo rea''dy\r");
+            session.type_keys(
+                "bind 'set enable-bracketed-paste off'; eval \"$(llm-do completions bash)\"; echo rea''dy\r",
+            );
             session.expect("ready");
             session.expect("$ ");
             // The arguments are shown instead of being used.

@@ -92,7 +92,8 @@ impl Budget {
     pub(super) fn stored(&self, value: Value) -> Result<Value, Error> {
         let value = self.kept(value)?;
         if holds(&value, 0, &is_shared) {
-            let what = "a namespace or a loop cannot be an attribute of a namespace; store the values that you need";
+            let what =
+                "a namespace or a loop cannot be an attribute of a namespace; store the values that you need";
             return Err(Error::new(ErrorKind::InvalidOperation, what));
         }
         Ok(value)
@@ -160,7 +161,13 @@ impl Budget {
     }
 
     /// A text in which parts are replaced.
-    pub(super) fn replaced(&self, text: &str, old: &str, new: &str, most: Option<usize>) -> Result<(), Error> {
+    pub(super) fn replaced(
+        &self,
+        text: &str,
+        old: &str,
+        new: &str,
+        most: Option<usize>,
+    ) -> Result<(), Error> {
         let count = text.matches(old).take(most.unwrap_or(usize::MAX)).count();
         match text.len().saturating_add(count.saturating_mul(new.len())) > self.longest {
             true => Err(self.too_long()),
@@ -233,8 +240,9 @@ impl Budget {
 
     /// `a * b`.
     pub(super) fn times(&self, state: &State, left: &Value, right: &Value) -> Result<Value, Error> {
-        let is_repeated =
-            |value: &Value| value.as_str().is_some() || matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
+        let is_repeated = |value: &Value| {
+            value.as_str().is_some() || matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
+        };
         let (repeated, count) = match (is_repeated(left), is_repeated(right)) {
             (true, _) => (left, right),
             (_, true) => (right, left),
@@ -289,7 +297,10 @@ fn number(
         };
         return Ok(Value::from(float(float_of(left), float_of(right))));
     }
-    let whole = i128::try_from(left.clone()).ok().zip(i128::try_from(right.clone()).ok()).and_then(|(a, b)| whole(a, b));
+    let whole = i128::try_from(left.clone())
+        .ok()
+        .zip(i128::try_from(right.clone()).ok())
+        .and_then(|(a, b)| whole(a, b));
     match whole {
         Some(result) => Ok(i64::try_from(result).map_or_else(|_| Value::from(result), Value::from)),
         None => {

@@ -1,6 +1,8 @@
 //! Conditions: boolean expressions in the language of templates.
 
-use super::{NoTemplates, Origin, Settings, environment, inspect, instrument::Instrumented, texts::Texts, to_value};
+use super::{
+    NoTemplates, Origin, Settings, environment, inspect, instrument::Instrumented, texts::Texts, to_value,
+};
 use minijinja::Error;
 use std::sync::Arc;
 

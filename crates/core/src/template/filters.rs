@@ -193,15 +193,20 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
         },
     );
     let budget = own();
-    environment.add_filter("indent", move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
-        indent(&budget, state, value, rest, named)
-    });
+    environment.add_filter(
+        "indent",
+        move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
+            indent(&budget, state, value, rest, named)
+        },
+    );
     let budget = own();
     environment.add_filter(
         "join",
-        move |state: &mut State, value: &Value, joiner: Option<Value>, attribute: Option<String>, named: Kwargs| {
-            join(&budget, state, value, joiner, attribute, named)
-        },
+        move |state: &mut State,
+              value: &Value,
+              joiner: Option<Value>,
+              attribute: Option<String>,
+              named: Kwargs| { join(&budget, state, value, joiner, attribute, named) },
     );
     let budget = own();
     environment.add_filter(
@@ -215,13 +220,19 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
         tojson(&budget, value, indent, named)
     });
     let budget = own();
-    environment.add_filter("urlize", move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
-        urlize::filter(&budget, state, value, rest, named)
-    });
+    environment.add_filter(
+        "urlize",
+        move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
+            urlize::filter(&budget, state, value, rest, named)
+        },
+    );
     let budget = own();
-    environment.add_filter("wordwrap", move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
-        wordwrap(&budget, state, value, rest, named)
-    });
+    environment.add_filter(
+        "wordwrap",
+        move |state: &State, value: &Value, rest: Rest<Value>, named: Kwargs| {
+            wordwrap(&budget, state, value, rest, named)
+        },
+    );
     environment.add_function("cycler", |items: Rest<Value>| {
         plain("cycler", &items)?;
         minijinja_contrib::globals::cycler(items.0)
@@ -246,9 +257,10 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
 /// Refuses arguments that hold others and could nest without end.
 fn plain(function: &str, arguments: &[Value]) -> Result<(), Error> {
     match arguments.iter().any(holds_objects) {
-        true => {
-            Err(Error::new(ErrorKind::InvalidOperation, format!("`{function}` takes texts, numbers and lists")))
-        }
+        true => Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("`{function}` takes texts, numbers and lists"),
+        )),
         false => Ok(()),
     }
 }
@@ -513,8 +525,7 @@ fn wordwrap(
     let hyphens = given.get::<Option<bool>>("break_on_hyphens")?.unwrap_or(true);
     // A line takes memory of its own, besides its text.
     budget.charge((text.len() / columns).saturating_mul(std::mem::size_of::<String>()))?;
-    let paragraphs: Vec<Vec<String>> =
-        text.lines().map(|line| wrap(line, columns, long, hyphens)).collect();
+    let paragraphs: Vec<Vec<String>> = text.lines().map(|line| wrap(line, columns, long, hyphens)).collect();
     // An empty paragraph is a line, too.
     budget.lines(&text, paragraphs.iter().map(|lines| lines.len().max(1)).sum(), separator.len())?;
     let paragraphs: Vec<String> = paragraphs.iter().map(|lines| lines.join(&separator)).collect();

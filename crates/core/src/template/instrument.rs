@@ -387,13 +387,9 @@ impl Writer<'_> {
                     frame.has_colon = true;
                 }
             }
-            Token::Assign
-            | Token::Eq
-            | Token::Ne
-            | Token::Gt
-            | Token::Gte
-            | Token::Lt
-            | Token::Lte => self.reset(),
+            Token::Assign | Token::Eq | Token::Ne | Token::Gt | Token::Gte | Token::Lt | Token::Lte => {
+                self.reset()
+            }
             Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {
                 self.operand(span.start_offset as usize);
                 self.after_operand = true;
@@ -471,12 +467,6 @@ impl Writer<'_> {
             (_, _) if self.after_operand => {
                 self.reset();
                 self.operand(start);
-                self.after_operand = true;
-            }
-            (_, "varargs" | "kwargs") if !matches!(next, Some(Token::Assign)) => {
-                self.operand(start);
-                self.insert_before(start, format!("{KEPT}("));
-                self.insert(end, ")");
                 self.after_operand = true;
             }
             _ => {

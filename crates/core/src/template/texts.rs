@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use minijinja::machinery::parse;
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{ErrorKind, Value};
 
@@ -121,10 +123,25 @@ impl Texts {
 
     fn check(&self, name: &str, loaded: &Loaded) -> Result<(), minijinja::Error> {
         self.check_size(&loaded.origin.file, &loaded.text)?;
-        nesting::check(&loaded.text).map_err(|Unfit { kind, message, offset }| {
+        let wrong = |kind, message: String, offset| {
             let at = Some((name.to_owned(), offset));
             minijinja::Error::new(ErrorKind::SyntaxError, message).with_source(Own { kind, at })
-        })
+        };
+        nesting::check(&loaded.text)
+            .map_err(|Unfit { kind, message, offset }| wrong(kind, message, offset))?;
+        // The author's own text is parsed first: `1 +` is no error any more in the text that the engine gets.
+        match parse(&loaded.text, name, SyntaxConfig::default()) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let message = format!("{}: {}", error.kind(), error.detail().unwrap_or_default());
+                let of_line = |line: usize| {
+                    loaded.text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum()
+                };
+                let offset =
+                    error.range().map_or_else(|| of_line(error.line().unwrap_or(1)), |range| range.start);
+                Err(wrong(TemplateErrorKind::Syntax, message, offset))
+            }
+        }
     }
 
     fn check_size(&self, file: &str, text: &str) -> Result<(), minijinja::Error> {

@@ -8,7 +8,6 @@ use super::{
     users,
 };
 use crate::{exit::Complaint, paint::Paint, program::findings, render::Output, visible};
-use llm_do::read_regular;
 use llm_do::program::{
     Diagnostic,
     contents::Difference,
@@ -18,8 +17,10 @@ use llm_do::program::{
     manifest::{MANIFESTS, Manifest},
     source::DiskTree,
 };
+use llm_do::read_regular;
 use serde_json::{Value, json};
 use std::{
+    fs,
     path::{Path, PathBuf},
 };
 

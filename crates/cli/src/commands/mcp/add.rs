@@ -23,8 +23,7 @@ use llm_do::{
         span::SourceFile,
         target, toolsets, yaml,
     },
-    toolset_kinds,
-    read_below,
+    read_below, toolset_kinds,
 };
 use serde_json::{Map, Value, json};
 use std::{
