@@ -17,6 +17,8 @@ use std::{
 /// # Errors
 /// A link leads out of the folder or nowhere, something other than a regular file has the name, or the disk says no.
 pub fn write_below(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // What follows holds by itself; this says what is wrong.
+    check_below(folder, path)?;
     let root = Dir::open_ambient_dir(folder, ambient_authority())?;
     let (parent, name) = split(path)?;
     if !parent.as_os_str().is_empty() {
