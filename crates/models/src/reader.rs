@@ -393,7 +393,8 @@ impl Draft {
 
 /// Whether a body has nothing that an answer or an error of these interfaces has: it came from another service.
 fn is_foreign(body: &Value) -> bool {
-    const KNOWN: [&str; 7] = ["id", "object", "model", "usage", "type", "choices", "error"];
+    const KNOWN: [&str; 9] =
+        ["id", "object", "model", "usage", "type", "choices", "content", "output", "error"];
     let Value::Object(members) = body else { return true };
     !KNOWN.iter().any(|known| members.contains_key(*known))
 }

@@ -62,7 +62,7 @@ impl<'s> Search<'s> {
         for name in ["anyOf", "oneOf"] {
             // One alternative that takes the number as it is suffices.
             let mut found = None;
-            for part in listed(name) {
+            for part in listed(name).iter().filter(|part| may_be(part, value)) {
                 found = self.find(part, value);
                 if found.is_none() {
                     break;
@@ -88,6 +88,24 @@ impl<'s> Search<'s> {
             }),
             _ => None,
         }
+    }
+}
+
+/// Whether a schema allows the type of a value, as far as it names types.
+fn may_be(schema: &Value, value: &Value) -> bool {
+    let is = |kind: &Value| match kind.as_str() {
+        Some("integer" | "number") => value.is_number(),
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        _ => true,
+    };
+    match schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is),
+        Some(kind) => is(kind),
+        None => true,
     }
 }
 
