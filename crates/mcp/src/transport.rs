@@ -1,5 +1,6 @@
 //! Messages over a server's standard input and output: JSON, one message a line.
 
+use llm_do_core::json;
 use rmcp::{
     RoleClient,
     model::{ErrorCode, ErrorData, RequestId},
@@ -8,6 +9,7 @@ use rmcp::{
 };
 use serde::{Deserialize, de::IgnoredAny};
 use std::{
+    fmt::Display,
     io,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
@@ -123,6 +125,9 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
                 continue;
             }
             let line = std::mem::take(&mut self.line);
+            if let Some(answer) = inexact(&line) {
+                return Some(answer);
+            }
             match serde_json::from_slice(&line) {
                 Ok(message) => return Some(message),
                 Err(_) if line.trim_ascii().is_empty() => {}
@@ -142,7 +147,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
 
 /// An error in place of an answer that can't be read, so that its request does not wait for another one. `None` for a line
 /// that answers no request.
-fn unreadable(line: &[u8], error: &serde_json::Error) -> Option<RxJsonRpcMessage<RoleClient>> {
+fn unreadable(line: &[u8], error: &dyn Display) -> Option<RxJsonRpcMessage<RoleClient>> {
     #[derive(Deserialize)]
     struct Answer {
         id: RequestId,
@@ -151,6 +156,12 @@ fn unreadable(line: &[u8], error: &serde_json::Error) -> Option<RxJsonRpcMessage
     let Answer { id, method: None } = serde_json::from_slice(line).ok()? else { return None };
     let error = ErrorData::new(UNREADABLE, format!("its answer can't be read: {error}"), None);
     Some(RxJsonRpcMessage::<RoleClient>::error(error, Some(id)))
+}
+
+/// An error in place of an answer whose numbers would change when they are read.
+fn inexact(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let error = json::exact(str::from_utf8(line).ok()?).err()?;
+    unreadable(line, &error)
 }
 
 /// Keeps what a server prints on its standard error.
@@ -172,5 +183,22 @@ pub(crate) async fn keep(read: impl AsyncRead + Unpin, printed: Arc<Printed>) {
         if end.is_some() || line.len() > MOST_PRINTED {
             printed.push(&std::mem::take(&mut line));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_with_a_number_that_would_change_is_an_error() {
+        let answer = |number: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{{"n":{number}}}}}}}"#)
+        };
+        let error = inexact(answer("18446744073709551616").as_bytes()).expect("an error");
+        let text = serde_json::to_string(&error).expect("JSON");
+        assert!(text.contains("64 bits") && text.contains("18446744073709551616"), "{text}");
+        assert!(inexact(answer("18446744073709551615").as_bytes()).is_none());
+        assert!(inexact(b"a line of a log: 18446744073709551616").is_none(), "it answers nothing");
     }
 }
