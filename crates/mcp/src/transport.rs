@@ -193,7 +193,9 @@ mod tests {
     #[test]
     fn an_answer_with_a_number_that_would_change_is_an_error() {
         let answer = |number: &str| {
-            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{{"n":{number}}}}}}}"#)
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{{"n":{number}}}}}}}"#
+            )
         };
         let error = inexact(answer("18446744073709551616").as_bytes()).expect("an error");
         let text = serde_json::to_string(&error).expect("JSON");

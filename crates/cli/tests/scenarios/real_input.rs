@@ -207,10 +207,11 @@ fn a_parameter_that_anthropic_refuses_keeps_its_name_here() {
 
 #[test]
 fn integers_are_exact_or_refused_wherever_they_enter() {
-    let scenario = || {
+    let scenario = |number: &str| {
         Scenario::new()
-            .file("main.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer, any: {type: any, default: 1}}\nreturns: any\n---\nGo.\n")
-            .file("s.yaml", "answers: [{text: '{{ input.n }}'}]\n")
+            .file("main.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer}\n---\nIt is {{ n }}.\n")
+            .file("s.yaml", "answers: [{text: ok}]\n")
+            .file("rows.jsonl", &format!("{{\"n\": {number}}}\n"))
     };
     for (number, is_kept) in [
         ("9007199254740993", true),
@@ -221,22 +222,22 @@ fn integers_are_exact_or_refused_wherever_they_enter() {
         ("1.0000000000000000001", false),
         ("1e400", false),
     ] {
-        let input = format!("{{\"n\": {number}}}");
-        let rows = scenario().file("rows.jsonl", &format!("{input}\n"));
-        for (told, from) in [
-            (scenario().run(&[".", "--input", &input]), "--input"),
-            (scenario().run(&[".", "--param", &format!("n={number}")]), "--param"),
-            (rows.run(&["map", "main", "rows.jsonl", "-o", "out.jsonl"]), "a row"),
-        ] {
-            let whole = format!("{told} {}", rows.read("out.jsonl").unwrap_or_default());
+        let (input, parameter) = (format!("{{\"n\": {number}}}"), format!("n={number}"));
+        let map = ["map", "main.worker", "rows.jsonl", "-o", "out.jsonl", "--max-cost", "unlimited"];
+        for words in [&[".", "--input", &input][..], &[".", "--param", &parameter], &map] {
+            let scenario = scenario(number);
+            let told = scenario.run(words);
             if is_kept {
-                assert!(told.code == Some(0) && whole.contains(number), "{from} {number}: {whole}");
-            } else {
-                assert_ne!(told.code, Some(0), "{from} {number}: {told}");
-                let says =
-                    whole.contains("64 bits") || whole.contains("exactly") || whole.contains("out of range");
-                assert!(says, "{from} {number}: {whole}");
+                assert_eq!(told.code, Some(0), "{number}: {told}");
+                let journal = serde_json::to_string(&scenario.journal()).expect("JSON");
+                assert!(words[0] == "map" || journal.contains(&format!("It is {number}.")), "{journal}");
+                continue;
             }
+            assert_ne!(told.code, Some(0), "{number}: {told}");
+            let failures = scenario.read("out.jsonl.failures.jsonl");
+            let whole = format!("{told} {}", failures.unwrap_or_default());
+            let reasons = ["64 bits", "exactly", "out of range", "not a value of type"];
+            assert!(reasons.iter().any(|reason| whole.contains(reason)), "{words:?}: {whole}");
         }
     }
 }
