@@ -153,10 +153,7 @@ impl Run {
 }
 
 /// A driver that counts its records before it passes them to the listener.
-pub(crate) fn counted(
-    driver: LocalDriver,
-    events: Option<Arc<dyn EventSink>>,
-) -> (LocalDriver, Arc<Tally>) {
+pub(crate) fn counted(driver: LocalDriver, events: Option<Arc<dyn EventSink>>) -> (LocalDriver, Arc<Tally>) {
     let tally = Arc::<Tally>::default();
     let counting = Counting { tally: Arc::clone(&tally), next: events };
     (driver.with_events(Arc::new(counting)), tally)

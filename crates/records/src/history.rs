@@ -345,11 +345,7 @@ impl History {
         let own = own.filter(|(_, step, _)| {
             !matches!(
                 step,
-                StepName::End
-                    | StepName::Settle
-                    | StepName::Ask(_)
-                    | StepName::Work(_)
-                    | StepName::Queued(_)
+                StepName::End | StepName::Settle | StepName::Ask(_) | StepName::Work(_) | StepName::Queued(_)
             )
         });
         let below =

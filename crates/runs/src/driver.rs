@@ -196,6 +196,14 @@ impl LocalDriver {
     /// They can't be recorded.
     pub fn decide(mut self, decisions: BTreeMap<QuestionId, Given>) -> Result<Self, Halt> {
         for (id, given) in decisions {
+            let asked = match self.history.begun(&id.call, &id.step) {
+                Some(RecordKind::Asked(question)) => Some(question),
+                _ => None,
+            };
+            let given = match id.step {
+                StepName::Message(_) => given,
+                _ => given.recorded(self.requester.get(), id.clone(), asked),
+            };
             let Written { at_ms, body } = self.write_at(&id, RecordKind::Answered(given))?;
             match body {
                 RecordKind::Answered(given) => self.history.decide(&id, given, at_ms),

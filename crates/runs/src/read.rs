@@ -145,9 +145,10 @@ fn read(run_dir: &Path, mut seals: Option<&mut Chain>) -> Result<Journal, ReadEr
             return Ok(journal);
         }
         let record = match parse_line(&line, &blobs) {
-            Err(problem @ Problem::Blob(_)) if seals.as_deref().is_some_and(|seals| {
-                ends_harmlessly(seals.clone(), std::mem::take(&mut line), &mut file, &blobs)
-            }) =>
+            Err(problem @ Problem::Blob(_))
+                if seals.as_deref().is_some_and(|seals| {
+                    ends_harmlessly(seals.clone(), std::mem::take(&mut line), &mut file, &blobs)
+                }) =>
             {
                 drop(problem);
                 journal.torn = true;

@@ -10,8 +10,8 @@ use llm_do::{
     core::{
         call_path::CallPath,
         event::Event,
-        operator::{Operator, Recall},
         journal::{Queued, RecordKind},
+        operator::{Operator, Recall},
         outcome::Halt,
         question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
         send::BoxFuture,

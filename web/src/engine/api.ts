@@ -1850,7 +1850,7 @@ export interface components {
             };
             /** @description The text, or why there is none. */
             ending: components["schemas"]["Ending"];
-        });
+        } | components["schemas"]["Queued"]);
         /** @description A definition that a run used. */
         UsedDefinition: {
             /** @description Worker ID. */
@@ -2367,6 +2367,17 @@ export interface components {
             tools: unknown;
             /** @description What the operator should know about them: a server that does not answer, a tool that has changed. */
             notices?: string[];
+        };
+        /** @description Words that wait for a conversation. */
+        Queued: {
+            /** @description The words. */
+            text: string;
+            /** @description Who says them, as in `Given::by`. */
+            by: string;
+            /** @description Through which channel, as in `Given::via`. */
+            via: string;
+            /** @description Whether they are for the answer under way. */
+            now?: boolean;
         };
         /** @description Something that a client hears about a service. */
         Notice: components["schemas"]["Changed"] | components["schemas"]["QuestionCount"];

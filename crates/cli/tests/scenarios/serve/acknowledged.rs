@@ -92,7 +92,8 @@ fn answer_is_in_the_journal_and_stands_after_a_kill() {
         let path = format!("/v1/runs/{run}/answers");
         assert_eq!(server.post(&path, &answer).send().status, 204);
         drop(server);
-        let journal = fs::read_to_string(scenario.project().join(format!(".llm-do/runs/{run}/journal.jsonl")));
+        let journal =
+            fs::read_to_string(scenario.project().join(format!(".llm-do/runs/{run}/journal.jsonl")));
         let journal = journal.expect("a journal");
         assert!(journal.contains("\"kind\":\"answered\""), "{journal}");
         server = Server::start(&scenario, &[]);

@@ -263,13 +263,14 @@ impl Talk<'_> {
             earlier_attempts: 0,
         };
         let why = |why: String| Ok(Err(Unsummarised { why, by_user: false }));
-        let Answered { message, finish, usage } = match request::send(prepared, self.call, &request, &mut 0).await {
-            Ok(answered) => answered,
-            Err(Unanswered::TooLong(failure) | Unanswered::Stopped(Stop::Failed(failure))) => {
-                return why(failure.message);
-            }
-            Err(Unanswered::Stopped(stop)) => return Err(stop),
-        };
+        let Answered { message, finish, usage } =
+            match request::send(prepared, self.call, &request, &mut 0).await {
+                Ok(answered) => answered,
+                Err(Unanswered::TooLong(failure) | Unanswered::Stopped(Stop::Failed(failure))) => {
+                    return why(failure.message);
+                }
+                Err(Unanswered::Stopped(stop)) => return Err(stop),
+            };
         *self.usage = self.usage.plus(usage);
         let text = message.text();
         match finish {

@@ -1,0 +1,25 @@
+//! Kills at system calls that write: what was acknowledged is there afterwards. `scripts/prove kills` tries each of them.
+#![allow(clippy::print_stderr, reason = "a test that skips says so")]
+
+use std::{path::Path, process::Command};
+
+#[test]
+fn a_sample_of_kills_loses_nothing_that_was_acknowledged() {
+    if Command::new("strace").arg("--version").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "CI has strace");
+        eprintln!("skipped: strace is not installed");
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/kills");
+    let done = Command::new("python3")
+        .arg("-B")
+        .arg(script)
+        .args(["--binary", env!("CARGO_BIN_EXE_llm-do"), "--every", "7"])
+        .output()
+        .expect("Python starts");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    for course in ["run", "chat", "map", "serve"] {
+        assert!(said.contains(&format!("{course}: ")), "{said}");
+    }
+}
