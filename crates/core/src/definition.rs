@@ -3,7 +3,7 @@
 //! The front end (`llm-do-program`) makes these from files; nothing here knows YAML.
 
 use crate::{
-    authority::{Access, Mount, Narrowing, Place, VirtualPath},
+    authority::{Access, Domain, Mount, Narrowing, Place, VirtualPath},
     code::{CodeEntry, ToolLevel},
     conversation::Ensure,
     gate::RuleLine,
@@ -227,6 +227,22 @@ pub struct Sandbox {
     pub narrowing: Narrowing,
     /// The environment variables that code of the worker's package gets, as far as the operator grants them.
     pub env: Vec<Arc<str>>,
+    /// The keys that are added to requests of that code, as far as the operator grants their variables.
+    pub keys: Vec<RequestKey>,
+}
+
+/// A key that is added to the requests to one host outside of the process that sends them
+/// (`docs/reference/sandbox.md`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RequestKey {
+    /// The host, and the port if it is another than 443.
+    pub domain: Domain,
+    /// The header that carries the key.
+    pub header: Arc<str>,
+    /// The word before the key, such as `Bearer`.
+    pub scheme: Option<Arc<str>>,
+    /// The environment variable that holds the key.
+    pub variable: Arc<str>,
 }
 
 /// The parts of a worker's input that others write, as its file declares them (`docs/reference/origins.md`).

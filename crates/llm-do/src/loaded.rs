@@ -145,7 +145,8 @@ impl Located {
         let providers = user.prices.iter().fold(providers, |all, (key, terms)| all.price(key, *terms));
         let providers = declared.iter().fold(providers, declare);
         let workers: Arc<[Arc<WorkerDefinition>]> = program.loaded().into();
-        let declared_variables = workers.iter().flat_map(|worker| worker.sandbox.env.iter().cloned());
+        let declared_variables =
+            workers.iter().flat_map(|worker| missing::declared_variables(worker).cloned());
         let of_toolsets = missing::toolset_variables(&workers, &toolsets);
         let variables: BTreeSet<Arc<str>> = declared_variables
             .chain(of_toolsets.into_iter().map(|(_, name)| name))

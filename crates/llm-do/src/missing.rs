@@ -10,7 +10,7 @@ use llm_do_core::{
     local_name,
     model::ModelName,
     toolset::{Requirement, ToolsetRegistry},
-    worker::{ModelChoice, WorkerDefinition},
+    worker::{ModelChoice, Sandbox, WorkerDefinition},
 };
 use llm_do_program::{BindError, Program, manifest::Provider, mounts::RequiredGrant};
 use llm_do_python::Python;
@@ -121,6 +121,12 @@ pub(crate) fn toolset_variables(
     variables.collect()
 }
 
+/// The variables that a worker's sandbox names: those that its code gets, and those that hold keys for its requests.
+pub(crate) fn declared_variables(worker: &WorkerDefinition) -> impl Iterator<Item = &Arc<str>> {
+    let Sandbox { env, keys, .. } = &worker.sandbox;
+    env.iter().chain(keys.iter().map(|key| &key.variable))
+}
+
 /// Checks that each variable that code gets can be given: the redactor must be able to find its value.
 pub(crate) fn variables(
     workers: &[Arc<WorkerDefinition>],
@@ -129,7 +135,7 @@ pub(crate) fn variables(
 ) -> Result<(), Problem> {
     let of_toolsets = toolset_variables(workers, kinds);
     let of_sandboxes =
-        workers.iter().flat_map(|worker| worker.sandbox.env.iter().map(move |name| (worker, name)));
+        workers.iter().flat_map(|worker| declared_variables(worker).map(move |name| (worker, name)));
     for (worker, name) in of_sandboxes.chain(of_toolsets.iter().map(|(worker, name)| (worker, name))) {
         let reason = match environment(name) {
             None => "is not set",

@@ -47,7 +47,7 @@ pub enum Problem {
         reason: String,
     },
     /// An environment variable that the program's Python functions get can't be given to them.
-    #[error("the variable {name}, which {asked_by} lists in `sandbox.env`, {reason}")]
+    #[error("the variable {name}, which {asked_by} names in its `sandbox`, {reason}")]
     Variable {
         /// Its name.
         name: Arc<str>,

@@ -26,13 +26,14 @@ use crate::{
     signature::{self, Declared},
     span::{SourceFile, Span},
     toolsets::{self, Toolsets},
-    yaml::{Data, Node, scalar},
+    yaml::{Data, Entry, Node, scalar},
 };
 use llm_do_core::{
+    authority::Domain,
     model::ModelName,
     schema::{self, Schema},
     template::TemplateFacts,
-    worker::{Limits, Sandbox, Signature, WorkerDefinition, WorkerMode},
+    worker::{Limits, RequestKey, Sandbox, Signature, WorkerDefinition, WorkerMode},
 };
 use mistakes::Mistakes;
 use sections::{attachment_policy, ensures, limits, rules, settings};
@@ -222,6 +223,7 @@ impl Context<'_> {
             sandbox: Sandbox {
                 narrowing: sandbox.narrowing,
                 env: sandbox.env.into_iter().map(|(name, _)| name).collect(),
+                keys: sandbox.keys.into_iter().map(|(key, _)| key).collect(),
             },
             attachments,
             untrusted,
@@ -340,6 +342,7 @@ impl Context<'_> {
     fn check_variables(&self, sandbox: &mounts::Merged, found: &mut Vec<Diagnostic>) {
         let program = self.packages.program();
         found.extend(sandbox.env.iter().filter_map(|(name, span)| not_given(program, name, span)));
+        found.extend(sandbox.keys.iter().filter_map(|(key, span)| key_not_given(program, key, span)));
     }
 
     /// A model's name, its provider known.
@@ -381,6 +384,24 @@ pub(crate) fn not_given(program: &Package, name: &str, span: &Span) -> Option<Di
             .at(span)
             .help(format!("if it may have it, add `sandbox: {{env: [{name}]}}` to the project's manifest")),
     )
+}
+
+/// The finding for a key that a library's code would use, at `span`, and that the program does not give for the same host.
+fn key_not_given(program: &Package, key: &RequestKey, span: &Span) -> Option<Diagnostic> {
+    let RequestKey { domain, variable, .. } = key;
+    let keys = program.manifest.sandbox.as_ref().and_then(|sandbox| sandbox.get("keys"));
+    let is_given = |entry: &Entry| {
+        Domain::parse(&entry.key).is_ok_and(|given| given == *domain)
+            && entry.value.get("env").and_then(Node::as_text) == Some(&**variable)
+    };
+    if keys.is_some_and(|keys| keys.entries().iter().any(is_given)) {
+        return None;
+    }
+    let message =
+        format!("this library wants the key in `{variable}` for `{domain}`, which the program does not give");
+    Some(Diagnostic::error(codes::BAD_VALUE, message).at(span).help(format!(
+        "if it may use the key, add the same entry for `{domain}` to `sandbox.keys` of the project's manifest"
+    )))
 }
 
 /// `imports.workers`: the workers that are loaded with it.

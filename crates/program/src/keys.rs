@@ -389,7 +389,19 @@ pub const SANDBOX: &[Key] = &[
         "false, true, or a list of domains",
     ),
     Key::new("env", Shape::Texts, "environment variables that its Python functions get"),
+    Key::new(
+        "keys",
+        Shape::Map(&Shape::Record(REQUEST_KEY)),
+        "keys that are added to requests of its Python functions, by host",
+    ),
     Key::new("approval", Shape::Record(SANDBOX_APPROVAL), "rules for all mounts"),
+];
+
+/// An entry of `sandbox.keys`.
+pub const REQUEST_KEY: &[Key] = &[
+    Key::new("header", Shape::Text, "the header that carries the key"),
+    Key::new("scheme", Shape::Text, "the word before the key, such as `Bearer`"),
+    Key::new("env", Shape::Text, "the environment variable that holds the key"),
 ];
 
 /// `sandbox.approval`.

@@ -1,5 +1,6 @@
 //! `sandbox` of a worker and of its project, merged, with absolute places. See `docs/reference/sandbox.md`.
 
+mod request_keys;
 mod restrict;
 mod variables;
 
@@ -13,6 +14,7 @@ use crate::{
 use llm_do_core::{
     authority::{Access, Approvals, Domain, Mount, Narrowing, Network, Origin, Place, VirtualPath},
     gate::Rule,
+    worker::RequestKey,
 };
 use std::sync::Arc;
 
@@ -61,6 +63,8 @@ pub struct Merged {
     pub write: Vec<(String, Span)>,
     /// The environment variables for its code, with their spans.
     pub env: Vec<(Arc<str>, Span)>,
+    /// The keys for requests of its code, with their spans.
+    pub keys: Vec<(RequestKey, Span)>,
     /// Grants that the operator must give.
     pub grants: Vec<RequiredGrant>,
 }
@@ -123,7 +127,9 @@ pub fn merge(
     }
     merged.narrowing.network = network(&both, &mut merged.grants, found);
     merged.env = last("env").map(|list| variables::read(list, found)).unwrap_or_default();
-    let wanted = merged.env.iter();
+    merged.keys = last("keys").map(|keys| request_keys::read(keys, &merged, found)).unwrap_or_default();
+    let wanted = merged.env.iter().map(|(name, span)| (name, span));
+    let wanted = wanted.chain(merged.keys.iter().map(|(key, span)| (&key.variable, span)));
     merged.grants.extend(
         wanted.map(|(name, span)| RequiredGrant {
             what: Wanted::Variable(Arc::clone(name)),
@@ -407,6 +413,48 @@ mod tests {
         let mut found = Vec::new();
         let layers = Layers { project: Some(&project), worker: Some(&worker) };
         (merge(&tree, &[root], layers, &mut found), found)
+    }
+
+    #[test]
+    fn a_key_belongs_to_one_listed_host_and_stays_outside_of_the_process() {
+        let list = "network_enabled: [api.example.com, \"*.example.net\", \"localhost:8443\"]\n";
+        let with = |keys: &str| merged("", &format!("{list}keys: {keys}\n"));
+        let entry = "{header: Authorization, scheme: Bearer, env: API_KEY}";
+        for host in ["api.example.com", "a.example.net", "\"localhost:8443\""] {
+            let (merged, found) = with(&format!("{{{host}: {entry}}}"));
+            assert_eq!(found, [], "{host}");
+            let [(key, _)] = &merged.keys[..] else { panic!("{:?}", merged.keys) };
+            assert_eq!(
+                (&*key.header, key.scheme.as_deref(), &*key.variable),
+                ("Authorization", Some("Bearer"), "API_KEY")
+            );
+            let wanted = Wanted::Variable("API_KEY".into());
+            assert!(merged.grants.iter().any(|grant| grant.what == wanted), "{:?}", merged.grants);
+            assert!(merged.env.is_empty());
+        }
+        for (keys, reason) in [
+            (format!("{{evil.net: {entry}}}"), "does not list"),
+            (format!("{{\"*.example.net\": {entry}}}"), "stands for many"),
+            (format!("{{\"api.example.com:80\": {entry}}}"), "plain HTTP"),
+            (format!("{{api.example.com: {entry}, \"api.example.com:443\": {entry}}}"), "two keys"),
+            ("{api.example.com: {env: API_KEY}}".into(), "has no `header`"),
+            ("{api.example.com: {header: Authorization}}".into(), "has no `env`"),
+            ("{api.example.com: {header: Host, env: API_KEY}}".into(), "belongs to the connection"),
+            ("{api.example.com: {header: \"X: y\", env: API_KEY}}".into(), "no name of a header"),
+            ("{api.example.com: {header: X-Key, env: LD_PRELOAD}}".into(), "can't hold a key"),
+            (
+                "{api.example.com: {header: X-Key, scheme: a b, env: API_KEY}}".into(),
+                "can't stand before a key",
+            ),
+        ] {
+            let (merged, found) = with(&keys);
+            assert!(found.iter().any(|finding| finding.message.contains(reason)), "{keys}: {found:?}");
+            assert!(merged.keys.len() <= 1, "{keys}");
+        }
+        let (_, found) = merged("", &format!("{list}env: [API_KEY]\nkeys: {{api.example.com: {entry}}}\n"));
+        assert!(found.iter().any(|finding| finding.message.contains("would enter the process")), "{found:?}");
+        let (_, found) = merged("", &format!("network_enabled: true\nkeys: {{api.example.com: {entry}}}\n"));
+        assert!(found.iter().any(|finding| finding.message.contains("does not list")), "{found:?}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use llm_do_core::{
     toolset::ToolsetRegistry,
     worker::{CodeModule, Limits, ToolLevel},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 /// A worker after the merge.
@@ -345,6 +345,20 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
     if let Some(node) = layers.iter().flatten().find_map(|sandbox| sandbox.get("env")) {
         let names = effective.definition.sandbox.env.iter().map(|name| Value::from(&**name)).collect();
         settings.push(Setting::new(&["sandbox", "env"], names, Some(node.span.origin())));
+    }
+    if let Some(node) = layers.iter().rev().flatten().find_map(|sandbox| sandbox.get("keys")) {
+        let keys = effective.definition.sandbox.keys.iter().map(|key| {
+            let mut entry = Map::new();
+            entry.insert("header".into(), (*key.header).into());
+            entry.extend(key.scheme.as_ref().map(|scheme| ("scheme".to_owned(), Value::from(&**scheme))));
+            entry.insert("env".into(), (*key.variable).into());
+            (key.domain.to_string(), Value::Object(entry))
+        });
+        settings.push(Setting::new(
+            &["sandbox", "keys"],
+            Value::Object(keys.collect()),
+            Some(node.span.origin()),
+        ));
     }
     // The merged restrictions: the tighter of both layers, which may not be the worker's.
     let restrict: Vec<&str> = narrowing.restrict.iter().map(VirtualPath::as_str).collect();

@@ -13,7 +13,7 @@ use llm_do_core::{
     authority::{Network, Place},
     worker::{CodeModule, CodePackage, ToolLevel},
 };
-use llm_do_sandbox::confine::{self, Confinement, Confiner, Process, ProcessView, Tier};
+use llm_do_sandbox::confine::{self, Confinement, Confiner, HostKey, Process, ProcessView, Tier};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -351,8 +351,17 @@ impl Python {
         if !links.is_empty() {
             args.push(serde_json::json!(links).to_string().into());
         }
+        let keys = reach.keys.iter().filter_map(|key| {
+            Some(HostKey {
+                domain: key.domain.clone(),
+                header: key.header.to_string(),
+                scheme: key.scheme.as_deref().map(str::to_owned),
+                key: environment(&key.variable)?,
+            })
+        });
         let process = Process {
             args,
+            keys: keys.collect(),
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             cwd: root,
             network: if self.settings.only_looks { Network::Off } else { reach.network() },

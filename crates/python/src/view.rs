@@ -8,7 +8,7 @@ use llm_do_core::{
     authority::{Access, Authority, Network, Origin, Protection},
     function::FunctionSource,
     schema::sha256,
-    worker::{CodeEntry, CodeModule, CodePackage, ToolLevel, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, RequestKey, ToolLevel, WorkerDefinition},
 };
 use llm_do_sandbox::{confine::ProcessView, read_regular};
 use std::{
@@ -36,6 +36,8 @@ pub(crate) struct Reach {
     modules: Vec<CodeModule>,
     /// The environment variables that its worker's file lists and the operator grants.
     pub(crate) env: Vec<Arc<str>>,
+    /// The keys for its requests whose variables the operator grants.
+    pub(crate) keys: Vec<RequestKey>,
     /// Hash that identifies it.
     pub(crate) key: Arc<str>,
 }
@@ -53,7 +55,7 @@ impl Reach {
             of_package.flat_map(|level| &level.modules).map(|module| module.module.clone()).collect();
         let key = sha256(format!("{modules:?}\0{authority:?}").as_bytes()).into();
         let (package, run, authority) = (Arc::clone(package), run.cloned(), authority.cloned());
-        Self { package, run, authority, modules, env: Vec::new(), key }
+        Self { package, run, authority, modules, env: Vec::new(), keys: Vec::new(), key }
     }
 
     /// The same with the environment variables that a worker declares for the code of its own package, as far as the
@@ -65,7 +67,10 @@ impl Reach {
         {
             let granted = worker.sandbox.env.iter().filter(|name| authority.bounds().allows_variable(name));
             self.env = granted.cloned().collect();
-            self.key = sha256(format!("{}\0{:?}", self.key, self.env).as_bytes()).into();
+            let keys = worker.sandbox.keys.iter();
+            self.keys =
+                keys.filter(|key| authority.bounds().allows_variable(&key.variable)).cloned().collect();
+            self.key = sha256(format!("{}\0{:?}\0{:?}", self.key, self.env, self.keys).as_bytes()).into();
         }
         self
     }

@@ -58,7 +58,7 @@ pub use explain::{denied, network, unseen};
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-pub use process::{Channel, Exit, Process, Refused, Running, StartError};
+pub use process::{Channel, Exit, HostKey, Process, Refused, Running, StartError};
 pub use view::{LeftOut, Planted, ProcessView, Shown};
 pub(crate) use view::{unfit, working_directory};
 pub use watch::{Watch, Watching};

@@ -1,4 +1,4 @@
-//! Environment variables that no foreign code gets.
+//! Environment variables that no foreign code gets, and headers that carry no keys.
 
 /// Why a variable can't be given to code; `None` if it can.
 pub fn variable_refused(name: &str) -> Option<&'static str> {
@@ -47,4 +47,38 @@ pub fn variable_refused(name: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Why a header can't carry a key of `sandbox.keys`; `None` if it can. The value of such a header would change how its message is
+/// read.
+pub fn key_header_refused(name: &str) -> Option<&'static str> {
+    const OF_THE_MESSAGE: &[&str] = &[
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "if-range",
+        "keep-alive",
+        "range",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let lower = name.to_ascii_lowercase();
+    if !is_token(name) {
+        Some("it is no name of a header")
+    } else if OF_THE_MESSAGE.contains(&&*lower) || lower.starts_with("proxy-") {
+        Some("it belongs to the connection or the message")
+    } else {
+        None
+    }
+}
+
+/// Whether a text is a token of HTTP (RFC 9110 §5.6.2), as names of headers and schemes are.
+pub fn is_token(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !text.is_empty() && text.chars().all(is_letter)
 }

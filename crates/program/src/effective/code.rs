@@ -166,6 +166,7 @@ impl Context<'_> {
             sandbox: Sandbox {
                 narrowing: sandbox.narrowing,
                 env: sandbox.env.into_iter().map(|(name, _)| name).collect(),
+                keys: sandbox.keys.into_iter().map(|(key, _)| key).collect(),
             },
             attachments,
             untrusted: Untrusted::default(),

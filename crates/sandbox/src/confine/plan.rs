@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) limits: Limits,
     /// Where the program gets the descriptor that comes with the message, if one does.
     pub(super) channel: Option<ChannelAt>,
+    /// The certificates that the program trusts in the place of the system's, as PEM: a file of its temporary folder.
+    pub(super) authorities: Option<String>,
 }
 
 /// The place of a program's descriptor.

@@ -16,7 +16,7 @@ pub use supervised::Running;
 pub(super) use supervised::try_out;
 
 use super::{Confinement, Limits, ProcessView, plan::Fault};
-use llm_do_core::authority::Network;
+use llm_do_core::authority::{Domain, Network};
 use std::{ffi::OsString, fmt, io, os::fd::OwnedFd, path::PathBuf};
 
 /// A process to start. It inherits nothing except the fields below.
@@ -36,12 +36,37 @@ pub struct Process {
     /// Whether it may use the network. A list of domains needs [`Namespaces`](super::Tier::Namespaces), and its proxy
     /// runs on this runtime, so blocking the runtime delays the process.
     pub network: Network,
+    /// The keys that the proxy adds to its requests, if it has a list of domains.
+    pub keys: Vec<HostKey>,
     /// Its resource limits.
     pub limits: Limits,
     /// Its confinement.
     pub confinement: Confinement,
     /// A descriptor that it gets.
     pub channel: Option<Channel>,
+}
+
+/// A key that the proxy adds to the requests to one host. The process never gets it.
+#[derive(Clone)]
+pub struct HostKey {
+    /// The host, and the port if it is another than 443.
+    pub domain: Domain,
+    /// The header that carries the key.
+    pub header: String,
+    /// The word before the key, such as `Bearer`.
+    pub scheme: Option<String>,
+    /// The key.
+    pub key: String,
+}
+
+/// Without the key.
+impl fmt::Debug for HostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostKey")
+            .field("domain", &self.domain)
+            .field("header", &self.header)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A descriptor for a program, and where the program finds it.
@@ -72,6 +97,7 @@ impl Process {
             cwd: None,
             view,
             network: Network::Off,
+            keys: Vec::new(),
             limits: Limits::default(),
             confinement,
             channel: None,
@@ -150,6 +176,9 @@ pub enum StartError {
          possible, or decide between `network_enabled: true` and `false`"
     )]
     Domains,
+    /// The keys for its requests, or the authority that it would trust.
+    #[error("the keys of `sandbox.keys` can't be added to requests: {0}")]
+    Keys(io::Error),
     /// A layer could not be set up, or the program could not be executed.
     #[error("a confined process could not be started: {0}")]
     Refused(Refused),

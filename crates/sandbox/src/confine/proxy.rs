@@ -9,19 +9,25 @@
 //! it. Port 443 is for TLS whose handshake names the requested host (there is nothing to compare for an address),
 //! port 80 is for plain HTTP, and any other port carries any protocol.
 //!
-//! Limitations: the proxy reads nothing inside TLS. A server that answers for other hosts too can be asked for them
+//! A host with a key (`sandbox.keys`) is not tunnelled: `keys` and `intercept` read each request inside TLS, and add the key.
+//!
+//! Limitations: the proxy reads nothing inside the TLS of other hosts. A server that answers for other hosts too can be asked for them
 //! inside a connection to an allowed one (domain fronting, encrypted server names), and an allowed host may forward
 //! the data that it receives. With `*.example.org` the looked-up names can leak data to that domain's name servers.
 //! The proxy ignores the environment's proxy variables and connects directly.
 
 mod address;
 mod client;
+mod echo;
 mod forward;
+mod intercept;
+pub(super) mod keys;
 mod request;
 mod tunnel;
 
 use super::{Denial, Denials};
 
+use echo::Cleaned;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Bytes, Frame, Incoming, SizeHint},
@@ -31,6 +37,8 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use intercept::Interception;
+use keys::Keys;
 use llm_do_core::authority::Domain;
 use std::{
     convert::Infallible,
@@ -90,15 +98,24 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// Serves the connections of `listener`. Needs a tokio runtime.
-    pub(super) fn start(listener: StdListener, list: Vec<Domain>) -> std::io::Result<Self> {
-        Self::within(Limits::default(), listener, list)
+    pub(super) fn start(
+        listener: StdListener,
+        list: Vec<Domain>,
+        keys: Option<Keys>,
+    ) -> std::io::Result<Self> {
+        Self::within(Limits::default(), listener, list, keys)
     }
 
-    fn within(limits: Limits, listener: StdListener, list: Vec<Domain>) -> std::io::Result<Self> {
+    fn within(
+        limits: Limits,
+        listener: StdListener,
+        list: Vec<Domain>,
+        keys: Option<Keys>,
+    ) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let denials = Denials::default();
-        let gate = Arc::new(Gate { list, limits, denials: denials.clone() });
+        let gate = Arc::new(Gate { list, keys, limits, denials: denials.clone() });
         Ok(Self { _task: Task::spawn(accept(listener, gate)), denials })
     }
 
@@ -127,6 +144,7 @@ impl Drop for Task {
 /// The state that all connections of a process share.
 struct Gate {
     list: Vec<Domain>,
+    keys: Option<Keys>,
     limits: Limits,
     denials: Denials,
 }
@@ -149,6 +167,14 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>) {
     }
 }
 
+/// The bytes after a `CONNECT`.
+enum Carried {
+    /// They go to the host as they are.
+    Tunnel(Tunnel),
+    /// They are requests that get a key.
+    Interception(Interception),
+}
+
 /// Serves one connection to its end.
 async fn serve(stream: TcpStream, gate: Arc<Gate>) {
     let (client, movement) = client::watched(stream);
@@ -167,8 +193,10 @@ async fn serve(stream: TcpStream, gate: Arc<Gate>) {
         // The client has received the error.
         let _ = requests.await;
         let begun = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(begun) = begun {
-            Tunnel::run(begun, &gate.denials).await;
+        match begun {
+            Some(Carried::Tunnel(tunnel)) => tunnel.run(&gate.denials).await,
+            Some(Carried::Interception(interception)) => interception.run(&gate).await,
+            None => {}
         }
     };
     tokio::select! {
@@ -188,20 +216,34 @@ enum Stop {
 async fn answer(
     gate: &Gate,
     mut request: Request<Incoming>,
-    tunnel: &Mutex<Option<Tunnel>>,
+    carried: &Mutex<Option<Carried>>,
 ) -> Response<Answer> {
     let carried_out = async {
         let target = request::judge(&request, &gate.list).map_err(Stop::Denied)?;
+        let begin = |begun| *carried.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        if request.method() == Method::CONNECT
+            && let Some(keys) = &gate.keys
+            && let Some(entry) = keys.find(&target.host, target.port)
+        {
+            let config = keys.server(&target.host).map_err(|error| Stop::Unreachable(error.to_string()))?;
+            let client = hyper::upgrade::on(&mut request);
+            begin(Carried::Interception(Interception::new(client, target, Arc::clone(entry), config)));
+            return Ok(Response::new(Answer::Text(None)));
+        }
         let stream = address::connect(&target, &gate.list).await?;
         if request.method() == Method::CONNECT {
             let client = hyper::upgrade::on(&mut request);
-            *tunnel.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some(Tunnel::new(client, stream, target));
+            begin(Carried::Tunnel(Tunnel::new(client, stream, target)));
             return Ok(Response::new(Answer::Text(None)));
         }
         forward::forward(request, &target, stream).await
     };
-    match carried_out.await {
+    answered(gate, carried_out.await)
+}
+
+/// The answer to a request, or the reason why there is none.
+fn answered(gate: &Gate, carried_out: Result<Response<Answer>, Stop>) -> Response<Answer> {
+    match carried_out {
         Ok(response) => response,
         Err(Stop::Denied(denial)) => {
             let status = match denial {
@@ -236,6 +278,8 @@ enum Answer {
     Text(Option<Bytes>),
     /// The server's, with the task that drives the connection to it.
     Passed { body: Incoming, _connection: Task },
+    /// The same of a host that has received a key, without this key.
+    Cleaned { body: Box<Cleaned>, _connection: Task },
 }
 
 impl Body for Answer {
@@ -249,6 +293,7 @@ impl Body for Answer {
         match self.get_mut() {
             Self::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
             Self::Passed { body, .. } => Pin::new(body).poll_frame(context),
+            Self::Cleaned { body, .. } => body.poll_next(context),
         }
     }
 
@@ -256,6 +301,7 @@ impl Body for Answer {
         match self {
             Self::Text(text) => text.is_none(),
             Self::Passed { body, .. } => body.is_end_stream(),
+            Self::Cleaned { body, .. } => body.is_end_stream(),
         }
     }
 
@@ -263,6 +309,7 @@ impl Body for Answer {
         match self {
             Self::Text(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
             Self::Passed { body, .. } => body.size_hint(),
+            Self::Cleaned { body, .. } => body.size_hint(),
         }
     }
 }

@@ -234,6 +234,14 @@ fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
     rustix::system::sethostname(b"sandbox").map_err(fault(layer))
 }
 
+/// The file of the certificates that a program trusts, in its temporary folder.
+const AUTHORITIES: &str = "llm-do-authorities.pem";
+
+/// The variables by which programs find these certificates: OpenSSL (Python, Ruby, curl), requests, curl, Node, and the client
+/// libraries of AWS.
+const TRUST: [&str; 5] =
+    ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE"];
+
 /// Tier A: the first process of the namespace.
 fn first_of_namespace(
     plan: &Plan,
@@ -247,6 +255,10 @@ fn first_of_namespace(
     let limited = root::enter(plan)?;
     let crowd = (!limited && rustix::process::geteuid().is_root()).then(|| Crowd::new(plan.limits.processes));
     let folder = root::temporary_folder(plan);
+    if let Some(authorities) = &plan.authorities {
+        let file = folder.join(AUTHORITIES);
+        fs::write(&file, authorities).map_err(|error| Fault::new("certificates", error).at(&file))?;
+    }
     let folders = [root::TEMPORARY, root::SHARED_MEMORY]
         .iter()
         .map(PathBuf::from)
@@ -398,6 +410,10 @@ fn become_program(
     command.envs(plan.env.iter().map(|(name, value)| (name, value)));
     // Only the supervisor knows the value of these two.
     command.env("HOME", temporary).env("TMPDIR", temporary);
+    if plan.authorities.is_some() {
+        let file = temporary.join(AUTHORITIES);
+        command.envs(TRUST.map(|name| (name, &file)));
+    }
     let error = command.exec();
     let program = Path::new(&plan.program);
     let reason = match error.kind() {

@@ -2,7 +2,7 @@
 
 use crate::bench::{A, B, Bench, NONE, Ran, finish, run};
 use llm_do_core::authority::{Domain, Network};
-use llm_do_sandbox::confine::{Denial, Process, StartError};
+use llm_do_sandbox::confine::{Denial, HostKey, Process, StartError};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -103,6 +103,7 @@ tier_a!(
     nothing_of_the_proxy_leaks_into_the_process,
     an_ordinary_user_has_a_proxy_as_well,
     a_local_address_is_not_opened_by_a_name,
+    a_key_for_requests_is_nowhere_in_the_process,
 );
 
 async fn the_proxy_leads_to_what_is_listed_and_nowhere_else() {
@@ -435,4 +436,52 @@ async fn elsewhere_a_list_of_domains_is_refused_with_a_way_out() {
         assert!(matches!(error, StartError::Domains), "{error}");
         assert!(error.to_string().contains("tier A") && error.to_string().contains("network_enabled"));
     }
+}
+
+/// The process speaks TLS with the proxy, whose authority it trusts, and has no key. The host shows no certificate, so that
+/// it gets none either.
+async fn a_key_for_requests_is_nowhere_in_the_process() {
+    const KEY: &str = "sk-live-0123456789";
+    let bench = Bench::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut bytes = [0; 4096];
+            let count = stream.read(&mut bytes).unwrap_or(0);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+            let _ = tell.send(bytes[..count].to_vec());
+        }
+    });
+    let script = r#"
+port, key = sys.argv[1], sys.argv[2][::-1]
+def ask():
+    try:
+        return urllib.request.urlopen(f"https://localhost:{port}/", timeout=30).read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+attempt("asked", ask)
+attempt("environment", lambda: [name for name, value in os.environ.items() if key in value])
+def certificates():
+    text = open(os.environ["SSL_CERT_FILE"]).read()
+    return "PRIVATE" in text or key in text or text.count("BEGIN CERTIFICATE") == 0
+attempt("certificates", certificates)
+"#;
+    let (port_text, reversed) = (port.to_string(), KEY.chars().rev().collect::<String>());
+    let args = [Path::new(&port_text), Path::new(&reversed)];
+    let mut process = probe(&bench, script, &args, listed(&[format!("localhost:{port}")]));
+    process.keys = vec![HostKey {
+        domain: Domain::parse(&format!("localhost:{port}")).unwrap(),
+        header: "Authorization".into(),
+        scheme: Some("Bearer".into()),
+        key: KEY.into(),
+    }];
+    let ran = run(process).await;
+    assert!(ran.of("asked").contains("502") && ran.of("asked").contains("the key was not sent"), "{ran:?}");
+    assert_eq!(ran.of("environment"), "ok []", "{ran:?}");
+    assert_eq!(ran.of("certificates"), "ok False", "{ran:?}");
+    let got = told.recv_timeout(PATIENCE).unwrap();
+    assert!(!got.is_empty() && !got.windows(KEY.len()).any(|window| window == KEY.as_bytes()));
 }

@@ -4,7 +4,7 @@ use super::{Channel, Exit, Process, Refused, StartError};
 use crate::confine::{
     Confinement, Denials, Limits, Tier, binary,
     plan::{ChannelAt, INTERRUPT, Plan, Reach, Report, SUPERVISOR, Task, frame},
-    proxy::{self, Proxy},
+    proxy::{self, Proxy, keys::Keys},
     supervisor, system,
 };
 use llm_do_core::authority::{Domain, Network};
@@ -37,10 +37,15 @@ impl Process {
             Network::Domains(list) => std::mem::take(list),
             Network::Off | Network::On => Vec::new(),
         };
-        let plan = self.plan(channel.as_ref().map(|channel| match channel {
+        let keys = match self.keys.is_empty() || list.is_empty() {
+            true => None,
+            false => Some(Keys::new(&self.keys).map_err(StartError::Keys)?),
+        };
+        let mut plan = self.plan(channel.as_ref().map(|channel| match channel {
             Channel::Third(_) => ChannelAt::Third,
             Channel::Input(_) => ChannelAt::Input,
         }))?;
+        plan.authorities = keys.as_ref().map(|keys| authorities(keys.certificate()));
         let (ours, theirs) = StdStream::pair().map_err(StartError::system)?;
         supervisor::hand_over(&ours, &[0], channel.as_ref().map(Channel::descriptor))
             .map_err(StartError::system)?;
@@ -64,7 +69,7 @@ impl Process {
         };
         let mut report = running.report().await;
         if let Ok(Some(Report::Listening)) = &report {
-            running.serve(list)?;
+            running.serve(list, keys)?;
             report = running.report().await;
         }
         // A supervisor that ended early has reported the reason.
@@ -133,8 +138,27 @@ impl Process {
             network,
             limits: self.limits,
             channel,
+            authorities: None,
         })
     }
+}
+
+/// The files of the system's certificates, of which distributions have one.
+const OF_THE_SYSTEM: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The certificates that a process trusts: those of the system, for hosts without a key, and that of its proxy.
+fn authorities(own: &str) -> String {
+    let system = OF_THE_SYSTEM.iter().find_map(|file| std::fs::read_to_string(file).ok());
+    let mut all = system.unwrap_or_default();
+    if !all.is_empty() && !all.ends_with('\n') {
+        all.push('\n');
+    }
+    all + own
 }
 
 /// The path with the links in its folder resolved, which alone is the same inside. The last name is kept: a program
@@ -169,6 +193,7 @@ pub(in crate::confine) fn try_out(task: Task) -> Result<(), StartError> {
         network: Reach::Nothing,
         limits: Limits::default(),
         channel: None,
+        authorities: None,
     };
     let (mut ours, theirs) = StdStream::pair().map_err(StartError::system)?;
     let mut command = command(theirs.into())?;
@@ -226,11 +251,11 @@ impl Running {
         self.proxy.as_ref().map(|proxy| proxy.denials().clone())
     }
 
-    fn serve(&mut self, list: Vec<Domain>) -> Result<(), StartError> {
+    fn serve(&mut self, list: Vec<Domain>, keys: Option<Keys>) -> Result<(), StartError> {
         let Some(listener) = self.descriptor.take() else {
             return Err(StartError::Supervisor("the socket for the proxy did not arrive".into()));
         };
-        self.proxy = Some(Proxy::start(listener.into(), list).map_err(StartError::system)?);
+        self.proxy = Some(Proxy::start(listener.into(), list, keys).map_err(StartError::system)?);
         Ok(())
     }
 

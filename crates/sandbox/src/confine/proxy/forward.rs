@@ -1,14 +1,26 @@
-//! Plain HTTP: one request to one server, rebuilt by the proxy.
+//! One request to one server, rebuilt by the proxy.
 
-use super::{Answer, Stop, Task, request::Target};
+use super::{
+    Answer, Stop, Task,
+    echo::{Cleaned, clean},
+    keys::Entry,
+    request::{PLAIN, TLS, Target},
+};
 use hyper::{
     Request, Response, StatusCode, Uri, Version,
     body::Incoming,
     client::conn::http1,
-    header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue},
+    header::{
+        ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName,
+        HeaderValue, IF_RANGE, RANGE, TRAILER,
+    },
+    http::response,
 };
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
 /// Headers of a single connection (RFC 9110 §7.6.1), and headers for proxies. They are not forwarded.
 const OF_THE_CONNECTION: &[&str] = &[
@@ -23,28 +35,69 @@ const OF_THE_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
-/// Sends the request and returns the server's answer.
+/// Sends the request in plain HTTP, and returns the server's answer.
 pub(super) async fn forward(
     request: Request<Incoming>,
     target: &Target,
     stream: TcpStream,
 ) -> Result<Response<Answer>, Stop> {
+    let request = rewritten(request, target, PLAIN)?;
+    let (head, body, _connection) = sent(request, target, stream).await?;
+    Ok(Response::from_parts(head, Answer::Passed { body, _connection }))
+}
+
+/// Sends the request with the key over this verified connection, and returns the server's answer without the key. A part of an
+/// answer, or a compressed one, could hold the key in a form that can't be found: the server is not asked for either.
+pub(super) async fn with_key(
+    request: Request<Incoming>,
+    target: &Target,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    entry: &Entry,
+) -> Result<Response<Answer>, Stop> {
+    let mut request = rewritten(request, target, TLS)?;
+    let headers = request.headers_mut();
+    for name in [RANGE, IF_RANGE] {
+        headers.remove(name);
+    }
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    // In the place of all that the process has sent there.
+    headers.insert(entry.header.clone(), entry.value.clone());
+    let (mut head, body, _connection) = sent(request, target, stream).await?;
+    let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !head.headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Err(Stop::Unreachable(format!(
+            "`{}` has sent a compressed answer unasked, in which its key could not be found and overwritten",
+            target.host
+        )));
+    }
+    clean(&mut head.headers, &entry.secret);
+    head.headers.remove(TRAILER);
+    let body = Box::new(Cleaned::new(body, &entry.secret));
+    Ok(Response::from_parts(head, Answer::Cleaned { body, _connection }))
+}
+
+async fn sent(
+    request: Request<Incoming>,
+    target: &Target,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<(response::Parts, Incoming, Task), Stop> {
     let failed =
         |error: hyper::Error| Stop::Unreachable(format!("`{}` did not answer: {error}", target.host));
     let (mut server, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let connection = Task::spawn(async move { drop(connection.await) });
-    let response = server.send_request(rewritten(request, target)?).await.map_err(failed)?;
+    let response = server.send_request(request).await.map_err(failed)?;
     let (mut head, body) = response.into_parts();
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(Stop::Unreachable(format!("`{}` changed the protocol unasked", target.host)));
     }
     strip(&mut head.headers);
     head.version = Version::HTTP_11;
-    Ok(Response::from_parts(head, Answer::Passed { body, _connection: connection }))
+    Ok((head, body, connection))
 }
 
-/// The request as the server gets it. Its length is that of the body that the proxy has read.
-fn rewritten(request: Request<Incoming>, target: &Target) -> Result<Request<Incoming>, Stop> {
+/// The request as the server gets it. Its length is that of the body that the proxy has read. `usual`: the port that `Host`
+/// leaves out.
+fn rewritten(request: Request<Incoming>, target: &Target, usual: u16) -> Result<Request<Incoming>, Stop> {
     let bad = || Stop::Unreachable("the request can't be rewritten".into());
     let (mut head, body) = request.into_parts();
     strip(&mut head.headers);
@@ -52,7 +105,7 @@ fn rewritten(request: Request<Incoming>, target: &Target) -> Result<Request<Inco
     // The proxy answered it when it read the body.
     head.headers.remove(EXPECT);
     let host = match target.port {
-        80 => target.host.to_string(),
+        port if port == usual => target.host.to_string(),
         port => format!("{}:{port}", target.host),
     };
     head.headers.insert(HOST, HeaderValue::try_from(host).map_err(|_| bad())?);

@@ -14,7 +14,7 @@ pub(super) struct Target {
     pub(super) port: u16,
 }
 
-const PLAIN: u16 = 80;
+pub(super) const PLAIN: u16 = 80;
 pub(super) const TLS: u16 = 443;
 
 /// The target of a request that the list allows. A head that different programs could read differently is refused.
@@ -65,6 +65,32 @@ fn plain(uri: &Uri, headers: &HeaderMap) -> Result<Target, &'static str> {
     }
     agrees(headers, &target, PLAIN)?;
     Ok(target)
+}
+
+/// Judges a request inside a connection to a host with a key: it must be one to this host, and to none else in any reading.
+///
+/// # Errors
+/// What is wrong with its head.
+pub(super) fn judge_inside<B>(request: &Request<B>, target: &Target) -> Result<(), &'static str> {
+    let (uri, headers) = (request.uri(), request.headers());
+    match *request.method() {
+        Method::CONNECT => return Err("a connection to a host with a key holds no further CONNECT"),
+        Method::TRACE => return Err("TRACE would send the key back"),
+        _ => {}
+    }
+    if let Some(authority) = uri.authority() {
+        if uri.scheme_str() != Some("https") {
+            return Err("only `https` URLs can be asked for in a TLS connection");
+        }
+        match Host::with_port(authority.as_str()) {
+            Ok((host, port)) if host == target.host && port.unwrap_or(TLS) == target.port => {}
+            _ => return Err("its URL names another host than the connection"),
+        }
+    }
+    if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
+        return Err("it has two lengths");
+    }
+    agrees(headers, target, TLS)
 }
 
 /// Whether `Host` names the same target, or is absent.
@@ -139,6 +165,40 @@ mod tests {
                 denial.to_string(),
                 format!("`{missing}` is not on the list of this worker's `sandbox.network_enabled`")
             );
+        }
+    }
+
+    #[test]
+    fn a_request_inside_a_connection_names_no_other_host() {
+        let (host, port) = Host::with_port("example.org:8443").unwrap();
+        let target = Target { host, port: port.unwrap() };
+        let judged = |method: &str, uri: &str, headers: &[(&str, &str)]| {
+            let mut request = Request::builder().method(method).uri(uri);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            judge_inside(&request.body(()).unwrap(), &target)
+        };
+        for (method, uri, headers) in [
+            ("GET", "/a", &[("host", "example.org:8443")][..]),
+            ("GET", "/a", &[]),
+            ("POST", "https://example.org:8443/a", &[("host", "EXAMPLE.org:8443")]),
+            ("OPTIONS", "*", &[("host", "example.org:8443")]),
+        ] {
+            assert_eq!(judged(method, uri, headers), Ok(()), "{method} {uri} {headers:?}");
+        }
+        for (method, uri, headers) in [
+            ("GET", "/a", &[("host", "evil.net")][..]),
+            ("GET", "/a", &[("host", "example.org")]),
+            ("GET", "/a", &[("host", "example.org:8443"), ("host", "evil.net")]),
+            ("GET", "https://evil.net/", &[("host", "example.org:8443")]),
+            ("GET", "http://example.org:8443/", &[]),
+            ("GET", "https://example.org:8443@evil.net/", &[]),
+            ("CONNECT", "example.org:8443", &[]),
+            ("TRACE", "/", &[]),
+            ("POST", "/", &[("content-length", "5"), ("transfer-encoding", "chunked")]),
+        ] {
+            assert!(judged(method, uri, headers).is_err(), "{method} {uri} {headers:?}");
         }
     }
 

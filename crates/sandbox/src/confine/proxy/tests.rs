@@ -81,7 +81,7 @@ fn proxy(limits: Limits, list: &[&str]) -> (Proxy, SocketAddr) {
     let listener = StdListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let list = list.iter().map(|entry| Domain::parse(entry).unwrap()).collect();
-    (Proxy::within(limits, listener, list).unwrap(), address)
+    (Proxy::within(limits, listener, list, None).unwrap(), address)
 }
 
 /// What is answered to these bytes until the connection ends.
