@@ -105,7 +105,10 @@ impl Session {
             let real = place_of(&Path::new(here.as_str()).join(path)).ok();
             if let Some(place) = real.as_ref().filter(|place| handed.contains(place)).cloned() {
                 if access == Access::Write {
-                    return Err(wrong(name, &"the worker writes there, and the host hands over files to be read"));
+                    return Err(wrong(
+                        name,
+                        &"the worker writes there, and the host hands over files to be read",
+                    ));
                 }
                 let parameter = Arc::clone(name);
                 located.push(BoundPath { parameter, place, access, mounts: Vec::new(), untrusted: false });

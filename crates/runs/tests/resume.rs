@@ -352,7 +352,11 @@ fn said(text: &str) -> Said {
 async fn words_that_wait_are_recorded_until_they_are_delivered() {
     let path = CallPath::root();
     let give = |text: &str, step| {
-        let given = Given { answer: Answer::Give { value: Arc::new(json!(text)) }, by: "ann".into(), via: "http".into() };
+        let given = Given {
+            answer: Answer::Give { value: Arc::new(json!(text)) },
+            by: "ann".into(),
+            via: "http".into(),
+        };
         (step, RecordKind::Answered(given))
     };
     let run = run(async |driver| {

@@ -206,7 +206,11 @@ impl Service {
             Answer::Forget { of } => {
                 let (dir, of, via) = (program()?.run_dir(run), of.clone(), self.0.owner.via());
                 let of_clients = spawn_blocking(move || {
-                    Ok::<_, ApiError>(answered_via(&read_journal(&dir).map_err(ApiError::internal)?.records, &of, via))
+                    Ok::<_, ApiError>(answered_via(
+                        &read_journal(&dir).map_err(ApiError::internal)?.records,
+                        &of,
+                        via,
+                    ))
                 });
                 match of_clients.await.map_err(ApiError::internal)?? {
                     true => Ok(()),

@@ -8,7 +8,6 @@ use super::{
     users,
 };
 use crate::{exit::Complaint, paint::Paint, program::findings, render::Output, visible};
-use std::fs;
 use llm_do::program::{
     Diagnostic,
     contents::Difference,

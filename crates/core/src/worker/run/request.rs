@@ -229,8 +229,7 @@ pub(super) async fn send(
         };
         let Some(wait) = wait_before_retry(&error, tried, prepared.setup.limits.request_retries, random)
         else {
-            let tries =
-                if tried == 0 { String::new() } else { format!(" (after {} attempts)", tried + 1) };
+            let tries = if tried == 0 { String::new() } else { format!(" (after {} attempts)", tried + 1) };
             let asked = too_long_to_wait(&error).map(|asked| format!("; {asked}")).unwrap_or_default();
             let failure = Failure::new(FailureKind::Model, format!("{}{tries}{asked}", error.message));
             return Err(match error.kind {
