@@ -1,9 +1,9 @@
-//! What others than the operator may name, a client of a service or a file of inputs: what the worker that runs sees by itself,
-//! with the mounts, modes and rules of that worker (`docs/reference/http.md`, `docs/reference/origins.md`).
+//! What a client of a service may name: what the worker that it starts sees by itself, with the mounts, modes and rules of that
+//! worker (`docs/reference/http.md`).
 
 use crate::{problem::Problem, session::Session, settings::Input};
 use llm_do_core::{
-    authority::{Access, Authority, Extent, Located, Place, Refusal, VirtualPath},
+    authority::{Access, Authority, Located, Place, Refusal, VirtualPath},
     driver::MemoryDriver,
     engine::{Engine, Read},
     gate::Rule,
@@ -16,7 +16,10 @@ use llm_do_program::{
 };
 use llm_do_sandbox::place_of;
 use serde_json::Value;
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Why a client can't read a path.
 #[derive(Debug, thiserror::Error)]
@@ -72,12 +75,13 @@ impl Session {
         }
     }
 
-    /// The paths of an input that are not the operator's own word: those of a client, and those that were read from a file. They
-    /// name places in the view of the entry, or files that the host hands over. `here` is the folder of relative paths.
+    /// The paths that an input names in the view of the entry, where the operator has not typed them: those of a client, and
+    /// those that were read from a file. They grant nothing: they are places in that view, files that the host hands over, and
+    /// for a file also what the operator has granted.
     ///
     /// # Errors
-    /// The entry does not see a path with that access, and the operator has not granted it either.
-    pub(crate) fn located_for_others(
+    /// The entry does not see a path with that access.
+    pub(crate) fn located_in_view(
         &self,
         input: &Input,
         here: &Place,
@@ -86,47 +90,83 @@ impl Session {
         let mut located = Vec::new();
         let by_client = self.options().client.is_some();
         let read = self.read_names(input, |_| true);
-        if !by_client && read.is_empty() {
-            return Ok(located);
-        }
         let entry = self.entry();
         let wrong = |name: &str, why: &dyn std::fmt::Display| {
             let message = format!("`{name}`: {why}");
             Problem::Input(InputError { message, signature: signature::show(&entry.id, &entry.signature) })
         };
-        let handed: Vec<Place> = input.handed.iter().filter_map(|file| place_of(file).ok()).collect();
-        let granted = self.granted_places();
         for parameter in &entry.signature.parameters {
             let (name, Some(access)) = (&parameter.name, parameter.path) else { continue };
-            if !by_client && !read.iter().any(|read| *read == **name) {
+            if !by_client && !read.iter().any(|known| *known == **name) {
                 continue;
             }
             let Some(path) = given.get(&**name).and_then(Value::as_str) else { continue };
-            let real = place_of(&Path::new(here.as_str()).join(path)).ok();
-            if let Some(place) = real.as_ref().filter(|place| handed.contains(place)).cloned() {
+            let as_given = match by_client {
+                true => None,
+                false => place_of(&Path::new(here.as_str()).join(path)).ok(),
+            };
+            let is_handed = |file: &&PathBuf| {
+                file.as_os_str() == path || as_given.is_some() && place_of(file).ok() == as_given
+            };
+            if let Some(file) = input.handed.iter().find(is_handed) {
                 if access == Access::Write {
-                    return Err(wrong(
-                        name,
-                        &"the worker writes there, and the host hands over files to be read",
-                    ));
+                    return Err(wrong(name, &"the worker writes there, and this file is only read"));
                 }
+                let place = place_of(file).map_err(|error| wrong(name, &error))?;
                 let parameter = Arc::clone(name);
                 located.push(BoundPath { parameter, place, access, mounts: Vec::new(), untrusted: false });
                 continue;
             }
-            match self.bound_in_view(name, path, access) {
-                Ok(bound) => located.push(bound),
-                // The operator's grant says it for the file. The path is bound like the operator's own.
-                Err(_) if !by_client && real.is_some_and(|place| covers(&granted, &place, access)) => {}
-                Err(why) => return Err(wrong(name, &why)),
-            }
+            let bound = match by_client {
+                true => self
+                    .client_view()
+                    .map_err(|refusal| refusal.to_string())
+                    .and_then(|view| self.bound_in_view(&view, name, path, access)),
+                false => self.bound_for_file(name, path, as_given, access),
+            };
+            located.push(bound.map_err(|why| wrong(name, &why))?);
         }
         Ok(located)
     }
 
-    /// A path of the entry's view, bound to a parameter with the rules of the mounts that show it.
-    fn bound_in_view(&self, name: &Arc<str>, path: &str, access: Access) -> Result<BoundPath, String> {
+    /// A path that was read from a file: as the entry names it, or relative to the current directory (`as_given`).
+    fn bound_for_file(
+        &self,
+        name: &Arc<str>,
+        path: &str,
+        as_given: Option<Place>,
+        access: Access,
+    ) -> Result<BoundPath, String> {
         let view = own_authority(self.entry(), &self.authority()).map_err(|refusal| refusal.to_string())?;
+        let refused = match self.bound_in_view(&view, name, path, access) {
+            Ok(bound) => return Ok(bound),
+            Err(refused) => refused,
+        };
+        let refused = format!("{refused}, and a file can't grant `{path}`");
+        let place = as_given.ok_or_else(|| refused.clone())?;
+        if let Some(seen) = view.path_to(&place, access) {
+            return self.bound_in_view(&view, name, seen.as_str(), access);
+        }
+        match self.grants_place(&place, access) {
+            true => Ok(BoundPath {
+                parameter: Arc::clone(name),
+                place,
+                access,
+                mounts: Vec::new(),
+                untrusted: false,
+            }),
+            false => Err(refused),
+        }
+    }
+
+    /// A path of a view, bound to a parameter with the rules of the mounts that show it.
+    fn bound_in_view(
+        &self,
+        view: &Authority,
+        name: &Arc<str>,
+        path: &str,
+        access: Access,
+    ) -> Result<BoundPath, String> {
         let mut at = view.locate(path, access).map_err(|refusal| refusal.to_string())?;
         let hidden = || format!("`{path}` does not exist here");
         let real = self.program().tree().locate(at.place().as_str()).map_err(|_| hidden())?;
@@ -141,10 +181,7 @@ impl Session {
         at.path = at.virtual_of(&rest);
         at.rest = rest;
         let mounts = view.view().handing(&at, &VirtualPath::root().join(name));
-        Ok(BoundPath { parameter: Arc::clone(name), place: real.place, access, mounts, untrusted: false })
+        let parameter = Arc::clone(name);
+        Ok(BoundPath { parameter, place: real.place, access, mounts, untrusted: false })
     }
-}
-
-fn covers(granted: &[Extent], place: &Place, access: Access) -> bool {
-    granted.iter().any(|extent| place.is_within(&extent.place) && extent.access >= access)
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 use llm_do_core::{
     attachment::Attachment,
-    authority::{Authority, Extent, Network, Place},
+    authority::{Access, Authority, Extent, Network, Place},
     driver::{Driver, MemoryDriver},
     engine::{Engine, Explained, RunContext},
     gate::{Gate, Mode, RuleLine, Set},
@@ -569,20 +569,15 @@ impl Session {
         &self.loaded.machinery.toolsets
     }
 
-    /// The places beyond the program that the operator has granted.
-    pub(crate) fn granted_places(&self) -> Vec<Extent> {
-        grant::places(&self.opened.grants)
-    }
-
     /// What the entry's caller may touch, where none of its parameters hands anything over.
     pub(crate) fn authority(&self) -> Authority {
-        let places = self.granted_places();
+        let places = grant::places(&self.opened.grants);
         self.beginning(&places, &[], self.opened.options.client.is_some())
     }
 
     /// What the caller of the entry may touch in a run of a client, where the client hands nothing over.
     pub(crate) fn authority_of_client(&self) -> Authority {
-        let places = self.granted_places();
+        let places = grant::places(&self.opened.grants);
         self.beginning(&places, &[], true)
     }
 
@@ -673,6 +668,12 @@ impl Session {
         names.collect()
     }
 
+    /// Whether the operator has granted a place.
+    pub(crate) fn grants_place(&self, place: &Place, access: Access) -> bool {
+        let granted = grant::places(&self.opened.grants);
+        granted.iter().any(|extent| place.is_within(&extent.place) && extent.access >= access)
+    }
+
     /// The origins of a complete input.
     fn origins_of(&self, input: &Input, bound: &[BoundPath]) -> Origins {
         let mut names = self.read_names(input, |read| read.untrusted);
@@ -711,7 +712,7 @@ impl Session {
         let here = self.loaded.machinery.here.as_ref().unwrap_or_else(|| program.root());
         let mut places: Vec<Extent> = grant::places(&self.opened.grants);
         let mut complete = value.clone();
-        let located = self.located_for_others(input, here, &value)?;
+        let located = self.located_in_view(input, here, &value)?;
         let bind = |complete: &mut Value, places: &[Extent]| program.bind(complete, here, places, &located);
         let bound = match bind(&mut complete, &places) {
             Err(BindError::Beyond(required)) => {

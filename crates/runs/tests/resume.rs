@@ -336,11 +336,11 @@ async fn a_decision_is_recorded_before_the_run_comes_to_its_question() {
         driver.record(&CallPath::root(), "note".into(), RecordKind::Note { text: "begun".into() }).unwrap();
     })
     .await;
-    drop(run.resume(&[(&path, Answer::Skip)]));
+    drop(run.resume(&[(&path, Answer::Again)]));
     let (_, records) = JournalWriter::reopen(&run.dir, Arc::default(), &key()).unwrap();
     let id = QuestionId::new(&path, &StepName::Settle);
     let history = History::of(records);
-    assert_eq!(history.answer_to(&id).map(|given| &given.answer), Some(&Answer::Skip));
+    assert_eq!(history.answer_to(&id).map(|given| &given.answer), Some(&Answer::Again));
 }
 
 fn said(text: &str) -> Said {
@@ -352,11 +352,7 @@ fn said(text: &str) -> Said {
 async fn words_that_wait_are_recorded_until_they_are_delivered() {
     let path = CallPath::root();
     let give = |text: &str, step| {
-        let given = Given {
-            answer: Answer::Give { value: Arc::new(json!(text)) },
-            by: "ann".into(),
-            via: "http".into(),
-        };
+        let given = Given::new(Answer::Give { value: Arc::new(json!(text)) }, "ann".into(), "http");
         (step, RecordKind::Answered(given))
     };
     let run = run(async |driver| {

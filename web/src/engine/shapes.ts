@@ -148,6 +148,7 @@ const questions: { [Q in Question["question"]]: Shape<WaitingQuestion> } = {
     preview: maybe(change),
     rule: decider,
     steering: maybe(steering),
+    expires_ms: count,
   } as Fields<Named<"approval">>),
   input: object<Named<"input">>({
     ...id,
@@ -157,6 +158,7 @@ const questions: { [Q in Question["question"]]: Shape<WaitingQuestion> } = {
     schema: maybe(json),
     changes: maybe(list(change)),
     conversation: maybe(turn),
+    expires_ms: count,
   } as Fields<Named<"input">>),
   settlement: object<Named<"settlement">>({
     ...id,
@@ -227,7 +229,7 @@ export const runs: Shape<Page> = object<Page>({
   next: maybe(text),
 } as Fields<Page>);
 
-const place = object({ run: text, program: text });
+const place = object({ run: text, program: text, client: text });
 const questionOfRun: Shape<QuestionOfRun> = (value, at) => ({ ...question(value, at), ...place(value, at) });
 export const waiting = object<{ questions: QuestionOfRun[] }>({
   questions: unique(list(questionOfRun), (one) => `${one.run} ${keyOf(one)}`),

@@ -17,13 +17,13 @@ const RUN = "20261127-000000-0000";
 
 /** Answers of an honest server. */
 const question = {
-  run: RUN, program: "desk", call: "0/0.0", step: "ask", digest: "d", question: "approval", chain: ["main"],
+  run: RUN, program: "desk", client: "operator", expires_ms: 1_800_000_000_000, call: "0/0.0", step: "ask", digest: "d", question: "approval", chain: ["main"],
   function: "write_file", risk: "write", input: { path: "out/a.txt", content: "a" },
   preview: { preview: "change", path: "out/a.txt", before: null, after: "a" },
   rule: { rule: { origin: "project.yaml", of_caller: true } },
   steering: { read: [{ call: "0/0", function: "read_file", origin: "untrusted", excerpt: "words" }], more: 1, held: [] },
 };
-const { run: _run, program: _program, ...waiting } = question;
+const { run: _run, program: _program, client: _client, ...waiting } = question;
 const run = {
   run: RUN, program: "desk", worker: "writer", chat: false, client: "operator", state: "waiting", title: "Write.",
   started_ms: 1_700_000_000_000, took_ms: 5, output: { a: 1 }, failure: { kind: "tool", message: "no" },

@@ -4,7 +4,7 @@ import { notice, parsed, run, runs, session, waiting, type Shape } from "../../s
 
 const RUN = { run: "r", program: "p", worker: "w", chat: false, client: "c", state: "done" };
 const QUESTION = {
-  run: "r", program: "p", call: "0", step: "ask", digest: "d", question: "approval", chain: [], function: "f", risk: "write", input: 1, rule: "r",
+  run: "r", program: "p", client: "c", call: "0", step: "ask", digest: "d", question: "approval", chain: [], function: "f", risk: "write", input: 1, rule: "r",
 };
 
 function refused(shape: Shape<unknown>, value: unknown): void {
