@@ -1,9 +1,10 @@
 //! The HTTP client of a server: it sends the token of the user with each request, and renews it where the server refuses it.
 
-use crate::oauth::Tokens;
+use crate::{oauth::Tokens, transport::unreadable, unreadable::Outline};
+use futures_util::StreamExt;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::{
-    model::ClientJsonRpcMessage,
+    model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     transport::{
         common::client_side_sse::BoxedSseResponse,
         streamable_http_client::{
@@ -54,6 +55,27 @@ fn is_refused<T>(answer: &Result<T, HttpError>) -> bool {
     matches!(answer, Err(HttpError::AuthRequired(_)))
 }
 
+/// The events of the answer to a request. An event that should be a message and can't be read becomes an error: the library
+/// would skip it, and the request would wait for another one.
+fn readable(events: BoxedSseResponse, request: RequestId) -> BoxedSseResponse {
+    let mended = events.map(move |event| {
+        let mut event = event?;
+        let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+        let Some(data) = event.data.as_ref().filter(|data| is_message && !data.trim().is_empty()) else {
+            return Ok(event);
+        };
+        if let Err(error) = serde_json::from_str::<ServerJsonRpcMessage>(data) {
+            let outline = Outline::of(data.as_bytes());
+            let message = outline.is_answer().then(|| unreadable(request.clone(), &error.to_string()));
+            if let Some(Ok(message)) = message.map(|message| serde_json::to_string(&message)) {
+                event.data = Some(message);
+            }
+        }
+        Ok(event)
+    });
+    mended.boxed()
+}
+
 impl StreamableHttpClient for Client {
     type Error = reqwest::Error;
 
@@ -84,10 +106,16 @@ impl StreamableHttpClient for Client {
         };
         let token = self.token().await?;
         let answer = post(token.clone()).await;
-        match self.another(is_refused(&answer), token).await? {
+        let answer = match self.another(is_refused(&answer), token).await? {
             Some(token) => post(Some(token)).await,
             None => answer,
-        }
+        };
+        Ok(match (answer?, &message) {
+            (StreamableHttpPostResponse::Sse(events, session), JsonRpcMessage::Request(request)) => {
+                StreamableHttpPostResponse::Sse(readable(events, request.id.clone()), session)
+            }
+            (answer, _) => answer,
+        })
     }
 
     async fn delete_session(

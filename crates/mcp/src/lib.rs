@@ -37,6 +37,7 @@
 //! | `result` | results of calls as outputs |
 //! | `tool` | a tool of a server as a function |
 //! | `toolset` | the toolset kind `mcp` |
+//! | `unreadable` | messages that can't be read, and the requests that they answer |
 
 mod address;
 mod client;
@@ -69,6 +70,7 @@ mod store;
 mod tool;
 mod toolset;
 mod transport;
+mod unreadable;
 
 pub use client_servers::{BadClientServer, ClientServer, ClientServers};
 pub use environment::Environment;

@@ -33,11 +33,44 @@ pub(crate) fn definition(tool: Tool) -> Definition {
     all
 }
 
+/// The same for anything that stands in a list of tools.
+pub(crate) fn any_definition(listed: Value) -> Definition {
+    match serde_json::from_value::<Tool>(listed.clone()) {
+        Ok(tool) => definition(tool),
+        Err(error) => {
+            let name = listed.get("name").and_then(Value::as_str);
+            json!({"name": name, UNREADABLE: reason(&listed, &error)})
+        }
+    }
+}
+
+/// Why something in a list of tools is none.
+fn reason(listed: &Value, error: &serde_json::Error) -> String {
+    let Some(fields) = listed.as_object() else {
+        let mut shown = listed.to_string();
+        if let Some((at, _)) = shown.char_indices().nth(40) {
+            shown.replace_range(at.., "…");
+        }
+        return format!("it is no tool, but {shown}");
+    };
+    let is_absent = |field: &str| fields.get(field).is_none_or(Value::is_null);
+    match ["name", "inputSchema"].into_iter().find(|field| is_absent(field)) {
+        Some(field) => format!("it has no `{field}`"),
+        None => format!("its definition can't be read: {error}"),
+    }
+}
+
+/// The key of the reason why a definition can't be read. No field of the protocol has a space in its name.
+const UNREADABLE: &str = "llm-do: unreadable";
+
 /// Whether a tool can be offered.
 ///
 /// # Errors
 /// Why it can't.
 pub(crate) fn check(tool: &Definition) -> Result<(), String> {
+    if let Some(reason) = tool.get(UNREADABLE) {
+        return Err(reason.as_str().unwrap_or_default().to_owned());
+    }
     let name = name_of(tool);
     if name.is_empty() || name.chars().count() > 128 {
         return Err("its name is empty or longer than 128 characters".to_owned());
@@ -175,6 +208,29 @@ mod tests {
         assert_eq!(of(json!({"openWorldHint": true})), Risk::Network);
         assert_eq!(of(json!({"destructiveHint": false})), Risk::Exec);
         assert_eq!(risk(&tool("t")), Risk::Exec);
+    }
+
+    #[test]
+    fn anything_in_a_list_is_a_tool_or_has_a_reason() {
+        let of = |listed: Value| check(&any_definition(listed));
+        assert_eq!(of(tool("good")), Ok(()));
+        for (listed, reason) in [
+            (json!({"name": "bare"}), "it has no `inputSchema`"),
+            (json!({"name": "bare", "inputSchema": null}), "it has no `inputSchema`"),
+            (json!({"inputSchema": {}}), "it has no `name`"),
+            (json!({"name": 3, "inputSchema": {}}), "its definition can't be read: "),
+            (json!({"name": "t", "inputSchema": []}), "its definition can't be read: "),
+            (
+                json!({"name": "t", "inputSchema": {}, "annotations": "none"}),
+                "its definition can't be read: ",
+            ),
+            (json!(null), "it is no tool, but null"),
+            (json!(["x".repeat(100)]), "it is no tool, but [\"xxx"),
+        ] {
+            let said = of(listed.clone()).unwrap_err();
+            assert!(said.starts_with(reason), "{listed}: {said}");
+            assert!(said.len() < 200, "{said}");
+        }
     }
 
     #[test]

@@ -5,7 +5,6 @@ use crate::{
     connection::Connection,
     known::{Definition, LastList, Lifecycle},
     launch::Launch,
-    listing,
     resources::Listed,
     starter::Starter,
 };
@@ -60,7 +59,7 @@ impl Live {
         if !self.outdated.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let listed = self.connection.list().await?.into_iter().map(listing::definition).collect();
+        let listed: Arc<[Definition]> = self.connection.list().await?.into();
         // Only now: a list that fails or is given up leaves the next conversation to ask again.
         self.outdated.store(false, Ordering::Release);
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +184,7 @@ async fn connect(run: &str, launch: &Launch, starter: &Starter) -> Result<Connec
 
 async fn open(run: &str, launch: &Launch, starter: &Starter) -> Result<Live, String> {
     let connection = connect(run, launch, starter).await?;
-    let tools: Vec<Definition> = connection.list().await?.into_iter().map(listing::definition).collect();
+    let tools = connection.list().await?;
     let list = LastList { lifecycle: connection.lifecycle(), tools: tools.clone() };
     let (known, server) = (starter.known.clone(), launch.server.clone());
     let _ = tokio::task::spawn_blocking(move || known.remember(&server, &list)).await;

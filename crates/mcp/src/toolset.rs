@@ -383,6 +383,7 @@ async fn of_server(server: &WorkersServer) -> Result<(Vec<Definition>, Vec<Strin
     for tool in tools {
         let name = name_of(&tool).to_owned();
         match listing::check(&tool) {
+            Err(reason) if name.is_empty() => notices.push(format!("a tool is left out: {reason}")),
             Err(reason) => notices.push(format!("the tool `{name}` is left out: {reason}")),
             Ok(()) if usable.iter().any(|other| name_of(other) == name) => {
                 notices.push(format!("it lists the tool `{name}` twice; the first one counts"));

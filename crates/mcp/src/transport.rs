@@ -1,15 +1,15 @@
 //! Messages over a server's standard input and output: JSON, one message a line.
 
+use crate::unreadable::{Outline, Waiting};
 use llm_do_core::json;
 use rmcp::{
     RoleClient,
-    model::{ErrorCode, ErrorData, RequestId},
+    model::{ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
-use serde::{Deserialize, de::IgnoredAny};
 use std::{
-    fmt::Display,
+    collections::VecDeque,
     io,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
@@ -72,6 +72,9 @@ pub(crate) struct Lines<R> {
     read: BufReader<R>,
     /// The beginning of the line that is being read. It outlives a cancelled [`Transport::receive`].
     line: Vec<u8>,
+    /// Messages that were read and not yet handed out.
+    read_ahead: VecDeque<RxJsonRpcMessage<RoleClient>>,
+    waiting: Waiting,
     /// Gone when the transport is closed.
     write: Arc<tokio::sync::Mutex<Option<pipe::Sender>>>,
     printed: Arc<Printed>,
@@ -88,7 +91,64 @@ impl<R: AsyncRead> Lines<R> {
         broken: Arc<OnceLock<String>>,
     ) -> Self {
         let write = Arc::new(tokio::sync::Mutex::new(Some(write)));
-        Self { read: BufReader::new(read), line: Vec::new(), write, printed, broken }
+        Self {
+            read: BufReader::new(read),
+            line: Vec::new(),
+            read_ahead: VecDeque::new(),
+            waiting: Waiting::default(),
+            write,
+            printed,
+            broken,
+        }
+    }
+
+    /// Takes in a line: a message, an answer that can't be read, or something that is no message.
+    fn take_in(&mut self, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        // An answer whose numbers would change when they are read is none.
+        let inexact = str::from_utf8(line).ok().and_then(|text| json::exact(text).err());
+        let inexact = inexact.map(|error| error.to_string()).filter(|_| Outline::of(line).is_answer());
+        let read = match inexact {
+            Some(reason) => Err(reason),
+            None => serde_json::from_slice(line).map_err(|error| error.to_string()),
+        };
+        match read {
+            Ok(message) => {
+                let message = self.matched(message);
+                self.read_ahead.push_back(message);
+            }
+            Err(reason) => {
+                let outline = Outline::of(line);
+                if !outline.is_answer() {
+                    self.printed.push(&line[..line.len().min(MOST_PRINTED)]);
+                }
+                for request in self.waiting.answered(outline) {
+                    self.read_ahead.push_back(unreadable(request, &reason));
+                }
+            }
+        }
+        for request in self.waiting.without_answer() {
+            let reason = "it sent one that does not say to which request, and no other request waits";
+            self.read_ahead.push_back(unreadable(request, reason));
+        }
+    }
+
+    /// A message whose identifier is written as in the request that it answers.
+    fn matched(&mut self, mut message: RxJsonRpcMessage<RoleClient>) -> RxJsonRpcMessage<RoleClient> {
+        let id = match &mut message {
+            JsonRpcMessage::Response(response) => Some(&mut response.id),
+            JsonRpcMessage::Error(error) => error.id.as_mut(),
+            _ => None,
+        };
+        if let Some(id) = id
+            && let Some(request) = self.waiting.named(id)
+        {
+            self.waiting.ended(&request);
+            *id = request;
+        }
+        message
     }
 }
 
@@ -100,6 +160,17 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let write = Arc::clone(&self.write);
+        match &item {
+            JsonRpcMessage::Request(request) => self.waiting.sent(request.id.clone()),
+            JsonRpcMessage::Notification(told) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &told.notification
+                    && let Some(request) = &cancelled.params.request_id
+                {
+                    self.waiting.ended(request);
+                }
+            }
+            _ => {}
+        }
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
@@ -111,6 +182,9 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
+            if let Some(message) = self.read_ahead.pop_front() {
+                return Some(message);
+            }
             let available = self.read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
             let end = available.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(available.len(), |end| end + 1);
@@ -121,20 +195,9 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
             }
             self.line.extend_from_slice(&available[..taken]);
             self.read.consume(taken);
-            if end.is_none() {
-                continue;
-            }
-            let line = std::mem::take(&mut self.line);
-            if let Some(answer) = inexact(&line) {
-                return Some(answer);
-            }
-            match serde_json::from_slice(&line) {
-                Ok(message) => return Some(message),
-                Err(_) if line.trim_ascii().is_empty() => {}
-                Err(error) => match unreadable(&line, &error) {
-                    Some(answer) => return Some(answer),
-                    None => self.printed.push(&line[..line.len().min(MOST_PRINTED)]),
-                },
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                self.take_in(&line);
             }
         }
     }
@@ -145,23 +208,10 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
     }
 }
 
-/// An error in place of an answer that can't be read, so that its request does not wait for another one. `None` for a line
-/// that answers no request.
-fn unreadable(line: &[u8], error: &dyn Display) -> Option<RxJsonRpcMessage<RoleClient>> {
-    #[derive(Deserialize)]
-    struct Answer {
-        id: RequestId,
-        method: Option<IgnoredAny>,
-    }
-    let Answer { id, method: None } = serde_json::from_slice(line).ok()? else { return None };
-    let error = ErrorData::new(UNREADABLE, format!("its answer can't be read: {error}"), None);
-    Some(RxJsonRpcMessage::<RoleClient>::error(error, Some(id)))
-}
-
-/// An error in place of an answer whose numbers would change when they are read.
-fn inexact(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
-    let error = json::exact(str::from_utf8(line).ok()?).err()?;
-    unreadable(line, &error)
+/// An error in place of an answer that can't be read, so that its request does not wait for another one.
+pub(crate) fn unreadable(request: RequestId, reason: &str) -> RxJsonRpcMessage<RoleClient> {
+    let error = ErrorData::new(UNREADABLE, format!("its answer can't be read: {reason}"), None);
+    RxJsonRpcMessage::<RoleClient>::error(error, Some(request))
 }
 
 /// Keeps what a server prints on its standard error.

@@ -246,6 +246,31 @@ fn a_changed_tool_is_withheld_until_the_operator_agrees() {
 }
 
 #[test]
+fn a_tool_that_is_none_takes_no_other_down() {
+    let scenario = with_faults(&["odd-list"], &[call("echo", json!({"text": "hello"}))]);
+    let command = "python3 server.py odd-list";
+    let told = allowed(&scenario, command);
+    assert_eq!(output(&scenario, 0), "hello");
+    let names = offered(&scenario);
+    assert!(names.contains(&"s__add".to_owned()) && !names.contains(&"s__bare".to_owned()), "{names:?}");
+    let notices = [
+        "the tool `bare` is left out: it has no `inputSchema`",
+        "a tool is left out: it is no tool, but null",
+        "a tool is left out: it has no `name`",
+        "the tool `marked` is left out: its definition can't be read: ",
+    ];
+    for notice in notices {
+        assert!(told.stderr.contains(notice), "{notice} in {told}");
+    }
+    // The list is remembered with its reasons.
+    let told = allowed(&scenario, command);
+    assert!(told.stderr.contains(notices[0]), "{told}");
+    let inspected = scenario.run(&["mcp", "inspect", "s", "--grant", &format!("process={command}")]);
+    assert_eq!(inspected.code, Some(0), "{inspected}");
+    assert!(inspected.stdout.contains("it has no `inputSchema`"), "{inspected}");
+}
+
+#[test]
 fn tools_that_a_model_could_not_tell_apart_get_other_names() {
     let scenario = with_faults(&["twins", "broken-schema"], &[]);
     let told = allowed(&scenario, "python3 server.py twins broken-schema");

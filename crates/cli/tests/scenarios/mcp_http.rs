@@ -165,10 +165,11 @@ fn what_goes_wrong_on_the_way_is_an_error_for_the_model() {
                 403,
                 "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"notes:write\"\r\n",
             ),
+            10 => Answer::Stream("data: {\"jsonrpc\":\"2.0\",\"result\":{\"v\":NaN}}\n\n".into()),
             _ => return None,
         })
     });
-    let calls: Vec<Value> = (0..11).map(|turn| echo(&format!("call {turn}"))).collect();
+    let calls: Vec<Value> = (0..12).map(|turn| echo(&format!("call {turn}"))).collect();
     let scenario = at(&server, &calls);
     allowed(&scenario, &server);
     let expected = [
@@ -182,13 +183,14 @@ fn what_goes_wrong_on_the_way_is_an_error_for_the_model() {
         ("too long", "may have had its effect"),
         ("which is not followed", "did not take the call"),
         ("/mcp --scope notes:write`", "did not take the call"),
+        ("its answer can't be read", "may have had its effect"),
     ];
     for (turn, (what, effect)) in expected.into_iter().enumerate() {
         let failure = failure(&scenario, turn);
         assert!(failure.contains(what) && failure.contains(effect), "call {turn}: {failure}");
     }
     assert!(elsewhere.asked().is_empty(), "nothing follows a redirect to another server");
-    assert_eq!(output(&scenario, 10), "call 10", "the server is used again");
+    assert_eq!(output(&scenario, 11), "call 11", "the server is used again");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! What a server offers: its tools, resources and prompts.
 
 use super::Connection;
+use crate::{known::Definition, listing};
 use rmcp::{
     ServiceError,
     model::{
-        GetPromptRequestParams, GetPromptResponse, PaginatedRequestParams, Prompt, PromptMessage,
-        ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceContents, Tool,
+        ClientRequest, GetPromptRequestParams, GetPromptResponse, ListToolsRequest, PaginatedRequestParams,
+        Prompt, PromptMessage, ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceContents,
+        ServerResult,
     },
 };
 use serde_json::{Map, Value};
@@ -43,24 +45,46 @@ impl Pages {
 }
 
 impl Connection {
-    /// Its tools: what all pages of its list hold.
+    /// Its tools: what all pages of its list hold. A tool that is none is in the list, too: [`listing::check`] says why it
+    /// can't be offered.
     ///
     /// # Errors
     /// Why there is no list.
-    pub(crate) async fn list(&self) -> Result<Vec<Tool>, String> {
+    pub(crate) async fn list(&self) -> Result<Vec<Definition>, String> {
         let (mut tools, mut pages) = (Vec::new(), Pages::default());
         loop {
-            let page = match self.peer.list_tools(pages.params()).await {
-                Ok(page) => page,
-                Err(error) => return Err(self.explain(&error).await.reason),
-            };
-            tools.extend(page.tools);
+            let (page, next) = self.page_of_tools(pages.params()).await?;
+            tools.extend(page);
             if tools.len() > MOST_TOOLS {
                 return Err(format!("it lists more than {MOST_TOOLS} tools"));
             }
-            if !pages.turn(page.next_cursor, tools.is_empty()) {
+            if !pages.turn(next, tools.is_empty()) {
                 return Ok(self.clean(tools).await);
             }
+        }
+    }
+
+    /// The tools of a page, and the cursor of the next one.
+    async fn page_of_tools(
+        &self,
+        params: Option<PaginatedRequestParams>,
+    ) -> Result<(Vec<Definition>, Option<String>), String> {
+        match self.peer.list_tools(params.clone()).await {
+            Ok(page) => Ok((page.tools.into_iter().map(listing::definition).collect(), page.next_cursor)),
+            // The library reads all tools of a page or none.
+            Err(ServiceError::UnexpectedResponse) => {
+                let again =
+                    ListToolsRequest { method: Default::default(), params, extensions: Default::default() };
+                match self.peer.send_request(ClientRequest::ListToolsRequest(again)).await {
+                    Ok(ServerResult::ListToolsResult(page)) => {
+                        Ok((page.tools.into_iter().map(listing::definition).collect(), page.next_cursor))
+                    }
+                    Ok(ServerResult::CustomResult(page)) => tools_of(page.0),
+                    Ok(_) => Err("its answer can't be read: it is no list of tools".to_owned()),
+                    Err(error) => Err(self.explain(&error).await.reason),
+                }
+            }
+            Err(error) => Err(self.explain(&error).await.reason),
         }
     }
 
@@ -154,4 +178,13 @@ impl Connection {
             Err(_) => Err(format!("it did not answer within {} s", patience.as_secs_f64())),
         }
     }
+}
+
+/// The tools of a page that the library can't read as a whole, and the cursor of the next one.
+fn tools_of(mut page: Value) -> Result<(Vec<Definition>, Option<String>), String> {
+    let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
+        return Err("its answer can't be read: it has no list `tools`".to_owned());
+    };
+    let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    Ok((tools.into_iter().map(listing::any_definition).collect(), next))
 }

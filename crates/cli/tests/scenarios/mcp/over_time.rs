@@ -337,6 +337,38 @@ fn every_answer_ends_its_call() {
 }
 
 #[test]
+fn answer_that_is_no_json_ends_its_call() {
+    let lines = [
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"x"}],"structuredContent":{"v":NaN}}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"v":-Infinity}}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","te"#,
+        r#"{"result":{"content":[{"type":"text","te"#,
+        "{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"one\ntwo\"}]},\"jsonrpc\":\"2.0\",\"id\":ID}",
+        r#"[{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}]"#,
+        r#"{"jsonrpc":"2.0","id":"ID","result":{"content":[],}}"#,
+        r#"done {"jsonrpc":"2.0","id":ID,"result":{"content":[]}}"#,
+    ];
+    let mut calls: Vec<Value> = lines.iter().map(|line| call("line", json!({ "line": line }))).collect();
+    let quoted = r#"{"jsonrpc":"2.0","id":"ID","result":{"content":[{"type":"text","text":"x"}]}}"#;
+    calls.push(call("line", json!({ "line": quoted })));
+    calls.push(call("echo", json!({"text": "still here"})));
+    // A call that waited for its timeout would take this test minutes.
+    let scenario = timed(&json!({"timeout": 100}), &calls);
+    allowed(&scenario, TIMED);
+    for (turn, line) in lines.iter().enumerate() {
+        let failure = failure(&scenario, turn);
+        for says in ["its answer can't be read: ", "may have had its effect"] {
+            assert!(failure.contains(says), "{line}: {failure}");
+        }
+    }
+    assert_eq!(output(&scenario, lines.len()), "x", "an identifier may be written as a text");
+    assert_eq!(output(&scenario, lines.len() + 1), "still here");
+    let starts = heard(&scenario).iter().filter(|message| message["method"] == "initialize").count();
+    assert_eq!(starts, 1, "one process served all calls");
+}
+
+#[test]
 fn nothing_is_offered_to_a_server_but_a_pong() {
     let question = |method: &str| call("question", json!({ "method": method }));
     let calls =

@@ -38,6 +38,7 @@ if "timed" in FAULTS:
         {"name": "late", "description": "Answers late.", "inputSchema": schema(pause=NUMBER)},
         {"name": "change", "description": "Changes the list of tools.", "inputSchema": schema()},
         {"name": "raw", "description": "Answers with this message.", "inputSchema": schema(message=ANY)},
+        {"name": "line", "description": "Writes this line.", "inputSchema": schema(line=TEXT)},
         {"name": "babble", "description": "Writes what is no answer.", "inputSchema": schema()},
         {"name": "question", "description": "Asks the client.", "inputSchema": schema(method=TEXT)},
         {"name": "once", "description": "Hangs once.", "inputSchema": schema(), "annotations": READS},
@@ -49,6 +50,8 @@ if "twins" in FAULTS:
 if "broken-schema" in FAULTS:
     TOOLS.append(dict(TOOLS[0], name="wrong", inputSchema={"type": "object", "properties": {"a": {"type": "?"}}}))
     TOOLS.append(dict(TOOLS[0], name="endless", inputSchema={"type": "object", "properties": {"a": {"$ref": "#"}}}))
+if "odd-list" in FAULTS:
+    TOOLS += [{"name": "bare"}, None, {"inputSchema": schema()}, dict(TOOLS[0], name="marked", annotations="none")]
 if "described" in FAULTS:
     with open("description.txt", encoding="utf-8") as file:
         TOOLS[0]["description"] = file.read()
@@ -140,6 +143,10 @@ def call_timed(name, arguments, request):
         return text("changed")
     if name == "raw":
         send({"id": request["id"], **arguments["message"]})
+        return None
+    if name == "line":
+        sys.stdout.write(arguments["line"].replace("ID", json.dumps(request["id"])) + "\n")
+        sys.stdout.flush()
         return None
     if name == "babble":
         sys.stdout.buffer.write(b'\xff\xfe\x00 no text\n[1, 2]\n"text"\nnull\n{}\n{"jsonrpc": "2.0"}\n[[[[[\n')
