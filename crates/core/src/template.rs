@@ -11,15 +11,19 @@
 
 mod budget;
 mod condition;
+mod cycler;
 mod error;
 mod filters;
 mod inserting;
 mod inspect;
 mod instrument;
+mod json;
+mod macros;
 mod methods;
 mod name;
 mod nesting;
 mod noting;
+mod percent;
 mod print;
 mod texts;
 mod urlize;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use minijinja::value::{
     Enumerator, Kwargs, Object, ObjectRepr, Rest, StringInput, Tuple, ValueKind, ValueOrKwargs,
 };
-use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
+use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value, filters};
 
 use super::budget::{Budget, holds_objects};
+use super::cycler::cycler;
 use super::instrument;
 use super::print::{escape, pretty};
-use super::urlize;
 use super::widths::{check_format, width};
+use super::{json, macros, urlize};
 
 /// All filters, for suggestions.
 pub(super) const FILTERS: &[&str] = &[
@@ -127,6 +128,8 @@ pub(super) fn add(environment: &mut Environment, budget: &Arc<Budget>) {
         filters::batch(state, value, width(size)?, fill)
     });
     environment.add_test("divisibleby", divisible_by);
+    environment.add_filter("d", default);
+    environment.add_filter("default", default);
     environment.add_filter("center", center);
     environment.add_filter("dictsort", dictsort);
     environment.add_filter("e", escaped);
@@ -152,10 +155,12 @@ pub(super) fn add(environment: &mut Environment, budget: &Arc<Budget>) {
     });
     environment.add_filter("striptags", striptags);
     environment.add_filter("sum", sum);
+    environment.add_filter(macros::FILTER, macros::gathering);
     environment.add_filter("truncate", truncate);
     environment.add_filter("unique", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
         filters::unique(state, value, arguments(&["case_sensitive", "attribute"], &rest, &named)?)
     });
+    environment.add_filter("urlencode", urlencode);
     environment.add_filter("wordcount", wordcount);
     environment.add_filter("xmlattr", xmlattr);
     environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
@@ -216,8 +221,8 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
         },
     );
     let budget = own();
-    environment.add_filter("tojson", move |value: &Value, indent: Option<Value>, named: Kwargs| {
-        tojson(&budget, value, indent, named)
+    environment.add_filter("tojson", move |value: &Value, rest: Rest<Value>, named: Kwargs| {
+        json::tojson(&budget, value, &rest, &named)
     });
     let budget = own();
     environment.add_filter(
@@ -235,9 +240,10 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
     );
     environment.add_function("cycler", |items: Rest<Value>| {
         plain("cycler", &items)?;
-        minijinja_contrib::globals::cycler(items.0)
+        cycler(items)
     });
-    environment.add_function("joiner", |separator: Option<Value>| {
+    environment.add_function("joiner", |rest: Rest<Value>, named: Kwargs| {
+        let separator = arguments(&["sep"], &rest, &named)?.get::<Option<Value>>("sep")?;
         plain("joiner", separator.as_slice())?;
         Ok::<_, Error>(minijinja_contrib::globals::joiner(separator))
     });
@@ -308,6 +314,14 @@ fn center(state: &State, value: &Value, columns: Option<usize>) -> Result<String
     // Python puts the extra space on the left if the width is odd.
     let left = padding / 2 + (padding & columns & 1);
     Ok(format!("{}{text}{}", " ".repeat(left), " ".repeat(padding - left)))
+}
+
+fn default(value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    let given = arguments(&["default_value", "boolean"], &rest, &named)?;
+    let instead = given.get::<Option<Value>>("default_value")?.unwrap_or_else(|| Value::from(""));
+    let boolean = given.get::<Option<Value>>("boolean")?.is_some_and(|boolean| boolean.is_true());
+    let is_missing = value.is_undefined() || boolean && !value.is_true();
+    Ok(if is_missing { instead } else { value.clone() })
 }
 
 fn dictsort(value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
@@ -389,6 +403,10 @@ fn join(
     attribute: Option<String>,
     named: Kwargs,
 ) -> Result<Value, Error> {
+    // The engine's own joins an undefined variable to an empty text.
+    if value.is_undefined() && state.env().undefined_behavior() == UndefinedBehavior::Strict {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
     let joiner = joiner.map_or(Ok(None), |joiner| text(state, &joiner).map(Some))?.map(Value::from);
     let between = joiner.as_ref().and_then(Value::as_str).unwrap_or_default();
     match &attribute {
@@ -475,15 +493,6 @@ fn sum(state: &State, value: Value, rest: Rest<Value>, named: Kwargs) -> Result<
     Ok(Value::from(joined))
 }
 
-fn tojson(budget: &Budget, value: &Value, indent: Option<Value>, named: Kwargs) -> Result<Value, Error> {
-    let indent = indent.or(named.get("indent")?);
-    named.assert_all_used()?;
-    if let Some(columns) = indent.as_ref().and_then(Value::as_i64) {
-        budget.indented(value, width(usize::try_from(columns).unwrap_or(0))?)?;
-    }
-    filters::tojson(value, indent.filter(|indent| !indent.is_none()), Kwargs::from_iter(NONE))
-}
-
 fn truncate(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<String, Error> {
     let given = arguments(&["length", "killwords", "end", "leeway"], &rest, &named)?;
     let text = text(state, value)?;
@@ -503,6 +512,47 @@ fn truncate(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> R
         text[..cut].rsplit_once(' ').map_or(&text[..cut], |(words, _)| words)
     };
     Ok(format!("{words}{end}"))
+}
+
+/// Percent-encoding: a text as a path, a map or a list of pairs as a query. The engine's own encodes `~`, and blanks of a
+/// query as in a path.
+fn urlencode(value: &Value) -> Result<String, Error> {
+    let of_pair = |name: &Value, value: &Value| {
+        format!("{}={}", quoted_for_url(&name.to_string(), true), quoted_for_url(&value.to_string(), true))
+    };
+    match value.kind() {
+        ValueKind::Map => {
+            let keys = value.try_iter()?.checked();
+            let pairs = keys.map(|key| key.and_then(|key| Ok(of_pair(&key, &value.get_item(&key)?))));
+            Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
+        }
+        ValueKind::Seq | ValueKind::Iterable => {
+            let pairs = value.try_iter()?.checked().map(|pair| {
+                let pair = pair?.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
+                match pair.as_slice() {
+                    [name, value] => Ok(of_pair(name, value)),
+                    _ => Err(Error::new(ErrorKind::CannotUnpack, "a query is made of pairs")),
+                }
+            });
+            Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
+        }
+        ValueKind::Undefined => Err(Error::from(ErrorKind::UndefinedError)),
+        _ => Ok(quoted_for_url(&value.to_string(), false)),
+    }
+}
+
+/// A text with percent-encoding. In a query, a blank is `+`, and `/` is encoded.
+fn quoted_for_url(text: &str, is_query: bool) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => quoted.push(byte.into()),
+            b'/' if !is_query => quoted.push('/'),
+            b' ' if is_query => quoted.push('+'),
+            _ => quoted.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    quoted
 }
 
 fn wordcount(state: &State, value: &Value) -> Result<usize, Error> {

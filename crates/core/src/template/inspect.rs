@@ -20,6 +20,8 @@ pub struct TemplateFacts {
     pub variables: BTreeMap<String, Place>,
     /// The variables that it may do without somewhere: `NAME is defined`, `NAME | default(…)`.
     pub guarded: BTreeSet<String>,
+    /// The built-in functions that it mentions. A parameter with such a name takes the place of the function.
+    pub functions: BTreeSet<String>,
     /// The names that it sets itself, in any scope. Its includes may read them.
     pub set: BTreeSet<String>,
     /// The templates that it extends, includes or imports from.
@@ -55,11 +57,15 @@ pub fn inspect(text: &str, origin: &Origin) -> Result<TemplateFacts, TemplateErr
     let mut reader = Reader {
         text: &root.text,
         origin,
-        scopes: vec![BTreeSet::new()],
+        // `self` has the blocks of the template.
+        scopes: vec![BTreeSet::from(["self".to_owned()])],
+        bodies: 0,
+        later: Vec::new(),
         facts: TemplateFacts::default(),
         unknown: None,
     };
     reader.statement(&tree);
+    reader.read_later();
     match reader.unknown {
         Some(error) => Err(error),
         None => Ok(reader.facts),
@@ -89,6 +95,10 @@ struct Reader<'t> {
     origin: &'t Origin,
     /// The names that the template itself has set so far, the innermost scope last.
     scopes: Vec<BTreeSet<String>>,
+    /// The number of bodies of macros and blocks around what is read.
+    bodies: usize,
+    /// The variables in such bodies that nothing has set so far. A body runs later, and sees what is set until then.
+    later: Vec<(String, Place)>,
     facts: TemplateFacts,
     /// The first filter or test that does not exist. The engine would report it only when it reaches it.
     unknown: Option<TemplateError>,
@@ -147,14 +157,30 @@ impl Reader<'_> {
     }
 
     fn written_macro(&mut self, written: &Macro) {
-        self.expressions(&written.defaults);
-        self.scope(|reader| {
+        self.body(|reader| {
             for name in ["caller", "varargs", "kwargs"] {
                 reader.set(name);
             }
             written.args.iter().for_each(|argument| reader.target(argument));
+            reader.expressions(&written.defaults);
             reader.statements(&written.body);
         });
+    }
+
+    /// Reads the body of a macro or a block.
+    fn body(&mut self, read: impl FnOnce(&mut Self)) {
+        self.bodies += 1;
+        self.scope(read);
+        self.bodies -= 1;
+    }
+
+    /// Adds the variables of bodies that nothing in the template sets.
+    fn read_later(&mut self) {
+        for (name, place) in std::mem::take(&mut self.later) {
+            if !self.facts.set.contains(&name) {
+                self.facts.variables.entry(name).or_insert(place);
+            }
+        }
     }
 
     fn statements(&mut self, statements: &[Stmt]) {
@@ -207,9 +233,8 @@ impl Reader<'_> {
                 self.expression(&filter.filter);
                 self.scope(|reader| reader.statements(&filter.body));
             }
-            Stmt::Block(block) => self.scope(|reader| {
+            Stmt::Block(block) => self.body(|reader| {
                 reader.set("super");
-                reader.set("self");
                 reader.statements(&block.body);
             }),
             Stmt::Import(import) => {
@@ -256,11 +281,20 @@ impl Reader<'_> {
         match expression {
             Expr::Var(variable) => {
                 let known = |scope: &BTreeSet<String>| scope.contains(variable.id);
-                if self.scopes.iter().any(known) || FUNCTIONS.contains(&variable.id) {
+                let name = variable.id;
+                if self.scopes.iter().any(known) {
+                    return;
+                }
+                if FUNCTIONS.contains(&name) {
+                    self.facts.functions.insert(name.to_owned());
                     return;
                 }
                 let place = self.place(variable.span());
-                self.facts.variables.entry(variable.id.to_owned()).or_insert(place);
+                if self.bodies > 0 {
+                    self.later.push((name.to_owned(), place));
+                } else {
+                    self.facts.variables.entry(name.to_owned()).or_insert(place);
+                }
             }
             Expr::Const(_) => {}
             Expr::Slice(slice) => {

@@ -5,6 +5,7 @@ use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::budget::Budget;
+use super::percent;
 use super::widths::{check_format, width};
 
 /// Calls `value.method(arguments)`.
@@ -19,6 +20,9 @@ pub(super) fn call(
         ("format", Some(text)) => {
             check_format(text, true, arguments)?;
             budget.repeated(text, text.matches('{').count(), arguments)?;
+            if let Some((text, arguments)) = percent::without(text, arguments)? {
+                return unknown_method_callback(state, &Value::from(text), method, &arguments);
+            }
         }
         ("replace", Some(text)) => {
             if let [old, new, count @ ..] = arguments {
@@ -113,6 +117,33 @@ fn of_text(text: &str, method: &str, arguments: &[Value]) -> Result<Option<Value
             let (sign, digits) = text.split_at(usize::from(text.starts_with(['+', '-'])));
             Value::from(format!("{sign}{}{digits}", "0".repeat(pad(columns)?)))
         }
+        "swapcase" => {
+            let () = from_args(arguments)?;
+            let swapped = text.chars().flat_map(|letter| -> Box<dyn Iterator<Item = char>> {
+                if letter.is_uppercase() {
+                    Box::new(letter.to_lowercase())
+                } else {
+                    Box::new(letter.to_uppercase())
+                }
+            });
+            Value::from(swapped.collect::<String>())
+        }
+        "rsplit" => {
+            let (separator, most): (Option<Value>, Option<i64>) = from_args(arguments)?;
+            let most = most
+                .and_then(|most| usize::try_from(most).ok())
+                .map_or(usize::MAX, |most| most.saturating_add(1));
+            let separator = separator.as_ref().filter(|separator| !separator.is_none());
+            let mut parts: Vec<Value> = match separator
+                .map(|separator| separator.as_str().unwrap_or_default())
+            {
+                Some("") => return Err(Error::new(ErrorKind::InvalidOperation, "the separator is empty")),
+                Some(separator) => text.rsplitn(most, separator).map(Value::from).collect(),
+                None => words_from_end(text, most).into_iter().map(Value::from).collect(),
+            };
+            parts.reverse();
+            Value::from(parts)
+        }
         "index" => {
             let (part,): (&str,) = from_args(arguments)?;
             let Some(offset) = text.find(part) else {
@@ -122,6 +153,23 @@ fn of_text(text: &str, method: &str, arguments: &[Value]) -> Result<Option<Value
         }
         _ => return Ok(None),
     }))
+}
+
+/// The words of a text from its end, at most so many parts.
+fn words_from_end(text: &str, most: usize) -> Vec<&str> {
+    let (mut words, mut rest) = (Vec::new(), text.trim_end());
+    while !rest.is_empty() {
+        if words.len() + 1 >= most {
+            words.push(rest);
+            break;
+        }
+        let start = rest
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + rest[at..].chars().next().map_or(0, char::len_utf8));
+        words.push(&rest[start..]);
+        rest = rest[..start].trim_end();
+    }
+    words
 }
 
 fn of_list(value: &Value, method: &str, arguments: &[Value]) -> Result<Option<Value>, Error> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use minijinja::value::ValueKind;
+use minijinja::value::{Tuple, ValueKind};
 use minijinja::{AutoEscape, Error, Output, State, Value};
 
 use super::budget::Budget;
@@ -36,7 +36,7 @@ pub(super) fn write(
 
 /// A number (or bool, or none) as Python's `repr` writes it: floats with an exponent where they are very large or
 /// very small.
-fn number(value: &Value) -> String {
+pub(super) fn number(value: &Value) -> String {
     if !value.is_number() || value.is_integer() {
         return value.to_string();
     }
@@ -80,8 +80,26 @@ pub(super) fn escape(text: &str) -> String {
 /// Python's `pprint`: on one line where it fits into 80 columns, else one item a line.
 pub(super) fn pretty(value: &Value) -> Result<String, Error> {
     let mut text = String::new();
-    pretty_into(&mut text, value, 0, 0)?;
+    pretty_into(&mut text, &sorted(value)?, 0, 0)?;
     Ok(text)
+}
+
+/// The value with all maps in the order of their keys.
+fn sorted(value: &Value) -> Result<Value, Error> {
+    match value.kind() {
+        ValueKind::Map => {
+            let mut keys = value.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
+            keys.sort();
+            let members = keys.into_iter().map(|key| Ok((key.clone(), sorted(&value.get_item(&key)?)?)));
+            Ok(Value::from_pairs(members.collect::<Result<Vec<_>, Error>>()?))
+        }
+        ValueKind::Seq => {
+            let items = value.try_iter()?.checked().map(|item| sorted(&item?));
+            let items = items.collect::<Result<Vec<_>, Error>>()?;
+            Ok(if value.is_tuple() { Value::from(Tuple::from(items)) } else { Value::from(items) })
+        }
+        _ => Ok(value.clone()),
+    }
 }
 
 /// The columns `pprint` fills.
@@ -100,10 +118,7 @@ fn pretty_into(text: &mut String, value: &Value, indent: usize, after: usize) ->
         text.push_str(&line);
         return Ok(());
     }
-    let mut items = value.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
-    if pairs {
-        items.sort();
-    }
+    let items = value.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
     text.push(open);
     for (number, item) in items.iter().enumerate() {
         if number > 0 {
@@ -126,7 +141,7 @@ fn pretty_into(text: &mut String, value: &Value, indent: usize, after: usize) ->
 }
 
 /// A value as Python writes it inside a list.
-fn repr(value: &Value) -> String {
+pub(super) fn repr(value: &Value) -> String {
     let listed = Value::from(vec![value.clone()]).to_string();
     listed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&listed).to_owned()
 }

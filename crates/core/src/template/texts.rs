@@ -11,6 +11,7 @@ use minijinja::{ErrorKind, Value};
 use super::budget::Budget;
 use super::error::{Own, own, place_in};
 use super::instrument::Instrumented;
+use super::macros::{self, Written};
 use super::name::{TemplateRefusal, confine};
 use super::nesting::{self, Unfit};
 use super::{InsertArguments, Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
@@ -35,12 +36,16 @@ pub(super) struct Loaded {
     /// The text that the engine gets.
     pub(super) instrumented: Instrumented,
     pub(super) origin: Origin,
+    /// The text with macros as the engine understands them, if it is another one.
+    written: Option<Written>,
 }
 
 impl Loaded {
     fn new(text: &str, origin: Origin) -> Self {
         let text = one_newline(text);
-        Self { instrumented: Instrumented::template(&text), text, origin }
+        let written = macros::written(&text);
+        let for_engine = written.as_ref().map_or(&*text, |written| &written.text);
+        Self { instrumented: Instrumented::template(for_engine), written, text, origin }
     }
 }
 
@@ -57,7 +62,10 @@ impl Texts {
 
     /// The place of an offset in the text that the engine got.
     pub(super) fn place_of_engine(&self, name: &str, offset: usize) -> Place {
-        let original = self.loaded(name).map_or(offset, |loaded| loaded.instrumented.original(offset));
+        let original = self.loaded(name).map_or(offset, |loaded| {
+            let offset = loaded.instrumented.original(offset);
+            loaded.written.as_ref().map_or(offset, |written| written.offset(offset))
+        });
         self.place(name, original)
     }
 

@@ -148,3 +148,104 @@ fn operators_and_literals_mean_what_they_mean_in_python() {
     let expected = format!("{}{long}{long}", long.trim_end());
     assert_eq!(rendered(&text, &variables, &Files::of([])), expected);
 }
+
+#[test]
+fn macros_take_arguments_as_in_python() {
+    for (text, expected) in [
+        ("{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(b=3, a=2) }}", "1123"),
+        (
+            "{% macro m(a, b=a+1, c=b*2) %}{{ a }},{{ b }},{{ c }}{% endmacro %}{{ m(1) }};{{ m(1, c=9) }}",
+            "1,2,4;1,2,9",
+        ),
+        ("{% macro m(a, b=a) -%}  {{ b }}  {%- endmacro -%}   {{ m(1) }}", "1"),
+        ("{% macro m(a, b={'x': a}) %}{{ b.x }}{% endmacro %}{{ m(5) }}", "5"),
+        (
+            "{% macro m() %}{{ caller(1) }}{% endmacro %}{% call(a, b=a) m() %}in{{ a }}{{ b }}{% endcall %}",
+            "in11",
+        ),
+        ("{% macro m() %}{{ kwargs.z }}{{ varargs }}{% endmacro %}{{ m(1, z=2) }}", "2(1,)"),
+        (
+            "{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(*[1,2,3], **{'z': 4}) }}",
+            "1(2, 3){'z': 4}",
+        ),
+        ("{% macro m(a) %}{{ a }}{{ kwargs }}{% endmacro %}{{ m(1, a=2) }}", "1{'a': 2}"),
+        ("{% macro m() -%}  {{ varargs }}  {%- endmacro -%}   {{ m(1) }}", "(1,)"),
+        ("{% macro m() %}{{ varargs }}{{ caller() }}{% endmacro %}{% call m(1) %}in{% endcall %}", "(1,)in"),
+        (
+            "{% macro m(n) %}{{ n }}{% if n > 0 %}{{ m(n-1, *varargs) }}{% endif %}{% endmacro %}{{ m(3, 'x') }}",
+            "3210",
+        ),
+        (
+            "{% macro m() %}{{ m.name }}{{ m.arguments }}{{ m.catch_varargs }}{{ varargs }}{% endmacro %}{{ m() }}",
+            "m()True()",
+        ),
+        ("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}B{% endmacro %}{{ a() }}", "B"),
+        ("{% block t %}x{% endblock %}{{ self.t() }}", "xx"),
+        ("{{ loop is defined }}{{ varargs is defined }}", "FalseFalse"),
+        ("{% from 'mac' import hi, lo as low %}{{ hi('b') }}{{ low(1, k=2) }}", "bb(1,){'k': 2}"),
+        ("{% import 'mac' as mac %}{{ mac.hi('a') }}{{ mac.lo() }}", "aa(){}"),
+    ] {
+        let files = Files::of([(
+            "mac",
+            "{% macro hi(n, m=n) %}{{ n }}{{ m }}{% endmacro %}{% macro lo() %}{{ varargs }}{{ kwargs }}{% endmacro %}",
+        )]);
+        assert_eq!(rendered(text, &json!({}), &files), expected, "{text}");
+        let facts = inspect(text, &instructions()).unwrap();
+        let unknown: Vec<&String> =
+            facts.variables.keys().filter(|name| !facts.guarded.contains(*name)).collect();
+        assert!(unknown.is_empty(), "{text}: {unknown:?}");
+    }
+    for text in [
+        "{% macro m(a) %}{{ a }}{{ kwargs }}{% endmacro %}{{ m(1, 2) }}",
+        "{% macro m(a) %}{{ a }}{{ varargs }}{% endmacro %}{{ m(1, q=2) }}",
+        "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}",
+        "{% macro m(a, b=a) %}{{ c }}{% endmacro %}{{ m(1) }}",
+    ] {
+        let error = alone(text);
+        assert_eq!(error.place.line, 5, "{error}");
+        let column = error.place.column;
+        let at = &text[column - 1..];
+        assert!(at.starts_with("m(1") || at.starts_with("c }}"), "{text}: {error}");
+    }
+}
+
+#[test]
+fn filters_and_methods_write_what_pythons_write() {
+    let variables = json!({"m": {"b": 1, "a": [1, {"z": null, "y": true}]}, "t": "Gr\u{fc}\u{df}e <b> \u{1f600}", "x": 0.256});
+    for (text, expected) in [
+        ("{{ m|tojson }}", r#"{"a": [1, {"y": true, "z": null}], "b": 1}"#),
+        ("{{ t|tojson }}", r#""Gr\u00fc\u00dfe \u003cb\u003e \ud83d\ude00""#),
+        ("{{ t|tojson(ensure_ascii=false) }}", "\"Gr\u{fc}\u{df}e \\u003cb\\u003e \u{1f600}\""),
+        ("{{ {'b': 1, 'a': []}|tojson(sort_keys=false) }}", r#"{"b": 1, "a": []}"#),
+        (
+            "{{ {'b': {'c': 1}, 'a': []}|tojson(indent=2) }}",
+            "{\n  \"a\": [],\n  \"b\": {\n    \"c\": 1\n  }\n}",
+        ),
+        (
+            "{{ [1.0, 1e100, 1e-7, 10**20, {1: 2}]|tojson }}",
+            r#"[1.0, 1e+100, 1e-07, 100000000000000000000, {"1": 2}]"#,
+        ),
+        ("{{ {'a b': 'c/d', 'e': '\u{fc}~', 'n': none}|urlencode }}", "a+b=c%2Fd&e=%C3%BC~&n=None"),
+        ("{{ [('a', 'b c'), ('d', 2)]|urlencode }}|{{ 'a/b c~d?'|urlencode }}", "a=b+c&d=2|a/b%20c~d%3F"),
+        (
+            "{% set c = cycler(1, 2) %}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}{{ c.reset() }}{{ c.next() }}",
+            "1212None1",
+        ),
+        (
+            "{{ '{:.1%}'.format(x) }}|{{ '{:>8.0%}|{:+.1%}|{:08.1%}'.format(x, -x, x) }}",
+            "25.6%|     26%|-25.6%|00025.6%",
+        ),
+        ("{{ '{} {:.0%} {n:.1%} {{x}} {!r}'.format('a', 0.5, 'b', n=0.25) }}", "a 50% 25.0% {x} 'b'"),
+        ("{{ m|pprint }}", "{'a': [1, {'y': True, 'z': None}], 'b': 1}"),
+        ("{% set j = joiner(sep='-') %}{{ j() }}a{{ j() }}b", "a-b"),
+        ("{{ ''|d('x', boolean=True) }}{{ none|default(default_value='y') }}", "xNone"),
+        (
+            "{{ 'a.b.c'.rsplit('.', 1) }}{{ 'a b  c'.rsplit(none, 1) }}{{ 'aB'.swapcase() }}",
+            "['a.b', 'c']['a b', 'c']Ab",
+        ),
+    ] {
+        assert_eq!(rendered(text, &variables, &Files::of([])), expected, "{text}");
+    }
+    let files = Files::of([]);
+    assert_eq!(refused("{{ nope|join(',') }}", &variables, &files).kind, TemplateErrorKind::Undefined);
+}

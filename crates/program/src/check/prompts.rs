@@ -31,11 +31,12 @@ pub(super) fn of_worker(toolsets: &ToolsetRegistry, effective: &Effective) -> Ve
         found: &mut found,
         read: BTreeMap::new(),
         guarded: BTreeSet::new(),
+        functions: BTreeSet::new(),
         seen: BTreeSet::new(),
     };
     let text = Arc::clone(&effective.text);
     reader.template(None, &text, &effective.facts, &[], &BTreeSet::new());
-    let Reader { read, guarded, .. } = reader;
+    let Reader { read, guarded, functions, .. } = reader;
     // A template that cannot be read may use any parameter.
     let all_read = found.is_empty();
     if effective.mistakes.concern(&["parameters", "schema_in_ref"]) {
@@ -43,7 +44,7 @@ pub(super) fn of_worker(toolsets: &ToolsetRegistry, effective: &Effective) -> Ve
     }
     unknown(effective, &read, &guarded, &mut found);
     if all_read {
-        unused(effective, &read, &mut found);
+        unused(effective, &read, &functions, &mut found);
     }
     shadowed(effective, &mut found);
     found
@@ -61,6 +62,8 @@ struct Reader<'a> {
     read: Read,
     /// Variables that a template may do without.
     guarded: BTreeSet<String>,
+    /// Built-in functions that a template mentions. They are parameters if the worker declares these names.
+    functions: BTreeSet<String>,
     /// Templates that were already checked.
     seen: BTreeSet<String>,
 }
@@ -80,6 +83,7 @@ impl Reader<'_> {
             self.read.entry(variable.clone()).or_insert_with(|| word(&at(place), variable));
         }
         self.guarded.extend(facts.guarded.iter().cloned());
+        self.functions.extend(facts.functions.iter().cloned());
         for inserted in &facts.files {
             if let Some((name, span)) = named(inserted, at) {
                 if let Some(checked) = confine(&name).ok().and_then(|name| (self.of_toolset)(&name)) {
@@ -106,14 +110,15 @@ impl Reader<'_> {
             if reference.optional {
                 // It may be one of several and is not judged. Its files are looked for, because they define the worker.
                 let mut found = Vec::new();
-                let (read, guarded, seen) = (BTreeMap::new(), BTreeSet::new(), self.seen.clone());
+                let (read, guarded, functions) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
                 let mut apart = Reader {
                     source: self.source,
                     of_toolset: self.of_toolset,
                     found: &mut found,
                     read,
                     guarded,
-                    seen,
+                    functions,
+                    seen: self.seen.clone(),
                 };
                 apart.reference(&wanted, &span, &chain, &set);
             } else {
@@ -194,7 +199,8 @@ fn unknown(effective: &Effective, read: &Read, guarded: &BTreeSet<String>, found
         if BUILT_IN_VARIABLES.contains(&name) || parameters.contains(&name) {
             continue;
         }
-        if !certain && guarded.contains(name) {
+        // Another template may set it, and a template that tests for it can do without it.
+        if guarded.contains(name) {
             continue;
         }
         let id = &effective.definition.id;
@@ -218,9 +224,9 @@ fn unknown(effective: &Effective, read: &Read, guarded: &BTreeSet<String>, found
 
 /// A template that uses some parameters but not this one has probably forgotten it. A template that uses none gets
 /// them all in the message.
-fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
+fn unused(effective: &Effective, read: &Read, functions: &BTreeSet<String>, found: &mut Vec<Diagnostic>) {
     let signature = &effective.definition.signature;
-    let is_read = |name: &str| read.contains_key(name);
+    let is_read = |name: &str| read.contains_key(name) || functions.contains(name);
     let is_parameter = |name: &str| signature.parameters.iter().any(|p| *p.name == *name);
     let reads_all = is_read(INPUT) && !is_parameter(INPUT);
     if !signature.declared || reads_all || !signature.parameters.iter().any(|p| is_read(&p.name)) {
