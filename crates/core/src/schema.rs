@@ -2,6 +2,7 @@
 
 mod clean;
 mod defaults;
+mod dialect;
 mod integers;
 mod keywords;
 mod pattern;
@@ -63,9 +64,11 @@ impl fmt::Display for Violation {
 }
 
 impl Schema {
-    /// Checks that `value` is a schema and compiles it. External references are refused: a schema is self-contained.
+    /// Checks that `value` is a schema and compiles it. A schema of an earlier draft becomes one of 2020-12. External
+    /// references are refused: a schema is self-contained.
     pub fn new(value: Value) -> Result<Self, BadSchema> {
-        let validator = compile(&value)?;
+        let value = in_current_draft(value)?;
+        let validator = compile(&value).map_err(|error| reason(&value).map_or(error, BadSchema))?;
         Ok(Self { validator: OnceLock::from(validator), ..Self::built_in(value) })
     }
 
@@ -185,6 +188,37 @@ fn fits_at_a_glance(schema: &Value, value: &Value) -> bool {
             .as_object()
             .is_some_and(|map| map.keys().all(|key| declared.is_some_and(|known| known.contains_key(key)))),
         _ => false,
+    })
+}
+
+/// A schema in the draft that llm-do reads, 2020-12, by the draft that it declares as `$schema`.
+///
+/// # Errors
+/// An unknown draft, or a part that can't be translated.
+pub fn in_current_draft(value: Value) -> Result<Value, BadSchema> {
+    let translated = match dialect::translated(&value) {
+        Ok(Cow::Borrowed(_)) => None,
+        Ok(Cow::Owned(translated)) => Some(translated),
+        Err(problem) => return Err(BadSchema(problem)),
+    };
+    Ok(translated.unwrap_or(value))
+}
+
+/// The usual reasons why a schema can't be compiled, with the place and what to do.
+fn reason(schema: &Value) -> Option<String> {
+    subschemas(schema).into_iter().find_map(|pointer| {
+        let keywords = schema.pointer(&pointer)?.as_object()?;
+        if keywords.get("items").is_some_and(Value::is_array) {
+            return Some(format!(
+                "`{pointer}/items` is a list, which means a tuple in drafts before 2020-12: write `prefixItems`, or declare \
+                 the draft (`$schema: \"http://json-schema.org/draft-07/schema#\"`)"
+            ));
+        }
+        let target = keywords.get("$ref")?.as_str().filter(|target| !target.starts_with('#'))?;
+        Some(format!(
+            "`{pointer}/$ref` leads to `{target}`, which is not part of this schema, and nothing is fetched: put that schema \
+             under `$defs` and refer to it as `#/$defs/NAME`"
+        ))
     })
 }
 

@@ -120,7 +120,8 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             shorthand::object(properties, required)
         }
         (None, Some(schema)) => {
-            let (schema, of_references) = inlined(schema);
+            let schema = schema::in_current_draft(schema.clone()).map_err(|error| error.0)?;
+            let (schema, of_references) = inlined(&schema);
             places.extend(of_references);
             if schema.get("type").and_then(Value::as_str) != Some("object") {
                 return Err("a worker's input is an object, so its schema needs `type: object`".into());
@@ -182,8 +183,8 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
     })
 }
 
-/// A schema whose whole is a reference (to another file, or of a recursive class) with the target in its place. Also
-/// the places of the targets, as JSON Pointers.
+/// A schema whose whole is a reference (to another file, or of a recursive class) with the target in its place. What stands
+/// beside the reference holds as well as the target. Also the places of the targets, as JSON Pointers.
 fn inlined(schema: &Value) -> (Value, Vec<String>) {
     let mut whole = schema.clone();
     let mut places = Vec::new();
@@ -195,11 +196,84 @@ fn inlined(schema: &Value) -> (Value, Vec<String>) {
         places.push(place);
         let Some(keywords) = whole.as_object_mut() else { break };
         keywords.shift_remove("$ref");
-        for (keyword, value) in target {
-            keywords.entry(keyword).or_insert(value);
-        }
+        add(keywords, target);
     }
     (whole, places)
+}
+
+/// Keywords that only describe.
+const ANNOTATIONS: [&str; 8] =
+    ["title", "description", "default", "examples", "$comment", "$id", "$schema", "$anchor"];
+
+/// Adds the keywords of a schema to those of another, so that both hold.
+fn add(keywords: &mut Map<String, Value>, mut more: Map<String, Value>) {
+    // A schema for further properties is also for those that only the other one declares.
+    let further = more.get("additionalProperties").or_else(|| more.get("unevaluatedProperties")).cloned();
+    let own_further = keywords.get("additionalProperties").cloned();
+    let names = |keywords: &Map<String, Value>| -> Vec<String> {
+        let properties = keywords.get("properties").and_then(Value::as_object);
+        properties.into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    };
+    let (own, others) = (names(keywords), names(&more));
+    restrict(keywords, &others, further.as_ref());
+    restrict(&mut more, &own, own_further.as_ref());
+    let mut rest = Map::new();
+    for (keyword, value) in more {
+        let Some(present) = keywords.get_mut(&keyword) else {
+            keywords.insert(keyword, value);
+            continue;
+        };
+        if *present == value || ANNOTATIONS.contains(&keyword.as_str()) {
+            continue;
+        }
+        match (keyword.as_str(), present, value) {
+            ("properties", Value::Object(present), Value::Object(value)) => {
+                for (name, schema) in value {
+                    both(present, &name, schema);
+                }
+            }
+            ("$defs" | "definitions", Value::Object(present), Value::Object(value)) => {
+                for (name, schema) in value {
+                    present.entry(name).or_insert(schema);
+                }
+            }
+            ("required", Value::Array(present), Value::Array(value)) => {
+                for name in value {
+                    if !present.contains(&name) {
+                        present.push(name);
+                    }
+                }
+            }
+            ("allOf", Value::Array(present), Value::Array(value)) => present.extend(value),
+            ("additionalProperties" | "unevaluatedProperties", _, value) => both(keywords, &keyword, value),
+            (_, _, value) => drop(rest.insert(keyword, value)),
+        }
+    }
+    if !rest.is_empty() {
+        match keywords.get_mut("allOf") {
+            Some(Value::Array(present)) => present.push(rest.into()),
+            _ => drop(keywords.insert("allOf".to_owned(), json!([rest]))),
+        }
+    }
+}
+
+/// Makes the properties that are not among `known` fit `further` as well.
+fn restrict(keywords: &mut Map<String, Value>, known: &[String], further: Option<&Value>) {
+    let Some(further) = further.filter(|further| **further != Value::Bool(true)) else { return };
+    let Some(Value::Object(properties)) = keywords.get_mut("properties") else { return };
+    let names: Vec<String> = properties.keys().filter(|name| !known.contains(name)).cloned().collect();
+    for name in names {
+        both(properties, &name, further.clone());
+    }
+}
+
+/// Makes a schema under this name one that holds as well as the other.
+fn both(schemas: &mut Map<String, Value>, name: &str, other: Value) {
+    match schemas.get_mut(name) {
+        None => drop(schemas.insert(name.to_owned(), other)),
+        Some(own) if *own == other => {}
+        Some(own) => *own = json!({"allOf": [own.take(), other]}),
+    }
 }
 
 fn is_string(schema: &Value) -> bool {
@@ -510,6 +584,54 @@ mod tests {
             let declared = Declared { schema: Some(wrong), has_json_schema: true, ..Declared::default() };
             build(&declared, &[], false).unwrap_err();
         }
+    }
+
+    #[test]
+    fn what_stands_beside_a_reference_holds_with_its_target() {
+        let of = |schema: Value| {
+            let declared = Declared { schema: Some(schema), has_json_schema: true, ..Declared::default() };
+            build(&declared, &[], false).unwrap()
+        };
+        let names = |signature: &Signature| {
+            let names: Vec<String> = signature.parameters.iter().map(|p| p.name.to_string()).collect();
+            names.join(" ")
+        };
+        let target = json!({"properties": {"b": {"type": "integer"}}, "required": ["b"]});
+        let both = of(json!({
+            "$ref": "#/$defs/i", "$defs": {"i": target}, "type": "object",
+            "properties": {"a": {"type": "string"}}, "required": ["a"],
+        }));
+        assert_eq!(names(&both), "a b");
+        assert_eq!(both.message.as_deref(), Some("a"));
+        assert!(both.parameters.iter().all(|parameter| parameter.required));
+        assert_eq!(both.schema.validate(&json!({"a": "x", "b": 1})), Ok(()));
+        for wrong in [json!({"a": "x", "b": "notint"}), json!({"b": 1}), json!({"a": "x"})] {
+            assert!(both.schema.validate(&wrong).is_err(), "{wrong}");
+        }
+        // The same property on both sides fits both, and other keywords hold together.
+        let same = of(json!({
+            "$ref": "#/$defs/i", "type": "object", "minProperties": 1,
+            "properties": {"n": {"minimum": 1}},
+            "$defs": {"i": {"minProperties": 2, "properties": {"n": {"maximum": 5}}}},
+        }));
+        assert_eq!(same.schema.validate(&json!({"n": 3, "m": 1})), Ok(()));
+        for wrong in [json!({"n": 0, "m": 1}), json!({"n": 6, "m": 1}), json!({"n": 3})] {
+            assert!(same.schema.validate(&wrong).is_err(), "{wrong}");
+        }
+        // A closed target refuses what it does not know.
+        let closed = of(json!({
+            "$ref": "#/$defs/i", "type": "object", "properties": {"a": {"type": "string"}},
+            "$defs": {"i": {"properties": {"b": {}}, "additionalProperties": false}},
+        }));
+        assert_eq!(closed.schema.validate(&json!({"b": 1, "instructions": "x"})), Ok(()));
+        assert!(closed.schema.validate(&json!({"a": "x"})).is_err());
+        // In earlier drafts the neighbours of a reference say nothing.
+        let earlier = of(json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$ref": "#/definitions/i", "properties": {"a": {"type": "string"}},
+            "definitions": {"i": {"type": "object", "properties": {"b": {"type": "integer"}}}},
+        }));
+        assert_eq!(names(&earlier), "b");
     }
 
     #[test]

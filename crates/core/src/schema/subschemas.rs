@@ -6,7 +6,7 @@ use serde_json::Value;
 const DEEPEST: usize = 64;
 
 /// Keywords whose value is a schema, a list of schemas, or a map of names to schemas.
-const ONE: [&str; 10] = [
+pub(super) const ONE: [&str; 10] = [
     "items",
     "additionalProperties",
     "contains",
@@ -18,7 +18,7 @@ const ONE: [&str; 10] = [
     "unevaluatedItems",
     "unevaluatedProperties",
 ];
-const SEVERAL: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+pub(super) const SEVERAL: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 pub(super) const NAMED: [&str; 5] =
     ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
