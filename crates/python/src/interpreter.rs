@@ -65,6 +65,8 @@ pub struct Interpreter {
     pub version: String,
     /// Files and folders that it reads: its installation, its environment.
     pub places: Vec<PathBuf>,
+    /// Paths with links that it follows: itself in an environment, and the folder of the interpreter that made that.
+    pub followed: Vec<PathBuf>,
     /// Folders of packages that are installed in place and lie in the project or in a granted place.
     pub added: Vec<PathBuf>,
     /// Folders of packages that are installed in place elsewhere. Its processes don't see them.
@@ -331,6 +333,7 @@ impl Candidate {
         let venv_less = venv.is_none();
         let mut of_project = None;
         let config = venv.as_ref().map(|venv| sha256(&venv.config)).unwrap_or_default();
+        let home = venv.as_ref().and_then(|venv| venv.home.clone());
         if let Some(venv) = venv {
             match self.project.holds(&venv.folder) {
                 true => of_project = Some(venv.folder.clone()),
@@ -346,11 +349,14 @@ impl Candidate {
         // Links on the way to the installation may lie in places that are not given.
         let direct = venv_less && !confine::is_given_to_all(&path);
         let path = if direct { installation.python } else { path };
+        // An environment is a link to an interpreter, often to another link, and finds its libraries by its own path.
+        let followed = if venv_less { Vec::new() } else { home.into_iter().chain([path.clone()]).collect() };
         Interpreter {
             path,
             origin: self.origin,
             version,
             places,
+            followed,
             added,
             left_out,
             host,

@@ -343,6 +343,7 @@ impl Python {
         };
         let environment = &self.settings.environment;
         let view = given.view.clone().with_readable(reach.readable(&interpreter));
+        let view = interpreter.followed.iter().fold(view, |view, path| view.with_links_to(path));
         let confinement = self.confiner().confinement().map_err(|error| HostError(error.to_string()))?;
         let mut env = confine::env_allowlist(|name| environment(name));
         env.extend(reach.env.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));

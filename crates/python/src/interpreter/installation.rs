@@ -43,13 +43,13 @@ impl Installation {
         Ok(Self { python, prefix })
     }
 
-    /// The files that it reads, apart from those that every process may read. All of its folder if a version manager made
-    /// that for it alone; otherwise its folder may hold anything, such as somebody's home.
+    /// The files that it reads, apart from those that every process may read. All of its folder if that holds nothing else;
+    /// otherwise its folder may hold anything, such as somebody's home.
     pub(crate) fn places(&self, managed: &Managed) -> Vec<PathBuf> {
         if confine::is_given_to_all(&self.python) {
             return Vec::new();
         }
-        if managed.holds(&self.prefix) {
+        if managed.holds(&self.prefix) || self.has_own_folder(managed) {
             return vec![self.prefix.clone()];
         }
         let mut places = vec![self.python.clone()];
@@ -70,6 +70,19 @@ impl Installation {
         places
     }
 
+    /// Whether its folder was made for it, as by conda, by `make install` and by the tool caches of CI services.
+    fn has_own_folder(&self, managed: &Managed) -> bool {
+        let libraries = fs::read_dir(self.prefix.join("lib")).into_iter().flatten().flatten();
+        let is_python = |entry: &fs::DirEntry| {
+            entry.file_name().to_string_lossy().starts_with("python3") && entry.path().join("os.py").is_file()
+        };
+        let is_shared = SHARED.iter().any(|shared| self.prefix == Path::new(shared))
+            || self.prefix.parent().is_none()
+            || managed.home.as_ref().is_none_or(|home| home.starts_with(&self.prefix))
+            || managed.home.as_ref().is_some_and(|home| self.prefix == home.join(".local"));
+        !is_shared && libraries.into_iter().any(|entry| is_python(&entry))
+    }
+
     /// Whether a project may choose it: a system folder or a version manager of the operator holds it.
     pub(crate) fn is_known(&self, managed: &Managed) -> bool {
         confine::is_given_to_all(&self.python) || managed.holds(&self.prefix)
@@ -82,9 +95,16 @@ impl Installation {
     }
 }
 
+/// Folders for programs of any kind.
+const SHARED: [&str; 5] = ["/usr", "/usr/local", "/opt", "/opt/local", "/opt/homebrew"];
+
 /// The folders in which the operator's version managers keep installations, each in a folder of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Managed(Vec<PathBuf>);
+pub(crate) struct Managed {
+    folders: Vec<PathBuf>,
+    /// The operator's home.
+    home: Option<PathBuf>,
+}
 
 impl Managed {
     /// Those of pyenv, asdf, mise, uv and conda, by the operator's environment. A folder in the project is none of them.
@@ -104,11 +124,12 @@ impl Managed {
             in_home("anaconda3"),
         ];
         let real = folders.into_iter().flatten().filter_map(|folder| fs::canonicalize(folder).ok());
-        Self(real.filter(|folder| !project.holds(folder)).collect())
+        let folders = real.filter(|folder| !project.holds(folder)).collect();
+        Self { folders, home: home.and_then(|home| fs::canonicalize(home).ok()) }
     }
 
     fn holds(&self, prefix: &Path) -> bool {
-        self.0.iter().any(|folder| prefix.starts_with(folder))
+        self.folders.iter().any(|folder| prefix.starts_with(folder))
     }
 }
 

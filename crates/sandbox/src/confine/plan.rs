@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub(super) cwd: PathBuf,
     pub(super) places: Vec<Given>,
     pub(super) holes: Vec<Hole>,
+    /// Links that the program sees beside its places, in tier A.
+    pub(super) links: Vec<Link>,
     pub(super) network: Reach,
     pub(super) limits: Limits,
     /// Where the program gets the descriptor that comes with the message, if one does.
@@ -77,6 +79,15 @@ pub(super) struct Hole {
     /// The identity of the file found there, so that no other is mistaken for it later.
     pub(super) device: u64,
     pub(super) inode: u64,
+}
+
+/// A symbolic link outside the given places that leads to one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Link {
+    #[serde(with = "path")]
+    pub(super) at: PathBuf,
+    #[serde(with = "path")]
+    pub(super) leads_to: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -197,7 +197,19 @@ fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
             .map_err(|error| fault(error).at(&given.place))?;
         nodes.insert(given.place.clone(), Node::Bound { is_folder: is_folder(&opened)?, mount });
     }
+    for link in &plan.links {
+        // What is in a place has its own links. The kernel's folders and those of llm-do have none of others.
+        let is_taken = nodes.keys().any(|path| link.at.starts_with(path) && !is_fresh(path));
+        if !is_taken && !system::is_never_given(&link.at) && !nodes.contains_key(&link.at) {
+            nodes.insert(link.at.clone(), Node::Link(link.leads_to.clone()));
+        }
+    }
     Ok(nodes)
+}
+
+/// Whether a place of the new root is an empty folder at first.
+fn is_fresh(path: &Path) -> bool {
+    [TEMPORARY, SHARED_MEMORY].iter().any(|fresh| path == Path::new(fresh))
 }
 
 /// A system place of the machine; `None` if the machine doesn't have it.

@@ -12,7 +12,7 @@
 use super::{
     Confinement, Tier,
     aside::set_aside,
-    plan::{Given, Hole, HoleKind},
+    plan::{Given, Hole, HoleKind, Link},
 };
 use crate::git;
 use llm_do_core::{
@@ -24,9 +24,10 @@ use llm_do_core::{
 use rustix::io::Errno;
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs, io,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// The places that a process may access. Equal views give equal access, so one process may serve all calls with equal
@@ -35,6 +36,7 @@ use std::{
 pub struct ProcessView {
     given: Vec<Given>,
     holes: Vec<Hole>,
+    links: Vec<Link>,
     /// The special names in the given places: the holes, and given places that are special themselves.
     known: Vec<Hole>,
     shown: Vec<Shown>,
@@ -179,6 +181,36 @@ impl ProcessView {
         self.normal()
     }
 
+    /// This view with the links on the way to a path, so that a process can follow them as others do. A link gives nothing:
+    /// what it leads to must be in the view as well.
+    #[must_use]
+    pub fn with_links_to(mut self, path: &Path) -> Self {
+        let mut left: Vec<OsString> = components(path).rev().collect();
+        let mut at = PathBuf::from("/");
+        let mut steps = 0;
+        while let Some(name) = left.pop() {
+            if name == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&name);
+            let Ok(leads_to) = fs::read_link(&next) else {
+                at = next;
+                continue;
+            };
+            steps += 1;
+            if steps > MOST_LINKS {
+                return self;
+            }
+            if leads_to.is_absolute() {
+                at = PathBuf::from("/");
+            }
+            left.extend(components(&leads_to).rev());
+            self.links.push(Link { at: next, leads_to });
+        }
+        self.normal()
+    }
+
     /// Whether a place is readable as it is. Given once more, it would be read-only where it may be writable.
     fn shows(&self, place: &Path) -> bool {
         let system = super::system::PROGRAMS.iter().any(|program| place.starts_with(program));
@@ -194,12 +226,15 @@ impl ProcessView {
         self.given.dedup_by(|a, b| a.place == b.place);
         self.holes.sort();
         self.holes.dedup_by(|a, b| a.place == b.place);
+        self.links.sort();
+        self.links.dedup();
         self
     }
 
     /// A text that is equal for views with equal access. An opaque key.
     pub fn key(&self) -> String {
-        serde_json::to_string(&(&self.given, &self.holes)).unwrap_or_else(|_| format!("{self:?}"))
+        serde_json::to_string(&(&self.given, &self.holes, &self.links))
+            .unwrap_or_else(|_| format!("{self:?}"))
     }
 
     /// The mounts that processes see, by virtual path: what a tool needs to name its files both ways.
@@ -281,9 +316,21 @@ impl ProcessView {
     }
 
     #[cfg(any(target_os = "linux", target_os = "macos"))]
-    pub(super) fn into_parts(self) -> (Vec<Given>, Vec<Hole>) {
-        (self.given, self.holes)
+    pub(super) fn into_parts(self) -> (Vec<Given>, Vec<Hole>, Vec<Link>) {
+        (self.given, self.holes, self.links)
     }
+}
+
+/// Most links on the way to one path, as in the kernel.
+const MOST_LINKS: usize = 40;
+
+/// The names of a path, without its root.
+fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    })
 }
 
 /// The system's error for a place that no longer exists.

@@ -6,6 +6,11 @@ use super::fixture::{
 };
 use crate::scenario::Scenario;
 use serde_json::json;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
 
 /// A function that returns its source.
 fn says(name: &str, from: &str) -> String {
@@ -207,6 +212,21 @@ fn tool_decorator_accepts_every_option() {
 }
 
 #[test]
+fn approval_function_that_fails_lets_no_call_run() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from pathlib import Path\n\nfrom llm_do import tool\n\n\
+                 def never(args):\n    raise ValueError('no such set')\n\n\
+                 @tool(approval=never)\ndef f() -> str:\n    return 'ran'\n";
+    let scenario = calling(tools, &[call("f")]);
+    succeed(&scenario, &[".", "--approval", "approve_all"]);
+    let said = failure(&scenario, "0/0.0");
+    assert!(said.to_string().contains("blocked"), "{said}");
+    assert_eq!(record(&scenario, "0/0.0", "rule_stated")["reason"], "ValueError: no such set");
+}
+
+#[test]
 fn worker_and_operator_rules_apply_to_python_tools() {
     if !has_python() {
         return;
@@ -348,6 +368,66 @@ fn interpreter_is_configurable() {
     let told = run(&scenario.env("LLM_DO_PYTHON", "/nowhere/python"), &["."]);
     assert_ne!(told.code, Some(0), "{told}");
     holds(&told.stderr, &["LLM_DO_PYTHON", "/nowhere/python"]);
+}
+
+/// An installation of Python in a folder of its own, as conda and tool caches make them, with a link that leads to the folder
+/// by another name. Returns the interpreter by that name, and the folder.
+fn installation(folder: &Path) -> (PathBuf, PathBuf) {
+    let real = fs::canonicalize("/usr/bin/python3").expect("the system's Python");
+    let version = real.file_name().expect("a name").to_string_lossy().into_owned();
+    let prefix = folder.join("own/cpython-3.0.1");
+    fs::create_dir_all(prefix.join("bin")).expect("a folder");
+    fs::create_dir_all(prefix.join("lib")).expect("a folder");
+    fs::copy(&real, prefix.join("bin").join(&version)).expect("a copy");
+    symlink(&version, prefix.join("bin/python3")).expect("a link");
+    symlink(Path::new("/usr/lib").join(&version), prefix.join("lib").join(&version)).expect("a link");
+    symlink("cpython-3.0.1", folder.join("own/cpython-3.0")).expect("a link");
+    (folder.join("own/cpython-3.0/bin/python3"), prefix)
+}
+
+/// An environment of that interpreter.
+fn environment(at: &Path, python: &Path) -> PathBuf {
+    fs::create_dir_all(at.join("bin")).expect("a folder");
+    symlink(python, at.join("bin/python3")).expect("a link");
+    symlink("python3", at.join("bin/python")).expect("a link");
+    let home = python.parent().expect("a folder").display();
+    fs::write(at.join("pyvenv.cfg"), format!("home = {home}\n")).expect("a file");
+    at.join("bin/python")
+}
+
+#[test]
+fn interpreter_outside_the_known_places_runs_tools() {
+    if !has_python() {
+        return;
+    }
+    let outside = tempfile::tempdir().expect("a folder");
+    let folder = fs::canonicalize(outside.path()).expect("a folder");
+    let (python, prefix) = installation(&folder);
+    let tools = "import subprocess, sys\n\ndef f() -> list:\n    \
+                 said = subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True, text=True)\n    \
+                 return [sys.prefix, said.stdout.strip()]\n";
+    let calls = [call("f")];
+
+    // The operator names an environment, or the interpreter itself.
+    let named = environment(&folder.join("env"), &python);
+    let scenario = calling(tools, &calls).env("LLM_DO_PYTHON", &*named.to_string_lossy());
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), json!([folder.join("env"), "1"]));
+    let scenario = calling(tools, &calls).env("LLM_DO_PYTHON", &*python.to_string_lossy());
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), json!([prefix, "1"]));
+
+    // A project's environment asks once.
+    let scenario = calling(tools, &calls);
+    let own = scenario.project().join(".venv");
+    environment(&own, &python);
+    let told = run(&scenario, &["."]);
+    assert_eq!(told.code, Some(3), "{told}");
+    let grant = format!("{}:ro", prefix.display());
+    holds(&told.stderr, &[&format!("--grant {grant}")]);
+    assert_eq!(told.stderr.matches(":ro").count(), 1, "{told}");
+    succeed(&scenario, &[".", "--grant", &grant]);
+    assert_eq!(output(&scenario, "0/0.0"), json!([fs::canonicalize(own).expect("it"), "1"]));
 }
 
 #[test]

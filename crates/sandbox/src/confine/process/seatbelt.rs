@@ -35,7 +35,7 @@ impl Process {
         }
         let temporary = tempfile::Builder::new().prefix("llm-do-").tempdir().map_err(StartError::System)?;
         let place = temporary.path().canonicalize().map_err(StartError::System)?;
-        let (places, holes) = self.view.into_parts();
+        let (places, holes, _) = self.view.into_parts();
         let refused = |path: &std::path::Path, reason: &str| {
             StartError::Refused(Refused {
                 layer: "view".into(),

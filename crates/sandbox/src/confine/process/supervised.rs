@@ -112,7 +112,7 @@ impl Process {
             }
             Confinement::Unconfined => Task::Unconfined,
         };
-        let (places, holes) = self.view.into_parts();
+        let (places, holes, links) = self.view.into_parts();
         if let Some(given) = places.iter().find(|given| system::is_never_given(&given.place)) {
             return Err(StartError::Refused(Refused {
                 layer: "view".into(),
@@ -135,6 +135,7 @@ impl Process {
             cwd: self.cwd.map_or_else(|| "/".into(), |cwd| cwd.canonicalize().unwrap_or(cwd)),
             places,
             holes,
+            links,
             network,
             limits: self.limits,
             channel,
