@@ -1,6 +1,7 @@
 //! YAML as a tree in which every value has its span.
 
 mod common;
+mod quotes;
 mod removal;
 
 use crate::{
@@ -226,7 +227,15 @@ fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Resul
                 None => Ok(node),
             }
         }
-        Err(error) => Err(places.explain(&error).into()),
+        Err(error) => {
+            let found = places.explain(&error);
+            let at = found.span.as_ref().and_then(Span::range).filter(|_| found.code == codes::BAD_YAML);
+            Err(match at.and_then(|at| quotes::missing(file, bom..end, at.start)) {
+                Some((fix, quoted)) => found.help(format!("put the value in quotes: {quoted}")).fix(fix),
+                None => found,
+            }
+            .into())
+        }
     }
 }
 
