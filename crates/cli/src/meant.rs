@@ -6,12 +6,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::{
     fs::File,
-    io::{self, IsTerminal, Read as _},
+    io::{self, BufRead as _, IsTerminal, Read as _},
     path::PathBuf,
 };
 
 /// How long standard input may be silent before that is explained.
 const SILENT: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// How long text on standard input beside a complete input is waited for. Programs often start others with a pipe that they
+/// neither write nor close.
+const BESIDE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// No time.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Most bytes that are read as input. A model takes less; a mistaken pipe must not fill the memory.
 const LONGEST: u64 = 16 << 20;
 
@@ -40,7 +45,9 @@ pub(crate) fn json(name: &str, text: &str) -> Result<Read<Value>, Complaint> {
         }
         None => (name.to_owned(), text.to_owned(), None),
     };
-    let value = json::read(&json).map_err(|error| match error.fault {
+    // Some editors begin a file with a byte order mark.
+    let json = json.strip_prefix('\u{feff}').unwrap_or(&json);
+    let value = json::read(json).map_err(|error| match error.fault {
         Fault::Refused => Complaint::wrong(format!("{from} can't be taken: {error}")),
         Fault::Syntax | Fault::Cut => Complaint::wrong(format!("{from} is not JSON: {error}")).hint(
             "text needs its quotes as JSON (--input '\"hello\"'); as a message it needs none (-m hello)",
@@ -85,7 +92,39 @@ pub(crate) fn piped(output: &Output) -> Result<Option<Read<String>>, Complaint> 
              `</dev/null`, if there is none",
         );
     }
-    let text = read(stdin.lock(), "stdin")?;
+    whole()
+}
+
+/// The text on standard input for a message that is `-`.
+pub(crate) fn asked_for(output: &Output) -> Result<Read<String>, Complaint> {
+    let text = if io::stdin().is_terminal() { whole()? } else { piped(output)? };
+    text.ok_or_else(|| {
+        Complaint::wrong("the message `-` means standard input, which is empty")
+            .hint("pipe a text into the command, or give the message as an argument")
+    })
+}
+
+/// The text that is piped beside a complete input. `None`: there is none so far.
+pub(crate) fn beside() -> Result<Option<Read<String>>, Complaint> {
+    if is_readable(&BESIDE) { whole() } else { Ok(None) }
+}
+
+/// Whether text has come on standard input that nothing has read.
+pub(crate) fn has_unread() -> bool {
+    // A pipe whose other end is closed is readable, too, and has none.
+    is_readable(&AT_ONCE) && io::stdin().lock().fill_buf().is_ok_and(|text| !text.trim_ascii().is_empty())
+}
+
+/// Whether standard input is no terminal, and a read of it would not wait.
+fn is_readable(within: &Timespec) -> bool {
+    let stdin = io::stdin();
+    !stdin.is_terminal()
+        && poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(within)).is_ok_and(|ready| ready > 0)
+}
+
+/// All of standard input, without the newline at its end. `None`: it is empty.
+fn whole() -> Result<Option<Read<String>>, Complaint> {
+    let text = read(io::stdin().lock(), "stdin")?;
     let text = text.strip_suffix('\n').map_or(&*text, |text| text.strip_suffix('\r').unwrap_or(text));
     Ok((!text.is_empty()).then(|| Read { value: text.to_owned(), file: stdin_file() }))
 }

@@ -120,8 +120,8 @@ pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> 
     settings
 }
 
-/// Reads the input of the entry worker. What it lacks may come from stdin, except where its lines are the turns of a chat
-/// (`piped` is none).
+/// Reads the input of the entry worker. What it lacks may come from stdin, and text on stdin beside a message is the end of
+/// the message, except where its lines are the turns of a chat (`piped` is none).
 pub(crate) fn given(args: &RunArgs, session: &Session, piped: Option<&Output>) -> Result<Input, NotReady> {
     let message = match (session.message(), &args.input.message) {
         (Some(word), Some(_)) => {
@@ -142,11 +142,34 @@ pub(crate) fn given(args: &RunArgs, session: &Session, piped: Option<&Output>) -
         input.json = Some(value);
         input.read.extend(of_others(session, InputPart::Json, file)?);
     }
-    if let Some(output) = piped
-        && session.lacks_input(&input)
-        && let Some(Read { value, file }) = meant::piped(output)?
-    {
-        input.message = Some(value);
+    let Some(output) = piped else { return Ok(input) };
+    let read = if input.message.as_deref() == Some("-") {
+        input.message = None;
+        Some(meant::asked_for(output)?)
+    } else if session.lacks_input(&input) {
+        meant::piped(output)?
+    } else if args.input.json.as_deref() != Some("-") {
+        let beside = meant::beside()?;
+        if beside.is_some() && input.message.is_none() {
+            return Err(Complaint::wrong(
+                "there is text on standard input, and the input is complete without it",
+            )
+            .hint("give the worker the text as a file (--attach FILE), or add `</dev/null`")
+            .into());
+        }
+        if let Some(text) = &beside {
+            let bytes = text.value.len();
+            output.note(&format!("the text on standard input ({bytes} bytes) follows the message"));
+        }
+        beside
+    } else {
+        None
+    };
+    if let Some(Read { value, file }) = read {
+        input.message = Some(match input.message.take() {
+            Some(message) => format!("{message}\n\n{value}"),
+            None => value,
+        });
         input.read.extend(of_others(session, InputPart::Message, file)?);
     }
     Ok(input)
@@ -163,6 +186,18 @@ pub(crate) fn of_others(
         None => false,
     };
     Ok(untrusted.then_some(ReadPart { part, untrusted }))
+}
+
+/// Complains of text that came on standard input after the run had begun.
+pub(crate) fn came_too_late(input: &Input) -> Option<Complaint> {
+    (input.message.is_some() && meant::has_unread()).then(|| {
+        Complaint::failed(
+            "text came on standard input after the run had begun, and the run has ended without it",
+        )
+        .hint(
+            "give the worker the text as a file (--attach FILE), or as its message (`-`), which waits for it",
+        )
+    })
 }
 
 /// Settings from the environment alone: no target, no options, no operator.

@@ -5,7 +5,7 @@ use crate::{
     chat::{self, Chat},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    opening::{Asked, NotReady, asking, carry_out, given, locked_notes, said, settings},
+    opening::{Asked, NotReady, asking, came_too_late, carry_out, given, locked_notes, said, settings},
     program::{findings, show_complaint},
     render::{Output, Refuses, say_no_terminal},
     terminal::Terminal,
@@ -66,6 +66,10 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
         (false, _) => Refuses::AsMeant,
     };
     match carry_out(start, &mut asked, &interrupts, refuses, output) {
+        Ok(Exit::Success) => match came_too_late(&input) {
+            Some(complaint) => show_complaint(&complaint, output),
+            None => Exit::Success,
+        },
         Ok(exit) => exit,
         Err(not_ready) => said(not_ready, output),
     }

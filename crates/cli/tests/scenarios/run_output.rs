@@ -35,6 +35,34 @@ fn message_can_come_from_stdin() {
 }
 
 #[test]
+fn piped_text_beside_a_message_follows_it() {
+    let scenario = Scenario::new()
+        .file(
+            "w.worker",
+            "---\nmodel: script:s.yaml\nparameters: {text: string, n: integer?}\n---\nSum up.\n",
+        )
+        .file("s.yaml", "answers:\n  - text: done\n");
+    let input = |arguments: &[&str], stdin: &str| {
+        let told = scenario.run_with_stdin(&[&["w.worker"], arguments].concat(), stdin);
+        assert_eq!(told.code, Some(0), "{arguments:?}: {told}");
+        (scenario.journal()[0]["input"]["text"].as_str().expect("a text").to_owned(), told)
+    };
+    for message in [&["summarise"][..], &["-m", "summarise"]] {
+        let (text, told) = input(message, "one\ntwo\n");
+        assert_eq!(text, "summarise\n\none\ntwo");
+        assert!(told.stderr.contains("the text on standard input (7 bytes) follows the message"), "{told}");
+        assert_eq!(input(message, "").0, "summarise");
+    }
+    for message in [&["-"][..], &["-m", "-"], &["--", "-"]] {
+        assert_eq!(input(message, "one\ntwo\n").0, "one\ntwo");
+    }
+    assert_eq!(scenario.run(&["w.worker", "-"]).code, Some(2), "there is nothing");
+    let told = scenario.run_with_stdin(&["w.worker", "--input", "{\"text\": \"x\"}"], "one\n");
+    assert_eq!(told.code, Some(2), "{told}");
+    assert!(told.stderr.contains("--attach FILE"), "{told}");
+}
+
+#[test]
 fn input_can_be_json_a_file_stdin_or_parameters() {
     let scenario = Scenario::new()
         .file("x.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer, name: string}\n---\nHi {{ name }} {{ n }}.\n")
