@@ -113,8 +113,11 @@ fn git(rest: &str) -> Result<DependencyKind, String> {
         }
         None => (rest, None),
     };
-    // An `@` before the last slash belongs to the address (`git@host:team/repository`).
-    let cut = rest.rfind('@').filter(|at| !rest[*at..].contains(['/', ':']) && *at > 0);
+    // The last `@` of the path, unless it begins a folder's name. One before the path belongs to the address
+    // (`git@host:team/repository`). A branch may have slashes.
+    let path = path_of(rest);
+    let cut = rest[path..].rfind('@').map(|at| path + at);
+    let cut = cut.filter(|at| *at > 0 && !rest[..*at].ends_with('/'));
     let (url, reference) = match cut {
         Some(at) => (&rest[..at], Some(&rest[at + 1..])),
         None => (rest, None),
@@ -130,6 +133,18 @@ fn git(rest: &str) -> Result<DependencyKind, String> {
         reference: reference.map(str::to_owned),
         subdir: subdir.filter(|subdir| !subdir.is_empty()),
     })
+}
+
+/// Where the path of an address begins.
+fn path_of(address: &str) -> usize {
+    if let Some((scheme, rest)) = address.split_once("://") {
+        return scheme.len() + 3 + rest.find('/').unwrap_or(rest.len());
+    }
+    // `user@host:path`, as ssh has it.
+    match (address.find(':'), address.find('/')) {
+        (Some(colon), slash) if slash.is_none_or(|slash| colon < slash) => colon + 1,
+        _ => 0,
+    }
 }
 
 /// Longest name or version, because each is part of a folder's name.
@@ -237,6 +252,12 @@ mod tests {
             ("git+https://host/lib@v1.2#sub/dir", git("https://host/lib", Some("v1.2"), Some("sub/dir"))),
             ("git+ssh://git@host/lib", git("ssh://git@host/lib", None, None)),
             ("git+git@host:team/lib@main", git("git@host:team/lib", Some("main"), None)),
+            ("git+https://host/lib@feature/x#a", git("https://host/lib", Some("feature/x"), Some("a"))),
+            ("git+git@host:team/lib@a/b/c", git("git@host:team/lib", Some("a/b/c"), None)),
+            ("git+ssh://git@host:22/lib@a/b", git("ssh://git@host:22/lib", Some("a/b"), None)),
+            ("git+file:///r@release/1.0", git("file:///r", Some("release/1.0"), None)),
+            ("git+./r@feature/x", git("./r", Some("feature/x"), None)),
+            ("git+https://host/@team/lib", git("https://host/@team/lib", None, None)),
         ] {
             assert_eq!(DependencyKind::parse(text), Ok(kind), "{text}");
         }

@@ -128,7 +128,8 @@ impl<'a> Resolver<'a> {
             }
             DependencyKind::Git { url, reference, subdir } => {
                 let (url, local) = self.address(url, here, true)?;
-                (self.fetch(&url, reference.as_deref(), subdir.as_deref())?, local)
+                let (url, reference) = of_folder(url, reference.as_deref(), local);
+                (self.fetch(&url, reference, subdir.as_deref())?, local)
             }
             DependencyKind::Named { name, .. } => return Err(named(name, here).into()),
         };
@@ -307,7 +308,8 @@ impl<'a> Resolver<'a> {
                 }
                 let pinned =
                     before.filter(|_| self.keep == Keep::Everything).and_then(|pinned| pinned.commit.clone());
-                let reference = pinned.as_deref().or(reference.as_deref());
+                let (url, reference) = of_folder(url, reference.as_deref(), local);
+                let reference = pinned.as_deref().or(reference);
                 (self.fetch(&url, reference, subdir.as_deref())?, local)
             }
         };
@@ -474,5 +476,16 @@ fn named(name: &str, here: &Path) -> Complaint {
         complaint.hint(format!("for the folder: llm-do lib install ./{name}"))
     } else {
         complaint.hint("name a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR])")
+    }
+}
+
+/// The address and the reference of a repository on this machine whose folder has an `@` in its path.
+fn of_folder(url: String, reference: Option<&str>, is_local: bool) -> (String, Option<&str>) {
+    let folder = |url: &str| PathBuf::from(url.strip_prefix("file://").unwrap_or(url)).is_dir();
+    match reference {
+        Some(rest) if is_local && !folder(&url) && folder(&format!("{url}@{rest}")) => {
+            (format!("{url}@{rest}"), None)
+        }
+        reference => (url, reference),
     }
 }

@@ -276,6 +276,9 @@ fn git_references_and_subfolders_are_resolved() {
     assert_eq!(state(&format!("{url}@{commit}")), first);
     assert_eq!(state(&format!("{url}@{}", &commit[..8])), first);
     assert!(state(&url).starts_with("x@3 "));
+    // A branch may have slashes.
+    assert!(state(&format!("{url}@feature/two")).starts_with("x@2 "));
+    assert!(state(&format!("{url}@feature/two#deep/lib")).starts_with("deep@1 "));
     assert!(state(&format!("git+{}", repository.0.display())).starts_with("x@3 "));
     assert!(state(&format!("{url}#deep/lib")).starts_with("deep@1 "));
     for (spec, reason) in [
