@@ -9,7 +9,7 @@ use crate::{
     journal::RecordKind,
     origin::Origins,
     outcome::{Failure, FailureKind, Halt, Stop},
-    rule::Rule,
+    rule::{Mode, Rule},
     schema::Violation,
     step_name::StepName,
 };
@@ -167,6 +167,11 @@ impl Engine {
         round: u32,
     ) -> Result<Option<Rule>, Halt> {
         let Some(code) = &call.function.rule else { return Ok(None) };
+        // Code that fails has not decided. Where nobody is asked, nothing else would stop the call.
+        let undecided = match self.host.gate.mode {
+            Mode::ApproveAll => Rule::Blocked,
+            _ => Rule::Ask,
+        };
         let name = StepName::Rule(round);
         let stepped = self
             .host
@@ -189,7 +194,7 @@ impl Engine {
                         Ok(rule) => RecordKind::RuleStated { rule, reason: None },
                         Err(reason) => {
                             let reason = self.host.redact.text(&reason).into();
-                            RecordKind::RuleStated { rule: Rule::Ask, reason: Some(reason) }
+                            RecordKind::RuleStated { rule: undecided, reason: Some(reason) }
                         }
                     }
                 }),
@@ -198,7 +203,7 @@ impl Engine {
         match stepped.end {
             StepEnd::Done(RecordKind::RuleStated { rule, .. }) => Ok(Some(rule)),
             StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
-            StepEnd::TimedOut => Ok(Some(Rule::Ask)),
+            StepEnd::TimedOut => Ok(Some(undecided)),
         }
     }
 }
