@@ -65,6 +65,8 @@ pub(crate) struct Whom {
     pub(crate) name: Arc<str>,
     /// Host and port of the endpoint.
     pub(crate) host: Arc<str>,
+    /// The base address.
+    pub(crate) base: Arc<str>,
     /// The variable with the key, if it takes one.
     pub(crate) key_var: Option<Arc<str>>,
     /// The idle timeout between two pieces of an answer.
@@ -217,8 +219,8 @@ impl Whom {
             (ModelErrorKind::Auth, _) => self.error(kind, &format!("refused ({code}): {said}")),
             (ModelErrorKind::NotFound, _) => {
                 let what = format!(
-                    "{} knows no such model or address ({code}): {said}; check the model's name and the base address",
-                    self.host
+                    "{} knows no such model or address ({code}): {said}; check the model's name and the base address, {}",
+                    self.host, self.base
                 );
                 self.error(kind, &what)
             }
@@ -478,6 +480,7 @@ mod tests {
         Whom {
             name: "openai:m".into(),
             host: "api.example".into(),
+            base: "https://api.example/v1/".into(),
             key_var: Some("OPENAI_API_KEY".into()),
             idle: Duration::from_secs(2),
             secrets: Secrets::new(["sk-0123456789".to_owned()]),

@@ -250,8 +250,12 @@ impl Providers {
 
     fn known(&self, known: &'static Known) -> Result<Access, ModelError> {
         let own = known.base(&*self.env);
-        let other = known.base_vars.iter().find_map(|var| self.var(var));
-        let (base, official) = match (other, own) {
+        let other = known.base_vars.iter().find_map(|var| Some((*var, self.var(var)?)));
+        // An address that can't be used is said before a key that it may not need.
+        if let Some((var, base)) = &other {
+            address(&format!("{} ({var})", known.name), base, Wire::of(known.kind, ""))?;
+        }
+        let (base, official) = match (other.map(|(_, base)| base), own) {
             (Some(base), own) => {
                 let same = own.is_ok_and(|own| same_host(&own, &base));
                 (base, same)
@@ -287,6 +291,7 @@ impl Providers {
         let whom = Whom {
             name: name.as_str().into(),
             host: host(&url).into(),
+            base: shown_base(&url).into(),
             key_var,
             idle: self.idle,
             secrets: Secrets::new(secrets),
@@ -357,6 +362,11 @@ fn address(provider: &str, base: &str, wire: Wire) -> Result<Url, ModelError> {
     path.push('/');
     url.set_path(&path);
     Ok(url)
+}
+
+/// An address without what may be secret in it.
+fn shown_base(url: &Url) -> String {
+    format!("{}://{}{}", url.scheme(), host(url), url.path())
 }
 
 fn host(url: &Url) -> String {
@@ -453,6 +463,16 @@ mod tests {
         custom.headers.insert("x team".into(), "blue".into());
         let error = failure(&providers(&[]).custom("gateway", custom), "gateway:m");
         assert!(error.message.contains("`x team` has a name"), "{error}");
+    }
+
+    #[test]
+    fn a_base_address_that_is_none_is_told_before_a_missing_key() {
+        for base in ["localhost:8000/v1", "gateway.example/v1", "ftp://x/v1"] {
+            let env = move |name: &str| (name == "OPENAI_BASE_URL").then(|| base.to_owned());
+            let error = failure(&Providers::new(env), "openai:m");
+            assert!(error.message.contains("openai (OPENAI_BASE_URL): its base address"), "{error}");
+            assert!(!error.message.contains("OPENAI_API_KEY"), "{error}");
+        }
     }
 
     #[test]
