@@ -108,7 +108,7 @@ pub(crate) const INSTALLERS: Variable = Variable {
 };
 pub(crate) const LLM_DO_HOME: Variable = Variable {
     name: "LLM_DO_HOME",
-    about: "The folder for libraries, models, grants, `config.yaml` and the runs of lone worker files. Default: `~/.llm-do`.",
+    about: "The folder for libraries, models, grants, `config.yaml` and the runs of lone worker files. A `~` at its beginning is your home. Default: `~/.llm-do`.",
 };
 pub(crate) const LLM_DO_MCP_TOKEN: Variable = Variable {
     name: "LLM_DO_MCP_TOKEN",

@@ -108,11 +108,15 @@ pub(crate) fn surroundings() -> io::Result<Surroundings> {
 }
 
 /// Folder of what belongs to the user and no project: `LLM_DO_HOME`, by default `~/.llm-do`. Absolute, since processes with
-/// other current directories get paths in it.
+/// other current directories get paths in it. A `~` at its beginning is the user's home, as a shell would have it.
 pub(crate) fn home() -> PathBuf {
-    let home = match env::var_os("LLM_DO_HOME").filter(|home| !home.is_empty()) {
-        Some(home) => home.into(),
-        None => env::home_dir().unwrap_or_default().join(".llm-do"),
+    let of_user = env::home_dir().unwrap_or_default();
+    let home = match env::var_os("LLM_DO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from) {
+        Some(home) => match home.strip_prefix("~") {
+            Ok(rest) => of_user.join(rest),
+            Err(_) => home,
+        },
+        None => of_user.join(".llm-do"),
     };
     path::absolute(&home).unwrap_or(home)
 }

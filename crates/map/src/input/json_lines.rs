@@ -49,6 +49,9 @@ impl JsonLines {
         self.row += 1;
         let place = Place { file: Arc::clone(&self.file), row: self.row, line: Some(self.line) };
         // Without the end of the line, after which an error would have no column.
+        if self.line == 1 && self.bytes.starts_with("\u{feff}".as_bytes()) {
+            self.bytes.drain(.."\u{feff}".len());
+        }
         let content = json::read_bytes(self.bytes.trim_ascii_end());
         let raw = || Raw::Line(String::from_utf8_lossy(self.bytes.trim_ascii()).into_owned());
         let content = match content {

@@ -128,7 +128,9 @@ impl<'a> Files<'a> {
             return Ok(known.at.clone());
         }
         let source = front_matter::read(self.tree, &path)?;
-        let mut schema: Value = serde_json::from_str(source.text()).map_err(|error| {
+        // Some editors begin a file with a byte order mark.
+        let text = source.text().strip_prefix('\u{feff}').unwrap_or(source.text());
+        let mut schema: Value = serde_json::from_str(text).map_err(|error| {
             let place = Span::at(&source, error.line(), error.column());
             Diagnostic::error(codes::BAD_SCHEMA, format!("`{path}` is not JSON: {error}")).at(&place)
         })?;

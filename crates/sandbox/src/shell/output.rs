@@ -30,12 +30,13 @@ impl Printed {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// The kept output as text, with invalid UTF-8 replaced and a line that says how much is missing.
+    /// The kept output as text, without sequences that only a terminal understands, with invalid UTF-8 replaced and a line
+    /// that says how much is missing.
     pub(crate) fn text(mut self) -> String {
         let left_out = self.left_out();
         if left_out == 0 {
             self.head.extend(self.tail);
-            return String::from_utf8_lossy(&self.head).into_owned();
+            return without_sequences(&String::from_utf8_lossy(&self.head));
         }
         // A character cut by us is not an error of the process.
         let head = &self.head[..self.head.len() - cut_at_end(&self.head)];
@@ -44,10 +45,47 @@ impl Printed {
         let missing = left_out + (self.head.len() - head.len() + begins) as u64;
         format!(
             "{}\n[{missing} bytes are left out here]\n{}",
-            String::from_utf8_lossy(head),
-            String::from_utf8_lossy(&tail[begins..])
+            without_sequences(&String::from_utf8_lossy(head)),
+            without_sequences(&String::from_utf8_lossy(&tail[begins..]))
         )
     }
+}
+
+/// A text without colours, movements of the cursor and titles of windows (ECMA-48): a model would read their codes.
+fn without_sequences(text: &str) -> String {
+    const ESCAPE: char = '\x1b';
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(ESCAPE) {
+        plain.push_str(before);
+        let mut characters = after.chars();
+        rest = match characters.next() {
+            // Parameters, and a final byte.
+            Some('[') => {
+                let code = characters.as_str();
+                let end = code.find(|c: char| !(' '..='?').contains(&c)).unwrap_or(code.len());
+                let is_final = code[end..].starts_with(|c: char| ('@'..='~').contains(&c));
+                &code[end + usize::from(is_final)..]
+            }
+            // A string that a bell or `ESC \` ends. One that does not end is a stray character.
+            Some(']' | 'P' | '_' | '^' | 'X') => {
+                let string = characters.as_str();
+                match string.find(['\x07', ESCAPE]) {
+                    Some(end) if string[end..].starts_with('\x07') => &string[end + 1..],
+                    Some(end) if string[end..].starts_with("\x1b\\") => &string[end + 2..],
+                    _ => string,
+                }
+            }
+            Some(' '..='/') => {
+                let code = characters.as_str();
+                code.strip_prefix(|c: char| ('0'..='~').contains(&c)).unwrap_or(code)
+            }
+            Some('0'..='~') => characters.as_str(),
+            _ => after,
+        };
+    }
+    plain.push_str(rest);
+    plain
 }
 
 /// The number of bytes of an incomplete character at the end.
@@ -80,6 +118,22 @@ mod tests {
         assert_eq!(printed(&all, 1000).text(), String::from_utf8(all).unwrap());
         assert_eq!(printed(b"a\xffb", 1).text(), "a\u{fffd}b");
         assert_eq!(printed(b"", 1).text(), "");
+    }
+
+    #[test]
+    fn text_has_no_codes_of_a_terminal() {
+        for (output, text) in [
+            ("\x1b[1;31merror\x1b[0m: x", "error: x"),
+            ("\x1b[38;2;1;2;3mé\x1b[K\x1b[2J", "é"),
+            ("\x1b]0;a title\x07a\x1b]8;;http://x\x1b\\b\x1b]8;;\x1b\\", "ab"),
+            ("\x1b(Bx\x1b=y\x1b7", "xy"),
+            ("\x1b[31", ""),
+            ("a\x1b", "a"),
+            ("\x1b]no end", "no end"),
+            ("array[1m] \\x1b[0m", "array[1m] \\x1b[0m"),
+        ] {
+            assert_eq!(printed(output.as_bytes(), 3).text(), text, "{output:?}");
+        }
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub(super) fn read(file: &Path, only: Option<&str>) -> Result<Vec<New>, Complain
     let wrong = |reason: String| Complaint::wrong(format!("`{shown}`: {reason}"));
     let text = read_regular(file, LONGEST).map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
-    let whole: Value =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
+    let whole: Value = serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(&text))
+        .map_err(|error| wrong(format!("it is not JSON: {error}")))?;
     let section = ["mcpServers", "servers"].into_iter().find_map(|key| whole[key].as_object());
     let section = section.ok_or_else(|| wrong("it has neither `mcpServers` nor `servers`".to_owned()))?;
     let mut new = Vec::new();

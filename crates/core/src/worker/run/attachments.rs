@@ -33,6 +33,40 @@ pub(super) fn part(name: &str, bytes: &[u8], can: Capabilities) -> Result<Part, 
             }
             Ok(Part::Blob(Blob { name: name.into(), media_type: media_type.into(), data: Arc::from(bytes) }))
         }
-        None => Err(refuse("is neither text nor an image or PDF that models read")),
+        None => Err(refuse(&unreadable(bytes))),
+    }
+}
+
+/// Why a file is nothing that models read, as the end of a sentence.
+fn unreadable(bytes: &[u8]) -> String {
+    let convert =
+        |encoding: &str| format!("convert it to UTF-8, for example with `iconv -f {encoding} -t UTF-8`");
+    let is_binary = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => format!("is text in UTF-16; {}", convert("UTF-16")),
+        bytes if bytes.iter().any(is_binary) => {
+            "is neither text nor an image or PDF that models read".to_owned()
+        }
+        bytes => {
+            let valid = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+            let line = bytes[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+            format!("is text in another encoding than UTF-8 (line {line}); {}", convert("LATIN1"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_another_encoding_says_what_to_do() {
+        for (bytes, says) in [
+            (&b"one\nGr\xfc\xdfe\n"[..], "another encoding than UTF-8 (line 2); convert it"),
+            (b"\xff\xfeG\0r\0", "`iconv -f UTF-16 -t UTF-8`"),
+            (b"PK\x03\x04\0\xff", "is neither text nor an image"),
+        ] {
+            assert!(unreadable(bytes).contains(says), "{}", unreadable(bytes));
+        }
     }
 }
