@@ -13,6 +13,7 @@ use crate::{
     schema::sha256,
     vfs::{EntryKind, FsError},
 };
+use std::borrow::Cow;
 
 /// Previews only describe longer contents, because a person would not read them before approving.
 const PREVIEWED: usize = 512 * 1024;
@@ -140,6 +141,12 @@ fn replace_once(text: &str, old: &str, new: &str) -> Result<Edited, String> {
     if old.is_empty() {
         return Err("`old_text` is empty. Use write_file for a whole file, append_file for its end.".into());
     }
+    // Models write `\n`. The lines of a file keep their ends.
+    let (old, new) = match ends_in_crlf(text) {
+        true => (Cow::Owned(with_crlf(old)), Cow::Owned(with_crlf(new))),
+        false => (Cow::Borrowed(old), Cow::Borrowed(new)),
+    };
+    let (old, new) = (&*old, &*new);
     if old == new {
         return Err("`old_text` and `new_text` are the same.".into());
     }
@@ -168,12 +175,21 @@ fn replace_once(text: &str, old: &str, new: &str) -> Result<Edited, String> {
     }
 }
 
+/// Whether all lines of a text end in CRLF.
+fn ends_in_crlf(text: &str) -> bool {
+    text.contains('\n') && text.split('\n').rev().skip(1).all(|line| line.ends_with('\r'))
+}
+
+fn with_crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
 /// The part of the text most similar to `old`.
 fn near(text: &str, old: &str) -> String {
     /// Maximum number of lines to compare: beyond it the hint would take too long.
     const COMPARED: usize = 20_000;
-    if text.contains("\r\n") && text.contains(&old.replace("\r\n", "\n").replace('\n', "\r\n")) {
-        return "The file's lines end in CRLF: write `\\r\\n` for its line ends.".into();
+    if text.contains("\r\n") && text.contains(&with_crlf(old)) {
+        return "These lines of the file end in CRLF: write `\\r\\n` for their ends.".into();
     }
     let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else {
         return "Use read_file to see what is there.".into();
@@ -254,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn an_edit_keeps_the_line_ends_of_the_file() {
+        for (old, new) in
+            [("b", "x\ny"), ("b\n", "x\ny\n"), ("a\nb\nc", "a\nx\ny\nc"), ("b\r\n", "x\r\ny\r\n")]
+        {
+            let edited = replace_once("a\r\nb\r\nc\r\n", old, new).unwrap();
+            assert_eq!((edited.text.as_str(), edited.line > 0), ("a\r\nx\r\ny\r\nc\r\n", true), "{old:?}");
+        }
+        assert_eq!(replace_once("a\r\nb\n", "b", "x\ny").unwrap().text, "a\r\nx\ny\n", "its lines differ");
+        assert_eq!(replace_once("b", "b", "x\ny").unwrap().text, "x\ny");
+    }
+
+    #[test]
     fn an_edit_that_could_mean_several_places_says_how_many_and_where() {
         let error = replace_once("a\nb\na\n", "a\n", "c\n").unwrap_err();
         assert!(error.contains("occurs 2 times (lines 1, 3)"), "{error}");
@@ -267,7 +295,7 @@ mod tests {
         assert!(error.contains("Line 2 begins alike"), "{error}");
         let error = replace_once(text, "    println(\"hallo\");", "").unwrap_err();
         assert!(error.contains("Line 2 is the nearest"), "{error}");
-        let error = replace_once("a\r\nb\r\n", "a\nb", "c").unwrap_err();
+        let error = replace_once("a\r\nb\r\nc\n", "a\nb", "c").unwrap_err();
         assert!(error.contains("CRLF"), "{error}");
         assert!(replace_once("x", "something else", "").unwrap_err().contains("read_file"));
     }
