@@ -73,7 +73,8 @@ pub(crate) fn choose(
         return Err(Problem::NoModel);
     }
     choice.default = detected.as_ref().map(|detected| detected.name.clone());
-    Ok((choice, detected))
+    // Only a worker that gets it for certain makes it worth a word.
+    Ok((choice, detected.filter(|_| must)))
 }
 
 /// Adds a provider of the manifest.

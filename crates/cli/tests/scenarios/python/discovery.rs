@@ -212,6 +212,17 @@ fn tool_decorator_accepts_every_option() {
 }
 
 #[test]
+fn worker_with_a_model_needs_no_other_one() {
+    if !has_python() {
+        return;
+    }
+    let scenario = calling("def f() -> str:\n    return 'x'\n", &[call("f")]);
+    let told = run(&scenario, &["."]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(!told.stderr.contains("using "), "{told}");
+}
+
+#[test]
 fn approval_function_that_fails_lets_no_call_run() {
     if !has_python() {
         return;
