@@ -153,6 +153,12 @@ struct Repeat<'a> {
 }
 
 impl Suite {
+    /// Whether any of its cases has recordings. A suite with some asks no model by accident because one file of it has none
+    /// yet.
+    pub fn has_recordings(&self) -> bool {
+        self.cases.iter().any(|case| recording_files::exist(&self.root, &case.file))
+    }
+
     /// Runs the cases of `chosen`, by their positions.
     ///
     /// # Errors
@@ -167,8 +173,7 @@ impl Suite {
         let mut spent = Usage::default();
         let mut cut = None;
         let mut kept: BTreeMap<String, Kept<'_>> = BTreeMap::new();
-        // A suite that has recordings asks no model by accident, because one file of it has none yet.
-        let has_recordings = self.cases.iter().any(|case| recording_files::exist(&self.root, &case.file));
+        let has_recordings = self.has_recordings();
         for case in chosen.iter().filter_map(|at| self.cases.get(*at)) {
             let recorded = match options.answers {
                 Answers::Either => has_recordings,

@@ -109,6 +109,13 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
     })?;
     let chosen = chosen(&suite, args)?;
     let left_out = reports(args)?;
+    if answers == Answers::Either && !suite.has_recordings() {
+        let cases = if chosen.len() == 1 { "1 case asks" } else { &*format!("{} cases ask", chosen.len()) };
+        output.note(&format!(
+            "no case has a recording, so {cases} models: `--update` records the answers, `--recorded` asks no model, and \
+             `--max-cost USD` limits the cost"
+        ));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

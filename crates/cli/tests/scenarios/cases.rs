@@ -289,6 +289,9 @@ answers:
     fail  main.cases.yaml: echo
           calls: `shell(echo hi)` was refused: shell({"command":"echo hi"})
     0 of 1 cases pass
+
+    --- stderr
+    note: no case has a recording, so 1 case asks models: `--update` records the answers, `--recorded` asks no model, and `--max-cost USD` limits the cost
     "##);
     let told = scenario.run(&["test", "--allow", "shell"]);
     assert_eq!(told.code, Some(0), "{told}");
