@@ -25,6 +25,7 @@ use llm_do_core::{
     journal::{Record, RecordKind, RunStatus},
     model::{ModelName, Usage},
     origin::Origin,
+    outcome::FailureKind,
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
     rule::Mode,
     server_tool::ServerTool,
@@ -441,6 +442,11 @@ impl<'a> Talk<'a> {
             // Nothing new was said.
         } else if let Some(failure) = failure {
             self.face.problem(&failure.message);
+            // The model gets the message again with the next one, and may refuse that, too.
+            if matches!(failure.kind, FailureKind::Refusal | FailureKind::Model) {
+                self.face
+                    .note("your message stays in the conversation; /undo takes it back, /retry asks again");
+            }
             self.face.notify("the answer failed");
         } else {
             self.face.notify("the answer is ready");
