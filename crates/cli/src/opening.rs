@@ -148,7 +148,8 @@ pub(crate) fn given(args: &RunArgs, session: &Session, piped: Option<&Output>) -
         Some(meant::asked_for(output)?)
     } else if session.lacks_input(&input) {
         meant::piped(output)?
-    } else if args.input.json.as_deref() != Some("-") {
+    } else if args.input.json.as_deref() != Some("-") && args.approval.operator.is_none() {
+        // The operator's channel may be standard input.
         let beside = meant::beside()?;
         if beside.is_some() && input.message.is_none() {
             return Err(Complaint::wrong(
@@ -189,8 +190,9 @@ pub(crate) fn of_others(
 }
 
 /// Complains of text that came on standard input after the run had begun.
-pub(crate) fn came_too_late(input: &Input) -> Option<Complaint> {
-    (input.message.is_some() && meant::has_unread()).then(|| {
+pub(crate) fn came_too_late(args: &RunArgs, input: &Input) -> Option<Complaint> {
+    let is_free = input.message.is_some() && args.approval.operator.is_none();
+    (is_free && meant::has_unread()).then(|| {
         Complaint::failed(
             "text came on standard input after the run had begun, and the run has ended without it",
         )

@@ -66,9 +66,12 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
         (false, _) => Refuses::AsMeant,
     };
     match carry_out(start, &mut asked, &interrupts, refuses, output) {
-        Ok(Exit::Success) => match came_too_late(&input) {
-            Some(complaint) => show_complaint(&complaint, output),
-            None => Exit::Success,
+        Ok(Exit::Done) => match came_too_late(args, &input) {
+            Some(complaint) => {
+                output.line(&complaint.render(output.err));
+                Exit::Failed
+            }
+            None => Exit::Done,
         },
         Ok(exit) => exit,
         Err(not_ready) => said(not_ready, output),

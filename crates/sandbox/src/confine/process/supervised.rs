@@ -191,6 +191,7 @@ pub(in crate::confine) fn try_out(task: Task) -> Result<(), StartError> {
         cwd: "/".into(),
         places: Vec::new(),
         holes: Vec::new(),
+        links: Vec::new(),
         network: Reach::Nothing,
         limits: Limits::default(),
         channel: None,
