@@ -172,9 +172,31 @@ impl Node {
 /// A syntax error, a duplicate key, more than one document, or aliases that expand too much.
 pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
     let node = tree(file, end)?;
-    match given_twice(&node) {
+    match given_twice(&node).or_else(|| with_leading_zeros(&node)) {
         Some(found) => Err(found.into()),
         None => Ok(node),
+    }
+}
+
+/// The first number with leading zeros. Readers of YAML take it for different numbers, and its author may mean a text.
+fn with_leading_zeros(node: &Node) -> Option<Diagnostic> {
+    match &node.data {
+        Data::Number(number) => {
+            let written = node.span.text();
+            let digits = written.trim_start_matches(['+', '-']);
+            let has_zeros = digits.len() > 1
+                && digits.starts_with('0')
+                && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+            let message = format!("`{written}` has leading zeros: is it the text, or the number {number}?");
+            has_zeros.then(|| {
+                Diagnostic::error(codes::BAD_YAML, message)
+                    .at(&node.span)
+                    .help(format!("put the text in quotes (\"{written}\"), or leave out the zeros of the number"))
+            })
+        }
+        Data::List(items) => items.iter().find_map(with_leading_zeros),
+        Data::Map(entries) => entries.iter().find_map(|entry| with_leading_zeros(&entry.value)),
+        _ => None,
     }
 }
 
@@ -563,6 +585,17 @@ mod tests {
             read("x: &x {a: 1}\ny: *x\nz:\n  <<: *x\n  b: 2\n").unwrap().get("z").unwrap().entries().len(),
             2
         );
+    }
+
+    #[test]
+    fn a_number_with_leading_zeros_is_refused() {
+        for text in ["a: [007, b]\n", "a: -01\n", "- b: 00\n"] {
+            let found = read(text).unwrap_err();
+            assert!(found.message.contains("leading zeros"), "{found:?}");
+        }
+        for text in ["a: [0, 0.5, 1.0, -0]\n", "a: '007'\n", "a: 2026-01-02\n", "a: 07:30\n"] {
+            assert!(read(text).is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -112,10 +112,13 @@ fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &
     let packages = scope.packages;
     let Some(exposed) = scope.exposed.of(level) else { return };
     let mut defined: BTreeMap<&str, (&CodeModule, &CodeTool)> = BTreeMap::new();
-    // A module that holds a worker or the entry need not expose tools.
+    // A module that holds a worker or the manifest's entry need not expose tools, whatever the run starts with.
+    let starts = packages.iter().filter_map(|(_, package)| package.manifest.entry.as_ref()?.as_text());
+    let files: Vec<&str> =
+        starts.filter_map(|entry| Some(entry.rsplit_once(':')?.0.trim_start_matches("./"))).collect();
     let is_worker = |module: &CodeModule| {
         let mut codes = scope.workers.values().filter_map(|worker| worker.definition.code.as_ref());
-        codes.any(|code| code.module == *module)
+        codes.any(|code| code.module == *module) || files.contains(&&*shown(packages, module))
     };
     for (module, exposed) in level.modules.iter().zip(exposed) {
         let problem = exposed.problem.as_ref();

@@ -212,6 +212,20 @@ fn tool_decorator_accepts_every_option() {
 }
 
 #[test]
+fn module_of_the_manifests_entry_needs_no_tools_of_other_entries() {
+    if !has_python() {
+        return;
+    }
+    let scenario = Scenario::new()
+        .file("project.yaml", "entry: tools.py:main\n")
+        .file("tools.py", "def main(input, ctx):\n    return 'x'\n")
+        .file("workers/h.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nHi.\n")
+        .file("s.yaml", "answers:\n  - text: done\n");
+    succeed(&scenario, &[".", "--entry", "h"]);
+    succeed(&scenario, &["."]);
+}
+
+#[test]
 fn worker_with_a_model_needs_no_other_one() {
     if !has_python() {
         return;
