@@ -181,17 +181,18 @@ pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>
 /// The first number with leading zeros. Readers of YAML take it for different numbers, and its author may mean a text.
 fn with_leading_zeros(node: &Node) -> Option<Diagnostic> {
     match &node.data {
-        Data::Number(number) => {
+        Data::Number(_) => {
             let written = node.span.text();
             let digits = written.trim_start_matches(['+', '-']);
             let has_zeros = digits.len() > 1
                 && digits.starts_with('0')
                 && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+            let number = digits.trim_start_matches('0');
             let message = format!("`{written}` has leading zeros: is it the text, or the number {number}?");
             has_zeros.then(|| {
-                Diagnostic::error(codes::BAD_YAML, message)
-                    .at(&node.span)
-                    .help(format!("put the text in quotes (\"{written}\"), or leave out the zeros of the number"))
+                Diagnostic::error(codes::BAD_YAML, message).at(&node.span).help(format!(
+                    "put the text in quotes (\"{written}\"), or leave out the zeros of the number"
+                ))
             })
         }
         Data::List(items) => items.iter().find_map(with_leading_zeros),
