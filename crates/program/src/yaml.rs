@@ -187,7 +187,8 @@ fn with_leading_zeros(node: &Node) -> Option<Diagnostic> {
             let has_zeros = digits.len() > 1
                 && digits.starts_with('0')
                 && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
-            let number = digits.trim_start_matches('0');
+            let number =
+                Some(digits.trim_start_matches('0')).filter(|number| !number.is_empty()).unwrap_or("0");
             let message = format!("`{written}` has leading zeros: is it the text, or the number {number}?");
             has_zeros.then(|| {
                 Diagnostic::error(codes::BAD_YAML, message).at(&node.span).help(format!(
