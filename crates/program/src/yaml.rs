@@ -246,7 +246,7 @@ fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Resul
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options(text.len())) {
         Ok(raw) => {
             let node = places.node(raw);
-            match inexact(&node) {
+            match with_leading_zeros(&node).or_else(|| inexact(&node)) {
                 Some(found) => Err(found.into()),
                 None => Ok(node),
             }
