@@ -98,7 +98,7 @@ impl Account {
         self.chain().any(|account| Budget { timeout_ms: None, ..account.budget } != Budget::default())
     }
 
-    /// Whether the length of an answer is limited here or above, by tokens or by money.
+    /// Returns whether tokens or money limit the length of an answer, here or above.
     pub(crate) fn bounds_answers(&self) -> bool {
         self.chain()
             .any(|account| account.budget.max_tokens.is_some() || account.budget.max_cost_usd.is_some())

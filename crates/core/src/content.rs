@@ -9,12 +9,12 @@ use std::sync::Arc;
 /// Characters of a text that was labelled as something else, which are quoted.
 const QUOTED: usize = 200;
 
-/// Whether a model can be sent a file.
+/// The form in which a model can be sent a file.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Readable {
-    /// As this media type.
+    /// The file has this media type.
     As(Arc<str>),
-    /// Not as what it is labelled, for this reason.
+    /// The file can't be sent, for this reason.
     Not(String),
 }
 
@@ -90,7 +90,7 @@ fn is_jpeg(bytes: &[u8]) -> bool {
     false
 }
 
-/// What a file of a tool can be sent as.
+/// Returns the form in which a file of a tool can be sent.
 pub(crate) fn readable(blob: &Blob) -> Readable {
     let Blob { media_type: label, data, .. } = blob;
     let is_labelled = label.starts_with("image/") || &**label == "application/pdf";

@@ -10,14 +10,14 @@ use serde::{
 use serde_json::{Map, Value};
 use std::{fmt, str::FromStr as _};
 
-/// From here on, doubles are whole numbers, and not every whole number is one of them.
+/// The smallest double above which not every whole number is a double.
 pub(crate) const INEXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A text that is not JSON, or that holds something which can't be kept as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at line {line} column {column}")]
 pub struct BadJson {
-    /// What is wrong, without the place.
+    /// The fault in words, without the place.
     pub message: String,
     /// The line, from 1.
     pub line: usize,
@@ -27,14 +27,14 @@ pub struct BadJson {
     pub fault: Fault,
 }
 
-/// What is wrong with a text.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is no JSON.
+    /// The text is no JSON.
     Syntax,
-    /// It ends inside a value.
+    /// The text ends inside a value.
     Cut,
-    /// It is JSON, but has a number that can't be kept exactly, or a name twice in one object.
+    /// The text is JSON, but has a number that can't be kept exactly, or a name twice in one object.
     Refused,
 }
 
@@ -49,7 +49,7 @@ pub fn read(text: &str) -> Result<Value, BadJson> {
     Ok(value)
 }
 
-/// The same of bytes.
+/// Reads one value from bytes.
 ///
 /// # Errors
 /// As [`read`]. Bytes that are not UTF-8 are no JSON.

@@ -292,7 +292,7 @@ impl Reader {
         self.draft.failure.take().or(lost)
     }
 
-    /// Whether no frame has arrived.
+    /// Returns whether no frame has arrived.
     pub(crate) fn is_untouched(&self) -> bool {
         self.start == Start::Awaited
     }
@@ -391,7 +391,7 @@ impl Draft {
     }
 }
 
-/// Whether a body has nothing that an answer or an error of these interfaces has: it came from another service.
+/// Returns whether a body has nothing that an answer or an error of these interfaces has.
 fn is_foreign(body: &Value) -> bool {
     const KNOWN: [&str; 9] =
         ["id", "object", "model", "usage", "type", "choices", "content", "output", "error"];

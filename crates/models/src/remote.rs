@@ -347,7 +347,7 @@ impl Remote {
             }
             match event {
                 Some(Ok(ChatStreamEvent::End(_))) | None if reader.is_whole() => break,
-                // What is no stream of events has none, as a page at a wrong address.
+                // A page at a wrong address has no events.
                 None if reader.is_untouched() => {
                     self.clients.stop_streaming(self.target.endpoint.base_url());
                     return Err(self.whom.no_event());

@@ -267,7 +267,7 @@ pub(crate) struct Broken(pub(crate) String);
 #[derive(Debug, PartialEq)]
 enum Finish<'w> {
     Known(FinishReason),
-    /// It broke off: what there is of it is no answer.
+    /// The answer broke off and does not count.
     Broken(&'w str),
     /// For a reason that llm-do does not know.
     Unknown(&'w str),
@@ -352,7 +352,7 @@ fn finish(word: Option<&str>, wire: Wire, calls: bool) -> Finish<'_> {
         "missing_thought_signature",
         "image_other",
     ];
-    // What no list has is told by a part of it.
+    // Parts of words that no list has.
     const REFUSED_PARTS: &[&str] =
         &["filter", "safety", "policy", "prohibited", "sensitive", "moderation", "recitation"];
     const BROKEN_PARTS: &[&str] =

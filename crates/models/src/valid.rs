@@ -201,7 +201,7 @@ impl Mapping {
         }
     }
 
-    /// Whether parameters of a tool have other names.
+    /// Returns whether parameters of a tool have other names.
     pub(crate) fn renames(&self, tool: &str) -> bool {
         self.parameters.contains_key(tool)
     }
@@ -339,9 +339,9 @@ fn with_keys(value: Value, other: &dyn Fn(&str) -> Option<String>) -> Value {
 /// The ids of the calls of a history, as the provider gets them: valid, and each once.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
-    /// Those that have been sent.
+    /// The ids that have been sent.
     sent: HashSet<String>,
-    /// What is sent for an id that differs, of its last call.
+    /// The id that is sent for the last call of an id that differs.
     told: HashMap<String, String>,
 }
 
@@ -368,7 +368,7 @@ impl Ids {
     }
 }
 
-/// What a history needs to be valid for a provider.
+/// The names and ids that make a history valid for a provider.
 #[derive(Debug, Default)]
 pub(crate) struct Valid {
     pub(crate) mapping: Mapping,

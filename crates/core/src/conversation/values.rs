@@ -7,18 +7,18 @@
 use crate::json::{self, BadJson, Fault};
 use serde_json::Value;
 
-/// What an answer holds.
+/// The JSON of an answer.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Found {
     /// The values that stand by themselves, in order.
     pub(super) values: Vec<Value>,
     /// The first place that began as JSON and is none, counted in the whole answer.
     pub(super) broken: Option<BadJson>,
-    /// Whether the text ends inside a value or inside reasoning.
+    /// The text ends inside a value or inside reasoning.
     pub(super) is_cut: bool,
-    /// Whether the answer is one value and nothing else but a fence around it.
+    /// The answer is one value and nothing else but a fence around it.
     pub(super) is_alone: bool,
-    /// Where reasoning at the beginning ends.
+    /// The place where reasoning at the beginning ends.
     pub(super) begins: usize,
 }
 
@@ -85,7 +85,7 @@ fn is_one_fence(text: &str) -> bool {
     fence.end == text.len()
 }
 
-/// The same error, counted in a text in which the faulty one begins at this place.
+/// Moves the place of an error to a text in which the faulty one begins here.
 fn moved(error: BadJson, text: &str, start: usize) -> BadJson {
     let (line, column) = json::place(text, start);
     let column = if error.line == 1 { column - 1 + error.column } else { error.column };
@@ -123,7 +123,7 @@ impl Search<'_> {
                     }
                 }
                 '<' | '[' | '◁' if let Some(after) = closes(rest) => {
-                    // What is before a mark that only closes is reasoning.
+                    // The text before a mark that only closes is reasoning.
                     self.found = Found { begins: at + after, ..Found::default() };
                     at + after
                 }
@@ -196,7 +196,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether a value is a part of something that is no JSON: the value of a member whose object has no brackets, an index, or
+/// Returns whether a value is a part of something that is no JSON: of a member without an object around it, an index, or
 /// the text of a link.
 fn is_part(before: &str, after: &str, value: &str) -> bool {
     let member = before.trim_end().strip_suffix(':').is_some_and(|name| name.trim_end().ends_with('"'));
@@ -205,7 +205,7 @@ fn is_part(before: &str, after: &str, value: &str) -> bool {
     member || is_list && (index || after.starts_with('('))
 }
 
-/// Whether brackets that are no JSON were meant as a value, as an object with names without quotes is. Other brackets belong
+/// Returns whether brackets that are no JSON were meant as a value, such as an object with unquoted names. Others belong
 /// to the prose, as those of `{name}` do.
 fn looks_like_json(text: &str) -> bool {
     let inside = text[1..].trim_start();
@@ -258,7 +258,7 @@ fn extent(text: &str) -> Option<usize> {
 struct Opening {
     /// The number of the mark that closes it, in [`ELEMENTS`] or after those in [`MARKS`].
     with: usize,
-    /// Its length.
+    /// The length of the mark.
     after: usize,
 }
 
@@ -315,11 +315,11 @@ fn without_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
 
 /// A fenced block.
 struct Fence {
-    /// Where its content begins and ends.
+    /// The places where the content begins and ends.
     body: (usize, usize),
     /// The place after it.
     end: usize,
-    /// Whether JSON is to be expected in it.
+    /// The tag of the fence allows JSON in it.
     is_json: bool,
 }
 

@@ -60,7 +60,7 @@ impl<'s> Search<'s> {
             return Some(found);
         }
         for name in ["anyOf", "oneOf"] {
-            // One alternative that takes the number as it is suffices.
+            // The value passes if one alternative takes the number as it is.
             let mut found = None;
             for part in listed(name).iter().filter(|part| may_be(part, value)) {
                 found = self.find(part, value);
@@ -91,7 +91,7 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Whether a schema allows the type of a value, as far as it names types.
+/// Returns whether a schema allows the type of a value, as far as it names types.
 fn may_be(schema: &Value, value: &Value) -> bool {
     let is = |kind: &Value| match kind.as_str() {
         Some("integer" | "number") => value.is_number(),

@@ -260,7 +260,7 @@ fn block_of(draft: &mut Draft, piece: &CallPiece<'_>) -> u64 {
     key
 }
 
-/// Whether a piece with the number of a call begins another call.
+/// Returns whether a piece with the number of a call begins another call.
 fn begins_another(call: &Call, piece: &CallPiece<'_>) -> bool {
     let CallPiece { id, function: Function { name, arguments }, .. } = piece;
     let is_named = !name.is_empty();
@@ -277,7 +277,7 @@ fn begins_another(call: &Call, piece: &CallPiece<'_>) -> bool {
     }
 }
 
-/// Whether arguments are an object that has ended.
+/// Returns whether arguments are an object that has ended.
 fn is_whole(arguments: &str) -> bool {
     arguments.trim_end().ends_with('}') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }
