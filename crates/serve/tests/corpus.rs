@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets an error has failed")]
 
 #[path = "../../../fuzz/src/http_request.rs"]
-#[allow(unreachable_pub, reason = "the fuzz package uses it as a module as well")]
+#[allow(
+    unexpected_cfgs,
+    unreachable_pub,
+    reason = "the fuzz package uses it as well, with the cfg `fuzzing`"
+)]
 mod http_request;
 
 use std::{fs, panic, path::Path};
