@@ -107,10 +107,7 @@ impl<R: AsyncRead> Lines<R> {
         if line.trim_ascii().is_empty() {
             return;
         }
-        // An answer whose numbers would change when they are read is none.
-        let inexact = str::from_utf8(line).ok().and_then(|text| json::exact(text).err());
-        let inexact = inexact.map(|error| error.to_string()).filter(|_| Outline::of(line).is_answer());
-        let read = match inexact {
+        let read = match inexact(line) {
             Some(reason) => Err(reason),
             None => serde_json::from_slice(line).map_err(|error| error.to_string()),
         };
@@ -236,6 +233,12 @@ pub(crate) async fn keep(read: impl AsyncRead + Unpin, printed: Arc<Printed>) {
     }
 }
 
+/// The reason why a line is no answer, if the numbers of the answer would change when they are read.
+fn inexact(line: &[u8]) -> Option<String> {
+    let error = json::exact(str::from_utf8(line).ok()?).err()?;
+    Outline::of(line).is_answer().then(|| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,8 +250,7 @@ mod tests {
                 r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{{"n":{number}}}}}}}"#
             )
         };
-        let error = inexact(answer("18446744073709551616").as_bytes()).expect("an error");
-        let text = serde_json::to_string(&error).expect("JSON");
+        let text = inexact(answer("18446744073709551616").as_bytes()).expect("an error");
         assert!(text.contains("64 bits") && text.contains("18446744073709551616"), "{text}");
         assert!(inexact(answer("18446744073709551615").as_bytes()).is_none());
         assert!(inexact(b"a line of a log: 18446744073709551616").is_none(), "it answers nothing");
