@@ -3,7 +3,7 @@
 //! The front end (`llm-do-program`) makes these from files; nothing here knows YAML.
 
 use crate::{
-    authority::{Access, Domain, Mount, Narrowing, Place, VirtualPath},
+    authority::{Access, Authority, Domain, Mount, Narrowing, Place, Refusal, VirtualPath},
     code::{CodeEntry, ToolLevel},
     conversation::Ensure,
     gate::RuleLine,
@@ -88,6 +88,24 @@ pub struct WorkerDefinition {
     /// Hash of the code of its tools and of its entry, with all that this code can import from its package. `None` without
     /// code, and where no host reads it.
     pub code_sha256: Option<Arc<str>>,
+}
+
+impl WorkerDefinition {
+    /// The sandbox of the worker, as the package that defines it counts.
+    pub(crate) fn own_narrowing(&self) -> Narrowing {
+        let mut narrowing = self.sandbox.narrowing.clone();
+        narrowing.foreign |= self.source.is_foreign();
+        narrowing
+    }
+
+    /// The authority that the worker has by itself, called by the holder of that authority: without paths that a caller hands
+    /// over, and without what its toolsets show beside files. A client of a service names nothing else.
+    ///
+    /// # Errors
+    /// The worker would be refused: a mount that it declares lies outside the bounds.
+    pub fn own_authority(&self, caller: &Authority) -> Result<Authority, Refusal> {
+        caller.narrow(&self.id, &self.own_narrowing())
+    }
 }
 
 /// The tools that were agreed to, by server and tool: the SHA-256 of each definition in canonical JSON.

@@ -12,15 +12,14 @@ mod judge;
 mod leaf;
 mod offer;
 mod origins;
-mod reading;
 mod recheck;
 mod touched;
 mod undo;
 
 pub use crate::outcome::{End, Failure, FailureKind, Halt, Outcome, Principal, Stop};
+pub(crate) use examine::subjects;
 pub use explain::Explained;
 pub use frame::{Frame, Link};
-pub use reading::Read;
 
 use crate::{
     attachment::Attachment,
@@ -115,22 +114,22 @@ pub struct Call<'a> {
 }
 
 /// The results of the steps before execution.
-struct Admitted {
-    input: Arc<Value>,
-    effects: Effects,
-    places: Vec<Located>,
+pub(crate) struct Admitted {
+    pub(crate) input: Arc<Value>,
+    pub(crate) effects: Effects,
+    pub(crate) places: Vec<Located>,
     /// The real places of the paths after links are followed. Rules and memory use these.
-    real: Vec<Place>,
+    pub(crate) real: Vec<Place>,
     /// The main argument as patterns match it; `None` if the function has none.
-    subjects: Option<Vec<Subject>>,
+    pub(crate) subjects: Option<Vec<Subject>>,
     /// The answer of the function's own approval code.
-    stated: Option<Rule>,
+    pub(crate) stated: Option<Rule>,
     /// The origins of the input.
-    origins: Origins,
+    pub(crate) origins: Origins,
     /// The positions of the touched places whose content is untrusted.
-    untrusted: Vec<usize>,
+    pub(crate) untrusted: Vec<usize>,
     /// Whether the process of a composite can read an untrusted place.
-    process_reads_untrusted: bool,
+    pub(crate) process_reads_untrusted: bool,
 }
 
 impl Engine {

@@ -7,4 +7,4 @@ mod run;
 pub use crate::{code::*, definition::*, limits::*};
 pub use caller::make_from_spec;
 pub(crate) use run::attached;
-pub use run::{explain, function, media_type, own_authority};
+pub use run::{explain, function, media_type};

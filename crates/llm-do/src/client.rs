@@ -5,10 +5,11 @@ use crate::{problem::Problem, session::Session, settings::Input};
 use llm_do_core::{
     authority::{Access, Authority, Located, Place, Refusal, VirtualPath},
     driver::MemoryDriver,
-    engine::{Engine, Read},
+    engine::Engine,
     gate::Rule,
+    toolsets::filesystem::Read,
     vfs::FsError,
-    worker::{BoundPath, own_authority},
+    worker::BoundPath,
 };
 use llm_do_program::{
     signature::{self, InputError},
@@ -49,7 +50,7 @@ impl Session {
     /// # Errors
     /// The entry can't have the mounts that it declares.
     pub fn client_view(&self) -> Result<Authority, Refusal> {
-        own_authority(self.entry(), &self.authority_of_client())
+        self.entry().own_authority(&self.authority_of_client())
     }
 
     /// Locates a path in the view of the entry for a client that reads it, if the rules let the entry's own tool read there.
@@ -137,7 +138,7 @@ impl Session {
         as_given: Option<Place>,
         access: Access,
     ) -> Result<BoundPath, String> {
-        let view = own_authority(self.entry(), &self.authority()).map_err(|refusal| refusal.to_string())?;
+        let view = self.entry().own_authority(&self.authority()).map_err(|refusal| refusal.to_string())?;
         let refused = match self.bound_in_view(&view, name, path, access) {
             Ok(bound) => return Ok(bound),
             Err(refused) => refused,

@@ -38,6 +38,12 @@ pub enum BlobError {
         /// Its hash.
         hash: String,
     },
+    /// Its file is empty, as a power failure leaves it.
+    #[error("the stored value {hash} was lost: its file is empty")]
+    Lost {
+        /// Its hash.
+        hash: String,
+    },
     /// The values are larger or nested deeper than any that llm-do writes.
     #[error("the stored values of one record come to more than {} MB or refer to each other too deeply", MOST_BYTES >> 20)]
     TooLarge,
@@ -162,6 +168,9 @@ fn load(reference: &Map<String, Value>, blobs: &dyn BlobSource, left: &mut u64) 
     let corrupt = || BlobError::Corrupt { hash: hash.to_owned() };
     let content =
         blobs.read(hash, bytes + 1).map_err(|source| BlobError::Io { hash: hash.to_owned(), source })?;
+    if content.is_empty() && bytes > 0 {
+        return Err(BlobError::Lost { hash: hash.to_owned() });
+    }
     if content.len() as u64 != bytes || sha256(&content) != hash {
         return Err(corrupt());
     }

@@ -11,7 +11,7 @@ use llm_do_core::{
     function::Risk,
     journal::{RecordKind, RunStatus},
 };
-use llm_do_records::{Journal, Problem, RunTree, WholeRun, parse_line};
+use llm_do_records::{BlobError, Journal, Problem, RunTree, WholeRun, parse_line};
 use std::{
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
@@ -145,7 +145,7 @@ fn read(run_dir: &Path, mut seals: Option<&mut Chain>) -> Result<Journal, ReadEr
             return Ok(journal);
         }
         let record = match parse_line(&line, &blobs) {
-            Err(problem @ Problem::Blob(_))
+            Err(problem @ Problem::Blob(BlobError::Lost { .. }))
                 if seals.as_deref().is_some_and(|seals| {
                     ends_harmlessly(seals.clone(), std::mem::take(&mut line), &mut file, &blobs)
                 }) =>
@@ -177,7 +177,7 @@ fn ends_harmlessly(mut seals: Chain, mut line: Vec<u8>, rest: &mut impl BufRead,
                 }
                 _ => true,
             },
-            Err(problem) => matches!(problem, Problem::Blob(_)),
+            Err(problem) => matches!(problem, Problem::Blob(BlobError::Lost { .. })),
         };
         if !harmless || !seals.admits(own) {
             return false;

@@ -3,11 +3,10 @@
 use crate::{
     error::ApiError,
     meter::{Amounts, Kind, Meter, Share},
-    service::Limits,
+    quota_settings::{OfEach, OfProgram, QuotaSettings, Size},
     token::{OPERATOR, Tokens},
 };
-use serde::{Deserialize, Deserializer, de};
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 const MIB: u64 = 1 << 20;
 /// Bytes of bodies at once.
@@ -21,106 +20,36 @@ const MCP_SESSIONS: u64 = 1000;
 /// Bytes of memory beyond which nothing new begins.
 const MEMORY: u64 = 4096 * MIB;
 
-/// The part `quotas` of `serve.yaml`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct QuotaSettings {
-    all: OfAll,
-    token: OfEach,
-    programs: HashMap<Arc<str>, OfProgram>,
+/// How much a service takes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most runs at once, those that wait for answers included.
+    pub runs: usize,
+    /// Most runs at once that one token has started, those that wait for a place included. Absent: what `serve.yaml` says.
+    pub runs_of_token: Option<usize>,
+    /// Most runs that wait for a place.
+    pub queue: usize,
+    /// Most streams of events at once.
+    pub streams: usize,
+    /// Most streams of events at once of one token. Absent: what `serve.yaml` says.
+    pub streams_of_token: Option<usize>,
+    /// How long the runs at work may take to end when the service shuts down.
+    pub grace: Duration,
 }
 
-impl QuotaSettings {
-    /// The programs that it names.
-    pub(crate) fn programs(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.programs.keys()
+/// The limit of a token for one kind, if it has one.
+fn limit_of(of: &OfEach, kind: Kind) -> Option<u64> {
+    let bytes = |size: &Option<Size>| size.map(|Size(bytes)| bytes);
+    match kind {
+        Kind::Runs => of.runs,
+        Kind::Streams => of.streams,
+        Kind::Bodies => bytes(&of.bodies),
+        Kind::Uploads => bytes(&of.uploads),
+        Kind::UploadFiles => of.upload_files,
+        Kind::McpSessions => of.mcp_sessions,
+        Kind::Disk => bytes(&of.disk),
+        Kind::Memory => None,
     }
-}
-
-/// What all may use together. Options of the command line limit runs and streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct OfAll {
-    bodies: Option<Size>,
-    uploads: Option<Size>,
-    upload_files: Option<u64>,
-    mcp_sessions: Option<u64>,
-    disk: Option<Size>,
-    memory: Option<Size>,
-}
-
-/// What a token may use.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct OfEach {
-    runs: Option<u64>,
-    streams: Option<u64>,
-    bodies: Option<Size>,
-    uploads: Option<Size>,
-    upload_files: Option<u64>,
-    mcp_sessions: Option<u64>,
-    disk: Option<Size>,
-}
-
-impl OfEach {
-    fn get(&self, kind: Kind) -> Option<u64> {
-        let bytes = |size: &Option<Size>| size.map(|Size(bytes)| bytes);
-        match kind {
-            Kind::Runs => self.runs,
-            Kind::Streams => self.streams,
-            Kind::Bodies => bytes(&self.bodies),
-            Kind::Uploads => bytes(&self.uploads),
-            Kind::UploadFiles => self.upload_files,
-            Kind::McpSessions => self.mcp_sessions,
-            Kind::Disk => bytes(&self.disk),
-            Kind::Memory => None,
-        }
-    }
-}
-
-/// What the runs of a program may use.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct OfProgram {
-    runs: Option<u64>,
-    disk: Option<Size>,
-}
-
-/// A number of bytes, or a text such as `64 MiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Size(u64);
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Given {
-            Bytes(u64),
-            Text(String),
-        }
-        match Given::deserialize(deserializer)? {
-            Given::Bytes(bytes) => Ok(Self(bytes)),
-            Given::Text(text) => size(&text).map(Self).ok_or_else(|| {
-                de::Error::custom(format!(
-                    "`{text}` is no size: give a number of bytes, or a number with KiB, MiB or GiB, such as 64 MiB"
-                ))
-            }),
-        }
-    }
-}
-
-fn size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.trim() {
-        "" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// The meters of a service.
@@ -146,8 +75,9 @@ impl Quotas {
         let of_tokens = |kind: Kind, most: u64, given: Option<u64>| {
             // So that one token can't take what others need. A token that is alone needs no limit.
             let shared = if several { most.div_ceil(2) } else { most };
-            let each = given.or_else(|| token.get(kind)).unwrap_or(shared);
-            let of = tokens.all().filter_map(|of| Some((Arc::clone(of.name()), of.quotas().get(kind)?)));
+            let each = given.or_else(|| limit_of(token, kind)).unwrap_or(shared);
+            let of =
+                tokens.all().filter_map(|of| Some((Arc::clone(of.name()), limit_of(of.quotas(), kind)?)));
             Meter::new(kind, "token", most, each, of.collect())
         };
         let of_programs = |kind: Kind, get: fn(&OfProgram) -> Option<u64>| {
@@ -216,28 +146,6 @@ fn resident() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_binary_units_and_nothing_else() {
-        for (text, bytes) in
-            [("0", 0), ("512", 512), ("64 MiB", 64 << 20), ("2GiB", 2 << 30), (" 1 KiB ", 1 << 10)]
-        {
-            assert_eq!(size(text), Some(bytes), "{text}");
-        }
-        for text in [
-            "",
-            "MiB",
-            "-1",
-            "1.5 GiB",
-            "1 MB",
-            "1 mib",
-            "1 MiB x",
-            "99999999999999999999",
-            "99999999999 GiB",
-        ] {
-            assert_eq!(size(text), None, "{text}");
-        }
-    }
 
     #[cfg(target_os = "linux")]
     #[test]

@@ -22,7 +22,7 @@ use crate::{
     notices::{self, Notice, Notices},
     owner::Owner,
     program::{BadPrograms, Host, Programs, Served},
-    quotas::Quotas,
+    quotas::{Limits, Quotas},
     runs::Runs,
     token::{Token, Tokens},
     uploads::Uploads,
@@ -49,23 +49,6 @@ use tokio::{
 
 pub(crate) use owning::Begun;
 pub(crate) use reading::{LARGEST_PAGE, Page};
-
-/// How much a service takes on.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Most runs at once, those that wait for answers included.
-    pub runs: usize,
-    /// Most runs at once that one token has started, those that wait for a place included. Absent: what `serve.yaml` says.
-    pub runs_of_token: Option<usize>,
-    /// Most runs that wait for a place.
-    pub queue: usize,
-    /// Most streams of events at once.
-    pub streams: usize,
-    /// Most streams of events at once of one token. Absent: what `serve.yaml` says.
-    pub streams_of_token: Option<usize>,
-    /// How long the runs at work may take to end when the service shuts down.
-    pub grace: Duration,
-}
 
 /// A plain model, with its name.
 type TitleModel = (ModelName, Arc<dyn Model>);

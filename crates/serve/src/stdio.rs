@@ -9,7 +9,8 @@ use crate::{
     error::ApiError,
     listing::Filter,
     program::{BadPrograms, Host, Served},
-    service::{Begun, LARGEST_PAGE, Limits, Page, Service},
+    quotas::Limits,
+    service::{Begun, LARGEST_PAGE, Page, Service},
     token::Token,
     views::{GiveAnswer, Questions, SendMessage, StartRun},
 };

@@ -1,6 +1,6 @@
 //! The tokens of clients, and what each allows.
 
-use crate::quotas::{OfEach, QuotaSettings};
+use crate::quota_settings::{OfEach, QuotaSettings};
 use llm_do::core::schema::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -86,8 +86,8 @@ fn commands_write_nothing_outside(world: &World) -> Tried {
     world.run(&[".", "hi"]).ended(0)?;
     let commands: [&[&str]; 8] = [
         &["runs", "export", "last", "--cases", "main"],
-        &["runs", "export", "last", "-o", "out/page.html"],
-        &["runs", "export", "last", "-o", "file"],
+        &["runs", "export", "last", "--html", "-o", "out/page.html"],
+        &["runs", "export", "last", "--html", "-o", "file"],
         &["test", "--junit", "file"],
         &["test", "--summary", "out/new.md"],
         &["test", "--html", "out/pages"],

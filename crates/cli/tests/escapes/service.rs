@@ -47,11 +47,14 @@ impl Server {
     pub(crate) fn of(mut command: Command) -> Result<Self, Escape> {
         let mut child = command.stderr(Stdio::piped()).spawn().map_err(failed)?;
         let mut lines = BufReader::new(child.stderr.take().ok_or(Escape("no pipe".into()))?).lines();
+        let mut said = String::new();
         let link = loop {
-            let line = lines.next().ok_or(Escape("the server did not start".into()))?.map_err(failed)?;
+            let line = lines.next().ok_or_else(|| Escape(format!("the server did not start: {said}")))?;
+            let line = line.map_err(failed)?;
             if let Some((_, link)) = line.split_once("open http://") {
                 break link.to_owned();
             }
+            said = said + &line + "\n";
         };
         thread::spawn(move || lines.for_each(drop));
         let (address, token) = link.split_once("/#token=").ok_or(Escape(format!("no token: {link}")))?;

@@ -122,7 +122,7 @@ fn an_image_needs_a_model_that_reads_images() {
     let scenario = reader();
     let mut editor = start(&scenario, &["."]);
     let session = editor.session(&scenario.project());
-    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    let image = json!({"type": "image", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==", "mimeType": "image/png"});
     let response = prompt(&mut editor, &session, &[text("What is this? "), image]);
     match response.get("error") {
         Some(error) => {

@@ -83,6 +83,9 @@ cases:
             signature: main(dir: path)
     pass  main.cases.yaml: there
     1 of 2 cases pass
+
+    --- stderr
+    note: no case has a recording, so 2 cases ask models: `--update` records the answers, `--recorded` asks no model, and `--max-cost USD` limits the cost
     "##);
 }
 
@@ -96,6 +99,9 @@ fn a_folder_of_files_is_not_written_through_links() {
     fail  main.cases.yaml: files
           files: `link` is not a path below the root of the copy, or leads through a symbolic link
     0 of 1 cases pass
+
+    --- stderr
+    note: no case has a recording, so 1 case asks models: `--update` records the answers, `--recorded` asks no model, and `--max-cost USD` limits the cost
     "##);
     let outside = scenario.home().join("outside/mine.txt");
     assert_eq!(fs::read_to_string(outside).expect("a file"), "mine");

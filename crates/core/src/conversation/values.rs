@@ -390,10 +390,10 @@ mod tests {
             "```python\nkinds = [{\"kind\": \"invoice\"}]\n```\nso {\"kind\": \"other\"}",
             "<answer>{\"kind\": \"other\"}</answer>",
         ] {
-            assert_eq!(values(text), [answer.clone()], "{text}");
+            assert_eq!(values(text), std::slice::from_ref(&answer), "{text}");
         }
         let with_marks = json!({"say": "<think> {\"kind\": 1} </think> ```json\n{}\n```"});
-        assert_eq!(values(&with_marks.to_string()), [with_marks.clone()]);
+        assert_eq!(values(&with_marks.to_string()), std::slice::from_ref(&with_marks));
         assert_eq!(values(&format!("So: {with_marks}")), [with_marks]);
     }
 

@@ -152,7 +152,7 @@ impl Engine {
     }
 
     /// The real place of a path that a call touches, after links are followed.
-    pub(super) async fn real(&self, place: &Located, touch: &Touch) -> Place {
+    pub(crate) async fn real(&self, place: &Located, touch: &Touch) -> Place {
         let rest = self.host.files.real(place, !touch.delete).await;
         // The operation itself refuses a path that can't be resolved.
         rest.map_or_else(|_| place.place(), |rest| place.base.join(&rest))
@@ -219,7 +219,7 @@ pub(super) struct Followed {
 }
 
 /// A call's main argument as patterns match it.
-pub(super) fn subjects(effects: &Effects, places: &[Located], real: &[Place]) -> Option<Vec<Subject>> {
+pub(crate) fn subjects(effects: &Effects, places: &[Located], real: &[Place]) -> Option<Vec<Subject>> {
     match &effects.main {
         MainArgument::None => None,
         MainArgument::Texts(texts) => Some(texts.iter().cloned().map(Subject::Text).collect()),

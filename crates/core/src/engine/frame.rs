@@ -16,7 +16,6 @@ use crate::{
     origin::{Origin, Origins, Trail},
     shared::Results,
     source::{FunctionId, FunctionSource},
-    worker::own_authority,
 };
 use serde_json::Value;
 use std::{
@@ -161,7 +160,7 @@ impl Frame {
     }
 
     /// This frame inside that worker, which has this frame's authority and makes no call of a run.
-    pub(super) fn of(&self, worker: &Arc<WorkerDefinition>) -> Self {
+    pub(crate) fn of(&self, worker: &Arc<WorkerDefinition>) -> Self {
         self.below(worker, &CallPath::root(), Arc::clone(&self.authority), self.account.clone())
     }
 
@@ -170,7 +169,7 @@ impl Frame {
     /// # Errors
     /// The worker would be refused.
     pub(crate) fn seeing_as(&self, worker: &WorkerDefinition) -> Result<Self, Refusal> {
-        let authority = own_authority(worker, &self.authority)?;
+        let authority = worker.own_authority(&self.authority)?;
         Ok(Self { authority: Arc::new(authority), ..self.clone() })
     }
 
@@ -289,7 +288,7 @@ impl Frame {
     }
 
     /// The authority of calls from here, shared.
-    pub(super) fn shared_authority(&self) -> &Arc<Authority> {
+    pub(crate) fn shared_authority(&self) -> &Arc<Authority> {
         &self.authority
     }
 

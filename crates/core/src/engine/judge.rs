@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// Passes a call to the gate in the form that rules match.
-    pub(super) fn weigh<T>(
+    pub(crate) fn weigh<T>(
         &self,
         call: &Call<'_>,
         admitted: &Admitted,

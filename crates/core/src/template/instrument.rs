@@ -388,7 +388,7 @@ impl Writer<'_> {
                 }
             }
             Token::Assign | Token::Eq | Token::Ne | Token::Gt | Token::Gte | Token::Lt | Token::Lte => {
-                self.reset()
+                self.reset();
             }
             Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {
                 self.operand(span.start_offset as usize);

@@ -6,7 +6,10 @@ mod foresight;
 mod hint;
 mod list;
 mod read;
+mod reading;
 mod search;
+
+pub use reading::Read;
 
 use crate::{
     authority::{Access, Authority},

@@ -42,7 +42,6 @@ use crate::{
     step_name::StepName,
 };
 pub(crate) use asides::attached;
-pub use enter::own_authority;
 pub(super) use enter::tools_again;
 pub use explain::explain;
 use prepare::Prepared;

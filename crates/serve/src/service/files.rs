@@ -13,8 +13,8 @@ use llm_do::{
     NotReadable, Session,
     core::{
         authority::{Located, Place, VirtualPath},
-        engine::Read,
         origin::UntrustedPlaces,
+        toolsets::filesystem::Read,
         vfs::{Entry, EntryKind, FsError},
     },
     records,

@@ -12,8 +12,8 @@ use llm_do::{
     core::{
         attachment::Attachment,
         authority::Access,
-        engine::Read,
         model::Blob,
+        toolsets::filesystem::Read,
         vfs::{EntryKind, FsError},
         worker::media_type,
     },

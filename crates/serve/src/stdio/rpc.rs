@@ -74,6 +74,7 @@ impl Request {
     ///
     /// # Errors
     /// It is no request. The ID is the one to answer, if the line has one.
+    #[expect(clippy::result_large_err, reason = "there is one result a line, and its error is sent at once")]
     pub(super) fn read(line: &[u8]) -> Result<Self, (Option<RequestId>, RpcError)> {
         let value = json::read_bytes(line).map_err(|error| (None, RpcError::parse(error)))?;
         let Value::Object(mut object) = value else {

@@ -2,7 +2,7 @@
 
 use super::{conversation::holds_conversation, input::Input};
 use crate::{
-    authority::{Access, Authority, Located, Mount, Narrowing, Refusal, VirtualPath},
+    authority::{Access, Authority, Located, Mount, VirtualPath},
     call_path::CallPath,
     definition::{CallOverride, WorkerDefinition, attachments_root},
     driver::{CutOff, Step, StepEnd},
@@ -104,29 +104,13 @@ fn received(
     trail
 }
 
-/// The sandbox of a worker, as the package that defines it counts.
-fn own_narrowing(worker: &WorkerDefinition) -> Narrowing {
-    let mut narrowing = worker.sandbox.narrowing.clone();
-    narrowing.foreign |= worker.source.is_foreign();
-    narrowing
-}
-
-/// What a worker may touch by itself, called by the holder of that authority: without paths that a caller hands over, and
-/// without what its toolsets show beside files. A client of a service names nothing else.
-///
-/// # Errors
-/// The worker would be refused: a mount that it declares lies outside the bounds.
-pub fn own_authority(worker: &WorkerDefinition, caller: &Authority) -> Result<Authority, Refusal> {
-    caller.narrow(&worker.id, &own_narrowing(worker))
-}
-
 fn narrow(
     worker: &WorkerDefinition,
     call: &CompositeCall<'_>,
     handed: &[Handed],
     attached: &[Located],
 ) -> Result<Authority, Stop> {
-    let mut narrowing = own_narrowing(worker);
+    let mut narrowing = worker.own_narrowing();
     for Handed { name, place, .. } in handed {
         let at = VirtualPath::root().join(name);
         let of_others = worker.untrusted.paths.contains(name);

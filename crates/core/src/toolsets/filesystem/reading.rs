@@ -1,10 +1,11 @@
 //! Reads that no worker makes: a client of a service opens a file that a worker sees (`docs/reference/http.md`).
 
-use super::{Admitted, Call, Engine, Frame, examine::subjects};
+use super::Filesystem;
 use crate::{
     authority::{Access, Authority, Located, Place},
     call_path::CallPath,
     definition::WorkerDefinition,
+    engine::{Admitted, Call, Engine, Frame, subjects},
     function::{
         Effects, Function, Implementation, Leaf, LeafCall, MainArgument, ToolError, ToolOutput, Touch,
     },
@@ -14,7 +15,6 @@ use crate::{
     rule::Mode,
     send::BoxFuture,
     toolset::{Configuration, ToolsetKind},
-    toolsets::filesystem::Filesystem,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     /// The verdict that blocks what a client hands to a worker: a rule blocks the worker's own reads there.
-    pub(super) fn blocked_handing(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Verdict> {
+    pub(crate) fn blocked_handing(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Verdict> {
         let definitions = &self.host().definitions;
         if !(self.host().for_client && call.by_operator) {
             return None;
