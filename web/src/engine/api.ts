@@ -1761,6 +1761,10 @@ export interface components {
              * @default {}
              */
             usage: components["schemas"]["Usage"];
+            /** @description The provider's word for why it ended, if llm-do does not know it. */
+            unknown_finish?: string | null;
+            /** @description The tools that it calls and that were not offered, in order. The model hears that there are none such. */
+            unoffered?: string[];
         } | {
             /** @constant */
             kind: "model_failed";
@@ -1876,6 +1880,16 @@ export interface components {
             confinement: string;
         };
         /**
+         * @description The person or program that started a run, and the channel. The calls of the run are made with this one's authority, whoever
+         *     approves them.
+         */
+        Requester: {
+            /** @description Who: `operator`, or a name that the host knows, for example that of a token. */
+            by: string;
+            /** @description The channel: `command line`, `library`, `http`, `stdio`, `mcp`, `acp`. */
+            via: string;
+        };
+        /**
          * @description Where a function comes from. Source and name are the function's identity; the name that a model sees is only a
          *     label.
          */
@@ -1897,14 +1911,6 @@ export interface components {
         };
         /** @description The origins of a value: the parts of it that are not trusted. Everything else is trusted. */
         Origins: components["schemas"]["Mark"][];
-        /** @description The person or program that started a run, and the channel. The calls of the run are made with this one's authority, whoever
-         *     approves them. */
-        Requester: {
-            /** @description Who: `operator`, or a name that the host knows, for example that of a token. */
-            by: string;
-            /** @description The channel: `command line`, `library`, `http`, `stdio`, `mcp`, `acp`. */
-            via: string;
-        };
         /** @description One part of a value that is not trusted. */
         Mark: {
             /** @description JSON pointer (RFC 6901) to the part, in which `*` stands for each element of a list. Empty for the whole value. */

@@ -153,27 +153,24 @@ pub(crate) fn approvals() -> Group {
                 Model,
                 Gate,
                 "duplicate keys in the arguments",
-                "the call that is shown is the call that runs",
+                "arguments with a key twice go back to the model, and the operator is not asked",
                 |world| {
                     let raw = r#"{"path": "rw/harmless.txt", "content": "x", "path": "notes/plan.md"}"#;
                     let mut session = session(
                         world,
                         &[json!({"tool": "write_file", "raw_arguments": raw}), write("rw/end.txt", "x")],
                     );
-                    // Both calls prompt, one after the other.
-                    session.expect_prompt();
-                    session.type_keys("r");
+                    // Only the other call prompts.
                     session.expect_prompt();
                     session.type_keys("r");
                     let (_, shown) = session.end();
-                    let asked = |path: &str| shown.contains(&format!("path \"{path}\""));
-                    let changed = world.text("notes/plan.md") != "The plan\n";
-                    must(!changed || asked("notes/plan.md"), format!("ESCAPE: {shown}"))?;
+                    must(world.text("notes/plan.md") == "The plan\n", format!("ESCAPE: {shown}"))?;
+                    must(!world.project("rw/harmless.txt").exists(), format!("ESCAPE: {shown}"))?;
                     must(
-                        !world.project("rw/harmless.txt").exists() || asked("rw/harmless.txt"),
-                        format!("ESCAPE: {shown}"),
+                        world.project("rw/end.txt").exists(),
+                        format!("the control: the other call runs: {shown}"),
                     )?;
-                    Ok(Outcome::Shown)
+                    Ok(Outcome::Refused)
                 },
             ),
             row(

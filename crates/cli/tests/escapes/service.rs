@@ -309,7 +309,7 @@ fn foreign_sign_in(world: &World) -> Tried {
 }
 
 fn foreign_counts(world: &World) -> Tried {
-    world.put("mail/secret-worker.worker", "---\nmodel: script:s.yaml\n---\nHi.\n");
+    world.put("mail/secret-worker.worker", "---\nmodel: script:mail/s.yaml\n---\nHi.\n");
     world.put("mail/s.yaml", "answers:\n  - text: Hello!\n");
     other_token(world, ", read: all, programs: [desk]");
     prepare(world);

@@ -482,7 +482,7 @@ fn a_row_that_was_cut_off_in_an_effect_fails_as_interrupted() {
     let script = "answers:\n  - when: {turn: 0, last_regex: slow}\n    calls: [{tool: shell, arguments: {command: sleep 600}}]\n  - text: done\n";
     let scenario =
         Scenario::new().file("w.worker", worker).file("s.yaml", script).file("in.csv", "text\nslow\nfast\n");
-    let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited"];
+    let words = ["map", "w.worker", "in.csv", "-o", "out.jsonl", "--max-cost", "unlimited", "--trusted"];
     let mut child = scenario.command(&words).stderr(Stdio::null()).spawn().expect("it starts");
     let journal = scenario.project().join("out.jsonl.map/journal-000000.jsonl");
     while !fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"tool_started\"")) {

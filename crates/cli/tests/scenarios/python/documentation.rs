@@ -36,6 +36,7 @@ fn python_blocks_of_the_guide_are_valid_tool_modules() {
     for name in [
         "split",
         "forecast",
+        "tomorrow",
         "distance",
         "convert",
         "refund",
