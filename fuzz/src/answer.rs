@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A question of each kind, and a conversation's.
 const QUESTIONS: [&str; 4] = [
-    r#"{"question": "approval", "chain": ["main"], "function": "write_file", "risk": "write", "input": {"path": "a"}, "rule": "default"}"#,
+    r#"{"question": "approval", "chain": ["main"], "function": "write_file", "risk": "write", "input": {"path": "a"}, "rule": {"default": "write"}}"#,
     r#"{"question": "input", "chain": ["main"], "prompt": "Which?"}"#,
     r#"{"question": "input", "chain": ["main"], "prompt": "", "conversation": {"number": 1}}"#,
     r#"{"question": "settlement", "chain": ["main"], "function": "send", "risk": "network", "input": {}}"#,

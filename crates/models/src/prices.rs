@@ -208,7 +208,6 @@ mod tests {
             "gemini:gemini-2.5-flash",
             "gemini:gemini-2.5-pro",
             "xai:grok-4",
-            "deepseek:deepseek-chat",
             "mistral:mistral-large-latest",
             "groq:llama-3.3-70b-versatile",
             "openrouter:anthropic/claude-haiku-4.5",

@@ -376,8 +376,10 @@ fn names_here(around: &Surroundings) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for entry in entries(&around.here) {
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if without_extension(&name).is_some() || entry.path().is_dir() && !name.starts_with('.') {
-            names.push(name);
+        match without_extension(&name) {
+            Some(stem) => names.extend([stem.to_owned(), name.clone()]),
+            None if entry.path().is_dir() && !name.starts_with('.') => names.push(name),
+            None => {}
         }
     }
     if let Some(root) = nearest_project(&around.here, around)
@@ -555,7 +557,7 @@ mod tests {
             (Start::File("greeter.worker".into()), Some("hi"))
         );
         let missing = find_words(&w, &["greter"]).unwrap_err();
-        assert!(missing.0[0].help.iter().any(|help| help.contains("`greeter.worker`")), "{missing:?}");
+        assert!(missing.0[0].help.iter().any(|help| help.contains("`greeter`")), "{missing:?}");
         for folder in ["p", "p/sub"] {
             w.around.here = here.join(folder);
             let target = find_words(&w, &["extract"]).unwrap();

@@ -381,9 +381,10 @@ async fn a_question_whose_answer_is_known_when_its_turn_comes_is_not_put() {
     let second = run.driver.exchange(&two, StepName::Ask(0), ask(), known);
     let (first, second) = tokio::join!(first, second);
     let (first, second) = (first.unwrap(), second.unwrap());
-    let approved = |via| Reply::Given(Given::operator(Answer::Approve { remember: true }, via));
-    assert_eq!(first.reply, approved("test"));
-    assert_eq!(second.reply, approved(MEMORY));
+    for (reply, by_way_of) in [(&first.reply, "test"), (&second.reply, MEMORY)] {
+        let Reply::Given(given) = reply else { panic!("{reply:?}") };
+        assert_eq!((&given.answer, &*given.via), (&Answer::Approve { remember: true }, by_way_of));
+    }
     assert_eq!((first.waited.as_secs(), second.waited.as_secs()), (1, 1));
     assert_eq!(*run.operator.0.lock().unwrap(), [one]);
     assert_eq!(run.kinds(), ["asked", "asked", "answered", "answered"]);

@@ -305,8 +305,8 @@ async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no
     let driver = run.resume(&[]);
     let before = driver.now_ms();
     let answered = driver.exchange(&place, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();
-    let approved = Given::operator(Answer::Approve { remember: false }, "test");
-    assert_eq!(answered.reply, Reply::Given(approved));
+    let Reply::Given(given) = &answered.reply else { panic!("{:?}", answered.reply) };
+    assert_eq!((&given.answer, &*given.via), (&Answer::Approve { remember: false }, "test"));
     assert_eq!(run.kinds(), ["asked", "run_resumed", "answered"]);
     assert!(driver.now_ms() - before < 1000);
     drop(driver);

@@ -13,7 +13,7 @@ const WORKER: &str = "---\nmodel: script:s.yaml\nreturns: RETURNS\n---\nGo.\n";
 
 /// Runs a worker with these `returns`, whose model gives these answers.
 fn answered(returns: &str, answers: &[&str]) -> (Scenario, crate::scenario::Finished) {
-    let answers: Vec<Value> = answers.iter().map(|text| json!({ "text": text })).collect();
+    let answers: Vec<Value> = answers.iter().map(|text| json!({ "text": text, "times": 1 })).collect();
     let scenario = Scenario::new()
         .file("main.worker", &WORKER.replace("RETURNS", returns))
         .file("s.yaml", &script(&answers));
@@ -146,15 +146,15 @@ fn a_broken_answer_is_asked_for_again_and_a_filtered_one_is_a_refusal() {
     };
     for word in ["insufficient_system_resource", "error", "network_error", "abort"] {
         let server = TestServer::start(Script::turns([half(word), Reply::text("OK")]));
-        let scenario = project(&server, Way::OpenAi).file("main.worker", "Go.\n");
+        let scenario = project(&server, Way::OpenAi).file("main.worker", "---\n---\nGo.\n");
         let told = scenario.run(&[".", "go"]);
         assert_eq!((told.code, &*told.stdout), (Some(0), "OK\n"), "{word}: {told}");
     }
     let server = TestServer::start(Script::turns([half("sensitive")]));
-    let told = project(&server, Way::OpenAi).file("main.worker", "Go.\n").run(&[".", "go"]);
+    let told = project(&server, Way::OpenAi).file("main.worker", "---\n---\nGo.\n").run(&[".", "go"]);
     assert!(told.code != Some(0) && told.stderr.contains("the model declined"), "{told}");
     let server = TestServer::start(Script::turns([half("bored")]));
-    let told = project(&server, Way::OpenAi).file("main.worker", "Go.\n").run(&[".", "go"]);
+    let told = project(&server, Way::OpenAi).file("main.worker", "---\n---\nGo.\n").run(&[".", "go"]);
     assert!(told.code == Some(0) && told.stderr.contains("reason `bored`"), "{told}");
 }
 
@@ -181,7 +181,7 @@ fn a_made_up_tool_is_shown_and_spoils_no_request() {
     }
     let server =
         TestServer::start(Script::turns([Reply::tool("functions.ping", json!({})), Reply::text("done")]));
-    let scenario = project(&server, Way::OpenAi).file("main.worker", "Go.\n");
+    let scenario = project(&server, Way::OpenAi).file("main.worker", "---\n---\nGo.\n");
     scenario.run(&[".", "go"]);
     let tree = scenario.run(&["runs", "show", "last"]);
     assert!(tree.stdout.contains("called `functions.ping`, which was not offered"), "{tree}");
@@ -310,7 +310,7 @@ fn the_wait_in_a_body_is_kept() {
     ]}});
     let refused = Reply::status(429).body(body.to_string());
     let server = TestServer::start(Script::turns([refused, Reply::text("OK")]));
-    let scenario = project(&server, Way::OpenAi).file("main.worker", "Go.\n");
+    let scenario = project(&server, Way::OpenAi).file("main.worker", "---\n---\nGo.\n");
     let told = scenario.run(&[".", "go"]);
     assert_eq!((told.code, &*told.stdout), (Some(0), "OK\n"), "{told}");
     let slept: Vec<Value> = scenario
@@ -322,7 +322,7 @@ fn the_wait_in_a_body_is_kept() {
     assert_eq!(slept, [json!(70)]);
     let refused = Reply::status(429).header("retry-after", "7200");
     let server = TestServer::start(Script::turns([refused]));
-    let told = project(&server, Way::OpenAi).file("main.worker", "Go.\n").run(&[".", "go"]);
+    let told = project(&server, Way::OpenAi).file("main.worker", "---\n---\nGo.\n").run(&[".", "go"]);
     assert!(told.stderr.contains("asks to wait 2 h 0 min"), "{told}");
 }
 
@@ -330,7 +330,7 @@ fn the_wait_in_a_body_is_kept() {
 fn a_page_at_a_wrong_address_is_named_after_one_request() {
     let page = Reply::status(200).body("<!DOCTYPE html>\n<html></html>\n").content_type("text/html");
     let server = TestServer::start(Script::turns([page]));
-    let told = project(&server, Way::OpenAi).file("main.worker", "Go.\n").run(&[".", "go"]);
+    let told = project(&server, Way::OpenAi).file("main.worker", "---\n---\nGo.\n").run(&[".", "go"]);
     assert!(told.code != Some(0) && told.stderr.contains("is the base address right?"), "{told}");
     assert_eq!(server.request_count(), 1);
 }

@@ -139,7 +139,15 @@ impl Texts {
             .map_err(|Unfit { kind, message, offset }| wrong(kind, message, offset))?;
         // The author's own text is parsed first: `1 +` is no error any more in the text that the engine gets.
         match parse(&loaded.text, name, SyntaxConfig::default()) {
-            Ok(_) => Ok(()),
+            // The text for the engine nests more deeply, so it can exceed a limit that the author's text keeps.
+            Ok(_) => match parse(&loaded.instrumented.text, name, SyntaxConfig::default()) {
+                Ok(_) => Ok(()),
+                Err(error) => {
+                    let message = format!("{}: {}", error.kind(), error.detail().unwrap_or_default());
+                    let at = error.range().map_or(0, |range| loaded.instrumented.original(range.start));
+                    Err(wrong(TemplateErrorKind::Syntax, message, at.min(loaded.text.len())))
+                }
+            },
             Err(error) => {
                 let message = format!("{}: {}", error.kind(), error.detail().unwrap_or_default());
                 let of_line = |line: usize| {

@@ -93,7 +93,7 @@ mod tests {
             ("note:", ""),
             ("C:\\temp: \"x\"", ""),
         ] {
-            for line in ["description: ", "  - ", "a:\n  b: "] {
+            for line in ["description: ", "list:\n  - ", "a:\n  b: "] {
                 let text = format!("name: x\n{line}{value}{after}\nmodel: y\n");
                 let found = parse(&SourceFile::new("x", text.as_str()), text.len()).unwrap_err();
                 let fix = found.fix.as_ref().unwrap_or_else(|| panic!("{text}\n{found:?}"));

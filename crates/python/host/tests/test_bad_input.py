@@ -211,7 +211,7 @@ class Misbehaving(HostTest):
         self.noted(self.call(text))
 
     def test_huge_integer(self) -> None:
-        self.assertEqual(self.call("def f():\n    return 2 ** 200\n")["value"], 2**200)
+        self.assertEqual(self.call("def f():\n    return 2 ** 200\n")["value"], str(2**200))
         self.call("def f():\n    return 10 ** 10_000\n")
 
     def test_lone_surrogates(self) -> None:
