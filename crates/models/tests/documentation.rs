@@ -47,6 +47,8 @@ fn every_block_parses_as_what_it_shows() {
             }
             // Read by the package whose file it is, in its own test of the pages.
             "yaml config" => {}
+            // Commands, which the scenarios of the command line run.
+            "console" => {}
             other => panic!("what is a `{other}` block?"),
         }
     }
