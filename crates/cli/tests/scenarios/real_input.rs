@@ -229,8 +229,15 @@ fn integers_are_exact_or_refused_wherever_they_enter() {
             let told = scenario.run(words);
             if is_kept {
                 assert_eq!(told.code, Some(0), "{number}: {told}");
+                if words[0] == "map" {
+                    assert!(
+                        scenario.read("out.jsonl").is_some_and(|text| text.lines().count() == 1),
+                        "{told}"
+                    );
+                    continue;
+                }
                 let journal = serde_json::to_string(&scenario.journal()).expect("JSON");
-                assert!(words[0] == "map" || journal.contains(&format!("It is {number}.")), "{journal}");
+                assert!(journal.contains(&format!("It is {number}.")), "{journal}");
                 continue;
             }
             assert_ne!(told.code, Some(0), "{number}: {told}");

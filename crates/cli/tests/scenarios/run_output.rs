@@ -45,7 +45,7 @@ fn piped_text_beside_a_message_follows_it() {
     let input = |arguments: &[&str], stdin: &str| {
         let told = scenario.run_with_stdin(&[&["w.worker"], arguments].concat(), stdin);
         assert_eq!(told.code, Some(0), "{arguments:?}: {told}");
-        (scenario.journal_of_home()[0]["input"]["text"].as_str().expect("a text").to_owned(), told)
+        (scenario.journal_of_home()[1]["input"]["text"].as_str().expect("a text").to_owned(), told)
     };
     for message in [&["summarise"][..], &["-m", "summarise"]] {
         let (text, told) = input(message, "one\ntwo\n");
