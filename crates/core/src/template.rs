@@ -4,7 +4,7 @@
 //! library. Undefined variables are errors, and `file("X")` inserts a text unchanged. Every name in a template is
 //! first checked as a name ([`confine`]) and then read by the front end through a [`TemplateSource`], whose roots are
 //! confined as well. This module opens no files. A rendering is bounded in steps, depth and the size of what it builds and
-//! prints ([`budget`]), because a template may come from a library (`docs/reference/sandbox.md`).
+//! prints (`budget`), because a template may come from a library (`docs/reference/sandbox.md`).
 //!
 //! Differences from the Python library: `docs/reference/templates.md`, held against that library's own cases by
 //! `tests/templates/`.
