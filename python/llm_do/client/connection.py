@@ -299,11 +299,11 @@ class Connection:
             self._give_up(f"llm-do has not understood a request: {of_response(refused).message}")
             return
         # Read first: what can't be read leaves the request waiting for the end of the process.
-        error = None if refused is None else of_response(refused)
+        failure = None if refused is None else of_response(refused)
         with self.lock:
             request = self.pending.pop(message.get("id", -1), None)
         if request is not None:
-            request.settle(message.get("result"), error)
+            request.settle(message.get("result"), failure)
 
     def _fail(self, why: str) -> None:
         with self.lock:
