@@ -5,7 +5,6 @@ import unittest
 from typing import List, Optional
 
 from harness import ClientTest
-
 from llm_do import Answer, Question
 
 

@@ -339,7 +339,7 @@ pub(crate) fn caller(principal: &Principal) -> String {
 }
 
 /// A time for people, in UTC.
-pub(crate) fn moment(ms: u64) -> String {
+pub fn moment(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }

@@ -109,6 +109,7 @@ impl Ports {
     /// The same for a run that an earlier process has begun: who answered its questions, and the messages that wait.
     pub(crate) fn continued(via: &'static str, past: &PastRun) -> Self {
         let ports = Self::new(via);
+        past.waiting().into_iter().for_each(|waiting| ports.desk.questions.waited(waiting.id));
         past.answered().for_each(|(id, by)| ports.desk.questions.was_answered(id, by));
         let message = |Queued { text, by, .. }: Queued| Message { text: text.to_string(), by };
         ports.desk.messages().extend(past.queued().into_iter().map(message));
@@ -285,6 +286,15 @@ impl LiveRun {
                 Ok(recorded)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until a run that continues has put a question again that waited in an earlier process, or has passed it.
+    pub(crate) async fn puts_again(&self, question: &QuestionId) {
+        tokio::select! {
+            biased;
+            () = self.desk.questions.put_again(question) => {}
+            _ = self.is_recorded(self.feed.awaits(question)) => {}
         }
     }
 
