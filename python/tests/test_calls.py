@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import List
 
 from harness import ClientTest
+
 from llm_do import (
     Event,
     Failed,

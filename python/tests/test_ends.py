@@ -14,6 +14,7 @@ import unittest
 from typing import Any
 
 from harness import ClientTest
+
 from llm_do import Disconnected, LlmDoError, NotLoaded, Program, load
 
 

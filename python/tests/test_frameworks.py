@@ -9,10 +9,11 @@ from harness import ClientTest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
-from llm_do import InvalidOutput, NotLoaded
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from llm_do import InvalidOutput, NotLoaded
 
 
 class Line(pydantic.BaseModel):

@@ -5,6 +5,7 @@ import unittest
 from typing import List, Optional
 
 from harness import ClientTest
+
 from llm_do import Answer, Question
 
 

@@ -6,6 +6,7 @@ import unittest
 from typing import Any, Dict, List, Optional
 
 from harness import ClientTest
+
 from llm_do import InvalidOutput, NotLoaded
 
 
