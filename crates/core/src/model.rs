@@ -359,6 +359,9 @@ pub trait Model: MaybeSend + MaybeSync {
         request: ModelRequest<'a>,
         deltas: &'a dyn DeltaSink,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
+    /// A record answers this request, in a run that was resumed: the model is not asked. A model whose answers depend on how often
+    /// it was asked counts the request.
+    fn answered_before(&self, _request: ModelRequest<'_>) {}
     /// A conversation has ended: the model may drop anything that it keeps under `(run, conversation)`.
     fn forget(&self, _run: &str, _conversation: &CallPath) {}
 }

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
 
 pub(crate) use explain::explain;
-pub(crate) use fix::write;
+pub(crate) use fix::replace;
 
 /// A change may bring to light what it hid; nothing sensible hides so often.
 const MOST_ROUNDS: usize = 20;

@@ -34,6 +34,10 @@ impl Service {
             return Ok(live_view(&live));
         }
         let (program, summary) = self.stored(token, id).await?;
+        self.continue_changed(&program, &summary).await;
+        if let Some(live) = self.live(token, id) {
+            return Ok(live_view(&live));
+        }
         self.view(&program, summary).await
     }
 
