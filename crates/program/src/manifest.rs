@@ -37,6 +37,10 @@ pub struct Manifest {
     pub description: Option<String>,
     /// `model`.
     pub model: Option<Node>,
+    /// `models`, by name.
+    pub models: BTreeMap<String, ModelProfile>,
+    /// `model_settings`, checked by shape.
+    pub model_settings: Option<Node>,
     /// `entry`.
     pub entry: Option<Node>,
     /// The workers root, relative to the root.
@@ -81,6 +85,17 @@ pub struct Manifest {
     pub providers: BTreeMap<String, Provider>,
     /// `bindings`: values for the entry's parameters.
     pub bindings: Vec<(String, Node)>,
+}
+
+/// One of `models`, checked by shape.
+#[derive(Clone, Debug)]
+pub struct ModelProfile {
+    /// The place of its name.
+    pub span: Span,
+    /// `model`.
+    pub model: Node,
+    /// `settings`.
+    pub settings: Option<Node>,
 }
 
 /// `tools` of a manifest, every path relative to the root.
@@ -132,6 +147,8 @@ impl Default for Manifest {
             version: None,
             description: None,
             model: None,
+            models: BTreeMap::new(),
+            model_settings: None,
             entry: None,
             workers_root: "workers".into(),
             worker_paths: Vec::new(),
@@ -223,6 +240,8 @@ impl Manifest {
         manifest.description = text("description");
         manifest.version = version(&node, found);
         manifest.model = node.get("model").cloned();
+        manifest.models = profiles(&node, found);
+        manifest.model_settings = node.get("model_settings").cloned();
         manifest.entry = node.get("entry").cloned();
         manifest.toolsets = node.get("toolsets").cloned();
         manifest.mcp_servers = node.get(keys::MCP_SERVERS).cloned();
@@ -429,6 +448,29 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
             None
         }
     }
+}
+
+/// `models`. A name with a colon would be that of a provider's model.
+fn profiles(node: &Node, found: &mut Vec<Diagnostic>) -> BTreeMap<String, ModelProfile> {
+    let entries = node.get("models").map(Node::entries).unwrap_or_default().iter();
+    let profiles = entries.filter_map(|entry| {
+        if entry.key.contains(':') || entry.key.trim() != entry.key || entry.key.is_empty() {
+            let message = format!("`{}` can't be the name of a model profile", entry.key);
+            found.push(
+                Diagnostic::error(codes::BAD_VALUE, message)
+                    .at(&entry.key_span)
+                    .help("a name without a colon, such as `fast`: `provider:model` is the name of a model"),
+            );
+            return None;
+        }
+        let profile = ModelProfile {
+            span: entry.key_span.clone(),
+            model: entry.value.get("model")?.clone(),
+            settings: entry.value.get("settings").cloned(),
+        };
+        Some((entry.key.clone(), profile))
+    });
+    profiles.collect()
 }
 
 fn exports(node: &Node) -> Vec<(String, Span)> {
