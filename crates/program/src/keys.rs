@@ -395,9 +395,19 @@ pub const TESTS: &[Key] = &[
     Key::new("max", Shape::Number(f64::MIN, f64::MAX), "it is a number, at most this"),
     Key::new("min", Shape::Number(f64::MIN, f64::MAX), "it is a number, at least this"),
     Key::new("in", Shape::Any, "it is one of these: a list, `@FILE#POINTER`, or `{tool: NAME}`"),
+    Key::new("not_in", Shape::Any, "it is none of these"),
+    Key::new("without", Shape::Any, "no part of it is one of these: a set as for `in`"),
     Key::new("matches", Shape::Text, "the regular expression matches the whole text"),
-    Key::new("host", Shape::Text, "it is a URL with this host: `example.org`, `*.example.org`"),
-    Key::new("from", Shape::Choice(&["input", "trusted", "known"], &[]), "it stands in words of this origin"),
+    Key::new(
+        "host",
+        Shape::Text,
+        "it is a URL with this host: `example.org`, `*.example.org`, or one that `origins(input)` names",
+    ),
+    Key::new(
+        "from",
+        Shape::Choice(&["input", "trusted", "known", "source(input)"], &[]),
+        "it stands in words of this origin",
+    ),
     Key::new("present", Shape::Flag, "whether it is there"),
     Key::new("absent", Shape::Flag, "whether it is missing"),
 ];

@@ -99,6 +99,7 @@ fn received(
             function: Arc::clone(&worker.id),
             value: Arc::new(files.into()),
             origins: Origins::untrusted(),
+            source: None,
         });
     }
     trail
