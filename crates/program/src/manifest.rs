@@ -5,7 +5,7 @@ use crate::{
     dependency::{self, Dependency},
     diagnostics::{Diagnostic, Fix, codes},
     front_matter, keys,
-    manifest_names::{older_manifest, warn_of_left_over},
+    manifest_names::{older_manifest, older_that_is_read, warn_of_left_over},
     rules::{FileRule, read_set, written},
     shape::{self, rule_of},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
@@ -190,8 +190,13 @@ impl Manifest {
             .collect();
         let name = match there.as_slice() {
             [] => {
-                found.extend(older_manifest(tree).map(|name| older(tree, name)));
-                return Self::default();
+                return match (older_that_is_read(tree), older_manifest(tree)) {
+                    (Some(name), _) => Self::read_older(tree, name, found),
+                    (None, older_name) => {
+                        found.extend(older_name.map(|name| older(tree, name)));
+                        Self::default()
+                    }
+                };
             }
             [one] => *one,
             _ => {
@@ -213,6 +218,36 @@ impl Manifest {
                 Self::default()
             }
         }
+    }
+
+    /// Reads an older manifest, if every key in it has a meaning here. With a key that has none, restrictions would be
+    /// missing, so nothing is loaded.
+    fn read_older(tree: &dyn SourceTree, name: &'static str, found: &mut Vec<Diagnostic>) -> Self {
+        let document = match front_matter::read(tree, name).and_then(front_matter::yaml_only) {
+            Ok(document) => document,
+            Err(error) => {
+                found.push(*error);
+                return Self::default();
+            }
+        };
+        let mut read = Vec::new();
+        let manifest = Self::read(tree, &document.file, &document.keys, &mut read);
+        if !read.iter().any(Diagnostic::is_error) {
+            found.extend(read);
+            return manifest;
+        }
+        let new = MANIFESTS[0];
+        found.extend(read.into_iter().filter(Diagnostic::is_error).map(|error| {
+            let message =
+                format!("`{name}` is an older manifest that llm-do can't read as it is: {}", error.message);
+            Diagnostic::error(codes::OLDER_MANIFEST, message)
+                .or_at(error.span.as_ref())
+                .help(format!("run `llm-do migrate`, which converts it to `{new}`"))
+                .help(format!(
+                    "if it belongs to another program, add a `{new}`, for example with `version: 1`"
+                ))
+        }));
+        Self::default()
     }
 
     fn read(

@@ -168,7 +168,6 @@ mod tests {
             ("example.org", false),
             ("evil-docs.example.org", false),
             ("corp.com", false),
-            ("a", false),
         ] {
             assert_eq!(names_host(text, host), named, "{host}");
         }

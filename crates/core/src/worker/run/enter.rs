@@ -324,8 +324,14 @@ fn reserved(
     kinds: &ToolsetRegistry,
 ) -> Result<(), String> {
     let configured = kinds.of(worker);
-    let has = |owner: &dyn ToolsetKind| {
-        configured.iter().any(|(name, _)| kinds.get(name).is_some_and(|kind| kind.name() == owner.name()))
+    // Whether the worker's configuration offers one of the names.
+    let has = |owner: &dyn ToolsetKind, names: &[&str]| {
+        configured.iter().any(|(name, own)| {
+            let offered =
+                || Configuration::parse(own, name).ok().and_then(|configuration| configuration.tools);
+            kinds.get(name).is_some_and(|kind| kind.name() == owner.name())
+                && offered().is_none_or(|offered| offered.iter().any(|tool| names.contains(&tool.as_str())))
+        })
     };
     for Function { meta, .. } in functions {
         let names = [&*meta.name, &*meta.tool_name];
@@ -337,7 +343,7 @@ fn reserved(
                 && (owner.reserves_everywhere()
                     || worker.source.is_foreign()
                     || meta.source.is_foreign()
-                    || has(owner))
+                    || has(owner, &names))
         };
         if let Some(owner) = kinds.reserving(&names, counts) {
             return Err(format!(
