@@ -28,10 +28,10 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
         let kind = scope.reserved.get(name)?;
         let is_reserved = kind.reserves_everywhere()
             || effective.definition.source.is_foreign()
-            || effective
-                .toolsets
-                .keys()
-                .any(|name| scope.host.toolsets.get(name).is_some_and(|named| named.name() == kind.name()));
+            || effective.toolsets.keys().any(|toolset| {
+                scope.host.toolsets.get(toolset).is_some_and(|named| named.name() == kind.name())
+                    && offers(effective, toolset, name)
+            });
         is_reserved.then_some(kind.name())
     };
     // Tools that the configuration of a toolset makes, each with its toolset.
