@@ -36,6 +36,7 @@ mod harden;
 mod init;
 mod inputs;
 mod kills;
+mod language;
 mod libraries;
 mod list_and_show;
 #[cfg(feature = "local")]
