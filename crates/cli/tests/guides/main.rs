@@ -28,7 +28,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md" ["build": 3];
-    examples: "examples/README.md";
+    examples: "examples/README.md" ["network": 1];
     example_helpdesk: "examples/helpdesk/README.md";
     example_minutes: "examples/minutes/README.md" ["network": 1];
     example_strikes: "examples/strikes/README.md" ["key": 1];
@@ -43,7 +43,7 @@ pages! {
     local_models: "docs/guides/local-models.md" ["build": 2, "network": 3];
     many_inputs: "docs/guides/many-inputs.md";
     mcp_server: "docs/guides/mcp-server.md" ["network": 1];
-    mcp: "docs/guides/mcp.md";
+    mcp: "docs/guides/mcp.md" ["browser": 1, "network": 5, "product": 1];
     migrating: "docs/guides/migrating.md";
     models: "docs/guides/models.md";
     openai_clients: "docs/guides/openai-clients.md";
