@@ -38,6 +38,7 @@ pages! {
     claude_desktop: "docs/guides/claude-desktop.md";
     cursor: "docs/guides/cursor.md";
     editors: "docs/guides/editors.md";
+    first_program: "docs/guides/first-program.md" ["key": 1];
     installing: "docs/guides/installing.md" ["build": 6];
     libraries: "docs/guides/libraries.md" ["network": 1];
     local_models: "docs/guides/local-models.md" ["build": 2, "network": 3];
