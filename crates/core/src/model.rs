@@ -57,6 +57,21 @@ pub struct ModelSettings {
     pub reasoning_effort: Option<String>,
 }
 
+impl ModelSettings {
+    /// These settings, and those of `other` for what they leave open.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Self {
+        Self {
+            temperature: self.temperature.or(other.temperature),
+            top_p: self.top_p.or(other.top_p),
+            max_tokens: self.max_tokens.or(other.max_tokens),
+            seed: self.seed.or(other.seed),
+            stop: if self.stop.is_empty() { other.stop.clone() } else { self.stop.clone() },
+            reasoning_effort: self.reasoning_effort.clone().or_else(|| other.reasoning_effort.clone()),
+        }
+    }
+}
+
 /// What a request to a model is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]

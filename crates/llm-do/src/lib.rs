@@ -195,6 +195,8 @@ mod problem;
 mod program_operator;
 mod protected;
 mod python;
+#[doc(hidden)]
+pub mod question_text;
 mod reach;
 mod recorded_model;
 mod replay;
@@ -235,7 +237,8 @@ pub mod operator {
         operator::{OneAtATime, Operator, Recall, Unattended},
         origin::Steering,
         question::{
-            Answer, Approval, Given, Input, Preview, Question, QuestionId, Reply, Settlement, Waiting,
+            Answer, Approval, Fact, Given, Input, NotAccepted, Preview, Question, QuestionId, Reply,
+            Settlement, Waiting,
         },
         rule::{DecidedBy, Rule},
         send::BoxFuture,

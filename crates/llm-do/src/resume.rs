@@ -15,7 +15,7 @@ use llm_do_core::{
     journal::{Ending, Queued, Record, RecordKind, RunStatus, UsedDefinition},
     launch::Counts,
     operator::Operator,
-    question::{Answer, EXPIRED, Given, Question, QuestionId, Waiting},
+    question::{Answer, EXPIRED, Given, NotAccepted, Question, QuestionId, Waiting},
     schema::Schema,
 };
 use llm_do_records::{History, Redactor};
@@ -88,9 +88,14 @@ pub enum ResumeError {
          decision about it continues the run"
     )]
     Expired(QuestionId),
-    /// The answer is one to another kind of question.
-    #[error("the answer does not fit the question that waits at `{0}`")]
-    Misfit(QuestionId),
+    /// The answer is none to the question, which still waits.
+    #[error("the question `{id}` still waits: {why}")]
+    NotAccepted {
+        /// The question.
+        id: QuestionId,
+        /// What is wrong with the answer.
+        why: NotAccepted,
+    },
     /// The arguments of an edit are none of the tool.
     #[error("the new arguments for `{id}` don't fit the schema of `{function}`: {wrong}")]
     BadArguments {
@@ -369,8 +374,11 @@ impl Decisions {
                 Some(question) if question.has_expired(now_ms()) => {
                     return Err(ResumeError::Expired(id.clone()));
                 }
-                Some(question) if given.answer.fits(&question) => fits_schema(records, id, &question, given)?,
-                Some(_) => return Err(ResumeError::Misfit(id.clone())),
+                Some(question) => {
+                    let accepted = question.accept(&given.answer);
+                    accepted.map_err(|why| ResumeError::NotAccepted { id: id.clone(), why })?;
+                    fits_schema(records, id, &question, given)?;
+                }
                 None => return Err(ResumeError::NotAsked(id.clone())),
             }
         }

@@ -34,6 +34,7 @@ impl Service {
         if let Some(live) = self.live(token, id) {
             self.admits(&live.client().program, id, &given.answer).await?;
             let questions = live.questions();
+            live.puts_again(&question).await;
             if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
                 && digest(waiting) != seen
             {

@@ -133,9 +133,8 @@ impl Service {
         let session = program.for_past(&past, &**host)?;
         let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
         let client = owner.client(past.invocation().client.clone()).ok_or_else(foreign)?;
-        let started_ms = past.records().first().map_or(0, |first| first.at_ms);
         let input = serde_json::to_value(past.input()).unwrap_or_default();
-        let about = About { title: title_of(&input), started_ms, ..about(&session, client) };
+        let about = About { title: title_of(&input), ..about(&session, client) };
         let ports = Ports::continued(owner.via(), &past);
         decisions.0.iter().for_each(|(id, given)| ports.was_answered(id, &given.by));
         let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;

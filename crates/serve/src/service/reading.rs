@@ -234,7 +234,7 @@ fn live_view(live: &LiveRun) -> RunView {
         state: live.state(),
         reason: None,
         title: live.about.title.clone(),
-        started_ms: live.about.started_ms,
+        started_ms: live.started_ms(),
         took_ms: None,
         output: None,
         failure: None,

@@ -257,7 +257,7 @@ pub(super) fn about(session: &Session, client: Client) -> About {
         chat: session.options().chat,
         client,
         title: None,
-        started_ms: now_ms(),
+        taken_ms: now_ms(),
     }
 }
 

@@ -19,7 +19,8 @@ use llm_do::{
         keys::MCP_SERVERS,
         manifest::MANIFESTS,
         manifest_edit::{self, NotEdited},
-        source::LARGEST_DEFINITION,
+        manifest_names::older_that_is_read,
+        source::{DiskTree, LARGEST_DEFINITION},
         span::SourceFile,
         target, toolsets, yaml,
     },
@@ -207,7 +208,8 @@ pub(super) fn project(named: Option<&Path>) -> Result<PathBuf, Complaint> {
 
 /// The manifest of a project, by its name; without one, the empty text of a new one.
 pub(super) fn manifest(root: &Path) -> Result<(&'static str, Arc<SourceFile>), Complaint> {
-    for name in MANIFESTS {
+    let tree = DiskTree::open(root).map_err(|error| Complaint::failed(error.to_string()))?;
+    for name in MANIFESTS.into_iter().chain(older_that_is_read(&tree)) {
         let read = read_below(root, Path::new(name), LARGEST_DEFINITION).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
         });
