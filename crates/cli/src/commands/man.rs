@@ -100,6 +100,7 @@ fn lines(roff: &mut Roff, part: &Part) {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::fs;
 
     fn commands(command: &Command) -> Vec<&Command> {
         std::iter::once(command).chain(visible(command).flat_map(commands)).collect()
