@@ -20,6 +20,10 @@ const SURROUNDINGS: [(&str, &str); 8] = [
     ("agents/writer.worker", PLAIN),
     ("shared/reviewer.worker", PLAIN),
     ("workers/helper.worker", PLAIN),
+    (
+        "workers/editor.worker",
+        "---\nparameters: {text: string, style: [strict, mild], language: string}\n---\nEdit.\n",
+    ),
     ("workers/reports/summarizer.worker", PLAIN),
     ("tools/checker.worker", PLAIN),
     (

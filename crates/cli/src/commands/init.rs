@@ -9,7 +9,10 @@ use crate::{
     visible,
 };
 use clap::CommandFactory;
-use llm_do::program::init::{NewFile, ProjectName, TEMPLATES, Template, template};
+use llm_do::{
+    check_named,
+    program::init::{NewFile, ProjectName, TEMPLATES, Template, template},
+};
 use serde_json::json;
 use std::{
     env, fs, io,
@@ -87,7 +90,7 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
             .hint(format!("mkdir -p {}", quoted(&shown))));
     }
     let files = template.files(&name);
-    let made = Staged::beside(parent).and_then(|staged| {
+    let made = check_named(&path).and_then(|()| Staged::beside(parent)).and_then(|staged| {
         write(&staged, &files)?;
         staged.become_folder(&path)
     });

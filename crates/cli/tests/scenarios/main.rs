@@ -35,6 +35,7 @@ mod harden;
 mod init;
 mod inputs;
 mod kills;
+mod language;
 mod libraries;
 mod list_and_show;
 #[cfg(feature = "local")]

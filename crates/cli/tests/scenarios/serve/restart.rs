@@ -29,9 +29,11 @@ fn run_that_waits_still_waits_after_an_orderly_restart() {
     let scenario = desk();
     let server = Server::start(&scenario, &[]);
     let (run, question) = asking(&server);
+    let began = server.get(&format!("/v1/runs/{run}")).send().body["started_ms"].clone();
     assert_eq!(server.stop(), Some(130));
     let server = Server::start(&scenario, &[]);
     let view = server.until(&run, |view| view["state"] == "waiting");
+    assert_eq!(view["started_ms"], began, "a restart is not another beginning");
     assert_eq!(view["questions"][0]["digest"], question["digest"]);
     let again = server
         .post("/v1/runs?wait=60", &json!({"worker": "writer", "message": "Write."}))

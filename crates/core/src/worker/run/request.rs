@@ -196,12 +196,16 @@ pub(super) async fn send(
                 }),
             })
             .await?;
+        let asked = asked.into_inner();
+        if !asked {
+            prepared.model.answered_before(sent);
+        }
         if let Some(reservation) = reservation {
             let end = match &stepped.end {
                 StepEnd::Done(end) => end,
                 StepEnd::TimedOut => &RecordKind::TimedOut { after_ms: 0 },
             };
-            Box::pin(reservation.settle(driver, end, asked.into_inner())).await;
+            Box::pin(reservation.settle(driver, end, asked)).await;
         }
         let error = match stepped.end {
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage, .. }) => {
