@@ -36,6 +36,11 @@ pages! {
     chat: "docs/guides/chat.md";
     check: "docs/guides/check.md";
     claude_desktop: "docs/guides/claude-desktop.md";
+    coming_from_claude_code: "docs/guides/coming-from-claude-code.md" ["product": 1];
+    coming_from_docker_agent: "docs/guides/coming-from-docker-agent.md";
+    coming_from_golem_forge: "docs/guides/coming-from-golem-forge.md";
+    coming_from_goose: "docs/guides/coming-from-goose.md";
+    coming_from_llm: "docs/guides/coming-from-llm.md";
     cursor: "docs/guides/cursor.md";
     editors: "docs/guides/editors.md";
     first_program: "docs/guides/first-program.md" ["key": 1];
