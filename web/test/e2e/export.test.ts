@@ -41,6 +41,42 @@ test("the records of every example are shown", async () => {
   await context.close();
 });
 
+test("a call shows its log lines, and an edited call the arguments that were used", async () => {
+  const record = (seq: number, path: string, fields: object): string => JSON.stringify({ seq, at_ms: seq, path, step: "x", ...fields });
+  const begun = { kind: "call_started", source: "program", principal: "operator" };
+  const lines = [
+    record(0, "0", { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
+    record(1, "0", { ...begun, function: "main", input: "hi" }),
+    record(2, "0", { kind: "conversation_started", worker: "main", model: "m", system: "", tools: [], message: { id: 0, role: "user", parts: [{ part: "text", text: "hi" }] } }),
+    record(3, "0", { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "call", id: "a", name: "pay", arguments: { json: { amount: 900 } } }] }, finish: "tool_calls", usage: {} }),
+    record(4, "0/0.0", { ...begun, source: { toolset: "bank" }, principal: { worker: "main" }, function: "pay", input: { amount: 900 } }),
+    record(5, "0/0.0", { kind: "asked", step: "ask", question: "approval", chain: ["main"], function: "pay", risk: "write", input: { amount: 900 }, rule: "x" }),
+    record(6, "0/0.0", { kind: "answered", step: "ask", answer: "edit", input: { amount: 30 }, by: "ada", via: "http" }),
+    record(7, "0/0.0", { kind: "note", step: "log.0", text: "paying now" }),
+    record(8, "0/0.0", { kind: "tool_ended", ending: { output: "paid" }, log: "x".repeat(256 * 1024) }),
+    record(9, "0", { kind: "call_ended", ending: { output: "done" }, usage: {} }),
+    record(10, "0", { kind: "run_ended", status: "done", ending: { output: "done" }, usage: {} }),
+  ];
+  const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 800 } });
+  const { page, faults } = await open(context, "file:");
+  await page.goto(exported(lines.join("\n"), "export-edited.html"));
+  const made = page.getByRole("article", { name: "Answer" }).locator("summary", { hasText: "pay" });
+  await made.getByText("edited").waitFor();
+  expect(await made.innerText()).toContain('{"amount":30}');
+  expect(await made.innerText()).not.toContain("900");
+  await page.getByRole("treeitem", { name: /pay/ }).click();
+  const input = page.locator("section", { has: page.getByRole("heading", { name: /^Input/ }) }).last();
+  expect(await input.locator(".scalar:visible").allInnerTexts()).toEqual(["30"]);
+  await input.getByText("As the caller gave it, not used").click();
+  expect(await input.locator(".scalar").allInnerTexts()).toEqual(["30", "900"]);
+  const log = page.getByRole("region", { name: "Log" });
+  await log.getByText("paying now").waitFor();
+  await log.getByText("The journal keeps the first 256 KiB.").waitFor();
+  await page.screenshot({ path: `${OUTPUT}/export-edited-1280.png` });
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
 test("words of a run are never executed in its page", async () => {
   const hostile = `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`;
   const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { common, compare, fold, sideBySide } from "../../src/text/diff";
 import { safeAddress } from "../../src/text/links";
+import { isCutLog } from "../../src/text/log";
 import { parse, wordsOf, type Block, type Inline } from "../../src/text/markdown";
 import { pieces, start, visible } from "../../src/text/visible";
 import * as format from "../../src/text/format";
@@ -59,6 +60,14 @@ describe("visible text", () => {
     expect(start("äöü", 3)).toBe("äöü");
     expect(start("🙂🙂🙂", 2)).toBe("🙂🙂…");
   });
+});
+
+test("a log that reached the limit without saying so is cut", () => {
+  const full = "a".repeat(256 * 1024);
+  expect(isCutLog(full)).toBe(true);
+  expect(isCutLog(`${"ä".repeat(128 * 1024 - 1)}x`)).toBe(true);
+  expect(isCutLog(`${full}[more was printed and is not kept]\n`)).toBe(false);
+  expect(isCutLog("a".repeat(256 * 1024 - 100))).toBe(false);
 });
 
 describe("links", () => {
