@@ -13,6 +13,7 @@ import {
   type Worker,
 } from "../engine/engine";
 import type { Answer } from "../engine/records";
+import { Drafts } from "./drafts.svelte";
 import { Router } from "./route.svelte";
 import { whileSeen } from "./seen";
 
@@ -40,6 +41,7 @@ export const isTurn = (question: WaitingQuestion): boolean =>
 export class AppStore {
   readonly engine: Engine;
   readonly router = new Router();
+  readonly drafts = new Drafts();
   /** `undefined`: not known yet. `null`: signed out. */
   session = $state.raw<Session | null | undefined>(undefined);
   connection = $state.raw<Connection>({ state: "connected" });
@@ -122,7 +124,9 @@ export class AppStore {
   }
 
   async signOut(): Promise<void> {
+    if (this.drafts.isAnyUnsaved && !confirm("Signing out drops the definitions that are not saved. Sign out?")) return;
     await this.attempt(() => this.engine.signOut());
+    this.drafts.clear();
     this.#leave();
   }
 
