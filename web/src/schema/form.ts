@@ -4,12 +4,13 @@
  * every value again.
  */
 
+import { isWide } from "../engine/json";
 import type { Json, JsonObject } from "../engine/records";
 
 export type FieldKind =
   | { kind: "string"; long: boolean; format: string | undefined }
   | { kind: "path" }
-  | { kind: "integer" | "number"; minimum: number | undefined; maximum: number | undefined }
+  | { kind: "integer" | "number"; minimum: Numeric | undefined; maximum: Numeric | undefined }
   | { kind: "boolean" }
   | { kind: "choice"; options: Json[] }
   | { kind: "list"; item: Field }
@@ -53,7 +54,10 @@ export function withMember(value: Json | undefined, name: string, to: Json | und
 }
 
 const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
-const number = (value: Json | undefined): number | undefined => (typeof value === "number" ? value : undefined);
+type Numeric = number | bigint;
+const isNumeric = (value: Json | undefined): value is Numeric =>
+  typeof value === "bigint" || (typeof value === "number" && Number.isFinite(value));
+const number = (value: Json | undefined): Numeric | undefined => (isNumeric(value) ? value : undefined);
 
 /** The field for a schema. */
 export function fieldOf(schema: Json, name = "", required = true, root: Json = schema, depth = 0): Field {
@@ -200,9 +204,9 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
       return;
     case "integer":
     case "number": {
-      if (typeof value !== "number" || !Number.isFinite(value)) return wrong("Enter a number.");
-      if (type.kind === "integer" && !Number.isInteger(value)) return wrong("Enter a whole number.");
-      if (type.kind === "integer" && !Number.isSafeInteger(value)) return wrong("This number is too large.");
+      if (!isNumeric(value)) return wrong("Enter a number.");
+      if (type.kind === "integer" && typeof value === "number" && !Number.isInteger(value)) return wrong("Enter a whole number.");
+      if (type.kind === "integer" && !Number.isSafeInteger(value) && !isWide(value)) return wrong("This number is too large.");
       const limits = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"].map((name) =>
         number(member(schema, name)),
       );
@@ -211,7 +215,7 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
       else if (most !== undefined && value > most) wrong(`At most ${most}.`);
       else if (above !== undefined && value <= above) wrong(`More than ${above}.`);
       else if (below !== undefined && value >= below) wrong(`Less than ${below}.`);
-      else if (step !== undefined && Math.abs(value / step - Math.round(value / step)) > 1e-9) wrong(`A multiple of ${step}.`);
+      else if (step !== undefined && !isMultiple(value, step)) wrong(`A multiple of ${step}.`);
       return;
     }
     case "path":
@@ -246,6 +250,12 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
       if (unknown !== undefined) wrong(`There is no ${unknown} here.`);
     }
   }
+}
+
+function isMultiple(value: Numeric, step: Numeric): boolean {
+  if (typeof value === "bigint" && Number.isInteger(Number(step)) && Number(step) !== 0) return value % BigInt(step) === 0n;
+  const times = Number(value) / Number(step);
+  return Math.abs(times - Math.round(times)) <= 1e-9;
 }
 
 function matches(pattern: string, value: string): boolean {

@@ -4,6 +4,7 @@
  */
 
 import { SvelteMap } from "svelte/reactivity";
+import { writeJson } from "../engine/json";
 import type { Ending, KnownRecord, RunEvent, RunRecord, Usage } from "../engine/records";
 import { Call, Conversation, Spent, type AskedQuestion, type Item } from "./call";
 
@@ -357,7 +358,7 @@ export class RunStore {
     const { items } = conversation;
     switch (record.answer) {
       case "give": {
-        const text = typeof record.value === "string" ? record.value : JSON.stringify(record.value);
+        const text = typeof record.value === "string" ? record.value : writeJson(record.value);
         if (record.step.startsWith("now.")) items.push({ ...at, kind: "interjection", turn: number, text });
         else items.push({ ...at, kind: "user", number, parts: [{ part: "text", text }], by });
         return;

@@ -53,13 +53,13 @@ test("a call shows its log lines, and an edited call the arguments that were use
     record(5, "0/0.0", { kind: "asked", step: "ask", question: "approval", chain: ["main"], function: "pay", risk: "write", input: { amount: 900 }, rule: "x" }),
     record(6, "0/0.0", { kind: "answered", step: "ask", answer: "edit", input: { amount: 30 }, by: "ada", via: "http" }),
     record(7, "0/0.0", { kind: "note", step: "log.0", text: "paying now" }),
-    record(8, "0/0.0", { kind: "tool_ended", ending: { output: "paid" }, log: "x".repeat(256 * 1024) }),
+    record(8, "0/0.0", { kind: "tool_ended", ending: { output: { transfer: "BIG" } }, log: "x".repeat(256 * 1024) }),
     record(9, "0", { kind: "call_ended", ending: { output: "done" }, usage: {} }),
     record(10, "0", { kind: "run_ended", status: "done", ending: { output: "done" }, usage: {} }),
   ];
   const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 800 } });
   const { page, faults } = await open(context, "file:");
-  await page.goto(exported(lines.join("\n"), "export-edited.html"));
+  await page.goto(exported(lines.join("\n").replace('"BIG"', "9007199254740993"), "export-edited.html"));
   const made = page.getByRole("article", { name: "Answer" }).locator("summary", { hasText: "pay" });
   await made.getByText("edited").waitFor();
   expect(await made.innerText()).toContain('{"amount":30}');
@@ -69,6 +69,7 @@ test("a call shows its log lines, and an edited call the arguments that were use
   expect(await input.locator(".scalar:visible").allInnerTexts()).toEqual(["30"]);
   await input.getByText("As the caller gave it, not used").click();
   expect(await input.locator(".scalar").allInnerTexts()).toEqual(["30", "900"]);
+  await page.getByText("9007199254740993").waitFor();
   const log = page.getByRole("region", { name: "Log" });
   await log.getByText("paying now").waitFor();
   await log.getByText("The journal keeps the first 256 KiB.").waitFor();
