@@ -55,6 +55,8 @@ export class AppStore {
   toasts = $state.raw<Toast[]>([]);
   /** What screen readers are told. */
   announcement = $state("");
+  /** What the page shows, in words for the title of its tab. */
+  about = $state("");
   theme = $state<ThemeName>("auto");
   problem = $state.raw<EngineError | undefined>(undefined);
   /** Whether the session of this page has ended, and not by signing out. */

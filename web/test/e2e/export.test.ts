@@ -78,6 +78,39 @@ test("a call shows its log lines, and an edited call the arguments that were use
   await context.close();
 });
 
+test.each([390, 1280, 1920])("costs, tables and right-to-left texts are whole at %i pixels", async (width) => {
+  const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });
+  const head = Array.from({ length: 9 }, (_, at) => `column${at}`);
+  const row = head.map((_, at) => String(1234567890 + at));
+  const answer = `| ${head.join(" | ")} |\n|${"--:|".repeat(9)}\n| ${row.join(" | ")} |\n\n\u05e9\u05dc\u05d5\u05dd world\n\nplain words`;
+  const lines = [
+    record(0, { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
+    record(1, { kind: "call_started", source: "program", principal: "operator", function: "main", input: "hi" }),
+    record(2, { kind: "conversation_started", worker: "main", model: "m", system: "", tools: [], message: { id: 0, role: "user", parts: [] } }),
+    record(3, { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "text", text: answer }] }, finish: "stop", usage: { input_tokens: 1000, output_tokens: 2, cost_usd: 0.0000042 } }),
+    record(4, { kind: "call_ended", ending: { output: answer }, usage: {} }),
+    record(5, { kind: "run_ended", status: "done", ending: { output: answer }, usage: {} }),
+  ];
+  const context = await browser.newContext({ offline: true, viewport: { width, height: 900 } });
+  const { page, faults } = await open(context, "file:");
+  await page.goto(exported(lines.join("\n"), `export-whole-${width}.html`));
+  await page.getByRole("treeitem").first().waitFor();
+  const money = page.getByRole("treeitem").first().locator(".money");
+  if (await money.isVisible()) {
+    expect(await money.innerText()).toBe("$0.0000042");
+    expect(await money.evaluate((cell) => cell.scrollWidth <= cell.clientWidth)).toBe(true);
+  }
+  const cell = page.getByRole("cell", { name: "1234567890" }).first();
+  expect(await cell.evaluate((element) => [element.getClientRects().length, Math.round(element.clientHeight / parseFloat(getComputedStyle(element).lineHeight))])).toEqual([1, 1]);
+  expect(await cell.evaluate((element) => getComputedStyle(element).textAlign)).toBe("right");
+  const direction = (text: string): Promise<string> => page.locator(".markdown p", { hasText: text }).first().evaluate((element) => getComputedStyle(element).direction);
+  expect([await direction("world"), await direction("plain words")]).toEqual(["rtl", "ltr"]);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+  await page.screenshot({ path: `${OUTPUT}/whole-${width}.png`, fullPage: true });
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
 test("words of a run are never executed in its page", async () => {
   const hostile = `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`;
   const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });

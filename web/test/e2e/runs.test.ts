@@ -156,6 +156,27 @@ test("arguments are edited before a call is made", async () => {
   await page.context().close();
 });
 
+test("keys reach the editor, the focus stays in the page after an answer, and the tab is named by its run", async () => {
+  const page = await stage.page();
+  await startWriter(page);
+  const id = await runOf(page);
+  await expect.poll(() => page.title()).toBe(`(1) writer waiting · ${id} · llm-do`);
+  await page.keyboard.press("n");
+  await page.keyboard.press("e");
+  await page.locator(".cm-editor.cm-focused").waitFor();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText('{"path": "out/note.txt", "content": "by keyboard\\n"}');
+  await page.getByRole("button", { name: "Call with these arguments" }).focus();
+  await page.keyboard.press("Enter");
+  await page.locator("[data-state=done]").first().waitFor();
+  expect(note()).toBe("by keyboard\n");
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe("main");
+  await expect.poll(() => page.title()).toBe(`writer done · ${id} · llm-do`);
+  await page.goto(`${stage.address}/#/start/desk/writer`);
+  await expect.poll(() => page.title()).toBe("writer · llm-do");
+  await page.context().close();
+});
+
 test("arguments can be edited before the editor has arrived, and while it arrives", async () => {
   const page = await stage.page();
   let arrive = (): void => undefined;

@@ -62,6 +62,17 @@ describe("visible text", () => {
   });
 });
 
+test("small costs have no exponent, and a short form", () => {
+  expect([0.42, 0.0042, 0.00042, 0.0000042, 0.0000012, 0.0000001, 0.00995].map(format.cost)).toEqual([
+    "$0.420", "$0.0042", "$0.00042", "$0.0000042", "$0.0000012", "<$0.000001", "$0.0100",
+  ]);
+});
+
+test("columns of a table keep their alignment", () => {
+  const [table] = blocks("| a | b | c | d |\n|:--|:-:|--:|---|\n| 1 | 2 | 3 | 4 |");
+  expect(table).toMatchObject({ kind: "table", align: ["left", "center", "right", undefined] });
+});
+
 test("a log that reached the limit without saying so is cut", () => {
   const full = "a".repeat(256 * 1024);
   expect(isCutLog(full)).toBe(true);
