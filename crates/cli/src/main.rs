@@ -65,8 +65,12 @@ fn main() -> ExitCode {
 /// Carries out the command. A result that can't be written is lost, which is never silent.
 fn carry_out(cli: Cli) -> Exit {
     let mut output = Output::new(&cli.global);
-    if let Command::Run(run) = &cli.command
-        && let Some(file) = &run.to
+    let to = match &cli.command {
+        Command::Run(run) => run.to.as_ref(),
+        Command::Ask(ask) => ask.to.as_ref(),
+        _ => None,
+    };
+    if let Some(file) = to
         && let Err(error) = output.send_to(file)
     {
         let complaint = Complaint::wrong(format!("cannot write {}: {error}", file.display()));
@@ -76,7 +80,7 @@ fn carry_out(cli: Cli) -> Exit {
     let Err(lost) = output.screen.finish() else { return exit };
     let complaint = Complaint::failed(lost);
     let complaint = match &cli.command {
-        Command::Run(_) => complaint.hint("what the run did is done; `llm-do runs show last` shows it"),
+        Command::Run(_) | Command::Ask(_) => complaint.hint("what the run did is done; `llm-do runs show last` shows it"),
         _ => complaint,
     };
     output.screen.line(&complaint.render(output.err));
@@ -103,6 +107,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
             commands::check::run(&(&chat.run).into(), Wanted::default(), output)
         }
         Command::Chat(chat) => Ok(chat::run(chat, output)),
+        Command::Ask(ask) => commands::ask::run(ask, output),
         Command::Map(map) => Ok(commands::map::run(map, output)),
         Command::Acp(acp) => commands::acp::run(acp, output),
         Command::Serve(serve) => commands::serve::run(serve, output),
@@ -129,6 +134,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
             commands::grants::revoke(target.as_deref(), *all, output).map(|()| Exit::Done)
         }
+        Command::Keys(command) => commands::keys::run(command, output).map(|()| Exit::Done),
         Command::Prices(PricesCommand::List { start }) => {
             commands::prices::list(start.as_deref(), output).map(|()| Exit::Done)
         }

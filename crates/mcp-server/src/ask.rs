@@ -76,7 +76,7 @@ pub(crate) fn refusal(question: &Question, reason: Option<&str>) -> Answer {
 }
 
 fn approval_text(approval: &Approval) -> String {
-    let Approval { chain, function, risk, input, preview, rule, steering, expires_ms: _ } = approval;
+    let Approval { chain, function, risk, input, preview, rule, steering, rules: _, expires_ms: _ } = approval;
     let chain = visible::line(&chain.join(" → ")).into_owned();
     let mut text = format!("{chain} wants to call {} (risk: {risk}).", visible::line(function));
     let _ = write!(text, "\nAsked because of: {}", visible::line(&rule.to_string()));

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The same command again runs the rows that are missing, and none twice. OUTPUTS.map/ holds the state, OUTPUTS.failures.jsonl the
+The same command again runs the rows that are missing, and none twice. OUTPUTS.map/ holds the state, OUTPUTS.failures.jsonl the \
 rows that failed, which is input for another map.
 
-Exit codes: 0 all rows have an output; 1 rows failed; 2 error in the command line, a file or the input; 3 there is no terminal
+Exit codes: 0 all rows have an output; 1 rows failed; 2 error in the command line, a file or the input; 3 there is no terminal \
 and no --max-cost, or you declined; 4 --max-cost or --max-failures was reached; 130 interrupted.
 
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct MapArgs {
     #[arg(long, value_name = "ROWS", default_value_t = 20, help_heading = "Cost")]
     pub(crate) pilot: u64,
     /// Spend at most so much, such as 5usd, or `unlimited`, and ask nothing
-    #[arg(long, value_name = "AMOUNT", help_heading = "Cost")]
+    #[arg(long, visible_alias = "budget", value_name = "AMOUNT", help_heading = "Cost")]
     pub(crate) max_cost: Option<String>,
     /// Stop when more rows have failed: a number, or a part of all rows such as 5%
     #[arg(long, value_name = "N|P%", help_heading = "Cost")]

@@ -3,6 +3,7 @@
 mod progress;
 
 use crate::{
+    program::home,
     args::{Format, MapArgs, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
@@ -78,6 +79,8 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
         stopping.stop();
         withdrawn.withdraw();
     });
+    let screen = Arc::clone(&output.screen);
+    interrupts.on_end(move || screen.live(Vec::new()));
     runtime.block_on(map.render()).map_err(not_ready)?;
     if output.err_terminal && !output.quiet {
         output.screen.go_live();
@@ -151,7 +154,7 @@ fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Comp
     match unknown {
         None => Ok(()),
         Some(name) => Err(Complaint::wrong(format!("--max-cost: the price of {name} is not known"))
-            .hint("set it under `prices` in ~/.llm-do/config.yaml")
+            .hint(format!("set it under `prices` in {}", home().join("config.yaml").display()))
             .hint("or accept any cost: --max-cost unlimited")),
     }
 }

@@ -140,6 +140,11 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
     let Ended { report, cut } =
         runtime.block_on(suite.run(&chosen, &options)).map_err(|stopped| match stopped {
             Stopped::Problem(problem) => not_ready(problem),
+            Stopped::Hosted(_) => NotReady::from(
+                Complaint::wrong(stopped.to_string())
+                    .hint("`--max-cost USD` asks it and limits the cost; `--live` asks it without a limit")
+                    .hint("`--update` asks it and records the answers, from which later tests run"),
+            ),
             Stopped::WritesOutside(_) => NotReady::from(Complaint::wrong(stopped.to_string())),
             other => Complaint::failed(other.to_string()).into(),
         })?;

@@ -35,6 +35,7 @@ mod guide_untrusted_content;
 mod harden;
 mod init;
 mod inputs;
+mod keys;
 mod kills;
 mod libraries;
 mod list_and_show;
