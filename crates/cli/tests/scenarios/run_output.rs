@@ -448,7 +448,7 @@ fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
     assert_eq!(mentioned("allow_workers: [helper]", "helper, arguments: {input: x}"), 0);
     assert_eq!(mentioned("toolsets: {filesystem: {tools: [list_files]}}", "list_files"), 0);
     assert_eq!(mentioned("toolsets: {filesystem: {}}", "list_files"), 1, "files can't be written");
-    assert_eq!(mentioned("toolsets: [custom]", "look"), 0);
+    assert_eq!(mentioned("toolsets: [custom]", "look"), 1, "`send` is not offered");
 }
 
 #[test]
