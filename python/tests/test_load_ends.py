@@ -13,10 +13,10 @@ from typing import Any
 from unittest import mock
 
 from harness import ClientTest
-
-from llm_do import Disconnected, NotLoaded, load
 from llm_do.client import connection
 from llm_do.client.connection import Connection
+
+from llm_do import Disconnected, NotLoaded, load
 
 CLIENT = os.path.dirname(connection.__file__)
 
@@ -60,7 +60,9 @@ class Killed(Bounded):
                 made[:] = made or [connection.process]
                 return init(connection, *args)
 
-            def trace(frame: FrameType, event: str, _: Any, lock: Any = lock, left: Any = left, made: Any = made) -> Any:
+            def trace(
+                frame: FrameType, event: str, _: Any, lock: Any = lock, left: Any = left, made: Any = made
+            ) -> Any:
                 if not frame.f_code.co_filename.startswith(CLIENT):
                     return None
                 if event == "line" and made:
@@ -102,7 +104,10 @@ class Killed(Bounded):
                             dies(pid)
                 start(thread)
 
-            with mock.patch.object(threading.Thread, "start", late), self.assertRaisesRegex(NotLoaded, "signal 9"):
+            with (
+                mock.patch.object(threading.Thread, "start", late),
+                self.assertRaisesRegex(NotLoaded, "signal 9"),
+            ):
                 self.started()
 
     def test_thread_that_cannot_be_started(self) -> None:
@@ -117,7 +122,10 @@ class Killed(Bounded):
                         raise RuntimeError("can't start new thread")
                 start(thread)
 
-            with mock.patch.object(threading.Thread, "start", refused), self.assertRaisesRegex(NotLoaded, "thread"):
+            with (
+                mock.patch.object(threading.Thread, "start", refused),
+                self.assertRaisesRegex(NotLoaded, "thread"),
+            ):
                 self.started()
             self.until(lambda: not children())
 
@@ -138,10 +146,17 @@ class Pipes(Bounded):
 
     def test_end_in_the_middle_of_a_line(self) -> None:
         self.refused("no message", "sys.stdin.readline()\nos.write(1, b'{\"jsonrpc')")
-        self.refused("no message", "sys.stdin.readline()\nos.write(1, b'[' * 200000 + b'\\n')\ntime.sleep(600)")
+        self.refused(
+            "no message", "sys.stdin.readline()\nos.write(1, b'[' * 200000 + b'\\n')\ntime.sleep(600)"
+        )
 
     def test_messages_that_are_none(self) -> None:
-        for message in ({"id": []}, {"id": {}}, {"method": "event", "params": {"request": []}}, {"id": 0, "error": 7}):
+        for message in (
+            {"id": []},
+            {"id": {}},
+            {"method": "event", "params": {"request": []}},
+            {"id": 0, "error": 7},
+        ):
             line = json.dumps(message)
             self.refused("no message", f"sys.stdin.readline()\nprint({line!r}, flush=True)\ntime.sleep(600)")
 

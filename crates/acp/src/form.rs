@@ -5,10 +5,7 @@ use agent_client_protocol::v1::schema::{
     ElicitationSchema, ElicitationSessionScope, SessionId,
 };
 use llm_do::{
-    core::{
-        question::{Answer, Input},
-        schema::Schema,
-    },
+    core::question::{Answer, Input},
     program::visible,
 };
 use serde_json::{Map, Value, json};
@@ -54,14 +51,9 @@ pub(crate) fn filled(input: &Input, response: &CreateElicitationResponse) -> Fil
         true => content,
         false => content.get(ANSWER).cloned().unwrap_or_default(),
     };
-    let wrong = Schema::new(schema.clone()).map_err(|error| error.to_string()).and_then(|schema| {
-        schema
-            .validate(&value)
-            .map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-    });
-    match wrong {
+    match input.accept(&value) {
         Ok(()) => Filled::Answer(Answer::Give { value: Arc::new(value) }),
-        Err(wrong) => Filled::Wrong(format!("The answer does not fit the form: {wrong}")),
+        Err(wrong) => Filled::Wrong(format!("Not taken: {wrong}")),
     }
 }
 

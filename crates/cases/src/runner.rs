@@ -11,8 +11,8 @@ use crate::{
     suite::{Suite, SuiteCase},
 };
 use llm_do::{
-    Canceller, Effects, Grant, Input, Located, ModelSource, Problem, Report, Session, Settings, ask_function,
-    sections, write_named,
+    Canceller, Effects, Grant, Input, InputPart, Located, ModelSource, Problem, ReadPart, Report, Session,
+    Settings, ask_function, sections, write_named,
 };
 use llm_do_core::{
     authority::Access,
@@ -546,7 +546,14 @@ impl Attempt<'_> {
         {
             return Err(Stopped::Hosted(hosted));
         }
-        let input = Input { json: input, ..Input::default() };
+        let mut input = Input { json: input, ..Input::default() };
+        // The file of the case may hold words of others, in the copy or where it was copied from.
+        let file = &*self.repeat.case.file;
+        if session.is_of_others(&self.workspace.root().join(file))?
+            || session.is_of_others(&self.suite.root.join(file))?
+        {
+            input.read.push(ReadPart { part: InputPart::Json, untrusted: true });
+        }
         let operator = Arc::new(CaseOperator::new(Arc::clone(stubs)));
         let mut run = match session.start(&input, Some(operator), None) {
             Err(Problem::Input(wrong)) => return Ok(Err(wrong.to_string())),

@@ -376,8 +376,10 @@ fn with_quotes(mut mistake: clap::Error, words: &[OsString]) -> clap::Error {
         && at > run + 2
     {
         let target = &texts[at - 2];
-        let message: Vec<&str> = texts[at - 1..].iter().copied().take_while(|word| !word.starts_with('-')).collect();
-        let tip = format!("a message of several words needs quotes: llm-do {target} \"{}\"", message.join(" "));
+        let message: Vec<&str> =
+            texts[at - 1..].iter().copied().take_while(|word| !word.starts_with('-')).collect();
+        let tip =
+            format!("a message of several words needs quotes: llm-do {target} \"{}\"", message.join(" "));
         mistake.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     mistake

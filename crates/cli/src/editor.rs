@@ -57,9 +57,10 @@ impl Sheet {
     fn of(input: &Value) -> Self {
         let map = input.as_object();
         let is_long = |text: &str| text.contains('\n') || text.chars().count() > LONG;
-        let long = map.into_iter().flatten().filter_map(|(name, value)| {
-            value.as_str().filter(|text| is_long(text)).map(|_| name.clone())
-        });
+        let long = map
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| value.as_str().filter(|text| is_long(text)).map(|_| name.clone()));
         let long: Vec<String> = long.filter(|name| !name.contains('\n')).collect();
         // No text may hold a line that could be taken for one of these.
         let all = map.into_iter().flatten().filter_map(|(_, value)| value.as_str());
@@ -226,7 +227,8 @@ mod tests {
 
     #[test]
     fn a_long_text_is_edited_as_it_is() {
-        let input = json!({"path": "notes/a.md", "content": "# Title\n\n-------- content\n\"quoted\"\n", "n": 1});
+        let input =
+            json!({"path": "notes/a.md", "content": "# Title\n\n-------- content\n\"quoted\"\n", "n": 1});
         let sheet = Sheet::of(&input);
         assert_eq!(sheet.suffix, ".md");
         let text = sheet.text(&input);
@@ -235,8 +237,10 @@ mod tests {
             "{\n  \"path\": \"notes/a.md\",\n  \"n\": 1\n}\n--------- content\n# Title\n\n-------- content\n\"quoted\"\n"
         );
         assert_eq!(sheet.read(&text, &input), Err("nothing was changed".into()));
-        let edited = sheet.read(&text.replace("Title", "Tïtle").replace("notes/a", "notes/b"), &input).unwrap();
-        let expected = json!({"path": "notes/b.md", "content": "# Tïtle\n\n-------- content\n\"quoted\"\n", "n": 1});
+        let edited =
+            sheet.read(&text.replace("Title", "Tïtle").replace("notes/a", "notes/b"), &input).unwrap();
+        let expected =
+            json!({"path": "notes/b.md", "content": "# Tïtle\n\n-------- content\n\"quoted\"\n", "n": 1});
         assert_eq!(*edited, expected);
         let whole = "{\"path\": \"x\", \"content\": \"y\"}\n";
         assert_eq!(*sheet.read(whole, &input).unwrap(), json!({"path": "x", "content": "y"}));
@@ -251,9 +255,14 @@ mod tests {
         let sheet = Sheet::of(&input);
         let text = sheet.text(&input);
         assert_eq!(text, "{}\n-------- old_text\na\nb\n-------- new_text\nc\nd\n");
-        assert_eq!(*sheet.read(&text.replace("d\n", "e\n"), &input).unwrap(), json!({"old_text": "a\nb", "new_text": "c\ne"}));
+        assert_eq!(
+            *sheet.read(&text.replace("d\n", "e\n"), &input).unwrap(),
+            json!({"old_text": "a\nb", "new_text": "c\ne"})
+        );
         let without = text.replace("-------- old_text\n", "");
-        assert!(sheet.read(&without, &input).unwrap_err().contains("the line `-------- old_text` is missing"));
+        assert!(
+            sheet.read(&without, &input).unwrap_err().contains("the line `-------- old_text` is missing")
+        );
         assert_eq!(Sheet::of(&json!({"path": "a.md", "n": 1})).suffix, ".json");
     }
 }

@@ -23,14 +23,15 @@ mod terminal;
 mod transaction;
 mod whole_file;
 
-use args::{Cli, Command, Format, GateCommand, GrantsCommand, PricesCommand};
+use args::{Cli, Command, Format, GateCommand, GrantsCommand, PricesCommand, RunsArgs, RunsCommand};
 use commands::check::Wanted;
 use exit::{Complaint, Exit};
 use llm_do::program::visible;
 use render::Output;
 use std::{
-    env,
+    env, fs,
     io::{self, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -65,12 +66,12 @@ fn main() -> ExitCode {
 /// Carries out the command. A result that can't be written is lost, which is never silent.
 fn carry_out(cli: Cli) -> Exit {
     let mut output = Output::new(&cli.global);
-    let to = match &cli.command {
-        Command::Run(run) => run.to.as_ref(),
-        Command::Ask(ask) => ask.to.as_ref(),
-        _ => None,
-    };
-    if let Some(file) = to
+    if let Err(error) = room_for_descriptors() {
+        let reason = llm_do::core::os_error::reason(&error);
+        return program::show_complaint(&Complaint::failed(format!("cannot start: {reason}")), &output);
+    }
+    let file = destination(&cli.command);
+    if let Some(file) = file
         && let Err(error) = output.send_to(file)
     {
         let complaint = Complaint::wrong(format!("cannot write {}: {error}", file.display()));
@@ -79,13 +80,38 @@ fn carry_out(cli: Cli) -> Exit {
     let exit = command(&cli, &output);
     let Err(lost) = output.screen.finish() else { return exit };
     let complaint = Complaint::failed(lost);
+    let again = match file {
+        Some(_) => "`llm-do runs resume last -o FILE` writes its result again",
+        None => "`llm-do runs resume last` shows its result again",
+    };
     let complaint = match &cli.command {
-        Command::Run(_) | Command::Ask(_) => complaint.hint("what the run did is done; `llm-do runs show last` shows it"),
+        Command::Run(_) | Command::Ask(_) => complaint.hint(format!("what the run did is done; {again}")),
+        Command::Runs(RunsArgs { command: RunsCommand::Resume(_), .. }) => {
+            complaint.hint(format!("what the run did is done; {again}"))
+        }
         _ => complaint,
     };
     output.screen.line(&complaint.render(output.err));
     // A reader that is lost interrupts a run that streams its events.
     if matches!(exit, Exit::Done | Exit::Interrupted) { Exit::Failed } else { exit }
+}
+
+/// Fails if the process can't open as many files as its runtime needs, which ends a process that has no room for them.
+fn room_for_descriptors() -> io::Result<()> {
+    const NEEDED: usize = 12;
+    let null = fs::File::open("/dev/null")?;
+    let others: io::Result<Vec<fs::File>> = (1..NEEDED).map(|_| null.try_clone()).collect();
+    others.map(drop)
+}
+
+/// The file that the result of a run goes to, in place of stdout.
+fn destination(command: &Command) -> Option<&Path> {
+    match command {
+        Command::Run(run) => run.to.as_deref(),
+        Command::Ask(ask) => ask.to.as_deref(),
+        Command::Runs(RunsArgs { command: RunsCommand::Resume(resume), .. }) => resume.to.as_deref(),
+        _ => None,
+    }
 }
 
 fn command(cli: &Cli, output: &Output) -> Exit {

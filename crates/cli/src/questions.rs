@@ -156,10 +156,12 @@ pub(crate) enum Meant {
 pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, Rejection> {
     let answer = match (question, entered) {
         (Question::Approval(_), Entered::Option('r', 0)) => Answer::Approve { remember: true },
-        (Question::Approval(approval), Entered::Option('r', number)) => match approval.rules.get(number - 1) {
-            Some(calls) => Answer::Allow { calls: Arc::clone(calls) },
-            None => return Err("there is no such choice".into()),
-        },
+        (Question::Approval(approval), Entered::Option('r', number)) => {
+            match approval.rules.get(number - 1) {
+                Some(calls) => Answer::Allow { calls: Arc::clone(calls) },
+                None => return Err("there is no such choice".into()),
+            }
+        }
         (Question::Approval(approval), Entered::Key(key, reason)) => match key {
             'a' => Answer::Approve { remember: false },
             'r' => Answer::Approve { remember: true },
@@ -242,7 +244,9 @@ pub(crate) fn line(kind: &Kind, line: &str) -> Result<Entered, String> {
                     number => number.parse::<usize>().ok(),
                 };
                 let number = number.filter(|number| (1..=choice.options.len()).contains(number));
-                return number.map(|number| Entered::Option(choice.key, number - 1)).ok_or_else(|| keys(kind));
+                return number
+                    .map(|number| Entered::Option(choice.key, number - 1))
+                    .ok_or_else(|| keys(kind));
             }
             chosen.map(|choice| Entered::Key(choice.key, text(choice))).ok_or_else(|| keys(kind))
         }
@@ -266,7 +270,8 @@ pub(crate) fn keys(kind: &Kind) -> String {
             let choices = by_line(choices).map(|choice| match &choice.text {
                 None if !choice.options.is_empty() => {
                     let options = choice.options.iter().enumerate();
-                    let options = options.map(|(at, option)| format!("{} {} for {option}", choice.key, at + 1));
+                    let options =
+                        options.map(|(at, option)| format!("{} {} for {option}", choice.key, at + 1));
                     format!("{} = {} ({})", choice.key, choice.label, options.collect::<Vec<_>>().join(", "))
                 }
                 None => format!("{} = {}", choice.key, choice.label),

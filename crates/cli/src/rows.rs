@@ -120,7 +120,12 @@ impl Rows {
     fn end_content(&mut self) {
         let more = std::mem::take(&mut self.empty).saturating_sub(MOST_EMPTY);
         if more > 0 {
-            self.put(FIRST, FURTHER, &[(Tone::Notice, &format!("… {more} more empty lines"))], Breaks::AtWords);
+            self.put(
+                FIRST,
+                FURTHER,
+                &[(Tone::Notice, &format!("… {more} more empty lines"))],
+                Breaks::AtWords,
+            );
         }
     }
 

@@ -10,8 +10,8 @@ use crate::{
 };
 use lines::Line;
 use llm_do_terminal::{
-    Ambiguous, Answer, Code, Event, Events, Heard, Key, Kind, Notice, Prompt, Question, Rejection, Settings, Stopper,
-    Tty, plain_is_wanted,
+    Ambiguous, Answer, Code, Event, Events, Heard, Key, Kind, Notice, Prompt, Question, Rejection, Settings,
+    Stopper, Tty, plain_is_wanted,
 };
 use rustix::{
     process::{Signal, kill_current_process_group},

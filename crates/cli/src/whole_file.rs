@@ -1,27 +1,24 @@
 //! Files that are written whole or not at all: a disk that fills leaves the file that was there.
 
-use llm_do::check_named;
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, Permissions},
+};
+use llm_do::{NewFile, check_named};
 use rustix::fs::Access;
 use std::{
-    fs::{self, File, Permissions},
+    ffi::OsString,
+    fs::{self, File},
     io::{self, Write},
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
 };
-use tempfile::{Builder, NamedTempFile};
-
-/// Permissions of a new file, as far as the process's mask allows.
-const NEW: u32 = 0o666;
 
 /// A file that is being written. It takes its place with [`WholeFile::keep`]; dropped before, it leaves nothing.
-pub(crate) struct WholeFile {
-    path: PathBuf,
-    to: To,
-}
+pub(crate) struct WholeFile(To);
 
 enum To {
-    /// A new file in the same folder.
-    New(NamedTempFile),
+    /// A new file in the same folder, and the name that it gets.
+    New(NewFile, OsString),
     /// A device or a pipe, which can't be replaced.
     There(File),
 }
@@ -35,10 +32,10 @@ impl WholeFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
             Err(error) => return Err(error),
         };
-        let mut permissions = Permissions::from_mode(NEW);
+        let mut permissions = None;
         let there = match fs::metadata(&real) {
             Ok(found) if found.is_file() => {
-                permissions = found.permissions();
+                permissions = Some(Permissions::from_std(found.permissions()));
                 // What may not be written is not replaced either.
                 File::options().append(true).open(&real)?;
                 None
@@ -46,24 +43,23 @@ impl WholeFile {
             Ok(_) => Some(File::options().write(true).open(&real)?),
             Err(_) => None,
         };
-        let to = match there {
-            Some(file) => To::There(file),
-            None => {
-                let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
-                let mut new = Builder::new();
-                let folder = folder.unwrap_or(Path::new("."));
-                // Asked for first, because an error of the temporary file has its name, which says nothing to the user.
-                rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
-                To::New(new.permissions(permissions).tempfile_in(folder)?)
-            }
-        };
-        Ok(Self { path: real, to })
+        if let Some(file) = there {
+            return Ok(Self(To::There(file)));
+        }
+        let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = real.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_owned();
+        rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+        let mut new = NewFile::begin(&Dir::open_ambient_dir(folder, ambient_authority())?)?;
+        if let Some(permissions) = permissions {
+            new.file().set_permissions(permissions)?;
+        }
+        Ok(Self(To::New(new, name)))
     }
 
     /// Puts the file in its place.
     pub(crate) fn keep(self) -> io::Result<()> {
-        match self.to {
-            To::New(new) => new.persist(&self.path).map(drop).map_err(|error| error.error),
+        match self.0 {
+            To::New(new, name) => new.replace(name),
             To::There(mut file) => file.flush(),
         }
     }
@@ -71,15 +67,15 @@ impl WholeFile {
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.to {
-            To::New(new) => new.write(bytes),
+        match &mut self.0 {
+            To::New(new, _) => new.write(bytes),
             To::There(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.to {
-            To::New(new) => new.flush(),
+        match &mut self.0 {
+            To::New(new, _) => new.flush(),
             To::There(file) => file.flush(),
         }
     }
@@ -95,6 +91,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
 
     #[test]
     fn what_was_there_stays_until_the_new_file_is_whole() {

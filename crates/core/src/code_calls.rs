@@ -214,7 +214,7 @@ impl<'a> CodeCalls<'a> {
             let used = RecordKind::Definition(UsedDefinition::of(callee));
             self.engine.host().driver.record(&call.spec.path, "definition".into(), used)?;
         }
-        let path = call.spec.path.clone();
+        let (path, input) = (call.spec.path.clone(), Arc::clone(&call.spec.input));
         let frame = self.frame.after(self.trail());
         let outcome = worker::caller::call(self.engine, &frame, call.spec, Some(&call.function)).await?;
         let origins = outcome.origins.clone();
@@ -222,7 +222,7 @@ impl<'a> CodeCalls<'a> {
         for said in Content::said(&path, &call.function.meta.name, &outcome.said) {
             self.receive(said)?;
         }
-        if let Some(content) = Content::of_outcome(path, &call.function.meta, &ending, origins) {
+        if let Some(content) = Content::of_outcome(path, &call.function.meta, &ending, origins, &input) {
             self.receive(content.shortened())?;
         }
         Ok(outcome)
@@ -325,7 +325,14 @@ impl<'a> CodeCalls<'a> {
         let Kept { path, value, origins, .. } =
             self.keyed(&repeatable(function), &step, Box::pin(run)).await?;
         let kind = ContentKind::Result;
-        let content = Content { kind, call: path, function: step.into(), value: Arc::clone(&value), origins };
+        let content = Content {
+            kind,
+            call: path,
+            function: step.into(),
+            value: Arc::clone(&value),
+            origins,
+            source: None,
+        };
         self.receive(content.shortened())?;
         Ok(value)
     }

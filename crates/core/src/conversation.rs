@@ -240,6 +240,7 @@ impl Conversation {
             function: Arc::clone(worker),
             value: Arc::clone(value),
             origins: Origins::whole(*user),
+            source: None,
         });
     }
 

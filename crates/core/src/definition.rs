@@ -40,8 +40,10 @@ pub struct WorkerDefinition {
     pub model: Option<ModelName>,
     /// Globs over `provider:model`; empty means any.
     pub compatible_models: Vec<String>,
-    /// Sampling settings.
+    /// Its own sampling settings.
     pub settings: ModelSettings,
+    /// The sampling settings that it inherits.
+    pub inherited: InheritedSettings,
     /// Whether command line overrides are refused.
     pub locked: bool,
     /// Whether a call of it is one answer or a conversation.
@@ -69,6 +71,8 @@ pub struct WorkerDefinition {
     pub code: Option<CodeEntry>,
     /// Callees it may call, from `allow_workers` and `toolsets.workers.allowed_workers` alike.
     pub allow_workers: Vec<String>,
+    /// The arguments of callees that it fixes, by the reference in `allow_workers`.
+    pub fixed: BTreeMap<String, Arc<Map<String, Value>>>,
     /// Its `tool_rules`.
     pub rules: Arc<[RuleLine]>,
     /// Its `tool_rules` timeouts and retries, by the same patterns.
@@ -90,7 +94,35 @@ pub struct WorkerDefinition {
     pub code_sha256: Option<Arc<str>>,
 }
 
+/// The sampling settings of a project, for its workers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InheritedSettings {
+    /// Those of all workers of the project.
+    pub project: ModelSettings,
+    /// Those of the profile that names the worker's model. They hold for this model alone.
+    pub profile: Option<Profile>,
+}
+
+/// A model with the settings that belong to it: one of a manifest's `models`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The model.
+    pub model: ModelName,
+    /// Its settings.
+    pub settings: ModelSettings,
+}
+
 impl WorkerDefinition {
+    /// The sampling settings of the worker with that model: its own, then those of the profile, then those of the project.
+    pub fn settings_for(&self, model: &ModelName) -> ModelSettings {
+        let InheritedSettings { project, profile } = &self.inherited;
+        let settings = match profile {
+            Some(profile) if profile.model == *model => self.settings.over(&profile.settings),
+            _ => self.settings.clone(),
+        };
+        settings.over(project)
+    }
+
     /// The sandbox of the worker, as the package that defines it counts.
     pub(crate) fn own_narrowing(&self) -> Narrowing {
         let mut narrowing = self.sandbox.narrowing.clone();

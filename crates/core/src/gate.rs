@@ -18,7 +18,7 @@ mod withheld;
 pub use crate::rule::{DecidedBy, Mode, Rule};
 pub use argument_path::{ArgumentPath, BadPath, Segment};
 pub use condition::{Check, Conditions, Facts, HostEntry, Test, WholeMatch};
-pub use grammar::{BadRule, Calls, set as set_of, words as words_of};
+pub use grammar::{BadRule, Calls, host as host_of, set as set_of, words as words_of};
 pub use pattern::{BadPattern, Pattern, Subject};
 pub use session::{BadSessionRule, SessionRules};
 pub use set::{BadPointer, FileSet, KnownSet, Pointer, ReadSet, Set, ToolSet, ToolSets, Values};

@@ -141,7 +141,7 @@ impl Launch {
             };
             let notices = Box::pin(toolsets.ended(&run)).await;
 
-            let (status, end, origins, usage, mut halt) = match result {
+            let (mut status, mut end, origins, usage, mut halt) = match result {
                 Ok(Outcome { end, origins, usage, .. }) => (status_of(&end), end, origins, usage, None),
                 Err(halt) => {
                     let status = match halt {
@@ -168,6 +168,17 @@ impl Launch {
                 let ended = RecordKind::RunEnded { status: recorded, ending: end.to_ending(), usage };
                 let written = driver.record(&CallPath::root(), StepName::Run, ended);
                 halt = halt.or(written.err());
+                // A result that is in no journal would be shown once and be lost with the process: it is no result yet. A
+                // resumed run comes to it again.
+                if let Some(unrecorded @ Halt::Journal(_)) = &halt
+                    && !matches!(end, End::Failed(_))
+                {
+                    let failure = Failure::new(
+                        FailureKind::Tool,
+                        format!("the end of the run is not recorded: {unrecorded}"),
+                    );
+                    (status, end) = (RunStatus::Failed, End::Failed(failure));
+                }
             }
             LaunchReport {
                 status,

@@ -32,6 +32,7 @@ pub mod local_name;
 pub mod model;
 pub mod operator;
 pub mod origin;
+pub mod os_error;
 pub mod outcome;
 pub mod price;
 pub mod question;

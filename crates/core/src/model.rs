@@ -57,6 +57,21 @@ pub struct ModelSettings {
     pub reasoning_effort: Option<String>,
 }
 
+impl ModelSettings {
+    /// These settings, and those of `other` for what they leave open.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Self {
+        Self {
+            temperature: self.temperature.or(other.temperature),
+            top_p: self.top_p.or(other.top_p),
+            max_tokens: self.max_tokens.or(other.max_tokens),
+            seed: self.seed.or(other.seed),
+            stop: if self.stop.is_empty() { other.stop.clone() } else { self.stop.clone() },
+            reasoning_effort: self.reasoning_effort.clone().or_else(|| other.reasoning_effort.clone()),
+        }
+    }
+}
+
 /// What a request to a model is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -361,6 +376,9 @@ pub trait Model: MaybeSend + MaybeSync {
         request: ModelRequest<'a>,
         deltas: &'a dyn DeltaSink,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
+    /// A record answers this request, in a run that was resumed: the model is not asked. A model whose answers depend on how often
+    /// it was asked counts the request.
+    fn answered_before(&self, _request: ModelRequest<'_>) {}
     /// A conversation has ended: the model may drop anything that it keeps under `(run, conversation)`.
     fn forget(&self, _run: &str, _conversation: &CallPath) {}
 }

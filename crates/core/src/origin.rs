@@ -17,6 +17,7 @@ pub use places::{UntrustedPlaces, UntrustedSet};
 pub use steering::{Held, Steering, Untrusted};
 pub use trail::{Content, ContentKind, Trail};
 pub(crate) use typed::cleaned;
+pub(crate) use words::contains;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,10 +82,26 @@ pub enum From {
     Trusted,
     /// Either.
     Known,
+    /// Results of calls whose source (an address, a file, a message) the operator's input names.
+    Source,
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Trusted => "trusted",
+            Self::Known => "known",
+            Self::Source => "source(input)",
+        })
+    }
 }
 
 /// Answers whether a value stands in words of a given origin. The engine answers from the records of the run.
 pub trait Provenance {
     /// Whether `value` comes from `words`. A value that is no scalar does not.
     fn holds(&self, words: From, value: &Value) -> bool;
+
+    /// Whether `words` name that host, in an address or by itself.
+    fn names_host(&self, words: From, host: &str) -> bool;
 }

@@ -2,6 +2,12 @@
 //!
 //! Approvals, inputs and settlements are one exchange: a question, identified by call and step, and one answer.
 
+mod acceptance;
+mod facts;
+
+pub use acceptance::NotAccepted;
+pub use facts::Fact;
+
 use crate::{
     attachment::Attachment,
     call_path::CallPath,

@@ -46,6 +46,7 @@ pub fn conversation_at(
     let mut fold: Option<Fold<'_>> = None;
     let mut ends: HashMap<&CallPath, Ended<'_>> = HashMap::new();
     let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
+    let mut inputs: HashMap<&CallPath, &Arc<Value>> = HashMap::new();
     let mut trail = Trail::default();
     let mut user = Origin::Trusted;
     // What the user answered to the question of each call.
@@ -61,15 +62,17 @@ pub fn conversation_at(
                     _ => &[],
                 };
                 let function = names.get(&record.path).copied();
+                let input = inputs.get(&record.path).copied();
                 let (ending, origins) = (ending.clone(), origins.clone());
                 let by_user = match (&ending, given.get(&record.path)) {
                     (Ending::Output(value), Some(given)) => value == *given,
                     _ => false,
                 };
-                ends.insert(&record.path, Ended { ending, blobs, function, origins, by_user, said });
+                ends.insert(&record.path, Ended { ending, blobs, function, input, origins, by_user, said });
             }
             RecordKind::CallStarted { function, input, origins, .. } => {
                 names.insert(&record.path, function);
+                inputs.insert(&record.path, input);
                 if record.path == CallPath::root() {
                     user = origins.greatest();
                 }
@@ -80,6 +83,7 @@ pub fn conversation_at(
                         function: Arc::clone(function),
                         value: Arc::clone(input),
                         origins: origins.clone(),
+                        source: None,
                     });
                 }
             }
@@ -87,9 +91,10 @@ pub fn conversation_at(
                 let function = names.get(&record.path).copied();
                 let failure = timed_out(function.map_or("?", |name| &**name), *after_ms);
                 let (ending, origins) = (Ending::Failure(failure), Origins::TRUSTED);
+                let input = inputs.get(&record.path).copied();
                 ends.insert(
                     &record.path,
-                    Ended { ending, blobs: &[], function, origins, by_user: false, said: &[] },
+                    Ended { ending, blobs: &[], function, input, origins, by_user: false, said: &[] },
                 );
             }
             RecordKind::ConversationStarted {
@@ -200,6 +205,8 @@ struct Ended<'a> {
     /// The files that it returned.
     blobs: &'a [Blob],
     function: Option<&'a Arc<str>>,
+    /// The arguments of the call.
+    input: Option<&'a Arc<Value>>,
     /// The origins of its value.
     origins: Origins,
     /// Whether its value is what the user answered.
@@ -215,7 +222,7 @@ impl Ended<'_> {
 
     /// Its result, as its caller receives it.
     fn result(&self, path: CallPath) -> Option<Content> {
-        let content = Content::result(path, self.function(), &self.ending, self.origins.clone())?;
+        let content = Content::result(path, self.function(), &self.ending, self.origins.clone(), self.input)?;
         Some(if self.by_user { content.of_user() } else { content })
     }
 

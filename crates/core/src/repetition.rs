@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn a_long_text_is_checked_in_linear_time() {
-        let text: String = (0..200_000).map(|n: u64| format!("{} ", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        let text: String =
+            (0..200_000).map(|n: u64| format!("{} ", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         assert!(!Repetition::is_in(&text, false));
     }
 }

@@ -82,6 +82,27 @@ impl Schema {
         }
     }
 
+    /// The schema for callers that fix some properties of the object: it takes no other values for them, and does not show
+    /// them.
+    pub(crate) fn fixing(&self, fixed: &serde_json::Map<String, Value>) -> Self {
+        let (mut whole, mut shown) = ((*self.value).clone(), (*self.value).clone());
+        for (name, value) in fixed {
+            if let Some(property) = whole.pointer_mut("/properties").and_then(|all| all.get_mut(name)) {
+                if !property.is_object() {
+                    *property = serde_json::json!({});
+                }
+                property["const"] = value.clone();
+            }
+            if let Some(properties) = shown.get_mut("properties").and_then(Value::as_object_mut) {
+                properties.shift_remove(name);
+            }
+        }
+        if let Some(required) = shown.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| name.as_str().is_none_or(|name| !fixed.contains_key(name)));
+        }
+        Self { shown: OnceLock::from(keywords::without_own(&Arc::new(shown))), ..Self::built_in(whole) }
+    }
+
     /// The schema as JSON.
     pub fn value(&self) -> &Arc<Value> {
         &self.value

@@ -25,13 +25,16 @@ mod nesting;
 mod noting;
 mod percent;
 mod print;
+mod shown;
 mod texts;
 mod urlize;
 mod widths;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, value::Kwargs};
 
@@ -40,12 +43,14 @@ pub(crate) use inserting::{Inserting, MOST_INSERTS};
 pub(crate) use noting::Noting;
 
 use error::explain;
+use shown::Watch;
 use texts::Texts;
 
 pub use condition::{check_condition, holds};
 pub use error::{Place, TemplateError, TemplateErrorKind};
 pub use inspect::{Reference, TemplateFacts, inspect};
 pub use name::{TemplateName, TemplateRefusal, confine};
+pub use shown::Rendered;
 
 /// Where templates and `file()` texts are read from: an ordered list of confined roots
 /// (`docs/reference/templates.md`: the worker's `templates/`, its folder, the project's `templates/`, `prompts/`,
@@ -185,16 +190,45 @@ pub fn render_with<'t>(
         return Ok(Cow::Borrowed(text));
     }
     let texts = Arc::new(Texts::new(text, origin, source, settings.output));
-    let result = (|| {
-        let root = texts.root()?;
-        let environment = environment(&texts, settings);
-        let template = environment.template_from_named_str(ROOT, &root.instrumented.text)?;
-        let mut output = Bounded { bytes: Vec::with_capacity(root.text.len()), limit: settings.output };
-        template.render_captured_to(to_value(variables), &mut output)?;
-        Ok(output.bytes)
-    })();
-    let bytes = result.map_err(|error: minijinja::Error| explain(&error, &texts, variables, &settings))?;
-    Ok(Cow::Owned(String::from_utf8(bytes).expect("the engine writes whole strings")))
+    let rendered = rendered(&texts, to_value(variables), Arc::default(), settings);
+    rendered.map(Cow::Owned).map_err(|error| explain(&error, &texts, variables, &settings))
+}
+
+/// [`render`], and which variables the text shows. `inputs` are the names of those that differ between calls.
+///
+/// # Errors
+/// See [`render`].
+pub fn render_showing(
+    text: &str,
+    origin: &Origin,
+    variables: &serde_json::Value,
+    inputs: BTreeSet<String>,
+    source: Arc<dyn TemplateSource>,
+) -> Result<Rendered, TemplateError> {
+    if !has_syntax(text) {
+        return Ok(Rendered { text: text.to_owned(), ..Rendered::default() });
+    }
+    let settings = Settings::default();
+    let watch = Arc::new(Watch::new(variables, inputs));
+    let texts = Arc::new(Texts::watched(text, origin, source, settings.output, Arc::clone(&watch)));
+    let rendered = rendered(&texts, watch.context(), watch.written(), settings);
+    let text = rendered.map_err(|error| explain(&error, &texts, variables, &settings))?;
+    Ok(watch.rendered(text))
+}
+
+/// Renders the root of `texts`. `written` counts the bytes of the result.
+fn rendered(
+    texts: &Arc<Texts>,
+    context: Value,
+    written: Arc<AtomicUsize>,
+    settings: Settings,
+) -> Result<String, minijinja::Error> {
+    let root = texts.root()?;
+    let environment = environment(texts, settings);
+    let template = environment.template_from_named_str(ROOT, &root.instrumented.text)?;
+    let mut output = Bounded { bytes: Vec::with_capacity(root.text.len()), limit: settings.output, written };
+    template.render_captured_to(context, &mut output)?;
+    Ok(String::from_utf8(output.bytes).expect("the engine writes whole strings"))
 }
 
 /// Whether the text has any Jinja syntax at all.
@@ -221,8 +255,11 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
     environment.set_fuel(Some(settings.steps));
     environment.set_recursion_limit(settings.depth.saturating_mul(INCLUDE_COST));
     environment.set_formatter({
-        let budget = Arc::clone(&texts.budget);
-        move |out, state, value| print::write(out, state, value, &budget)
+        let texts = Arc::clone(texts);
+        move |out, state, value| match &texts.watch {
+            Some(watch) => watch.print(value, || print::write(out, state, value, &texts.budget)),
+            None => print::write(out, state, value, &texts.budget),
+        }
     });
     environment.set_unknown_method_callback({
         let budget = Arc::clone(&texts.budget);
@@ -241,6 +278,12 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
         let texts = Arc::clone(texts);
         move |name: &str, arguments: Kwargs| texts.file(name, &arguments)
     });
+    if let Some(watch) = texts.watch.clone() {
+        environment.add_filter(instrument::PRINTED, move |value: Value, pointer: &str, joined: bool| {
+            watch.mark(&value, pointer, joined);
+            value
+        });
+    }
     environment.remove_global("debug");
     filters::add(&mut environment, &texts.budget);
     environment
@@ -250,6 +293,7 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
 struct Bounded {
     bytes: Vec<u8>,
     limit: usize,
+    written: Arc<AtomicUsize>,
 }
 
 impl io::Write for Bounded {
@@ -258,6 +302,7 @@ impl io::Write for Bounded {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.bytes.extend_from_slice(bytes);
+        self.written.store(self.bytes.len(), Ordering::Relaxed);
         Ok(bytes.len())
     }
 

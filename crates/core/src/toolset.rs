@@ -119,6 +119,19 @@ pub struct ForeseenTool {
     pub input: Option<Arc<Value>>,
 }
 
+/// A tool that the configuration of a toolset makes.
+#[derive(Clone, Debug)]
+pub struct ConfiguredTool {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its risk.
+    pub risk: Risk,
+    /// The schema of its arguments.
+    pub input: Arc<Value>,
+    /// Whether the pattern of a rule is compared with one of its arguments.
+    pub has_main_argument: bool,
+}
+
 /// An older key of a toolset's configuration that is `true` or `false`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldApproval {
@@ -150,6 +163,14 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     /// not get one of them.
     fn tools(&self) -> &[&'static str] {
         &[]
+    }
+    /// The tools that a configuration makes beside [`ToolsetKind::tools`].
+    fn configured(&self, _configuration: &Value) -> Vec<ConfiguredTool> {
+        Vec::new()
+    }
+    /// Whether the names of its tools are reserved in workers of the program that do not have the toolset, too.
+    fn reserves_everywhere(&self) -> bool {
+        true
     }
     /// The risk of one of these tools.
     fn risk(&self, _tool: &str) -> Option<Risk> {
@@ -338,11 +359,17 @@ impl ToolsetRegistry {
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<dyn ToolsetKind>> {
         self.kinds.values()
     }
-    /// The kind that has a tool of one of these names, whether a worker has that toolset or not. No other function may have
-    /// such a name: a rule for `read_file` is about the tool of llm-do.
-    pub fn reserving(&self, names: &[&str]) -> Option<&Arc<dyn ToolsetKind>> {
-        self.kinds()
-            .find(|kind| kind.tools().iter().chain(kind.rule_names()).any(|name| names.contains(name)))
+    /// The kind that reserves one of these names, for which `counts`. No other function may have such a name: a rule for
+    /// `shell` is about the tool of llm-do.
+    pub fn reserving(
+        &self,
+        names: &[&str],
+        counts: impl Fn(&dyn ToolsetKind) -> bool,
+    ) -> Option<&Arc<dyn ToolsetKind>> {
+        let reserves = |kind: &dyn ToolsetKind| {
+            kind.tools().iter().chain(kind.rule_names()).any(|name| names.contains(name))
+        };
+        self.kinds().find(|kind| reserves(&***kind) && counts(&***kind))
     }
     /// The kind that makes functions of code, if the host has one.
     pub fn code(&self) -> Option<&Arc<dyn ToolsetKind>> {

@@ -6,5 +6,5 @@ mod run;
 
 pub use crate::{code::*, definition::*, limits::*};
 pub use caller::make_from_spec;
-pub(crate) use run::attached;
+pub(crate) use run::{attached, fixing};
 pub use run::{explain, function, media_type};

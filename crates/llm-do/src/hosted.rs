@@ -148,7 +148,7 @@ impl Session {
             "code": worker.code_sha256,
             "templates": templates,
             "model": model.as_ref().map(ModelName::as_str),
-            "settings": worker.settings,
+            "settings": model.as_ref().map(|model| worker.settings_for(model)),
             "limits": format!("{:?}", worker.limits),
             "toolsets": worker.toolsets,
             "returns": worker.returns.as_ref().map(|schema| schema.value()),

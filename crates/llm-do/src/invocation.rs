@@ -10,11 +10,12 @@ use llm_do_core::{
     model::{ModelName, ModelSettings},
     worker::GivenLimits,
 };
-use llm_do_program::target::Request;
+use llm_do_program::target::{self, Request, Surroundings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -87,8 +88,8 @@ fn recorded(set: &Set) -> Option<(String, Vec<Value>)> {
 pub struct BadInvocation(pub String);
 
 impl Invocation {
-    /// The settings that it was started with; `base` gives what belongs to this machine and moment. If the folder in which it
-    /// was started is gone, the project that keeps its journal takes the place of that folder: it may have been moved.
+    /// The settings that it was started with; `base` gives what belongs to this machine and moment. The program is the project
+    /// that keeps the journal, even if the journal says that it was elsewhere: a project may be moved or copied with its runs.
     ///
     /// # Errors
     /// A rule or grant that can't be read.
@@ -96,13 +97,10 @@ impl Invocation {
         let run = self.options(base.run)?;
         let (mut around, mut request) = (base.around, self.request.clone());
         around.here.clone_from(&self.here);
-        if let Some(moved_to) = project_of(run_dir).filter(|_| !self.here.exists()) {
-            if let Some(project) =
-                request.project.as_mut().filter(|project| !self.here.join(project).exists())
-            {
-                project.clone_from(&moved_to);
-            }
-            around.here = moved_to;
+        if let Some(project) = project_of(run_dir, &base.home)
+            && let Some(moved) = moved(&request, &around, &project)
+        {
+            (request, around.here) = moved;
         }
         Ok(Settings { request, around, run, ..base })
     }
@@ -141,11 +139,58 @@ impl Invocation {
     }
 }
 
-/// The project that keeps the run in that folder: the folder is `PROJECT/.llm-do/runs/RUN`.
-fn project_of(run_dir: &Path) -> Option<PathBuf> {
-    let dir = std::path::absolute(run_dir).ok()?;
+/// The project that keeps the run in that folder: the folder is `PROJECT/.llm-do/runs/RUN`. Runs of lone files are kept in the
+/// user's folder, `home`.
+fn project_of(run_dir: &Path, home: &Path) -> Option<PathBuf> {
+    let dir = fs::canonicalize(run_dir).ok()?;
+    if fs::canonicalize(home).is_ok_and(|home| dir.starts_with(home)) {
+        return None;
+    }
     let root = dir.ancestors().nth(3)?;
     dir.starts_with(root.join(".llm-do/runs")).then(|| root.to_owned())
+}
+
+/// A request for the program in `project`, with a current directory, in the place of a request for a program that was moved from
+/// there or copied. `None`: the request means that project, a lone file, or something that is not found in the project.
+fn moved(request: &Request, around: &Surroundings, project: &Path) -> Option<(Request, PathBuf)> {
+    let root = |request: &Request, here: &Path| {
+        let around = Surroundings { here: here.to_owned(), ..around.clone() };
+        let found = target::find(request, &around).ok()?;
+        let root = fs::canonicalize(found.source.tree.root().as_str()).ok()?;
+        Some((root, found.source.work.is_some()))
+    };
+    let before = match root(request, &around.here) {
+        Some((_, true)) => return None,
+        Some((root, false)) if root == project => return None,
+        found => found.map(|(root, _)| root),
+    };
+    let inside = |path: &Path| {
+        let path = fs::canonicalize(path).ok()?;
+        Some(project.join(path.strip_prefix(before.as_deref()?).ok()?))
+    };
+    let here = match around.here.exists() {
+        true => inside(&around.here).unwrap_or_else(|| around.here.clone()),
+        false => project.to_owned(),
+    };
+    let mut candidates =
+        vec![Request { project: request.project.as_ref().map(|_| project.to_owned()), ..request.clone() }];
+    let named = request.positionals.first().map(|target| around.here.join(target));
+    let file = named.as_ref().and_then(|path| inside(path).or_else(|| ending_in(project, path)));
+    for path in file.into_iter().chain([project.to_owned()]) {
+        // Beside a message, if an empty one, a word is never the message.
+        let positionals = vec![path.to_string_lossy().into_owned(), String::new()];
+        candidates.push(Request { positionals, project: None, ..request.clone() });
+    }
+    let fits = |request: &Request| root(request, &here).is_some_and(|(root, lone)| !lone && root == project);
+    let found = candidates.into_iter().find(fits)?;
+    Some((found, here))
+}
+
+/// The file of a project whose path has the longest end in common with that of a file that is gone.
+fn ending_in(project: &Path, gone: &Path) -> Option<PathBuf> {
+    let names: Vec<_> = gone.iter().collect();
+    let ends = (1..names.len()).map(|start| project.join(names[start..].iter().collect::<PathBuf>()));
+    ends.into_iter().find(|path| path.is_file())
 }
 
 /// How runs with the same options are started, as their journals record it. Only the input is missing, so that a run need

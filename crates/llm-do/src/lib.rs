@@ -195,6 +195,8 @@ mod problem;
 mod program_operator;
 mod protected;
 mod python;
+#[doc(hidden)]
+pub mod question_text;
 mod reach;
 mod recorded_model;
 mod replay;
@@ -236,7 +238,8 @@ pub mod operator {
         operator::{OneAtATime, Operator, Recall, Unattended},
         origin::Steering,
         question::{
-            Answer, Approval, Given, Input, Preview, Question, QuestionId, Reply, Settlement, Waiting,
+            Answer, Approval, Fact, Given, Input, NotAccepted, Preview, Question, QuestionId, Reply,
+            Settlement, Waiting,
         },
         rule::{DecidedBy, Rule},
         send::BoxFuture,
@@ -341,7 +344,7 @@ pub mod host {
     pub use crate::loaded::{Effects, Loaded, read_set, user_config};
     pub use crate::located::Located;
     pub use crate::model_choice::DetectedModel;
-    pub use crate::named_path::{check_named, write_named};
+    pub use crate::named_path::{check_named, make_named_folder, write_named};
     pub use crate::open_questions::{Asked, NotTaken, OpenQuestions, Taken, digest};
     pub use crate::program_operator::{PROTOCOL, ProgramOperator};
     pub use crate::python::{PythonFor, code_reader};
@@ -367,7 +370,9 @@ pub mod host {
     pub use llm_do_records as records;
     pub use llm_do_records::{Case, Compare, Hardened, ReplayReport, Section, Tried, Verdict, sections};
     pub use llm_do_runs as runs;
-    pub use llm_do_sandbox::{confine, place_of, private_dir, read_below, read_regular, write_below};
+    pub use llm_do_sandbox::{
+        NewFile, confine, place_of, private_dir, read_below, read_regular, write_below,
+    };
 }
 
 /// For the code that [`macro@tool`] makes.

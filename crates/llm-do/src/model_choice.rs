@@ -166,7 +166,7 @@ pub(crate) fn open(
     } else {
         model.refused_server_tools(&worker.server_tools)
     };
-    match model.refused_settings(&worker.settings).into_iter().chain(tools).next() {
+    match model.refused_settings(&worker.settings_for(&name)).into_iter().chain(tools).next() {
         Some(refused) => Err(fail(Some(&name), refused)),
         None => Ok(()),
     }

@@ -4,7 +4,7 @@
 //! of a cloned repository must not be a file of the home folder.
 
 use llm_do_program::manifest::{LIBRARY, MANIFESTS};
-use llm_do_sandbox::{check_below, write_below};
+use llm_do_sandbox::{check_below, make_folder_below, write_below, write_whole};
 use std::{
     fs, io,
     path::{Component, Path, PathBuf},
@@ -19,11 +19,21 @@ pub fn write_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Of projects within each other, the outermost one has the first link.
     match projects_around(path)?.pop() {
         Some((root, below)) => write_below(&root, &below, bytes),
+        None => write_whole(path, bytes),
+    }
+}
+
+/// Makes a folder at a path that the operator names, with those on the way. Returns its real path.
+///
+/// # Errors
+/// It can't be made, or a link of a project leads out of it.
+pub fn make_named_folder(path: &Path) -> io::Result<PathBuf> {
+    check_named(path)?;
+    match projects_around(path)?.pop() {
+        Some((root, below)) => make_folder_below(&root, &below),
         None => {
-            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                fs::create_dir_all(folder)?;
-            }
-            fs::write(path, bytes)
+            fs::create_dir_all(path)?;
+            fs::canonicalize(path)
         }
     }
 }
@@ -80,12 +90,16 @@ mod tests {
         for path in ["project/out/x", "project/out/kept", "project/sub/file", "project/sub/../out/x"] {
             assert!(write_named(&home.join(path), b"theirs").is_err(), "{path}");
             assert!(check_named(&home.join(path)).is_err(), "{path}");
+            assert!(make_named_folder(&home.join(path)).is_err(), "{path}");
         }
         assert_eq!(fs::read_dir(home.join("other")).unwrap().count(), 2);
         for path in ["project/new/x", "project/sub/x", "mine/x", "y"] {
             check_named(&home.join(path)).unwrap();
             write_named(&home.join(path), b"x").unwrap();
             assert_eq!(fs::read(home.join(path)).unwrap(), b"x", "{path}");
+        }
+        for path in ["project/folder/of/mine", "mine/folder"] {
+            assert!(make_named_folder(&home.join(path)).unwrap().is_dir(), "{path}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The questions of a run that wait for answers from outside, for operators that are other programs.
 
-use llm_do_core::question::{Answer, Given, QuestionId, Reply, Waiting};
+use llm_do_core::question::{Answer, Given, NotAccepted, QuestionId, Reply, Waiting};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -24,6 +24,8 @@ struct State {
     /// By call and step. Few runs ask more than one question at a time, and many may wait with one.
     open: Vec<Open>,
     decided: HashMap<QuestionId, Arc<str>>,
+    /// The questions that waited in an earlier process and that the run has not put again yet.
+    expected: HashSet<QuestionId>,
     /// The questions that were withdrawn after their expiry.
     expired: HashSet<QuestionId>,
     closed: bool,
@@ -48,9 +50,14 @@ pub enum NotTaken {
     /// There is no such question, or it was withdrawn.
     #[error("there is no question `{0}`")]
     Unknown(QuestionId),
-    /// The answer is one to another kind of question.
-    #[error("the answer does not fit the question `{0}`, which stays open")]
-    Misfit(QuestionId),
+    /// The answer is none to the question.
+    #[error("the question `{id}` stays open: {why}")]
+    NotAccepted {
+        /// The question.
+        id: QuestionId,
+        /// What is wrong with the answer.
+        why: NotAccepted,
+    },
     /// The question has an answer.
     #[error("the question `{id}` is already answered by {by}")]
     AlreadyDecided {
@@ -88,6 +95,7 @@ impl OpenQuestions {
         if state.closed {
             return None;
         }
+        state.expected.remove(&waiting.id);
         let open = Open { waiting: waiting.clone(), reply };
         match state.find(&waiting.id) {
             Ok(at) => state.open[at] = open,
@@ -103,7 +111,23 @@ impl OpenQuestions {
 
     /// Notes that a question was answered in an earlier process.
     pub fn was_answered(&self, id: QuestionId, by: Arc<str>) {
-        self.state().decided.insert(id, by);
+        let mut state = self.state();
+        state.expected.remove(&id);
+        state.decided.insert(id, by);
+    }
+
+    /// Notes that a question waited in an earlier process: the run that continues puts it again.
+    pub fn waited(&self, id: QuestionId) {
+        self.state().expected.insert(id);
+    }
+
+    /// Waits until a run that continues has put a question that [`OpenQuestions::waited`] has named. The others need no wait.
+    pub async fn put_again(&self, id: &QuestionId) {
+        let mut changed = self.subscribe();
+        while self.state().expected.contains(id) {
+            // The sender lives as long as this.
+            let _ = changed.changed().await;
+        }
     }
 
     /// The questions that wait, by call and step.
@@ -127,8 +151,9 @@ impl OpenQuestions {
             Ok(at) if state.open[at].waiting.question.has_expired(now_ms()) => {
                 Err(NotTaken::Expired(id.clone()))
             }
-            Ok(at) if !answer.fits(&state.open[at].waiting.question) => Err(NotTaken::Misfit(id.clone())),
             Ok(at) => {
+                let accepted = state.open[at].waiting.question.accept(answer);
+                accepted.map_err(|why| NotTaken::NotAccepted { id: id.clone(), why })?;
                 let Open { reply, .. } = state.open.remove(at);
                 state.decided.insert(id.clone(), Arc::clone(by));
                 Ok(Taken(reply))
@@ -145,6 +170,7 @@ impl OpenQuestions {
     pub fn close(&self) {
         let mut state = self.state();
         state.closed = true;
+        state.expected.clear();
         state.open.clear();
         drop(state);
         self.changed.send_replace(());
@@ -224,13 +250,30 @@ mod tests {
         let mut asked = questions.ask(&asks).expect("it is open");
         let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
         let misfit = Answer::Approve { remember: false };
-        assert_eq!(questions.take(&asks.id, &misfit, &ann).err(), Some(NotTaken::Misfit(asks.id.clone())));
+        let why = NotAccepted::OtherKind;
+        let refused = NotTaken::NotAccepted { id: asks.id.clone(), why };
+        assert_eq!(questions.take(&asks.id, &misfit, &ann).err(), Some(refused));
         let taken = questions.take(&asks.id, &give("one"), &ann).expect("it is open");
         let late = questions.take(&asks.id, &give("two"), &bob).err();
         assert_eq!(late, Some(NotTaken::AlreadyDecided { id: asks.id.clone(), by: ann }));
         taken.give(Given::operator(give("one"), "test"));
         assert!(matches!(asked.reply().await, Reply::Given(given) if given.answer == give("one")));
         assert!(questions.waiting().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_question_of_an_earlier_process_is_waited_for_until_it_is_put_again() {
+        let questions = OpenQuestions::default();
+        let asks = question("0/0.0");
+        questions.put_again(&asks.id).await;
+        questions.waited(asks.id.clone());
+        let mut putting = Box::pin(questions.put_again(&asks.id));
+        assert!(futures_util::poll!(&mut putting).is_pending());
+        let _asked = questions.ask(&asks).expect("it is open");
+        putting.await;
+        questions.waited(asks.id.clone());
+        questions.close();
+        questions.put_again(&asks.id).await;
     }
 
     #[tokio::test]

@@ -4,16 +4,18 @@
 use crate::{
     invocation::{BadInvocation, Invocation},
     open_questions::now_ms,
+    run::Report,
     settings::{Input, RunOptions, Settings},
 };
 use llm_do_core::{
     call_path::CallPath,
-    engine::Halt,
+    engine::{End, Halt},
     function::tool_name,
     gate::Mode,
-    journal::{Queued, Record, RecordKind, RunStatus, UsedDefinition},
+    journal::{Ending, Queued, Record, RecordKind, RunStatus, UsedDefinition},
+    launch::Counts,
     operator::Operator,
-    question::{Answer, EXPIRED, Given, Question, QuestionId, Waiting},
+    question::{Answer, EXPIRED, Given, NotAccepted, Question, QuestionId, Waiting},
     schema::Schema,
 };
 use llm_do_records::{History, Redactor};
@@ -25,6 +27,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Why a run can't be resumed.
@@ -85,9 +88,14 @@ pub enum ResumeError {
          decision about it continues the run"
     )]
     Expired(QuestionId),
-    /// The answer is one to another kind of question.
-    #[error("the answer does not fit the question that waits at `{0}`")]
-    Misfit(QuestionId),
+    /// The answer is none to the question, which still waits.
+    #[error("the question `{id}` still waits: {why}")]
+    NotAccepted {
+        /// The question.
+        id: QuestionId,
+        /// What is wrong with the answer.
+        why: NotAccepted,
+    },
     /// The arguments of an edit are none of the tool.
     #[error("the new arguments for `{id}` don't fit the schema of `{function}`: {wrong}")]
     BadArguments {
@@ -218,6 +226,44 @@ impl PastRun {
         matches!(end, Some(RecordKind::RunEnded { status: RunStatus::Suspended, .. }))
     }
 
+    /// How it ended, as its records tell. `None`: it can be continued.
+    pub fn report(&self) -> Option<Report> {
+        let Some(Record { body: RecordKind::RunEnded { status, ending, usage }, at_ms, .. }) =
+            self.records.last()
+        else {
+            return None;
+        };
+        if matches!(status, RunStatus::Suspended | RunStatus::Interrupted) {
+            return None;
+        }
+        let end = match ending {
+            Ending::Output(value) => End::Done(Arc::clone(value)),
+            Ending::Failure(failure) => End::Failed(failure.clone()),
+            Ending::Suspended => return None,
+        };
+        let Some(RecordKind::RunStarted { run, .. }) = self.records.first().map(|first| &first.body) else {
+            return None;
+        };
+        let origins = self.records.iter().rev().find_map(|record| match &record.body {
+            RecordKind::CallEnded { origins, .. } if record.path == CallPath::root() => Some(origins.clone()),
+            _ => None,
+        });
+        let history = self.history();
+        let took = at_ms.saturating_sub(history.began_ms).saturating_sub(history.idle_ms);
+        Some(Report {
+            run: Arc::clone(run),
+            dir: self.dir.clone(),
+            status: *status,
+            end,
+            origins: origins.unwrap_or_default(),
+            usage: *usage,
+            took: Duration::from_millis(took),
+            counts: Counts::of(self.records.iter().map(|record| &record.body)),
+            left: None,
+            halt: None,
+        })
+    }
+
     /// Whether it can continue with these decisions.
     ///
     /// # Errors
@@ -328,8 +374,11 @@ impl Decisions {
                 Some(question) if question.has_expired(now_ms()) => {
                     return Err(ResumeError::Expired(id.clone()));
                 }
-                Some(question) if given.answer.fits(&question) => fits_schema(records, id, &question, given)?,
-                Some(_) => return Err(ResumeError::Misfit(id.clone())),
+                Some(question) => {
+                    let accepted = question.accept(&given.answer);
+                    accepted.map_err(|why| ResumeError::NotAccepted { id: id.clone(), why })?;
+                    fits_schema(records, id, &question, given)?;
+                }
                 None => return Err(ResumeError::NotAsked(id.clone())),
             }
         }

@@ -439,6 +439,14 @@ impl Session {
         Ok(Run::new(driver, launch))
     }
 
+    /// Checks that a run can continue with this program: the workers are those that it began with.
+    ///
+    /// # Errors
+    /// A worker, or the code of its tools, has changed.
+    pub fn fits(&self, past: &PastRun) -> Result<(), Problem> {
+        Ok(past.fits(&self.loaded.used)?)
+    }
+
     /// Copies a run that waits into a run of its own ([`llm_do_runs::fork`]). Returns its folder.
     ///
     /// # Errors

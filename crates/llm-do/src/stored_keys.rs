@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     fs::{self, File, OpenOptions},
-    io::{self, Write as _},
+    io,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
@@ -86,7 +86,8 @@ impl StoredKeys {
     pub fn remove(home: &Path, variables: &[&str]) -> Result<Vec<String>, BadKeysFile> {
         let mut removed = Vec::new();
         change(home, |keys| {
-            removed.extend(variables.iter().filter_map(|name| keys.remove_entry(*name)).map(|(name, _)| name));
+            removed
+                .extend(variables.iter().filter_map(|name| keys.remove_entry(*name)).map(|(name, _)| name));
         })?;
         Ok(removed)
     }
@@ -124,12 +125,7 @@ fn change(home: &Path, change: impl FnOnce(&mut BTreeMap<String, String>)) -> Re
         };
     }
     let json = serde_json::to_vec_pretty(&Document { keys }).map_err(|error| bad(error.into()))?;
-    // Only its owner can read it, as temporary files are made. Its name is invisible from the beginning.
-    let mut file = tempfile::Builder::new().prefix(FILE).tempfile_in(home).map_err(bad)?;
-    file.write_all(&json).and_then(|()| file.write_all(b"\n")).map_err(bad)?;
-    file.as_file().sync_all().map_err(bad)?;
-    file.persist(&path).map_err(|error| bad(error.error))?;
-    Ok(())
+    llm_do_sandbox::write_private(&path, &json).map_err(bad)
 }
 
 /// A lock that is held until the file is dropped.

@@ -4,7 +4,7 @@
 //! (`docs/reference/journal.md`), or `{"row":"ID","forget":true}`: what is before it does not count.
 
 use crate::key::RowId;
-use llm_do::runs::JournalLog;
+use llm_do::runs::{JournalLog, still_named};
 use serde::Deserialize;
 use std::{
     borrow::Cow,
@@ -170,7 +170,7 @@ impl Segments {
                 self.file.insert(options.append(true).create_new(true).open(path)?)
             }
         };
-        if let Err(error) = file.write_all(lines) {
+        if let Err(error) = file.write_all(lines).and_then(|()| still_named(file)) {
             file.set_len(self.bytes)?;
             return Err(error);
         }

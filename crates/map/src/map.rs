@@ -241,7 +241,7 @@ impl Map {
         let terms = self.session.terms(&name);
         let tools = serde_json::to_string(tools).map_or(0, |text| text.len());
         let bytes = system.len() + tools + message.text().len();
-        let set = self.session.options().set.max_tokens.or(self.session.entry().settings.max_tokens);
+        let set = self.session.options().set.over(&self.session.entry().settings_for(&name)).max_tokens;
         let output = set.or(terms.max_output).unwrap_or(MAX_TOKENS);
         let cost = terms.price.map(|price| price.at_most(bytes as u64 / BYTES_PER_TOKEN, output.into()));
         cost.map_or(0.0, Usd::as_dollars)

@@ -397,6 +397,10 @@ impl Model for PacedModel {
         })
     }
 
+    fn answered_before(&self, request: ModelRequest<'_>) {
+        self.inner.answered_before(request);
+    }
+
     fn forget(&self, run: &str, conversation: &CallPath) {
         self.inner.forget(run, conversation);
     }

@@ -1,6 +1,7 @@
 //! The ends of rows: one line each, found by a table.
 
 use crate::{journal::Known, key::RowId, slots::Slots};
+use llm_do::runs::still_named;
 use llm_do_core::model::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -210,7 +211,7 @@ impl Results {
     /// Writes a whole line or nothing; its place.
     fn append(&mut self, line: &[u8]) -> io::Result<u64> {
         let offset = self.bytes;
-        if let Err(error) = self.file.write_all(line) {
+        if let Err(error) = self.file.write_all(line).and_then(|()| still_named(&self.file)) {
             self.file.set_len(offset)?;
             return Err(error);
         }

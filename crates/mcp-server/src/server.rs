@@ -225,7 +225,7 @@ impl Server {
                 Next::Asks(waiting) if call.asking == Asking::No => {
                     for waiting in &waiting {
                         run.count_refused();
-                        give(run, &waiting.id, call.given(ask::refusal(&waiting.question, Some(CANNOT_ASK))));
+                        give(run, &waiting.id, call.given(waiting.question.refusal(Some(CANNOT_ASK))));
                     }
                 }
                 Next::Asks(waiting) if call.asking == Asking::Rounds => {
@@ -240,7 +240,7 @@ impl Server {
                         false if attempts + 1 < MOST_ATTEMPTS => attempts + 1,
                         false => {
                             let why = "the client did not answer the question";
-                            give(run, &first.id, call.given(ask::refusal(&first.question, Some(why))));
+                            give(run, &first.id, call.given(first.question.refusal(Some(why))));
                             0
                         }
                     };

@@ -1,11 +1,7 @@
 //! Files of JSON in the user's folder.
 
 use serde::{Serialize, de::DeserializeOwned};
-use std::{
-    fs,
-    io::{self, Write},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 /// What the file holds, if there is one.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
@@ -16,12 +12,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Replaces the file as a whole. It is readable for its owner alone, as temporary files are made.
+/// Replaces the file as a whole. It is readable for its owner alone.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    llm_do_sandbox::private_dir(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(&serde_json::to_vec(value)?)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    llm_do_sandbox::write_private(path, &serde_json::to_vec(value)?)
 }

@@ -109,6 +109,11 @@ impl Model for ScriptModel {
         })
     }
 
+    fn answered_before(&self, request: ModelRequest<'_>) {
+        // Counts the entry that has answered it.
+        self.choose(&Asked { request, last: OnceCell::new() });
+    }
+
     fn forget(&self, run: &str, conversation: &CallPath) {
         self.used().remove(&(Box::from(run), conversation.clone()));
     }

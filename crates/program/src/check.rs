@@ -9,6 +9,7 @@ mod cases;
 pub(crate) mod checked;
 mod configurations;
 pub(crate) mod exposed;
+mod fixed;
 pub mod flow;
 mod graph;
 mod names;
@@ -29,6 +30,7 @@ use crate::{
     package::{Package, Packages},
     parallel::drop_in_background,
     pre_approvals,
+    purity::is_pure,
     resolve::WorkerFile,
     source::SourceTree,
     span::Span,
@@ -40,26 +42,40 @@ use checked::Checked;
 use exposed::Exposed;
 use flow::Flow;
 use graph::Graph;
-use llm_do_core::{schema::Schema, toolset::ToolsetRegistry};
+use llm_do_core::toolset::ToolsetRegistry;
 use scope::Scope;
-use serde_json::{Value, json};
 use std::{mem, sync::Arc};
 
 /// All findings of a program, in reading order, each once. A single file is checked with its callees; a project with
 /// all its workers, called or not; a library with its exports. A project without an entry is a program for others if it
 /// exports workers: each of these is then what an entry is to other projects.
 pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
-    check_with_flow(source, host).0
+    check_whole(source, host).found
 }
 
-/// As [`check`], with what reaches what in the program.
-pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, Flow) {
+/// The result of the checks of a whole program.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The findings, in reading order.
+    pub found: Vec<Diagnostic>,
+    /// What reaches what in the program.
+    pub flow: Flow,
+    /// The program's own workers that touch nothing, by name.
+    pub pure: Vec<Arc<str>>,
+}
+
+/// As [`check`], with what else it knows of the program.
+pub fn check_whole(source: Source, host: LoadOptions) -> Report {
     let mut checked = Checked::read(source, host);
     let mut found = checked.findings();
     finish(&checked.source, &mut found);
     let flow = mem::take(&mut checked.flow);
+    let Loading { workers, host, .. } = &checked.loading;
+    let own = workers.iter().filter(|(_, worker)| !worker.definition.source.is_foreign());
+    let pure = own.filter(|(_, worker)| is_pure(worker, workers, &host.toolsets));
+    let pure = pure.map(|(name, _)| Arc::clone(name)).collect();
     drop_in_background(checked);
-    (found, flow)
+    Report { found, flow, pure }
 }
 
 /// The files of a program beside its workers' own, which an edit of workers leaves as they are.
@@ -103,6 +119,7 @@ fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec
         check_bindings(bindings, entry, found);
         check_values(bindings, entry, found);
     }
+    fixed::check(scope, found);
     tools::check(scope, found);
     capabilities::check(scope, found);
     if source.is_folder() {
@@ -177,6 +194,7 @@ pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -
         configurations::of_worker(&scope, effective, found);
     });
     graph::check(&scope, &Graph::of(workers), &[], &mut found);
+    fixed::check(&scope, &mut found);
     let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), [entry]);
     authority::check(&scope, &authorities, &mut found);
     found.retain(Diagnostic::is_error);
@@ -234,22 +252,16 @@ fn check_values(bindings: &[(String, Node)], entry: &Effective, found: &mut Vec<
         return;
     }
     let entry = &entry.definition;
-    let mut schema = entry.signature.schema.value().as_ref().clone();
-    if let Value::Object(schema) = &mut schema {
-        schema.shift_remove("required");
-    }
-    let Ok(schema) = Schema::new(schema) else { return };
     for (name, node) in bindings {
         let parameter = entry.signature.parameters.iter().find(|p| *p.name == **name);
         if parameter.is_none_or(|p| p.path.is_some()) {
             continue;
         }
-        if let Err(violations) = schema.validate(&json!({ name: node.to_json() })) {
-            let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        if let Some(reasons) = fixed::refused(entry, name, node) {
             found.push(
                 Diagnostic::error(
                     codes::UNSATISFIABLE_CALL,
-                    format!("`{}` does not accept this value for `{name}`: {}", entry.id, reasons.join("; ")),
+                    format!("`{}` does not accept this value for `{name}`: {reasons}", entry.id),
                 )
                 .at(&node.span),
             );

@@ -113,11 +113,12 @@ fn git(rest: &str) -> Result<DependencyKind, String> {
         }
         None => (rest, None),
     };
-    // The last `@` of the path, unless it begins a folder's name. One before the path belongs to the address
-    // (`git@host:team/repository`). A branch may have slashes.
+    // The `@` behind `.git`, else the first one of the path that begins no folder's name. One before the path belongs to the
+    // address (`git@host:team/repository`). A branch may have slashes, and a tag an `@` (`kit@1.2.0`).
     let path = path_of(rest);
-    let cut = rest[path..].rfind('@').map(|at| path + at);
-    let cut = cut.filter(|at| *at > 0 && !rest[..*at].ends_with('/'));
+    let begins_reference = |at: &usize| *at > 0 && !rest[..*at].ends_with('/');
+    let cut = rest[path..].find(".git@").map(|at| path + at + ".git".len());
+    let cut = cut.or_else(|| rest[path..].match_indices('@').map(|(at, _)| path + at).find(begins_reference));
     let (url, reference) = match cut {
         Some(at) => (&rest[..at], Some(&rest[at + 1..])),
         None => (rest, None),
@@ -258,6 +259,13 @@ mod tests {
             ("git+file:///r@release/1.0", git("file:///r", Some("release/1.0"), None)),
             ("git+./r@feature/x", git("./r", Some("feature/x"), None)),
             ("git+https://host/@team/lib", git("https://host/@team/lib", None, None)),
+            ("git+https://host/lib@kit@1.2.0", git("https://host/lib", Some("kit@1.2.0"), None)),
+            (
+                "git+https://host/lib.git@@team/kit@1.2",
+                git("https://host/lib.git", Some("@team/kit@1.2"), None),
+            ),
+            ("git+https://host/a@b/lib.git@v1@x", git("https://host/a@b/lib.git", Some("v1@x"), None)),
+            ("git+git@host:team/lib@kit@1", git("git@host:team/lib", Some("kit@1"), None)),
         ] {
             assert_eq!(DependencyKind::parse(text), Ok(kind), "{text}");
         }

@@ -1,9 +1,11 @@
 //! Merges a worker file and its project into one definition. See `docs/reference/worker-files.md`.
 
+mod allowlist;
 mod class;
 mod code;
 mod instructions;
 mod mistakes;
+mod model;
 mod retries;
 mod schema_file;
 mod sections;
@@ -28,14 +30,16 @@ use crate::{
     toolsets::{self, Toolsets},
     yaml::{Data, Entry, Node, scalar},
 };
+use allowlist::{Callee, allowlist};
 use llm_do_core::{
     authority::Domain,
-    model::ModelName,
     schema::{self, Schema},
     template::TemplateFacts,
+    toolset::{Configuration, ConfiguredTool, ToolsetKind},
     worker::{Limits, RequestKey, Sandbox, Signature, WorkerDefinition, WorkerMode},
 };
 use mistakes::Mistakes;
+use model::check_compatible;
 use sections::{attachment_policy, ensures, limits, rules, settings};
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,6 +58,8 @@ pub(crate) struct Effective {
     pub(crate) toolsets: Toolsets,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
+    /// The arguments of callees that it fixes, by their reference in the allowlist.
+    pub(crate) with: Vec<(String, Node)>,
     /// The workers that its exact references name, each with its place in `callees`.
     pub(crate) calls: Vec<(Arc<str>, usize)>,
     /// The file with its instructions.
@@ -62,6 +68,15 @@ pub(crate) struct Effective {
     pub(crate) facts: TemplateFacts,
     /// Its keys with errors. A program with such a worker is checked but never runs.
     pub(crate) mistakes: Mistakes,
+}
+
+impl Effective {
+    /// The tools that its configuration of a kind of toolset makes.
+    pub(crate) fn configured(&self, kind: &dyn ToolsetKind) -> Vec<ConfiguredTool> {
+        let Some(configuration) = self.toolsets.get(kind.name()) else { return Vec::new() };
+        let own = Configuration::parse(&configuration.to_json(), kind.name()).unwrap_or_default().own;
+        kind.configured(&own)
+    }
 }
 
 /// The result of reading a worker. It has the callees even if the worker has errors, so that one load reports the
@@ -140,12 +155,12 @@ impl Context<'_> {
         let others_attach =
             keys.get("attachment_policy").and_then(|policy| policy.get("untrusted")).and_then(Node::as_flag);
         let untrusted = signature::untrusted(&declared, others_attach == Some(true));
-        let signature = signature::build(&declared, &written, attaches).unwrap_or_else(|reason| {
-            let place = keys.get("schema_in_ref").or_else(|| keys.get("parameters"));
-            found.push(
-                Diagnostic::error(codes::BAD_SCHEMA, format!("the input schema cannot be used: {reason}"))
-                    .or_at(place.map(|node| &node.span)),
-            );
+        let signature = signature::build(&declared, &written, attaches).unwrap_or_else(|unusable| {
+            let place = keys
+                .get("schema_in_ref")
+                .or_else(|| keys.get("parameters").map(|parameters| unusable.place(parameters)));
+            let message = format!("the input schema cannot be used: {}", unusable.reason);
+            found.push(Diagnostic::error(codes::BAD_SCHEMA, message).or_at(place.map(|node| &node.span)));
             Signature::undeclared(attaches)
         });
         let (returns, returned_paths) = self.output(located, &keys, found);
@@ -157,21 +172,32 @@ impl Context<'_> {
         let mut all_toolsets = toolsets::merge(&self.package.toolsets, &own_toolsets);
         toolsets::insert_declared(&mut all_toolsets, &self.package.declared, &self.host.toolsets);
         let callees = self.allowlist(&keys, &own_toolsets, &mut all_toolsets, found);
-        reading.callees.clone_from(&callees);
+        reading.callees = callees.iter().map(|it| (it.reference.clone(), it.span.clone())).collect();
         reading.imports = imports(&keys);
         let tools = self.tool_levels(located, &keys, &own_toolsets, &mut all_toolsets, found);
         // `allow_workers` means the same as the allowlist of the toolset that delegates.
-        if let (Some((_, span)), Some(kind)) = (callees.first(), self.host.toolsets.delegation()) {
-            let empty = || Node { span: span.clone(), data: Data::Map(Vec::new()) };
+        if let (Some(first), Some(kind)) = (callees.first(), self.host.toolsets.delegation()) {
+            let empty = || Node { span: first.span.clone(), data: Data::Map(Vec::new()) };
             all_toolsets.entry(kind.name().into()).or_insert_with(empty);
         }
         let (rules, overrides) = rules(&keys, self.tree(), found);
-        retries::check(&keys, &all_toolsets, &callees, &self.host.toolsets, found);
+        retries::check(&keys, &all_toolsets, &reading.callees, &self.host.toolsets, found);
         // The host applies the program's default model. A library's own default applies to its workers here.
         let inherited = self.package.manifest.model.as_ref().filter(|_| self.package.library.is_some());
         let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));
         let compatible = manifest::globs(keys.get("compatible_models"), found);
-        check_compatible(&keys, &compatible, found);
+        check_compatible(&keys, model.as_ref(), &compatible, found);
+        let inherited = self.inherited_settings(&keys);
+        let fixed = callees.iter().filter_map(|callee| {
+            let with = callee.with.as_ref()?;
+            let arguments = with.entries().iter().map(|entry| (entry.key.clone(), entry.value.to_json()));
+            Some((callee.reference.clone(), Arc::new(arguments.collect())))
+        });
+        let fixed = fixed.collect();
+        let with = callees.iter().filter_map(|callee| Some((callee.reference.clone(), callee.with.clone()?)));
+        let with = with.collect();
+        let callees: Vec<(String, Span)> =
+            callees.into_iter().map(|callee| (callee.reference, callee.span)).collect();
         let ensures = ensures(&keys, found);
         let server_tools = server_tools::read(&keys, found).into_iter().map(|(tool, _)| tool).collect();
         let (code, code_text) = self.code_of(located, document, &keys, found)?.unzip();
@@ -202,6 +228,7 @@ impl Context<'_> {
             model,
             compatible_models: compatible,
             settings: keys.get("model_settings").map(settings).unwrap_or_default(),
+            inherited,
             mode: match keys.get("mode").and_then(Node::as_text) {
                 Some("chat") => WorkerMode::Chat,
                 _ => WorkerMode::Single,
@@ -218,6 +245,7 @@ impl Context<'_> {
             tools,
             code,
             allow_workers,
+            fixed,
             rules: rules.iter().filter_map(FileRule::line).collect(),
             overrides,
             sandbox: Sandbox {
@@ -247,6 +275,7 @@ impl Context<'_> {
             rules,
             toolsets: all_toolsets,
             callees,
+            with,
             calls: Vec::new(),
             text,
             facts,
@@ -260,7 +289,7 @@ impl Context<'_> {
         if let Some(node) = keys.get("parameters") {
             return signature::parameters(node, found);
         }
-        let schema = keys.get("schema_in_ref").and_then(|node| self.schema(located, node, found));
+        let schema = keys.get("schema_in_ref").and_then(|node| self.schema_of_input(located, node, found));
         let has_json_schema = schema.is_some();
         Declared { parameters: None, schema, has_json_schema }
     }
@@ -319,7 +348,7 @@ impl Context<'_> {
         own: &Toolsets,
         merged: &mut Toolsets,
         found: &mut Vec<Diagnostic>,
-    ) -> Vec<(String, Span)> {
+    ) -> Vec<Callee> {
         const LIST: &str = "allowed_workers";
         let delegation = self.host.toolsets.delegation().map_or("", |kind| kind.name());
         let listed =
@@ -343,32 +372,6 @@ impl Context<'_> {
         let program = self.packages.program();
         found.extend(sandbox.env.iter().filter_map(|(name, span)| not_given(program, name, span)));
         found.extend(sandbox.keys.iter().filter_map(|(key, span)| key_not_given(program, key, span)));
-    }
-
-    /// A model's name, its provider known.
-    pub(crate) fn model_name(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Option<ModelName> {
-        let model = match node.as_text()?.parse::<ModelName>() {
-            Ok(model) => model,
-            Err(error) => {
-                found.push(Diagnostic::error(codes::BAD_MODEL, error.to_string()).at(&node.span));
-                return None;
-            }
-        };
-        let own = self.packages.program().manifest.providers.keys();
-        let known: Vec<&str> = self.host.providers.iter().chain(own).map(String::as_str).collect();
-        if !self.host.providers.is_empty() && !known.contains(&model.provider()) {
-            found.push(
-                Diagnostic::error(
-                    codes::UNKNOWN_PROVIDER,
-                    format!("unknown provider `{}`", model.provider()),
-                )
-                .at(&node.span)
-                .did_you_mean(model.provider(), known.iter().copied())
-                .help("to use your own endpoint, declare it under `providers` in the manifest"),
-            );
-            return None;
-        }
-        Some(model)
     }
 }
 
@@ -468,50 +471,7 @@ fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<D
     }
 }
 
-/// The references and patterns of lists of workers, each once.
-fn allowlist(lists: [Option<&Node>; 2], found: &mut Vec<Diagnostic>) -> Vec<(String, Span)> {
-    let mut callees: Vec<(String, Span)> = Vec::new();
-    for (text, span) in lists.into_iter().flatten().flat_map(Node::texts) {
-        if is_glob(text)
-            && let Err(error) = globset::Glob::new(text)
-        {
-            found.push(
-                Diagnostic::error(
-                    codes::BAD_GLOB,
-                    format!("`{text}` is not a glob pattern: {}", error.kind()),
-                )
-                .at(span),
-            );
-            continue;
-        }
-        if !callees.iter().any(|(known, _)| known == text) {
-            callees.push((text.to_owned(), span.clone()));
-        }
-    }
-    callees
-}
-
 /// Whether an allowlist's item is a pattern rather than a name.
 pub(crate) fn is_glob(reference: &str) -> bool {
     reference.contains(['*', '?', '['])
-}
-
-/// A worker's own model must be one that the worker allows.
-fn check_compatible(keys: &Node, compatible: &[String], found: &mut Vec<Diagnostic>) {
-    let (Some(model), false) = (keys.get("model"), compatible.is_empty()) else { return };
-    // A name that is none is an error of its own.
-    let Some(name) = model.as_text().and_then(|name| name.parse::<ModelName>().ok()) else { return };
-    if !compatible.iter().any(|glob| name.fits(glob)) {
-        let place = keys.get("compatible_models").map(|node| &node.span);
-        let mut error = Diagnostic::error(
-            codes::INCOMPATIBLE_MODEL,
-            format!("the model `{name}` matches none of `compatible_models`"),
-        )
-        .at(&model.span)
-        .help("use a model that matches, or add this model to `compatible_models`");
-        if let Some(place) = place {
-            error = error.related("the allowed models", place);
-        }
-        found.push(error);
-    }
 }

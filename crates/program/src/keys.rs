@@ -7,7 +7,7 @@ use crate::shape::{Key, Shape};
 pub const WORKER: &[Key] = &[
     Key::new("name", Shape::Text, "must equal the worker's ID under a workers root; any name elsewhere"),
     Key::new("description", Shape::Text, "shown to callers"),
-    Key::new("model", Shape::Text, "`provider:model`"),
+    Key::new("model", Shape::Text, "`provider:model`, or a profile of the manifest's `models`"),
     Key::new(
         "compatible_models",
         Shape::Texts,
@@ -34,7 +34,11 @@ pub const WORKER: &[Key] = &[
     .or(&["output_schema_ref"]),
     Key::new("toolsets", TOOLSETS, "map of name to configuration, or a list of names"),
     Key::new("imports", Shape::Record(IMPORTS), "workers and tools that are loaded with it"),
-    Key::new("allow_workers", Shape::Texts, "workers it may call: IDs, `./path`, globs"),
+    Key::new(
+        "allow_workers",
+        Shape::Either(&[Shape::Text, Shape::List(&Shape::Either(&[Shape::Text, Shape::Record(CALLEE)]))]),
+        "workers it may call: IDs, `./path`, globs, or `{name, with}`, which fixes arguments",
+    ),
     Key::new(
         "tool_rules",
         Shape::Either(&[Shape::Map(&TOOL_RULE), Shape::Records(TOOL_RULE_ITEM)]),
@@ -73,6 +77,23 @@ pub const WORKER: &[Key] = &[
     ),
 ];
 
+/// An item of `allow_workers` that fixes arguments.
+pub const CALLEE: &[Key] = &[
+    Key::new("name", Shape::Text, "the worker: its ID, or `./path`").required(),
+    Key::new(
+        "with",
+        Shape::Map(&Shape::Any),
+        "arguments that every call gets, by parameter; the model is not shown them",
+    )
+    .required(),
+];
+
+/// One of `models` of a manifest.
+pub const PROFILE: &[Key] = &[
+    Key::new("model", Shape::Text, "`provider:model`").required(),
+    Key::new("settings", Shape::Record(MODEL_SETTINGS), "the model's sampling settings"),
+];
+
 /// The least `max_context_tokens`. With less, instructions and tools alone would not fit.
 pub const LEAST_CONTEXT: u64 = 1000;
 const MAX_CONTEXT: Shape = Shape::Count(LEAST_CONTEXT);
@@ -86,7 +107,13 @@ pub const MANIFEST: &[Key] = &[
     ),
     Key::new("name", Shape::Text, "the project's name"),
     Key::new("description", Shape::Text, "what it is"),
-    Key::new("model", Shape::Text, "default model of all workers"),
+    Key::new("model", Shape::Text, "default model of all workers: `provider:model`, or one of `models`"),
+    Key::new(
+        "models",
+        Shape::Map(&Shape::Record(PROFILE)),
+        "models with their settings, by a name of your own",
+    ),
+    Key::new("model_settings", Shape::Record(MODEL_SETTINGS), "sampling settings of all workers"),
     Key::new(
         "entry",
         Shape::Text,
@@ -368,9 +395,19 @@ pub const TESTS: &[Key] = &[
     Key::new("max", Shape::Number(f64::MIN, f64::MAX), "it is a number, at most this"),
     Key::new("min", Shape::Number(f64::MIN, f64::MAX), "it is a number, at least this"),
     Key::new("in", Shape::Any, "it is one of these: a list, `@FILE#POINTER`, or `{tool: NAME}`"),
+    Key::new("not_in", Shape::Any, "it is none of these"),
+    Key::new("without", Shape::Any, "no part of it is one of these: a set as for `in`"),
     Key::new("matches", Shape::Text, "the regular expression matches the whole text"),
-    Key::new("host", Shape::Text, "it is a URL with this host: `example.org`, `*.example.org`"),
-    Key::new("from", Shape::Choice(&["input", "trusted", "known"], &[]), "it stands in words of this origin"),
+    Key::new(
+        "host",
+        Shape::Text,
+        "it is a URL with this host: `example.org`, `*.example.org`, or one that `origins(input)` names",
+    ),
+    Key::new(
+        "from",
+        Shape::Choice(&["input", "trusted", "known", "source(input)"], &[]),
+        "it stands in words of this origin",
+    ),
     Key::new("present", Shape::Flag, "whether it is there"),
     Key::new("absent", Shape::Flag, "whether it is missing"),
 ];

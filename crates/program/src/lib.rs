@@ -38,6 +38,7 @@ mod parallel;
 mod pre_approvals;
 mod program;
 mod protected;
+mod purity;
 mod recording_tree;
 pub mod resolve;
 mod rules;
@@ -61,7 +62,7 @@ pub mod toolsets;
 mod user_config;
 pub mod yaml;
 
-pub use check::{check, check_exports, check_with_flow, flow};
+pub use check::{Report, check, check_exports, check_whole, flow};
 pub use checker::{Checker, Extent};
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listed, Listing, exports, list_workers};

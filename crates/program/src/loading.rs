@@ -92,8 +92,12 @@ impl Loading {
             ambiguous: false,
             names: Mutex::default(),
         };
-        let default = loading.packages.program().manifest.model.as_ref();
-        loading.model = default.and_then(|node| loading.context(PackageId::PROGRAM).model_name(node, found));
+        let manifest = &loading.packages.program().manifest;
+        let context = loading.context(PackageId::PROGRAM);
+        for profile in manifest.models.values() {
+            context.provider_model(&profile.model, found);
+        }
+        loading.model = manifest.model.as_ref().and_then(|node| context.model_name(node, found));
         loading
     }
 

@@ -5,7 +5,7 @@ use crate::{
     dependency::{self, Dependency},
     diagnostics::{Diagnostic, Fix, codes},
     front_matter, keys,
-    manifest_names::{older_manifest, warn_of_left_over},
+    manifest_names::{older_manifest, older_that_is_read, warn_of_left_over},
     rules::{FileRule, read_set, written},
     shape::{self, rule_of},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
@@ -37,6 +37,10 @@ pub struct Manifest {
     pub description: Option<String>,
     /// `model`.
     pub model: Option<Node>,
+    /// `models`, by name.
+    pub models: BTreeMap<String, ModelProfile>,
+    /// `model_settings`, checked by shape.
+    pub model_settings: Option<Node>,
     /// `entry`.
     pub entry: Option<Node>,
     /// The workers root, relative to the root.
@@ -81,6 +85,17 @@ pub struct Manifest {
     pub providers: BTreeMap<String, Provider>,
     /// `bindings`: values for the entry's parameters.
     pub bindings: Vec<(String, Node)>,
+}
+
+/// One of `models`, checked by shape.
+#[derive(Clone, Debug)]
+pub struct ModelProfile {
+    /// The place of its name.
+    pub span: Span,
+    /// `model`.
+    pub model: Node,
+    /// `settings`.
+    pub settings: Option<Node>,
 }
 
 /// `tools` of a manifest, every path relative to the root.
@@ -132,6 +147,8 @@ impl Default for Manifest {
             version: None,
             description: None,
             model: None,
+            models: BTreeMap::new(),
+            model_settings: None,
             entry: None,
             workers_root: "workers".into(),
             worker_paths: Vec::new(),
@@ -173,8 +190,13 @@ impl Manifest {
             .collect();
         let name = match there.as_slice() {
             [] => {
-                found.extend(older_manifest(tree).map(|name| older(tree, name)));
-                return Self::default();
+                return match (older_that_is_read(tree), older_manifest(tree)) {
+                    (Some(name), _) => Self::read_older(tree, name, found),
+                    (None, older_name) => {
+                        found.extend(older_name.map(|name| older(tree, name)));
+                        Self::default()
+                    }
+                };
             }
             [one] => *one,
             _ => {
@@ -196,6 +218,36 @@ impl Manifest {
                 Self::default()
             }
         }
+    }
+
+    /// Reads an older manifest, if every key in it has a meaning here. With a key that has none, restrictions would be
+    /// missing, so nothing is loaded.
+    fn read_older(tree: &dyn SourceTree, name: &'static str, found: &mut Vec<Diagnostic>) -> Self {
+        let document = match front_matter::read(tree, name).and_then(front_matter::yaml_only) {
+            Ok(document) => document,
+            Err(error) => {
+                found.push(*error);
+                return Self::default();
+            }
+        };
+        let mut read = Vec::new();
+        let manifest = Self::read(tree, &document.file, &document.keys, &mut read);
+        if !read.iter().any(Diagnostic::is_error) {
+            found.extend(read);
+            return manifest;
+        }
+        let new = MANIFESTS[0];
+        found.extend(read.into_iter().filter(Diagnostic::is_error).map(|error| {
+            let message =
+                format!("`{name}` is an older manifest that llm-do can't read as it is: {}", error.message);
+            Diagnostic::error(codes::OLDER_MANIFEST, message)
+                .or_at(error.span.as_ref())
+                .help(format!("run `llm-do migrate`, which converts it to `{new}`"))
+                .help(format!(
+                    "if it belongs to another program, add a `{new}`, for example with `version: 1`"
+                ))
+        }));
+        Self::default()
     }
 
     fn read(
@@ -223,6 +275,8 @@ impl Manifest {
         manifest.description = text("description");
         manifest.version = version(&node, found);
         manifest.model = node.get("model").cloned();
+        manifest.models = profiles(&node, found);
+        manifest.model_settings = node.get("model_settings").cloned();
         manifest.entry = node.get("entry").cloned();
         manifest.toolsets = node.get("toolsets").cloned();
         manifest.mcp_servers = node.get(keys::MCP_SERVERS).cloned();
@@ -429,6 +483,29 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
             None
         }
     }
+}
+
+/// `models`. A name with a colon would be that of a provider's model.
+fn profiles(node: &Node, found: &mut Vec<Diagnostic>) -> BTreeMap<String, ModelProfile> {
+    let entries = node.get("models").map(Node::entries).unwrap_or_default().iter();
+    let profiles = entries.filter_map(|entry| {
+        if entry.key.contains(':') || entry.key.trim() != entry.key || entry.key.is_empty() {
+            let message = format!("`{}` can't be the name of a model profile", entry.key);
+            found.push(
+                Diagnostic::error(codes::BAD_VALUE, message)
+                    .at(&entry.key_span)
+                    .help("a name without a colon, such as `fast`: `provider:model` is the name of a model"),
+            );
+            return None;
+        }
+        let profile = ModelProfile {
+            span: entry.key_span.clone(),
+            model: entry.value.get("model")?.clone(),
+            settings: entry.value.get("settings").cloned(),
+        };
+        Some((entry.key.clone(), profile))
+    });
+    profiles.collect()
 }
 
 fn exports(node: &Node) -> Vec<(String, Span)> {

@@ -26,6 +26,14 @@ pub(crate) const OLDER: [&str; 9] = [
     "project.json",
 ];
 
+/// Older manifests that are read if every key in them has a meaning in today's.
+const READ: [&str; 3] = ["golem-forge.config.yaml", "program.yaml", "workshop.yaml"];
+
+/// The older manifest that a program reads in place of [`MANIFESTS`], which it does not have.
+pub fn older_that_is_read(tree: &dyn SourceTree) -> Option<&'static str> {
+    older_manifest(tree).filter(|name| READ.contains(name))
+}
+
 /// Whether a file is called like a manifest, old or new.
 pub(crate) fn is_named_so(path: &str) -> bool {
     MANIFESTS.contains(&path) || OLDER.contains(&path)

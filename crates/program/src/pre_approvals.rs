@@ -20,7 +20,7 @@ use llm_do_core::{
     gate::{Calls, Pattern, Rule},
     source::FunctionSource,
 };
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// One statement that pre-approves calls.
 struct Statement {
@@ -36,7 +36,7 @@ struct Statement {
 /// A function that a worker has, as far as its name and risk tell what rules may pre-approve.
 struct Tool<'a> {
     toolset: &'a str,
-    name: &'a str,
+    name: Cow<'a, str>,
     risk: Risk,
     /// Whether every worker with the toolset has it. Of others only rules that name them are looked at.
     always: bool,
@@ -69,8 +69,8 @@ pub(crate) fn check(
 fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Option<Diagnostic> {
     let Statement { calls, risk, toolset, span } = statement;
     let pattern = &calls.pattern;
-    let speaks = pattern.names_one_of(&[tool.name])
-        && (tool.always || pattern.to_string().starts_with(tool.name))
+    let speaks = pattern.names_one_of(&[&tool.name])
+        && (tool.always || pattern.to_string().starts_with(&*tool.name))
         && risk.is_none_or(|risk| risk == tool.risk)
         && toolset.as_ref().is_none_or(|toolset| **toolset == *tool.toolset);
     let why = speaks.then(|| why(pattern, tool, authorities)).flatten()?;
@@ -80,7 +80,7 @@ fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Op
         Why::New => warning.help("remove it: no rule spares this question"),
         why => {
             let bare = !pattern.has_arguments() && calls.conditions.is_empty();
-            let rule = if bare { tool.name.to_owned() } else { calls.to_string() };
+            let rule = if bare { tool.name.to_string() } else { calls.to_string() };
             let allow = format!("to spare the question, start the run with `--allow '{rule}'`");
             match why {
                 Why::Outside => {
@@ -159,9 +159,16 @@ fn tools<'a>(worker: &'a Effective, host: &'a LoadOptions) -> Vec<Tool<'a>> {
         let offers = move |tool: &str| listed.is_none_or(|names| names.texts().any(|(name, _)| name == tool));
         let always = kind.tools().iter().map(|name| (*name, true));
         let names = always.chain(kind.rule_names().iter().map(|name| (*name, false)));
-        names.filter(move |(name, _)| offers(name)).filter_map(move |(name, always)| {
-            Some(Tool { toolset: kind.name(), name, risk: kind.risk(name)?, always })
-        })
+        let built_in = names.filter(move |(name, _)| offers(name)).filter_map(move |(name, always)| {
+            Some(Tool { toolset: kind.name(), name: Cow::Borrowed(name), risk: kind.risk(name)?, always })
+        });
+        let configured = worker.configured(&**kind).into_iter().filter(move |tool| offers(&tool.name));
+        built_in.chain(configured.map(move |tool| Tool {
+            toolset: kind.name(),
+            name: Cow::Owned(tool.name.to_string()),
+            risk: tool.risk,
+            always: true,
+        }))
     });
     tools.collect()
 }

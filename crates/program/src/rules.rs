@@ -11,8 +11,8 @@ use crate::{
 };
 use llm_do_core::{
     gate::{
-        ArgumentPath, Calls, Check, Conditions, Facts, FileSet, HostEntry, ReadSet, Rule, RuleLine, Subject,
-        Test, ToolSets, WholeMatch, set_of, words_of,
+        ArgumentPath, Calls, Check, Conditions, Facts, FileSet, ReadSet, Rule, RuleLine, Set, Subject, Test,
+        ToolSets, WholeMatch, host_of, set_of, words_of,
     },
     toolset::ToolsetKind,
     toolsets::filesystem::Filesystem,
@@ -142,7 +142,8 @@ fn condition(entry: &Entry, read: ReadSet<'_>, found: &mut Vec<Diagnostic>) -> O
     for test in given {
         match check(&test.key, &test.value, read) {
             Ok(check) => {
-                if let Check::In(set) = &check
+                let test_of = Test { path: path.clone(), check };
+                if let Some(set) = test_of.set()
                     && let Some(FileSet { file, .. }) = set.file()
                     && let Err(reason) = set.values(&ToolSets::none())
                 {
@@ -159,7 +160,7 @@ fn condition(entry: &Entry, read: ReadSet<'_>, found: &mut Vec<Diagnostic>) -> O
                     );
                     whole = false;
                 }
-                tests.push(Test { path: path.clone(), check });
+                tests.push(test_of);
             }
             Err(reason) => {
                 found.push(Diagnostic::error(codes::BAD_RULE_CONDITION, reason).at(&test.value.span));
@@ -181,8 +182,10 @@ fn check(key: &str, value: &Node, read: ReadSet<'_>) -> Result<Check, String> {
         "max" => number().map(Check::AtMost),
         "min" => number().map(Check::AtLeast),
         "in" => set_of(&value.to_json(), read).map(Check::In),
+        "not_in" => set_of(&value.to_json(), read).map(Check::NotIn),
+        "without" => set_of(&value.to_json(), read).map(Check::Without),
         "matches" => WholeMatch::new(text()).map(Check::Matches),
-        "host" => HostEntry::new(text()).map(Check::Host),
+        "host" => host_of(text()),
         "from" => words_of(text()).map(Check::From),
         // The shape of the file allows no other key.
         _ if (key == "present") == (value.as_flag() == Some(true)) => Ok(Check::Present),
@@ -247,9 +250,8 @@ fn matches_text(rule: &FileRule, example: &str) -> bool {
 /// sets from tools.
 fn matches_arguments(rule: &FileRule, arguments: &Value) -> bool {
     let known = |test: &&Test| match &test.check {
-        Check::From(_) => false,
-        Check::In(set) => set.is_known(),
-        _ => true,
+        Check::From(_) | Check::HostOf(_) => false,
+        _ => test.set().is_none_or(Set::is_known),
     };
     let tests = rule.calls.conditions.tests().iter().filter(known).cloned().collect();
     let facts = Facts { arguments, words: None, sets: &ToolSets::none() };

@@ -194,7 +194,7 @@ pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic {
                 flag,
             ))
         }
-        (Data::Number(_) | Data::Flag(_), "text") => {
+        (Data::Number(_) | Data::Flag(_), "text" | "text or a map") => {
             let quoted = serde_json::Value::from(node.span.text()).to_string();
             found.fix(Fix::rewrite("put it in quotes", &node.span, quoted))
         }

@@ -4,6 +4,7 @@ use crate::{
     effective::Effective,
     keys,
     package::{Package, Packages},
+    purity::is_pure,
     shape::{Key, Shape},
     signature::show,
     yaml::{Data, Entry, Node},
@@ -209,7 +210,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Sections whose keys are shown separately, because each may come from another file.
-const SECTIONS: [&str; 4] = ["limits", "model_settings", "attachment_policy", "tool_rules"];
+const SECTIONS: [&str; 2] = ["attachment_policy", "tool_rules"];
 
 fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Vec<Setting> {
     let mut settings = Vec::new();
@@ -228,6 +229,7 @@ fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Ve
             "toolsets" => toolsets(effective, &mut settings),
             "sandbox" => sandbox(effective, package, &mut settings),
             "limits" => limits(effective, package, packages, &mut settings),
+            "model_settings" => sampling(effective, package, packages, &mut settings),
             "max_context_tokens" => context(effective, package, packages, &mut settings),
             name => match own {
                 Some(entry) if SECTIONS.contains(&name) && matches!(entry.value.data, Data::Map(_)) => {
@@ -403,6 +405,28 @@ fn context(effective: &Effective, package: &Package, packages: &Packages, settin
     );
 }
 
+/// The worker's own sampling settings, those of its model's profile, and those of the project, in this order.
+fn sampling(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
+    let own = effective.keys.get("model").and_then(Node::as_text);
+    let named = |package: &Package| {
+        let name = package.manifest.model.as_ref().and_then(Node::as_text);
+        name.and_then(|name| package.manifest.models.get(name)?.settings.clone())
+    };
+    let profile = match own {
+        Some(name) => package.manifest.models.get(name).and_then(|profile| profile.settings.clone()),
+        None if package.manifest.model.is_some() => named(package),
+        None => named(packages.program()),
+    };
+    let layers =
+        [effective.keys.get("model_settings"), profile.as_ref(), package.manifest.model_settings.as_ref()];
+    for key in keys::MODEL_SETTINGS {
+        if let Some(value) = layers.iter().flatten().find_map(|layer| layer.get(key.name)) {
+            let from = Some(value.span.origin());
+            settings.push(Setting::new(&["model_settings", key.name], value.to_json(), from));
+        }
+    }
+}
+
 /// The lower value of each limit, and defaults for limits that are not set.
 fn limits(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
     let layers = [
@@ -447,37 +471,4 @@ fn limits(effective: &Effective, package: &Package, packages: &Packages, setting
             None => {}
         }
     }
-}
-
-/// A worker with no mounts, no tool with an effect and no callee with one.
-fn is_pure(
-    effective: &Effective,
-    workers: &BTreeMap<Arc<str>, Arc<Effective>>,
-    kinds: &ToolsetRegistry,
-) -> bool {
-    let mut waiting = vec![effective];
-    let mut seen: Vec<&str> = Vec::new();
-    while let Some(worker) = waiting.pop() {
-        if seen.contains(&&*worker.definition.id) {
-            continue;
-        }
-        seen.push(&worker.definition.id);
-        let definition = &worker.definition;
-        let code = !definition.tools.is_empty() || definition.code.is_some();
-        let effects = code
-            || !definition.server_tools.is_empty()
-            || worker.toolsets.keys().any(|name| kinds.get(name).is_none_or(|kind| !kind.delegates()));
-        // The callees of a pattern are known only at run time.
-        let exact = worker.callees.len() == worker.calls.len();
-        if effects || !definition.sandbox.narrowing.mounts.is_empty() || !exact {
-            return false;
-        }
-        for (name, _) in &worker.calls {
-            match workers.get(name) {
-                Some(callee) => waiting.push(callee),
-                None => return false,
-            }
-        }
-    }
-    true
 }

@@ -76,12 +76,46 @@ pub fn untrusted(declared: &Declared, attachments: bool) -> Untrusted {
     untrusted
 }
 
+/// Why a declaration gives no signature.
+#[derive(Debug)]
+pub struct Unusable {
+    /// The reason.
+    pub reason: String,
+    /// The place in the schema, as a JSON pointer, if it is known.
+    pub pointer: Option<String>,
+}
+
+impl From<String> for Unusable {
+    fn from(reason: String) -> Self {
+        Self { reason, pointer: None }
+    }
+}
+
+impl From<&str> for Unusable {
+    fn from(reason: &str) -> Self {
+        reason.to_owned().into()
+    }
+}
+
+impl Unusable {
+    /// The place in the declaration, if this is a place of it. `parameters` are the properties, or a whole schema.
+    pub fn place<'n>(&self, parameters: &'n Node) -> &'n Node {
+        let Some(pointer) = &self.pointer else { return parameters };
+        let is_whole = parameters.get("properties").is_some_and(|p| matches!(p.data, Data::Map(_)))
+            && shorthand::is_json_schema(parameters);
+        match pointer.strip_prefix("/properties").filter(|_| !is_whole) {
+            Some(pointer) => parameters.at_pointer(pointer),
+            None => parameters.at_pointer(pointer),
+        }
+    }
+}
+
 /// The signature for a declaration. `written` are the `path` parameters that callers pass for writing; `attachments`
 /// says whether the worker accepts any.
 ///
 /// # Errors
 /// An invalid schema, or one that is not for an object.
-pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result<Signature, String> {
+pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result<Signature, Unusable> {
     let message;
     let mut parameters = Vec::new();
     let mut places = vec![String::new()];
@@ -165,15 +199,14 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
                 .is_some_and(|(place, name)| !name.contains('/') && places.iter().any(|known| known == place))
         })
     {
-        return Err(misuse.to_string());
+        return Err(misuse.to_string().into());
     }
     if declared.has_json_schema
         && let Some(unfit) = schema.unfit_defaults().into_iter().next()
     {
-        return Err(format!(
-            "the default at `{}` does not fit its own schema: {}",
-            unfit.pointer, unfit.message
-        ));
+        let reason =
+            format!("the default at `{}` does not fit its own schema: {}", unfit.pointer, unfit.message);
+        return Err(Unusable { reason, pointer: Some(format!("{}/default", unfit.pointer)) });
     }
     Ok(Signature {
         schema: Arc::new(schema),
@@ -582,7 +615,7 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"type": "string", "clean": true}}}),
         ] {
             let declared = Declared { schema: Some(wrong), has_json_schema: true, ..Declared::default() };
-            build(&declared, &[], false).unwrap_err();
+            build(&declared, &[], false).err().expect("it is refused");
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) use listed::ListedTree;
 pub use memory::MemoryTree;
 pub use overlay::OverlayTree;
 
-use llm_do_core::authority::Place;
+use llm_do_core::{authority::Place, os_error};
 use std::{fmt, io};
 
 /// Largest definition file that is read, in bytes. A prompt of a megabyte fits no model.
@@ -93,10 +93,7 @@ impl From<io::Error> for SourceError {
             // `cap-std` returns this error without an OS code if a path would leave the folder.
             io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => Self::Escapes,
             io::ErrorKind::PermissionDenied => Self::Io("permission denied".into()),
-            kind => Self::Io(match error.raw_os_error() {
-                Some(_) => kind.to_string(),
-                None => error.to_string(),
-            }),
+            _ => Self::Io(os_error::reason(&error)),
         }
     }
 }

@@ -5,7 +5,7 @@ mod stand_in;
 
 use llm_do_core::authority::Place;
 use llm_do_program::{
-    LoadOptions, Source, Start, check_with_flow,
+    LoadOptions, Report, Source, Start, check_whole,
     flow::{self, Flow},
     source::MemoryTree,
 };
@@ -18,7 +18,7 @@ fn flow_of(files: &[(&str, &str)]) -> Flow {
     let source = Source { tree: Arc::new(tree), start: Start::Entry(None), manifest: true, work: None };
     let code = Arc::new(Reader::of("/p", files.iter().copied()));
     let host = LoadOptions { toolsets: stand_in::registry(), code: Some(code), ..LoadOptions::default() };
-    let (found, flow) = check_with_flow(source, host);
+    let Report { found, flow, .. } = check_whole(source, host);
     let errors: Vec<_> = found.iter().filter(|finding| finding.is_error()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     flow

@@ -511,24 +511,12 @@ fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.is_file() {
         return Ok(());
     }
-    let folder = path.parent().unwrap_or(Path::new("."));
-    llm_do_sandbox::private_dir(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    io::Write::write_all(&mut file, content)?;
-    match file.persist_noclobber(path) {
-        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
-        _ => Ok(()),
-    }
+    llm_do_sandbox::put_private(path, content).map(drop)
 }
 
 /// Writes a file atomically.
 pub(crate) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    llm_do_sandbox::private_dir(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    io::Write::write_all(&mut file, content)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    llm_do_sandbox::write_private(path, content)
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub use otel::otlp;
 pub use recording::{BadRecording, RecordedModels, Recording};
 pub use redactor::{Redactor, SHORTEST_SECRET, Stream, is_secret_name};
 pub use render::{
-    Following, Line, Tone, compacted, duration, render, render_call, render_timeline, size, thousands,
+    Following, Line, Tone, compacted, duration, moment, render, render_call, render_timeline, size, thousands,
 };
 pub use replay::{Compared, Difference, Divergence, ReplayDriver, ReplayReport};
 pub use run_state::{Open, RunState};

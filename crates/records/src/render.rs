@@ -196,6 +196,11 @@ pub(crate) fn mark(call: &CallNode) -> (Tone, String) {
     (tone, said.join(", "))
 }
 
+/// Says that a model called a tool which was not offered to it.
+pub(crate) fn not_offered(name: &str) -> String {
+    format!("`{name}` was not offered: the model heard that there is no such tool")
+}
+
 /// Says which tools a model called that were not offered to it, each once.
 fn unoffered(names: &[Arc<str>]) -> Option<String> {
     const MOST: usize = 3;
@@ -339,7 +344,7 @@ pub(crate) fn caller(principal: &Principal) -> String {
 }
 
 /// A time for people, in UTC.
-pub(crate) fn moment(ms: u64) -> String {
+pub fn moment(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }

@@ -485,11 +485,17 @@ fn attached(part: &Part) -> Option<String> {
     }
 }
 
-/// The question as it is asked now, with the expiry of the recorded one, and with what that showed of files and of the context.
+/// The question as it is asked now, with the expiry of the recorded one, and with what that showed of files, of the context and of
+/// the contents that steer it.
 fn as_shown_in(before: &Question, now: &Question) -> Question {
     let shown = match (before, now) {
         (Question::Approval(before), Question::Approval(now)) => {
-            Question::Approval(Approval { preview: before.preview.clone(), ..now.clone() })
+            // How far calls beside it had come decided which of their contents it names. That others steer it stays compared.
+            let steering = match (&before.steering, &now.steering) {
+                (Some(then), Some(_)) => Some(then.clone()),
+                (_, now) => now.clone(),
+            };
+            Question::Approval(Approval { preview: before.preview.clone(), steering, ..now.clone() })
         }
         (
             Question::Input(Input { conversation: Some(before), .. }),

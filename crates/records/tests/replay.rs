@@ -8,6 +8,7 @@ use llm_do_core::{
     function::{FunctionSource, Risk},
     journal::{Ending, Record, RecordKind},
     model::{MessageId, Usage},
+    origin::{Origin, Steering, Untrusted},
     question::{Answer, Approval, Given, MEMORY, Question, Reply},
     rule::DecidedBy,
     step_name::StepName,
@@ -198,5 +199,36 @@ async fn answers_come_from_the_record_whoever_gave_them() {
     }
     // Another question than the recorded one is a difference, and one that is not in the record as well.
     driver.exchange(&call(0), StepName::Ask(0), approval(Risk::Network), Known::Nothing).await.unwrap_err();
+    assert!(driver.report().divergence.is_some());
+}
+
+#[tokio::test]
+async fn steering_that_names_other_contents_is_the_same_question() {
+    let steered = |calls: &[u32]| {
+        let read = calls.iter().map(|index| Untrusted {
+            call: call(*index),
+            function: "fetch".into(),
+            origin: Origin::Untrusted,
+            excerpt: "buy".into(),
+        });
+        let steering = Some(Box::new(Steering { read: read.collect(), ..Steering::default() }));
+        match approval(Risk::Write) {
+            Question::Approval(approval) => Question::Approval(Approval { steering, ..approval }),
+            other => other,
+        }
+    };
+    let approved = Given::operator(Answer::Approve { remember: false }, "terminal");
+    let records = vec![
+        (call(0), "ask", RecordKind::Asked(steered(&[1]))),
+        (call(0), "ask", RecordKind::Answered(approved)),
+        (CallPath::root(), "end", call_ended(json!(1))),
+    ];
+    // The recorded call was asked about before the call beside it had ended.
+    let driver = over(records.clone());
+    driver.exchange(&call(0), StepName::Ask(0), steered(&[1, 2]), Known::Nothing).await.unwrap();
+    assert_eq!(driver.report().divergence, None);
+    // No untrusted content at all is another question.
+    let driver = over(records);
+    driver.exchange(&call(0), StepName::Ask(0), approval(Risk::Write), Known::Nothing).await.unwrap_err();
     assert!(driver.report().divergence.is_some());
 }

@@ -570,7 +570,10 @@ impl Driver for LocalDriver {
         if matches!(&body, RecordKind::CallEnded { ending, .. } if *ending != Ending::Suspended)
             && let Some(left_out) = self.history.left_out(path)
         {
-            let reason = format!("the call at {left_out} was recorded, and is not made any more");
+            let reason = format!(
+                "the call at {left_out} was recorded, and is not made any more: the code that made it took another path. Put \
+                 what may differ between two executions (the time, a random number, the content of a file) into `ctx.step`"
+            );
             return Err(Halt::Diverged { path: path.clone(), step: name, reason });
         }
         self.write(path, &name, body).map(drop)

@@ -34,6 +34,23 @@ pub(crate) fn private_file(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+/// Fails if an open file has been removed: what is written to it is lost when the process ends.
+///
+/// # Errors
+/// It has no name any more, or can't be looked at.
+pub fn still_named(file: &fs::File) -> io::Result<()> {
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the file was removed while it was being written",
+        ));
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+    Ok(())
+}
+
 /// The process that holds the lock of a file, where the system tells it.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@ pub use fork::fork;
 use crate::{
     blob::BlobDir,
     event_sink::EventSink,
-    files::{holder, open_regular, private_dir, private_file, soon},
+    files::{holder, open_regular, private_dir, private_file, soon, still_named},
     read::{ReadError, read_sealed, run_id_of},
     run_id::{self, NewRunId},
     seal::{Chain, SealKey},
@@ -92,7 +92,9 @@ trait Lines: Send {
 
 impl Lines for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Write::write(self, bytes)
+        let written = Write::write(self, bytes)?;
+        still_named(self)?;
+        Ok(written)
     }
     fn truncate(&mut self, bytes: u64) -> io::Result<()> {
         self.set_len(bytes)

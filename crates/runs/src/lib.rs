@@ -24,6 +24,7 @@ mod untrusted_list;
 pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
 pub use driver::{Interjector, LocalDriver, Said};
 pub use event_sink::EventSink;
+pub use files::still_named;
 pub use follow::{Follow, Part};
 pub use journal::{CreateError, JOURNAL_FILE, JournalLog, JournalWriter, ReopenError, Written, fork};
 pub use list::{

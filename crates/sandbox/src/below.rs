@@ -1,14 +1,14 @@
 //! Files below a folder whose links are not trusted.
 
-use crate::regular::without_waiting;
+use crate::{new_file::NewFile, regular::without_waiting};
 use cap_std::{
     ambient_authority,
     fs::{Dir, OpenOptions},
 };
 use std::{
+    fs,
     io::{self, Write},
     path::{Component, Path, PathBuf},
-    process,
 };
 
 /// Writes a whole file at a relative path below a folder, and makes the folders on the way. Links are followed as long as they
@@ -34,19 +34,49 @@ pub fn write_below(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    let temporary = format!(".{}.{}.tmp", name.to_string_lossy(), process::id());
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    let mut file = parent.open_with(&temporary, &options)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
-        .and_then(|()| parent.rename(&temporary, &parent, name));
-    if written.is_err() {
-        // The first error counts.
-        let _ = parent.remove_file(&temporary);
+    let mut new = NewFile::begin(&parent)?;
+    new.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        new.file().set_permissions(permissions)?;
     }
-    written
+    new.replace(name)
+}
+
+/// Writes a whole file at any path, and makes the folders on the way. Links are followed. What is no regular file, such as a device,
+/// takes the bytes as they are.
+///
+/// # Errors
+/// The disk says no.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
+    }
+    let real = match fs::canonicalize(path) {
+        Ok(real) if !real.is_file() => return fs::write(real, bytes),
+        Ok(real) => real,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
+        Err(error) => return Err(error),
+    };
+    match (real.parent(), real.file_name()) {
+        (Some(folder), Some(name)) => write_below(folder, Path::new(name), bytes),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not the name of a file")),
+    }
+}
+
+/// Makes a folder at a relative path below a folder, with those on the way. No link leads out of the folder above. Returns the real
+/// path.
+///
+/// # Errors
+/// A link leads out of the folder or nowhere, something else has the name, or the disk says no.
+pub fn make_folder_below(folder: &Path, path: &Path) -> io::Result<PathBuf> {
+    check_below(folder, path)?;
+    let real = fs::canonicalize(folder)?;
+    if path.as_os_str().is_empty() {
+        return Ok(real);
+    }
+    let root = Dir::open_ambient_dir(folder, ambient_authority())?;
+    root.create_dir_all(path).map_err(explained)?;
+    Ok(real.join(root.canonicalize(path).map_err(explained)?))
 }
 
 /// Fails if a link leads a relative path out of a folder. The path need not exist.
@@ -117,10 +147,7 @@ pub fn read_below(folder: &Path, path: &Path, limit: u64) -> io::Result<Vec<u8>>
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use std::{
-        fs,
-        os::unix::fs::{PermissionsExt, symlink},
-    };
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn no_link_leads_a_file_that_is_written_out_of_the_folder() {
@@ -156,6 +183,9 @@ mod tests {
         for path in ["folder/x", "folder/sub/x", "file", "nowhere", "../outside/x"] {
             assert!(check_below(&root, Path::new(path)).is_err(), "{path}");
         }
+        for path in ["folder", "folder/sub", "nowhere/sub", "../outside/sub", "inner/../../outside/sub"] {
+            assert!(make_folder_below(&root, Path::new(path)).is_err(), "{path}");
+        }
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
         assert_eq!(fs::read_to_string(outside.join("mine")).unwrap(), "mine");
         write("inner/a", "one").unwrap();
@@ -167,6 +197,14 @@ mod tests {
         assert!(fs::symlink_metadata(root.join("own-file")).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(root.join("inner/deep/er/b")).unwrap(), "three");
         assert_eq!(fs::read_dir(root.join("inner")).unwrap().count(), 2, "nothing temporary is left");
+        write_whole(&dir.path().join("a/b/c"), b"four").unwrap();
+        symlink("a/b/c", dir.path().join("to-c")).unwrap();
+        write_whole(&dir.path().join("to-c"), b"five").unwrap();
+        write_whole(Path::new("/dev/null"), b"nothing").unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("a/b/c")).unwrap(), "five");
+        let made = make_folder_below(&root, Path::new("own/folders/of/mine")).unwrap();
+        assert_eq!(made, fs::canonicalize(&root).unwrap().join("inner/folders/of/mine"));
+        assert!(made.is_dir());
         for path in ["inner/a", "own/deep", "own-file", "own/not/yet", "new"] {
             assert!(check_below(&root, Path::new(path)).is_ok(), "{path}");
         }

@@ -2,20 +2,21 @@
 
 use crate::{
     keep,
-    open::{file, keep_mode, new_file, rename_new},
+    new_file::NewFile,
+    open::{file, keep_mode, rename_new},
     resolve::{How, Spot, failed, resolve, resolve_rest},
     tree::{Tree, join},
 };
 use cap_fs_ext::DirExt;
-use cap_std::fs::{Dir, File, Metadata};
+use cap_std::fs::{File, Metadata};
 use llm_do_core::{
-    authority::{Located, Place, TEMPORARY_PREFIX},
+    authority::{Located, Place},
     send::BoxFuture,
     vfs::{Entry, EntryKind, FileSystem, FsError},
 };
 use std::{
     collections::hash_map::RandomState,
-    hash::{BuildHasher, Hasher},
+    hash::BuildHasher,
     io::{self, Read, Seek, SeekFrom, Write},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -229,8 +230,8 @@ fn read(at: &Located, offset: u64, limit: u64) -> Result<(Vec<u8>, u64), FsError
     Ok((bytes, if read_to > offset { size.max(read_to) } else { size }))
 }
 
-/// Writes a new file beside the target and renames it over the target, so that readers never see a part of it and a
-/// crash leaves the old content or the new. The file is not synced to disk: a power failure may lose the newest
+/// Writes a new file, which takes the place of the target when it is whole ([`NewFile`]), so that readers never see a part of it and
+/// a crash leaves the old content or the new. The file is not synced to disk: a power failure may lose the newest
 /// writes of a run, as for any other program, and a sync costs more than the rest of a tool call.
 ///
 /// A hard link is not written through: the new file is a different one, and other links to the old file outside the
@@ -243,29 +244,12 @@ fn put(
 ) -> Result<(), FsError> {
     let name = spot.name.clone().ok_or_else(|| FsError::root_of_mount(at))?;
     spot.make_folders().map_err(|error| failed(at, &error))?;
-    let folder = spot.folder();
-    let (temporary, mut file) = new_temporary(folder).map_err(|error| failed(at, &error))?;
-    let filled = fill(&mut file).and_then(|()| match replace {
-        true => folder.rename(&temporary, folder, &name),
-        false => rename_new(folder, &temporary, folder, &name, false),
-    });
-    filled.map_err(|error| {
-        let _ = folder.remove_file(&temporary);
-        failed(at, &error)
-    })
-}
-
-fn new_temporary(folder: &Dir) -> io::Result<(String, File)> {
-    let mut tries = 0;
-    loop {
-        let random = RandomState::new().build_hasher().finish();
-        let name = format!("{TEMPORARY_PREFIX}{random:016x}");
-        match new_file(folder, &name) {
-            Ok(file) => return Ok((name, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 8 => tries += 1,
-            Err(error) => return Err(error),
-        }
-    }
+    let whole = || {
+        let mut new = NewFile::begin(spot.folder())?;
+        fill(new.file())?;
+        if replace { new.replace(&name) } else { new.put(&name) }
+    };
+    whole().map_err(|error| failed(at, &error))
 }
 
 /// Resolves a file to be replaced or made.
@@ -365,7 +349,7 @@ fn rename(from: &Located, to: &Located, abandoned: &Abandoned) -> Result<(), FsE
         }
     }
     new.make_folders().map_err(|error| failed(to, &error))?;
-    match rename_new(old.folder(), name, new.folder(), &new_name, found.is_dir()) {
+    match rename_new(old.folder(), name.as_ref(), new.folder(), new_name.as_ref(), found.is_dir()) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices && found.is_file() => {
             copy(from, to, abandoned)?;
             old.folder().remove_file(name).map_err(|error| failed(from, &error))

@@ -14,6 +14,7 @@ pub mod confine;
 mod file_system;
 mod git;
 mod keep;
+mod new_file;
 mod open;
 mod place;
 mod private;
@@ -25,8 +26,9 @@ mod tree;
 #[cfg(target_os = "linux")]
 mod warm;
 
-pub use below::{check_below, read_below, write_below};
+pub use below::{check_below, make_folder_below, read_below, write_below, write_whole};
 pub use file_system::NativeFileSystem;
+pub use new_file::{NewFile, put_private, write_private};
 pub use place::place_of;
 pub use private::private_dir;
 pub use regular::read_regular;

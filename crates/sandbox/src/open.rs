@@ -106,7 +106,7 @@ pub(crate) fn keep_mode(file: &File, of: &cap_std::fs::Metadata) -> io::Result<(
 }
 
 /// Renames, and refuses to replace an existing entry.
-pub(crate) fn rename_new(from: &Dir, name: &str, to: &Dir, new: &str, is_folder: bool) -> io::Result<()> {
+pub(crate) fn rename_new(from: &Dir, name: &Path, to: &Dir, new: &Path, is_folder: bool) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
         use rustix::{
@@ -123,7 +123,7 @@ pub(crate) fn rename_new(from: &Dir, name: &str, to: &Dir, new: &str, is_folder:
 }
 
 /// Linking and creating a folder fail if the name exists, which claims the name atomically.
-fn rename_new_by_steps(from: &Dir, name: &str, to: &Dir, new: &str, is_folder: bool) -> io::Result<()> {
+fn rename_new_by_steps(from: &Dir, name: &Path, to: &Dir, new: &Path, is_folder: bool) -> io::Result<()> {
     if is_folder {
         to.create_dir(new)?;
         // A folder replaces an empty one, and only an empty one.
@@ -168,13 +168,13 @@ mod tests {
         fs::write(dir.path().join("b"), "b").unwrap();
         fs::create_dir_all(dir.path().join("d/inner")).unwrap();
         for step in [rename_new, rename_new_by_steps] {
-            assert!(step(&top, "a", &top, "b", false).is_err());
-            assert!(step(&top, "a", &top, "d", false).is_err());
-            assert!(step(&top, "d", &top, "b", true).is_err());
-            step(&top, "a", &top, "c", false).unwrap();
-            step(&top, "c", &top, "a", false).unwrap();
-            step(&top, "d", &top, "e", true).unwrap();
-            step(&top, "e", &top, "d", true).unwrap();
+            assert!(step(&top, "a".as_ref(), &top, "b".as_ref(), false).is_err());
+            assert!(step(&top, "a".as_ref(), &top, "d".as_ref(), false).is_err());
+            assert!(step(&top, "d".as_ref(), &top, "b".as_ref(), true).is_err());
+            step(&top, "a".as_ref(), &top, "c".as_ref(), false).unwrap();
+            step(&top, "c".as_ref(), &top, "a".as_ref(), false).unwrap();
+            step(&top, "d".as_ref(), &top, "e".as_ref(), true).unwrap();
+            step(&top, "e".as_ref(), &top, "d".as_ref(), true).unwrap();
         }
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "a");
         assert_eq!(fs::read_to_string(dir.path().join("b")).unwrap(), "b");

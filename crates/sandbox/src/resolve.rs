@@ -6,7 +6,7 @@ use crate::{
 };
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
-use llm_do_core::{authority::Located, vfs::FsError};
+use llm_do_core::{authority::Located, os_error, vfs::FsError};
 use std::{io, path::Path};
 
 /// Maximum number of symbolic links in one resolution, as on Linux.
@@ -321,12 +321,10 @@ pub(crate) fn failed(at: &Located, error: &io::Error) -> FsError {
         io::ErrorKind::DirectoryNotEmpty => return FsError::NotEmpty(path),
         io::ErrorKind::IsADirectory => return FsError::WrongKind { path, is: "a folder", wanted: "a file" },
         io::ErrorKind::PermissionDenied => "the system does not permit it".into(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "the disk is full".into(),
-        io::ErrorKind::ReadOnlyFilesystem => "the disk is read-only".into(),
         _ if is_link(error) || is_not_a_folder(error) => {
             "it changed while it was being opened; try again".into()
         }
-        kind => kind.to_string(),
+        _ => os_error::reason(error),
     };
     FsError::Io { path, reason }
 }

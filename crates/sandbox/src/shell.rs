@@ -4,6 +4,7 @@
 //! and a table of dangerous arguments, expands its wildcards to files that the worker sees, and runs it as one
 //! confined process.
 
+mod commands;
 mod dangerous;
 mod expand;
 mod output;
@@ -11,13 +12,15 @@ mod paths;
 mod program;
 mod rules;
 mod run;
+mod runner;
 mod scripts;
 mod tool;
 pub mod words;
 
-pub use tool::Environment;
+pub use runner::Environment;
 
 use crate::confine::{Confinement, Confiner, env_allowlist, working_directory};
+use commands::{Command, CommandTool};
 use llm_do_core::{
     authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
@@ -27,10 +30,11 @@ use llm_do_core::{
     origin::ResultOrigin,
     schema::{Schema, canonical, sha256},
     send::BoxFuture,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ConfigurationProblem, ConfiguredTool, ToolsetContext, ToolsetKind},
     worker::WorkerDefinition,
 };
 use rules::Rules;
+use runner::Runner;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tool::ShellTool;
@@ -84,7 +88,22 @@ impl ToolsetKind for Shell {
         worker.toolsets.iter().any(|(name, _)| **name == *self.name())
     }
 
+    fn configured(&self, configuration: &Value) -> Vec<ConfiguredTool> {
+        let commands = commands::read(configuration).unwrap_or_default();
+        commands.iter().map(Command::known).collect()
+    }
+
+    fn problems(&self, _worker: &WorkerDefinition, configuration: &Value) -> Vec<ConfigurationProblem> {
+        commands::read(configuration).err().unwrap_or_default()
+    }
+
     fn configuration(&self) -> Schema {
+        let duration = json!({
+            "anyOf": [
+                {"type": "number", "minimum": 0.001, "maximum": 1_000_000_000},
+                {"type": "string", "pattern": r"^\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ms|s|m|h)\s*$"},
+            ],
+        });
         let asks = json!({"type": "boolean", "default": true});
         Schema::built_in(json!({
             "type": "object",
@@ -108,12 +127,8 @@ impl ToolsetKind for Shell {
                     "properties": {"approval_required": asks},
                     "additionalProperties": false,
                 },
-                "timeout": {
-                    "anyOf": [
-                        {"type": "number", "minimum": 0.001, "maximum": 1_000_000_000},
-                        {"type": "string", "pattern": r"^\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ms|s|m|h)\s*$"},
-                    ],
-                },
+                "commands": commands::schema(&duration),
+                "timeout": duration,
             },
             "additionalProperties": false,
         }))
@@ -139,7 +154,8 @@ impl ToolsetKind for Shell {
         context: &'a ToolsetContext<'a>,
     ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
         let made = self.made_for(configuration, context.authority, context.policy.as_ref());
-        Box::pin(async { made.map(|function| function.into_iter().collect()) })
+        let commands = self.commands_for(configuration, context.authority, context.policy.as_ref());
+        Box::pin(async { Ok(made?.into_iter().chain(commands?).collect()) })
     }
 
     fn ended<'a>(&'a self, run: &'a Arc<str>) -> BoxFuture<'a, Vec<String>> {
@@ -170,17 +186,85 @@ impl Shell {
             return Ok(None);
         }
         let timeout = configuration.get("timeout").and_then(duration).unwrap_or(LEAF_TIMEOUT);
-        let confinement = host.confiner.confinement().map_err(|error| error.to_string());
-        let held =
-            *authority.bounds().network() == Network::Off && confinement != Ok(Confinement::Unconfined);
         let meta = FunctionMeta {
-            source: FunctionSource::Toolset(self.name().into()),
-            name: self.name().into(),
-            tool_name: self.name().into(),
-            aliases: &[],
             description: description(&rules, &working_directory(authority).to_string()).into(),
             input: Arc::new(Schema::built_in(input(timeout))),
-            output: Some(OutputSchema::Declared(Arc::new(Schema::built_in(tool::output())))),
+            ..host.meta(self.name().into(), authority, timeout, policy)
+        };
+        let tool = ShellTool {
+            runner: host.runner(authority),
+            rules,
+            timeout,
+            identity: sha256(canonical(configuration).as_bytes()).into(),
+        };
+        Ok(Some(Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }))
+    }
+
+    /// The tools of the commands that a configuration declares.
+    ///
+    /// # Errors
+    /// A command that can't work.
+    fn commands_for(
+        &self,
+        configuration: &Value,
+        authority: &Authority,
+        policy: Option<&Arc<Policy>>,
+    ) -> Result<Vec<Function>, String> {
+        let host = self.host.as_ref().ok_or("nothing runs programs here")?;
+        let commands = commands::read(configuration).map_err(|problems| {
+            problems.iter().map(|problem| problem.reason.as_str()).collect::<Vec<_>>().join("; ")
+        })?;
+        let folder = working_directory(authority).to_string();
+        let all = configuration.get("timeout").and_then(duration).unwrap_or(LEAF_TIMEOUT);
+        let identity: Arc<str> = sha256(canonical(configuration).as_bytes()).into();
+        let functions = commands.into_iter().map(|command| {
+            let timeout = command.timeout.unwrap_or(all);
+            let meta = FunctionMeta {
+                description: command.description(&folder).into(),
+                input: Arc::new(Schema::built_in(command.input())),
+                ..host.meta(Arc::clone(&command.name), authority, timeout, policy)
+            };
+            let tool = CommandTool {
+                runner: host.runner(authority),
+                command,
+                timeout,
+                identity: Arc::clone(&identity),
+            };
+            Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }
+        });
+        Ok(functions.collect())
+    }
+}
+
+impl Bound {
+    fn runner(&self, authority: &Authority) -> Runner {
+        Runner {
+            authority: Arc::new(authority.clone()),
+            environment: Arc::clone(&self.environment),
+            confinement: self.confiner.confinement().map_err(|error| error.to_string()),
+            confiner: Arc::clone(&self.confiner),
+        }
+    }
+
+    /// What all of its functions have in common.
+    fn meta(
+        &self,
+        name: Arc<str>,
+        authority: &Authority,
+        timeout: Duration,
+        policy: Option<&Arc<Policy>>,
+    ) -> FunctionMeta {
+        let confinement = self.confiner.confinement().map_err(|error| error.to_string());
+        let held =
+            *authority.bounds().network() == Network::Off && confinement != Ok(Confinement::Unconfined);
+        FunctionMeta {
+            source: FunctionSource::Toolset(Shell::default().name().into()),
+            tool_name: Arc::clone(&name),
+            name,
+            aliases: &[],
+            description: "".into(),
+            input: Arc::new(Schema::built_in(json!({}))),
+            output: Some(OutputSchema::Declared(Arc::new(Schema::built_in(runner::output())))),
             risk: Risk::Exec,
             concurrency: Concurrency::ByRisk,
             // Its output is reported if it is ended here, and lost if its call is abandoned.
@@ -193,17 +277,7 @@ impl Shell {
             },
             wildcard: false,
             policy: policy.cloned(),
-        };
-        let tool = ShellTool {
-            rules,
-            authority: Arc::new(authority.clone()),
-            environment: Arc::clone(&host.environment),
-            confinement,
-            confiner: Arc::clone(&host.confiner),
-            timeout,
-            identity: sha256(canonical(configuration).as_bytes()).into(),
-        };
-        Ok(Some(Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }))
+        }
     }
 }
 

@@ -4,13 +4,13 @@
 //! workers may read and not write. Records, secrets, version control and what other programs execute are none.
 
 use crate::error::{ApiError, Code};
-use cap_std::{
-    ambient_authority,
-    fs::{Dir, OpenOptions},
-};
-use llm_do::core::{
-    authority::{Class, Place, Protection, TEMPORARY_PREFIX, VirtualPath},
-    schema::sha256,
+use cap_std::{ambient_authority, fs::Dir};
+use llm_do::{
+    NewFile,
+    core::{
+        authority::{Class, Place, Protection, VirtualPath},
+        schema::sha256,
+    },
 };
 use std::{
     io::{self, Read, Write},
@@ -132,30 +132,8 @@ impl Definitions {
             self.dir.create_dir_all(folder).map_err(failed)?;
         }
         let folder = if folder.is_empty() { self.dir.try_clone() } else { self.dir.open_dir(folder) };
-        self.replace(&folder.map_err(failed)?, name, text.as_bytes()).map_err(failed)?;
+        replace(&folder.map_err(failed)?, name, text.as_bytes()).map_err(failed)?;
         Ok(sha256(text.as_bytes()))
-    }
-
-    /// A reader sees the old content or the new one.
-    fn replace(&self, folder: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-        let temporary: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let temporary = format!("{TEMPORARY_PREFIX}{temporary}");
-        let written = (|| {
-            let mut file = folder.open_with(&temporary, OpenOptions::new().write(true).create_new(true))?;
-            file.write_all(bytes)?;
-            if let Ok(old) = folder.symlink_metadata(name) {
-                file.set_permissions(old.permissions())?;
-            }
-            file.sync_all()?;
-            folder.rename(&temporary, folder, name)
-        })();
-        if written.is_err() {
-            // It may not be there.
-            let _ = folder.remove_file(&temporary);
-        }
-        written
     }
 
     /// A path of a definition in its plain form, which no link on the way leads elsewhere.
@@ -216,6 +194,17 @@ impl Definitions {
         file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
         Ok(Some(bytes))
     }
+}
+
+/// Replaces a file of a folder. A reader sees the old content or the new one.
+fn replace(folder: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut new = NewFile::begin(folder)?;
+    new.write_all(bytes)?;
+    if let Ok(old) = folder.symlink_metadata(name) {
+        new.file().set_permissions(old.permissions())?;
+    }
+    new.file().sync_all()?;
+    new.replace(name)
 }
 
 fn no_file(path: &str) -> ApiError {

@@ -212,7 +212,9 @@ impl From<Problem> for ApiError {
             }
             Problem::Resume(ResumeError::AlreadyDecided { by, .. }) => Self::decided(problem.to_string(), by),
             Problem::Resume(ResumeError::NotAsked(_)) => Self::new(Code::NotFound, problem.to_string()),
-            Problem::Resume(ResumeError::Misfit(_)) => Self::new(Code::BadRequest, problem.to_string()),
+            Problem::Resume(ResumeError::NotAccepted { .. }) => {
+                Self::new(Code::BadRequest, problem.to_string())
+            }
             Problem::Resume(ResumeError::Expired(_)) => Self::new(Code::QuestionExpired, problem.to_string()),
             Problem::Journal(_) | Problem::Key(_) => Self::storage(problem),
             Problem::Resume(_) => Self::new(Code::Conflict, problem.to_string()),
@@ -225,7 +227,7 @@ impl From<NotTaken> for ApiError {
     fn from(error: NotTaken) -> Self {
         match &error {
             NotTaken::Unknown(_) => Self::new(Code::NotFound, error.to_string()),
-            NotTaken::Misfit(_) => Self::new(Code::BadRequest, error.to_string()),
+            NotTaken::NotAccepted { .. } => Self::new(Code::BadRequest, error.to_string()),
             NotTaken::Expired(_) => Self::new(Code::QuestionExpired, error.to_string()),
             NotTaken::AlreadyDecided { by, .. } => Self::decided(error.to_string(), by),
         }

@@ -41,8 +41,8 @@ pub(crate) struct About {
     pub(crate) client: Client,
     /// The beginning of what it was started with.
     pub(crate) title: Option<String>,
-    /// When it began, in milliseconds since 1970.
-    pub(crate) started_ms: u64,
+    /// When this process took it, in milliseconds since 1970.
+    pub(crate) taken_ms: u64,
 }
 
 /// Milliseconds since 1970.
@@ -109,7 +109,11 @@ impl Ports {
     /// The same for a run that an earlier process has begun: who answered its questions, and the messages that wait.
     pub(crate) fn continued(via: &'static str, past: &PastRun) -> Self {
         let ports = Self::new(via);
+        past.waiting().into_iter().for_each(|waiting| ports.desk.questions.waited(waiting.id));
         past.answered().for_each(|(id, by)| ports.desk.questions.was_answered(id, by));
+        if let Some(first) = past.records().first() {
+            ports.feed.began_ms.get_or_init(|| first.at_ms);
+        }
         let message = |Queued { text, by, .. }: Queued| Message { text: text.to_string(), by };
         ports.desk.messages().extend(past.queued().into_iter().map(message));
         ports
@@ -173,9 +177,14 @@ impl LiveRun {
         }
     }
 
+    /// When it began, in milliseconds since 1970: the time of its first record, which every later process reads too.
+    pub(crate) fn started_ms(&self) -> u64 {
+        self.feed.began_ms.get().copied().unwrap_or(self.about.taken_ms)
+    }
+
     /// How long ago it began.
     pub(crate) fn age(&self) -> Duration {
-        Duration::from_millis(now_ms().saturating_sub(self.about.started_ms))
+        Duration::from_millis(now_ms().saturating_sub(self.started_ms()))
     }
 
     /// Tells those who follow the service that it has begun.
@@ -285,6 +294,15 @@ impl LiveRun {
                 Ok(recorded)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until a run that continues has put a question again that waited in an earlier process, or has passed it.
+    pub(crate) async fn puts_again(&self, question: &QuestionId) {
+        tokio::select! {
+            biased;
+            () = self.desk.questions.put_again(question) => {}
+            _ = self.is_recorded(self.feed.awaits(question)) => {}
         }
     }
 
@@ -448,6 +466,8 @@ struct Feed {
     awaited: Mutex<HashMap<QuestionId, Vec<oneshot::Sender<()>>>>,
     /// On when the first record was written.
     first: Switch,
+    /// The time of the first record of the run, in milliseconds since 1970.
+    began_ms: OnceLock<u64>,
 }
 
 #[derive(Default)]
@@ -513,6 +533,7 @@ impl EventSink for Feed {
 
     fn record(&self, record: RecordRef<'_>) {
         if !self.first.is_on() {
+            self.began_ms.get_or_init(|| record.at_ms);
             self.first.turn_on();
         }
         if let RecordKind::Answered(_) = record.body {

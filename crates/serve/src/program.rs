@@ -449,10 +449,25 @@ impl Served {
             return Err(unknown("it has no first record".into()));
         };
         let settings = past.settings(host.settings(&self.target).map_err(unknown)?)?;
-        let session = self
-            .find(Some(entry))?
-            .ok_or_else(|| unknown(format!("the program `{}` no longer exports `{entry}`", self.name)))?;
+        let loaded = match self.find(Some(entry))? {
+            Some(session) => session.fits(past).map(|()| session),
+            None => Err(unknown(format!("the program `{}` no longer exports `{entry}`", self.name))),
+        };
+        // Its files may be again what they were when the run began. Runs that begin later keep what was loaded.
+        let session = loaded.or_else(|changed| {
+            self.reread(entry, host).filter(|session| session.fits(past).is_ok()).ok_or(changed)
+        })?;
         session.with_options(RunOptions { can_ask: true, ..settings.run })
+    }
+
+    /// The session of a worker, as the files of the program are now. `None`: they do not load, or export no such worker.
+    fn reread(&self, worker: &str, host: &dyn Host) -> Option<Session> {
+        let sessions = Session::open_exported(host.settings(&self.target).ok()?).ok()?;
+        match sessions.iter().find(|session| *session.entry().id == *worker) {
+            Some(session) => Some(session.clone()),
+            None if self.loaded().others.is_some() => sessions.first()?.worker(worker).ok(),
+            None => None,
+        }
     }
 
     /// The folder of that run.

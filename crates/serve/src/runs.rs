@@ -13,11 +13,15 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 /// Most requests whose keys are remembered. Of older ones a repetition starts another run.
 pub(crate) const MOST_KEYS: usize = 10_000;
+
+/// Time between two tries to continue a run whose program has changed: each try reads the program.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
 
 /// The runs of this process.
 pub(crate) struct Runs {
@@ -41,6 +45,15 @@ pub(crate) struct Stuck {
     pub(crate) program: Arc<str>,
     /// How it came to this.
     pub(crate) how: Halted,
+    /// When it was last tried to continue it.
+    pub(crate) tried: Instant,
+}
+
+impl Stuck {
+    /// A run that has come to a halt now.
+    pub(crate) fn now(program: Arc<str>, how: Halted) -> Self {
+        Self { program, how, tried: Instant::now() }
+    }
 }
 
 /// How a run came to a halt before its end.
@@ -213,6 +226,18 @@ impl Runs {
     /// How that run came to a halt, if it did.
     pub(crate) fn halted(&self, id: &str) -> Option<Halted> {
         self.stuck().get(id).map(|stuck| stuck.how.clone())
+    }
+
+    /// Whether that run has been changed for a while, and is to be tried again. From then on the while begins again.
+    pub(crate) fn is_due(&self, id: &str) -> bool {
+        let mut stuck = self.stuck();
+        match stuck.get_mut(id) {
+            Some(Stuck { how: Halted::Changed(_), tried, .. }) if tried.elapsed() >= TRY_AGAIN => {
+                *tried = Instant::now();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Forgets how that run came to a halt, and returns it.

@@ -105,14 +105,16 @@ test("rules are made and forgotten, and a compaction is taken back", async () =>
   await answer(page, "You said: Hello");
   await page.getByRole("button", { name: "Rules" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("What the rule does").selectOption("preApproved");
+  await dialog.getByLabel("What the rule does").selectOption("blocked");
   await dialog.getByLabel("Calls").fill("write_file(out/**)");
   await dialog.getByRole("button", { name: "Add" }).click();
   await dialog.getByRole("listitem").getByText("write_file(out/**)").waitFor();
   await dialog.getByRole("button", { name: "Close" }).click();
   await say(page, "Please write it down");
-  // The rule allows it: nothing is asked.
-  await answer(page, "It is in the file.");
+  // The rule refuses it: nothing is asked, and the model hears that.
+  await expect.poll(() => page.getByText(/^You said: /).count(), { timeout: 30_000 }).toBe(2);
+  expect(written()).toBe(undefined);
+  expect(await page.getByRole("button", { name: "Approve" }).count()).toBe(0);
   await page.getByRole("button", { name: "Rules" }).click();
   await dialog.getByRole("button", { name: "Forget" }).click();
   await dialog.getByText("No rule was made").waitFor();

@@ -1,6 +1,5 @@
 /** Times that matter to a reader. Printed, and checked against their limits where the machine is quiet. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
@@ -8,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { exported } from "./export-page";
 import { open } from "./browser";
 import { median } from "./figures";
+import { writeJournal } from "./journals";
 import { Stage } from "./stage";
 
 let stage: Stage;
@@ -114,11 +114,10 @@ test("a run of 20,000 calls can be used from a file", async () => {
 test("a run of 20,000 calls can be used from the server", async () => {
   // A run that the server has never seen, but that a client of it has started, as its first record says.
   const id = "20260101-000000-0000";
-  const dir = join(stage.place.dir, ".llm-do/runs", id);
-  mkdirSync(dir, { recursive: true });
-  const [first = "", ...rest] = manyCalls(20_000).split("\n");
-  const start = { ...(JSON.parse(first) as object), invocation: { client: { name: "operator", program: "desk" } } };
-  writeFileSync(join(dir, "journal.jsonl"), [JSON.stringify(start), ...rest, ""].join("\n"));
+  const lines = manyCalls(20_000).split("\n").filter((line) => line !== "");
+  const [first = {}, ...rest] = lines.map((line) => JSON.parse(line) as object);
+  const start = { ...first, invocation: { client: { name: "operator", program: "desk" } } };
+  writeJournal(stage.place.home, join(stage.place.dir, ".llm-do/runs"), id, [start, ...rest]);
   const page = await stage.page();
   const began = performance.now();
   await page.goto(`${stage.address}/#/runs/${id}`);
@@ -135,20 +134,19 @@ test("a run of 20,000 calls can be used from the server", async () => {
 });
 
 /** Writes that many runs that are over, which clients of the server have started. The newest is the last. */
-function manyRuns(dir: string, count: number): void {
+function manyRuns(home: string, dir: string, count: number): void {
   for (let number = 0; number < count; number++) {
     const clock = [Math.floor(number / 3600) % 24, Math.floor(number / 60) % 60, number % 60];
     const id = `202601${String(2 + Math.floor(number / 86_400)).padStart(2, "0")}-${clock.map((part) => String(part).padStart(2, "0")).join("")}-${number.toString(16).padStart(4, "0")}`;
     const at_ms = 1_767_000_000_000 + number * 1000;
     const start = { seq: 0, at_ms, path: "0", step: "run", kind: "run_started", format: 2, run: id, version: "0", target: ".", entry: "greeter", approval: "auto_deny", date: "2026-01-02", definitions: [], invocation: { client: { name: "operator", program: "desk" }, input: { json: { name: `visitor ${number}` } } } };
     const end = { seq: 1, at_ms: at_ms + 40, path: "0", step: "run", kind: "run_ended", status: number % 10 === 0 ? "failed" : "done", ending: number % 10 === 0 ? { failure: { kind: "tool", message: "it broke" } } : { output: `Hello, visitor ${number}!` }, usage: { input_tokens: 12, output_tokens: 4 } };
-    mkdirSync(join(dir, id), { recursive: true });
-    writeFileSync(join(dir, id, "journal.jsonl"), `${JSON.stringify(start)}\n${JSON.stringify(end)}\n`);
+    writeJournal(home, dir, id, [start, end]);
   }
 }
 
 test("a list of 10,000 runs is there soon, goes on, and is searched", async () => {
-  manyRuns(join(stage.place.dir, ".llm-do/runs"), 10_000);
+  manyRuns(stage.place.home, join(stage.place.dir, ".llm-do/runs"), 10_000);
   const page = await stage.page();
   const list = page.getByRole("list", { name: "Runs", exact: true });
   const took = async (act: () => Promise<unknown>): Promise<number> => {

@@ -67,6 +67,14 @@ export class Stage {
     this.server = await serve(this.place, port, this.#more);
   }
 
+  /** Signs a page in again after the server was started again: sessions end with it. The page stays where it was. */
+  async signIn(page: Page): Promise<void> {
+    await page.reload();
+    await page.getByLabel("Token").fill(this.server.token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByLabel("Token").waitFor({ state: "detached" });
+  }
+
   async close(): Promise<void> {
     await this.browser.close();
     await this.#front?.close();

@@ -22,8 +22,6 @@ use llm_do::core::{
     price::Usd,
     question::{Answer, Input, Question, QuestionId, Reply, Turn, Waiting},
 };
-use serde_json::Value;
-use std::sync::Arc;
 use tokio::{
     sync::{mpsc::UnboundedSender, oneshot},
     task::JoinHandle,
@@ -37,12 +35,12 @@ impl Talk {
         let request = match question {
             Question::Approval(approval) => {
                 let call = self.updates.asks(&id.call, approval);
-                let request = question::approval(&self.id, id, approval, call);
+                let request = question::permission(&self.id, &waiting, call);
                 ask_permission(&client, sender, request, id.clone())
             }
-            Question::Settlement(settlement) => {
+            Question::Settlement(_) => {
                 let call = self.updates.call(&id.call);
-                let request = question::settlement(&self.id, id, settlement, call);
+                let request = question::permission(&self.id, &waiting, call);
                 ask_permission(&client, sender, request, id.clone())
             }
             Question::Input(Input { conversation: Some(turn), .. }) => {
@@ -86,8 +84,8 @@ impl Talk {
     /// A question that the next prompt answers.
     fn asks_in_words(&mut self, listening: Listening) {
         let seen = self.seen.remove(&listening.waiting.id);
-        if let (Question::Input(input), false) = (&listening.waiting.question, seen) {
-            self.say(&question::asked(input));
+        if let (question @ Question::Input(_), false) = (&listening.waiting.question, seen) {
+            self.say(&question::asked(question));
         }
         let next = match self.queue.front() {
             Some(Answer::Give { value }) if seen => value.as_str().map(str::to_owned),
@@ -134,6 +132,10 @@ impl Talk {
         let Some(put) = self.put.remove(id) else { return };
         let unasked = match response.as_ref().map(question::permitted) {
             Ok(Permitted::Answer(answer)) => return give(put.reply, answer),
+            Ok(Permitted::Result) => {
+                self.say("\n\nYour next message is the result of the call: JSON or text.\n\n");
+                return self.asks_in_words(Listening { waiting: put.waiting, reply: put.reply });
+            }
             Ok(Permitted::Cancelled) => None,
             Ok(Permitted::Unknown) => {
                 Some("the editor answered with an option that it was not offered".to_owned())
@@ -194,9 +196,5 @@ pub(super) fn is_conversation(question: &Question) -> bool {
 
 /// The user's words as the answer to the question that waits for them.
 pub(super) fn answer_of(waiting: &Waiting, text: &str) -> Result<Answer, String> {
-    let value = match &waiting.question {
-        Question::Input(input) => question::answer(input, text)?,
-        _ => Value::String(text.to_owned()),
-    };
-    Ok(Answer::Give { value: Arc::new(value) })
+    question::answer(&waiting.question, text)
 }

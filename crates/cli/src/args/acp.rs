@@ -15,6 +15,7 @@ Examples:
   llm-do acp                                      the project that is open in the editor
   llm-do acp ~/workers/reviewer.worker            one worker, in whatever folder is open
   llm-do acp --model anthropic:claude-haiku-4-5 --allow 'write_file(output/**)'")]
+#[command(mut_arg("operator", |arg| arg.hide(true)))]
 pub(crate) struct AcpArgs {
     /// A project's directory or a worker file [default: the folder of each session]
     pub(crate) target: Option<String>,

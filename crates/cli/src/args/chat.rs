@@ -14,6 +14,7 @@ Examples:
   llm-do chat --continue                          continue the chat that was used last here
   printf 'hello\\nand now?\\n' | llm-do chat greeter.worker")]
 #[command(mut_arg("to", |arg| arg.hide(true)))]
+#[command(mut_arg("operator", |arg| arg.hide(true)))]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,

@@ -17,6 +17,7 @@ Examples:
   llm-do map classify.worker reviews.csv -o labels.jsonl --set-column text=review --ignore-column id
   llm-do map my-project --entry extract invoices/ -o invoices.jsonl --max-cost 5usd
   llm-do map classify.worker labels.jsonl.failures.jsonl -o second.jsonl --model openai:gpt-5-mini")]
+#[command(mut_arg("operator", |arg| arg.hide(true)))]
 pub(crate) struct MapArgs {
     /// The worker: a worker file, or the directory of a project
     #[arg(value_name = "WORKER")]

@@ -186,6 +186,7 @@ Examples:
   llm-do mcp serve greeter.worker --model anthropic:claude-haiku-4-5
   llm-do mcp serve my-project --approval defer
   llm-do mcp serve my-project --http 127.0.0.1:8750")]
+#[command(mut_arg("operator", |arg| arg.hide(true)))]
 pub(crate) struct ServeArgs {
     /// A project's directory or a worker file [default: the current directory]
     pub(crate) target: Option<String>,

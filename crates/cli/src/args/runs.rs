@@ -40,11 +40,12 @@ pub(crate) enum RunsCommand {
     },
     /// Continue a run that waits for an approval, was interrupted or crashed
     #[command(after_help = "\
-Completed steps are not repeated. `llm-do runs show --help` describes RUN. CALL is a place in the call tree, as `llm-do \
-runs show` and a suspended run print it.
+Completed steps are not repeated. Of a run that has ended, the recorded result is shown again. `llm-do runs show --help` \
+describes RUN. CALL is a place in the call tree, as `llm-do runs show` and a suspended run print it.
 
 Examples:
   llm-do runs resume last                            after a kill or Ctrl-C
+  llm-do runs resume last -o result.json             the result of a run whose output was lost
   llm-do runs resume last --approve 0/2.0            approve a call that waits
   llm-do runs resume last --deny 0/2.0=\"not today\"
   llm-do runs resume last --again 0/3.1              run an interrupted tool again
@@ -96,6 +97,9 @@ pub(crate) struct ResumeArgs {
     /// Use this result for an interrupted tool
     #[arg(long, value_name = "CALL=JSON", help_heading = "Decisions")]
     pub(crate) result: Vec<String>,
+    /// Write the result to a file in place of stdout
+    #[arg(short = 'o', long = "to", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) to: Option<PathBuf>,
 }
 
 /// Arguments of `runs replay`.

@@ -30,6 +30,7 @@ Examples:
   llm-do serve notes=~/notes mail=~/mail --listen 127.0.0.1:8750 --budget 0.50usd
   llm-do serve --new-token ci --scope start --scope read --of notes
   llm-do serve my-project --stdio                  for a client library: `llm-do docs stdio`")]
+#[command(mut_arg("operator", |arg| arg.hide(true)))]
 pub(crate) struct ServiceArgs {
     /// Projects' directories or worker files; NAME=TARGET gives a program another name [default: the current directory]
     #[arg(value_name = "TARGET")]

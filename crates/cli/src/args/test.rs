@@ -18,6 +18,7 @@ Examples:
   llm-do test --json > before.json
   llm-do test --live --baseline before.json
   llm-do test --junit report.xml --summary summary.md --shard 1/4")]
+#[command(mut_arg("operator", |arg| arg.hide(true)))]
 pub(crate) struct TestArgs {
     /// A project's directory or a worker file [default: the current directory]
     pub(crate) target: Option<String>,

@@ -14,7 +14,7 @@ use fix::{Left, Made};
 use llm_do::{
     Problem,
     program::{
-        Diagnostic, check_with_flow,
+        Diagnostic, Report, check_whole,
         diagnostics::{
             json::to_json,
             sarif::{percent_encoded, to_sarif},
@@ -24,13 +24,15 @@ use llm_do::{
     },
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 pub(crate) use explain::explain;
-pub(crate) use fix::write;
+pub(crate) use fix::replace;
 
 /// A change may bring to light what it hid; nothing sensible hides so often.
 const MOST_ROUNDS: usize = 20;
+/// Pure workers that are named.
+const MOST_NAMED: usize = 8;
 
 /// What is wrong with a program.
 struct Checked {
@@ -38,12 +40,14 @@ struct Checked {
     root: Option<PathBuf>,
     found: Vec<Diagnostic>,
     flow: Flow,
+    /// The workers that touch nothing.
+    pure: Vec<Arc<str>>,
 }
 
 impl Checked {
     /// A program that can't be read.
     fn unread(root: Option<PathBuf>, found: Vec<Diagnostic>) -> Self {
-        Self { root, found, flow: Flow::default() }
+        Self { root, found, flow: Flow::default(), pure: Vec::new() }
     }
 }
 
@@ -76,7 +80,7 @@ pub(crate) fn run(program: &ProgramArgs, wanted: Wanted, output: &Output) -> Res
             checked = check(program)?;
         }
     }
-    let Checked { root, found, flow } = checked;
+    let Checked { root, found, flow, pure } = checked;
     let errors = found.iter().filter(|finding| finding.is_error()).count();
     match output.format {
         Format::Text => {
@@ -88,6 +92,9 @@ pub(crate) fn run(program: &ProgramArgs, wanted: Wanted, output: &Output) -> Res
                 told(&made, &left, output);
             }
             summary(&found, errors, mend, output);
+            if errors == 0 && !pure.is_empty() {
+                output.note(&pure_text(&pure));
+            }
         }
         Format::Sarif => {
             let root = root.map(|root| format!("file://{}/", percent_encoded(&root.to_string_lossy())));
@@ -95,6 +102,7 @@ pub(crate) fn run(program: &ProgramArgs, wanted: Wanted, output: &Output) -> Res
         }
         Format::Json | Format::StreamJson => {
             let mut report = to_json(&found);
+            report["pure"] = json!(pure);
             if mend {
                 report["fixed"] = made.iter().map(made_json).collect();
                 report["not_fixed"] = left.iter().map(left_json).collect();
@@ -123,9 +131,9 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
         Err(problem) => return Err(Complaint::wrong(problem.to_string())),
     };
     let mut found = target.warnings;
-    let (more, flow) = check_with_flow(target.source, host);
+    let Report { found: more, flow, pure } = check_whole(target.source, host);
     found.extend(more);
-    Ok(Checked { root, found, flow })
+    Ok(Checked { root, found, flow, pure })
 }
 
 /// The flow for people, apart from the findings before it.
@@ -135,6 +143,20 @@ fn flow_text(flow: &Flow, after_findings: bool) -> String {
         false => flow::text(flow),
     };
     if after_findings { format!("\n{text}") } else { text }
+}
+
+/// The workers that touch nothing, on one line.
+fn pure_text(pure: &[Arc<str>]) -> String {
+    let shown: Vec<String> =
+        pure.iter().take(MOST_NAMED).map(|name| format!("`{}`", visible::line(name))).collect();
+    let more = match pure.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match pure.len() {
+        1 => format!("{} is pure: it touches nothing", shown[0]),
+        _ => format!("{}{more} are pure: they touch nothing", shown.join(", ")),
+    }
 }
 
 /// What was changed, and what was not for a reason of its own.

@@ -9,13 +9,13 @@ use crate::{
     visible,
 };
 use llm_do::{
-    Environment, PythonFor,
+    Environment, PythonFor, StoredKeys,
     confine::{self, Tier},
     core::model::ModelName,
     models::{KeySource, Providers},
     place_of,
     program::{LoadOptions, UserConfig, list_workers, target},
-    StoredKeys, user_config,
+    user_config,
 };
 
 use serde_json::{Value, json};

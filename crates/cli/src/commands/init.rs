@@ -9,7 +9,10 @@ use crate::{
     visible,
 };
 use clap::CommandFactory;
-use llm_do::program::init::{NewFile, ProjectName, TEMPLATES, Template, template};
+use llm_do::{
+    check_named,
+    program::init::{NewFile, ProjectName, TEMPLATES, Template, template},
+};
 use serde_json::json;
 use std::{
     env, fs, io,
@@ -39,7 +42,10 @@ pub(crate) fn run(args: &InitArgs, output: &Output) -> Result<Exit, Complaint> {
 
 fn list(output: &Output) {
     if output.format != Format::Text {
-        let all: Vec<_> = TEMPLATES.iter().map(|t| json!({"name": t.name, "description": t.about, "needs": t.needs})).collect();
+        let all: Vec<_> = TEMPLATES
+            .iter()
+            .map(|t| json!({"name": t.name, "description": t.about, "needs": t.needs}))
+            .collect();
         output.print_json(&json!({"templates": all}));
         return;
     }
@@ -87,7 +93,7 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
             .hint(format!("mkdir -p {}", quoted(&shown))));
     }
     let files = template.files(&name);
-    let made = Staged::beside(parent).and_then(|staged| {
+    let made = check_named(&path).and_then(|()| Staged::beside(parent)).and_then(|staged| {
         write(&staged, &files)?;
         staged.become_folder(&path)
     });

@@ -47,7 +47,8 @@ fn set(provider: &str, output: &Output) -> Result<(), Complaint> {
     }
     output.note(&format!("stored the key in {}, which only you can read", file.display()));
     if let Some(set) = variables.iter().find(|variable| is_set(variable)) {
-        output.warn(&format!("the environment variable {set} is set and takes precedence over the stored key"));
+        output
+            .warn(&format!("the environment variable {set} is set and takes precedence over the stored key"));
     }
     Ok(())
 }
@@ -116,7 +117,10 @@ fn read_key(provider: &str) -> Result<String, Complaint> {
             .ok_or_else(|| Complaint::wrong("there is no terminal; pass the key on standard input"))?;
         let typed = terminal.hidden(&format!("Key of {provider} (not shown): "));
         let typed = typed.map_err(|error| Complaint::failed(format!("cannot read the key: {error}")))?;
-        let ended = Complaint { exit: Exit::Interrupted, ..Complaint::wrong("no key was entered; nothing is stored") };
+        let ended = Complaint {
+            exit: Exit::Interrupted,
+            ..Complaint::wrong("no key was entered; nothing is stored")
+        };
         typed.ok_or(ended)?
     } else {
         let mut text = String::new();
@@ -134,14 +138,14 @@ fn read_key(provider: &str) -> Result<String, Complaint> {
     } else {
         return Ok(key.to_owned());
     };
-    Err(Complaint::wrong(problem).hint(format!("llm-do keys set {provider} < FILE   # or type it when asked")))
+    Err(Complaint::wrong(problem)
+        .hint(format!("llm-do keys set {provider} < FILE   # or type it when asked")))
 }
 
 /// The variables that may hold the key of that provider: one of the user's configuration, or a known one. A name in capital
 /// letters is that of a variable, as the `api_key_env` of a manifest has it.
 fn variables(provider: &str) -> Result<Vec<String>, Complaint> {
-    let config: UserConfig =
-        user_config(&home()).map_err(|problem| Complaint::wrong(problem.to_string()))?;
+    let config: UserConfig = user_config(&home()).map_err(|problem| Complaint::wrong(problem.to_string()))?;
     if let Some(declared) = config.providers.get(provider) {
         return Ok(declared.api_key_env.clone().into_iter().collect());
     }

@@ -6,7 +6,8 @@ use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
-use std::{fs, io, path::Path};
+use llm_do::{make_named_folder, write_named};
+use std::{io, path::Path};
 
 /// A paragraph of the text below a command's options.
 pub(crate) enum Part<'t> {
@@ -20,8 +21,8 @@ pub(crate) enum Part<'t> {
 pub(crate) fn run(dir: &Path) -> Result<(), Complaint> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
-    fs::create_dir_all(dir)
-        .and_then(|()| write(&command, dir))
+    make_named_folder(dir)
+        .and_then(|_| write(&command, dir))
         .map_err(|error| Complaint::failed(format!("cannot write man pages to {}: {error}", dir.display())))
 }
 
@@ -85,7 +86,7 @@ fn write(command: &Command, dir: &Path) -> io::Result<()> {
         rest.control("fi", []);
     }
     rest.to_writer(&mut page)?;
-    fs::write(dir.join(man.get_filename()), page)
+    write_named(&dir.join(man.get_filename()), &page)
 }
 
 fn lines(roff: &mut Roff, part: &Part) {
@@ -99,6 +100,7 @@ fn lines(roff: &mut Roff, part: &Part) {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::fs;
 
     fn commands(command: &Command) -> Vec<&Command> {
         std::iter::once(command).chain(visible(command).flat_map(commands)).collect()

@@ -3,12 +3,12 @@
 mod progress;
 
 use crate::{
-    program::home,
     args::{Format, MapArgs, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     meant,
     opening::{NotReady, said, settings},
+    program::home,
     render::Output,
     terminal::{Terminal, Withdrawal},
 };
@@ -162,11 +162,16 @@ fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Comp
 fn not_ready(problem: Problem) -> NotReady {
     match problem {
         Problem::Prompt(problem) => problem.into(),
-        Problem::State { .. } | Problem::Refused(_) => {
-            Complaint { hints: problem.hints(), ..Complaint::failed(problem.to_string()) }.into()
-        }
-        problem => Complaint { hints: problem.hints(), ..Complaint::wrong(problem.to_string()) }.into(),
+        problem => complaint(&problem).into(),
     }
+}
+
+fn complaint(problem: &Problem) -> Complaint {
+    let complaint = match problem {
+        Problem::State { .. } | Problem::Refused(_) => Complaint::failed(problem.to_string()),
+        problem => Complaint::wrong(problem.to_string()),
+    };
+    Complaint { hints: problem.hints(), ..complaint }
 }
 
 /// What is there to be done.
@@ -290,17 +295,24 @@ impl Work<'_> {
 
     /// Writes the output, and says what came of it.
     fn publish(self, ended: Result<Ended, Problem>) -> Result<Exit, NotReady> {
-        let Self { map, output, .. } = self;
+        let Self { map, board, output, .. } = self;
         let ended = match ended {
             Ok(ended) => ended,
-            // What is done is seen, too.
-            Err(problem @ Problem::Refused(_)) => {
-                map.publish().map_err(not_published)?;
-                return Err(not_ready(problem));
+            Err(problem @ Problem::Prompt(_)) => return Err(not_ready(problem)),
+            Err(problem) => {
+                // What is done is seen, too.
+                if matches!(problem, Problem::Refused(_))
+                    && let Err(problem) = map.publish()
+                {
+                    return Ok(stopped_by(not_published(&problem), &board.counts(), output));
+                }
+                return Ok(stopped_by(complaint(&problem), &board.counts(), output));
             }
-            Err(problem) => return Err(not_ready(problem)),
         };
-        let summary = map.publish().map_err(not_published)?;
+        let summary = match map.publish() {
+            Ok(summary) => summary,
+            Err(problem) => return Ok(stopped_by(not_published(&problem), &board.counts(), output)),
+        };
         let (exit, status) = match ended {
             Ended::Declined => (Exit::Refused, "declined"),
             Ended::Stopped(Stopped::Interrupted) => (Exit::Interrupted, "interrupted"),
@@ -333,8 +345,24 @@ impl Work<'_> {
 }
 
 /// The rows have run, so the command line was not wrong.
-fn not_published(problem: Problem) -> NotReady {
-    Complaint { hints: problem.hints(), ..Complaint::failed(problem.to_string()) }.into()
+fn not_published(problem: &Problem) -> Complaint {
+    Complaint { hints: problem.hints(), ..Complaint::failed(problem.to_string()) }
+}
+
+/// Shows what keeps a map from its end, with the rows that have ended: unlike a map that has not started, this one has had
+/// effects.
+fn stopped_by(complaint: Complaint, counts: &Counts, output: &Output) -> Exit {
+    output.screen.line(&complaint.render(output.err));
+    if output.format != Format::Text {
+        let Complaint { message, hints, .. } = &complaint;
+        output.print_json(&json!({
+            "status": "error",
+            "rows": rows_as_json(counts),
+            "usage": counts.usage,
+            "error": {"message": message, "hints": hints},
+        }));
+    }
+    Exit::Failed
 }
 
 fn told(summary: &Summary, status: &str) -> String {
@@ -381,18 +409,22 @@ fn as_json(summary: &Summary, status: &str) -> Value {
     let Summary { counts, outputs, failures } = summary;
     json!({
         "status": status,
-        "rows": {
-            "all": counts.rows,
-            "done": counts.done,
-            "failed": counts.failed,
-            "missing": counts.rows - counts.ended(),
-            "before": counts.before,
-        },
+        "rows": rows_as_json(counts),
         "usage": counts.usage,
         "seconds": counts.worked().as_secs_f64(),
         "refused_requests": counts.refused,
         "outputs": outputs,
         "failures": failures,
+    })
+}
+
+fn rows_as_json(counts: &Counts) -> Value {
+    json!({
+        "all": counts.rows,
+        "done": counts.done,
+        "failed": counts.failed,
+        "missing": counts.rows.saturating_sub(counts.ended()),
+        "before": counts.before,
     })
 }
 

@@ -14,7 +14,7 @@ use llm_do::program::{
     migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan},
     source::{DiskTree, SourceError, SourceTree},
 };
-use llm_do::read_below;
+use llm_do::{check_named, read_below};
 use llm_do_records::diff::unified_diff;
 use serde_json::{Value, json};
 use std::{
@@ -165,6 +165,7 @@ fn not_in_place(path: &Path, root: &Path) -> Complaint {
 /// Writes the whole migrated project into a folder that does not exist yet.
 fn write_into(root: &Path, into: &Path, plan: &Plan) -> Result<(), Complaint> {
     let write = || -> io::Result<()> {
+        check_named(into)?;
         let staged = Staged::beside(around(into))?;
         let moved = plan.changes.iter().filter(|change| change.content == Content::Moved);
         let moved = moved.filter_map(|change| Some((change.from.as_deref()?, change.to.as_str())));

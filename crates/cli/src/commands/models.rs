@@ -507,7 +507,10 @@ fn suggest(store: &Store, output: &Output) {
         return;
     }
     let of_machine = match memory {
-        Some(memory) => format!("this machine has {} of memory, of which a model should take at most half", megabytes(memory)),
+        Some(memory) => format!(
+            "this machine has {} of memory, of which a model should take at most half",
+            megabytes(memory)
+        ),
         None => "the memory of this machine is not known".to_owned(),
     };
     output.note(&of_machine);

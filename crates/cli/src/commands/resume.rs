@@ -7,12 +7,13 @@ use crate::{
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, said, surrounded},
     program::{complaint, home, quoted, show_complaint},
-    render::{Output, Refuses, show_how_to_answer, show_waiting},
+    render::{Output, Refuses, Renderer, show_how_to_answer, show_report, show_waiting},
     visible,
 };
-use llm_do::{Decisions, PastRun, Problem, Session};
+use llm_do::{Decisions, PastRun, Problem, Report, Session, runs::EventSink as _};
 use llm_do_core::{
     call_path::CallPath,
+    event::Event,
     gate::Mode,
     question::{Answer, Given, Input, Question, QuestionId, Waiting},
     step_name::StepName,
@@ -40,6 +41,12 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         let dir = super::runs::find(folders, &args.run)?;
         let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
         let decisions = decisions(args, &past)?;
+        if decisions.0.is_empty()
+            && let Some(report) = past.report()
+        {
+            show_again(&report, &past, output);
+            return Ok(Exit::from(&report));
+        }
         past.admits(&decisions).map_err(Problem::from)?;
         let waiting = past.waiting();
         let undecided: Vec<Waiting> =
@@ -77,6 +84,20 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         carry_out(start, &mut asked, &interrupts, Refuses::AsMeant, output)
     };
     resumed().unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
+}
+
+/// Shows the recorded end of a run again. A command that was killed between this record and its output, or whose output could not
+/// be written, has shown it to no one.
+fn show_again(report: &Report, past: &PastRun, output: &Output) {
+    output.note("the run had ended already; this is its recorded end");
+    if output.format == Format::StreamJson
+        && let Some(record) = past.records().last().cloned()
+    {
+        // Its events tell a run's end, and this one tells it for all.
+        Renderer::new(output.clone(), Refuses::AsMeant, || {})
+            .event(Event::Record { record: Arc::new(record) });
+    }
+    show_report(output, report, None);
 }
 
 /// The problem that keeps the program from opening. If the folder in which the run was started no longer exists, a hint says so,

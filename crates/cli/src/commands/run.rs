@@ -5,7 +5,9 @@ use crate::{
     chat::{self, Chat},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    opening::{Asked, NotReady, asking, came_too_late, carry_out, given, locked_notes, said, settings, too_small},
+    opening::{
+        Asked, NotReady, asking, came_too_late, carry_out, given, locked_notes, said, settings, too_small,
+    },
     program::{findings, show_complaint},
     render::{Output, Refuses},
     terminal::Terminal,

@@ -8,13 +8,14 @@ use crate::{
 };
 use llm_do::Report;
 use llm_do_core::{
-    engine::End,
+    engine::{End, Halt},
     journal::RunStatus,
     ledger::Left,
     model::Usage,
     question::{Question, Waiting},
 };
 use llm_do_records::{duration, thousands};
+use llm_do_runs::JOURNAL_FILE;
 use serde_json::{Value, json};
 use std::{env, fs};
 
@@ -74,6 +75,13 @@ fn show_failure(output: &Output, report: &Report, message: &str, partial: Option
         }
         _ => output.line(&format!("{} {}", paint.error("error:"), visible::text(message))),
     }
+    let continues = how_to_continue(report);
+    if continues.is_some() {
+        output.line(&format!(
+            "{} what the run did up to there has happened, and is not repeated when the run continues",
+            paint.dim("note:")
+        ));
+    }
     if let Some(partial) = partial {
         let text = llm_do::output_text(partial, true);
         let text = visible::text(visible::start(&text, 2000).trim_end()).into_owned();
@@ -82,9 +90,19 @@ fn show_failure(output: &Output, report: &Report, message: &str, partial: Option
             output.line(&format!("  {} {line}", paint.dim("│")));
         }
     }
-    let hint =
-        format!("`llm-do runs show {}{}` shows what it did", visible::line(&report.run), place(report));
+    let hint = continues.unwrap_or_else(|| {
+        format!("`llm-do runs show {}{}` shows what it did", visible::line(&report.run), place(report))
+    });
     output.line(&format!("{} {hint}", paint.hint("hint:")));
+}
+
+/// How a run continues whose journal could not be written to its end. `None`: it has its end, or nothing of it is recorded.
+fn how_to_continue(report: &Report) -> Option<String> {
+    let is_cut_off = matches!(report.halt, Some(Halt::Journal(_))) && report.dir.join(JOURNAL_FILE).is_file();
+    is_cut_off.then(|| {
+        let (run, place) = (visible::line(&report.run).into_owned(), place(report));
+        format!("when the journal can be written again, `llm-do runs resume {run}{place}` continues the run")
+    })
 }
 
 /// The project's folder as a further word for `runs`, where these would not look by themselves.
@@ -176,9 +194,8 @@ fn summary(output: &Output, report: &Report) {
     let refused = (refused > 0).then(|| format!("{} refused", were(refused, "call")));
     let limits = below(counts.limits, RunStatus::Limit);
     let limits = (limits > 0).then(|| format!("{} reached", were(limits, "limit")));
-    let failed = (counts.failed_tools > 0).then(|| {
-        format!("{} of {} failed", counts.failed_tools, count(counts.tools as usize, "tool call"))
-    });
+    let failed = (counts.failed_tools > 0)
+        .then(|| format!("{} of {} failed", counts.failed_tools, count(counts.tools as usize, "tool call")));
     let unoffered = (counts.unoffered > 0).then(|| {
         let calls =
             if counts.unoffered == 1 { "1 call".to_owned() } else { format!("{} calls", counts.unoffered) };
@@ -258,6 +275,9 @@ fn as_json(report: &Report) -> Value {
     }
     if !waiting.is_empty() {
         object["waiting"] = json!(waiting);
+    }
+    if let Some(hint) = how_to_continue(report) {
+        object["error"]["hints"] = json!([hint]);
     }
     object
 }

@@ -84,7 +84,9 @@ fn program_with_cases(world: &World) {
 fn commands_write_nothing_outside(world: &World) -> Tried {
     program_with_cases(world);
     world.run(&[".", "hi"]).ended(0)?;
-    let commands: [&[&str]; 8] = [
+    world.put("library/lib.yaml", "name: texts\nversion: 1.0.0\nexports: [a]\n");
+    world.put("library/workers/a.worker", "---\n---\nHi.\n");
+    let commands: [&[&str]; 12] = [
         &["runs", "export", "last", "--cases", "main"],
         &["runs", "export", "last", "--html", "-o", "out/page.html"],
         &["runs", "export", "last", "--html", "-o", "file"],
@@ -93,6 +95,10 @@ fn commands_write_nothing_outside(world: &World) -> Tried {
         &["test", "--html", "out/pages"],
         &["stubs", "--python", "-o", "file"],
         &[".", "hi", "-o", "file"],
+        &["runs", "resume", "last", "-o", "file"],
+        &["lib", "install", "./library", "--lib", "out/libraries"],
+        &["init", "out/project"],
+        &["migrate", "library/workers", "--into", "out/migrated", "--write"],
     ];
     let links = [("../outside", "out"), ("../outside/canary.txt", "file"), ("../../outside", "cases/main")];
     fs::create_dir(world.project("cases")).unwrap();

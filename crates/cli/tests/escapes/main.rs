@@ -53,6 +53,7 @@ mod races;
 #[path = "../scenarios/remote_server.rs"]
 mod remote_server;
 mod remote_servers;
+mod request_keys;
 mod rule_arguments;
 mod server_contents;
 mod service;
@@ -114,6 +115,7 @@ groups! {
     sockets: processes::sockets,
     process_limits: process_limits::group,
     domain_lists: domain_lists::group,
+    request_keys: request_keys::group,
     command_words: command_words::group,
     command_processes: command_processes::group,
     project_code: project_code::group,

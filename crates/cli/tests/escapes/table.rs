@@ -70,7 +70,9 @@ struct Page {
 
 impl Page {
     fn open() -> Self {
-        let lock = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("security.md.lock")).unwrap();
+        let lock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("security.md.lock");
+        // Another user may have made it. Reading is enough for a lock.
+        let lock = File::open(&lock).or_else(|_| File::create(&lock)).unwrap();
         lock.lock().unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
         let text = fs::read_to_string(&path).unwrap();

@@ -136,6 +136,22 @@ fn steered_by_a_file(world: &World, run: fn(&World, &str) -> RunReport) -> Tried
     Ok(Outcome::Refused)
 }
 
+/// A case in the untrusted mount says where to send.
+fn steered_by_a_case(world: &World) -> Tried {
+    program(world, FROM_INPUT, "", vec![send()]);
+    world.put("project.yaml", format!("{FROM_INPUT}{MOUNTS}    tests: {{root: tests, untrusted: true}}\n"));
+    let input = json!({ "input": MAIL });
+    let cases = format!("cases:\n- name: a\n  input: {input}\n  expect: {{calls: ['send(*)']}}\n");
+    world.put("main.cases.yaml", &cases);
+    let control = world.run(&["test"]);
+    must(control.code == Some(0), format!("the control: a case of the operator's: {control:?}"))?;
+    fs::remove_file(world.project("main.cases.yaml")).unwrap();
+    world.put("tests/main.cases.yaml", &cases);
+    let report = world.run(&["test"]);
+    must(report.code == Some(1), format!("ESCAPE: {report:?}"))?;
+    Ok(Outcome::Refused)
+}
+
 /// Cells of the column `doc`, whose type is `path`, name these files. `main` reads what it gets.
 fn cells(world: &World, cells: &[String]) -> Mapped {
     program(world, PRE_APPROVED, "parameters: {doc: path}\n", vec![read("/doc")]);
@@ -198,6 +214,11 @@ pub(crate) fn group() -> Group {
                 |world| {
                     steered_by_a_file(world, |world, file| world.run(&[".", "--input", &format!("@{file}")]))
                 },
+            ),
+            row(
+                "a case of `test` in an untrusted mount names a recipient for a rule with `from: input`",
+                "the input of a case has the origin of its file",
+                steered_by_a_case,
             ),
             row(
                 "such a file is redirected to standard input",

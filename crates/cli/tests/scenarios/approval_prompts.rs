@@ -354,7 +354,10 @@ fn a_rule_of_the_session_covers_what_was_shown_and_no_more() {
     let (code, shown) = session.end();
     assert_eq!((code, shown.matches("wants to call").count()), (Some(0), 2), "{shown}");
     let answers = answers(&scenario);
-    assert_eq!((&answers[0]["answer"], &answers[0]["calls"]), (&"allow".into(), &"write_file(notes/**)".into()));
+    assert_eq!(
+        (&answers[0]["answer"], &answers[0]["calls"]),
+        (&"allow".into(), &"write_file(notes/**)".into())
+    );
     assert_eq!(answers[1]["calls"], "write_file");
     let told = scenario.run(&["runs", "replay", "last"]);
     assert_eq!(told.code, Some(0), "{told}");

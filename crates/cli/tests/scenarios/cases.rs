@@ -305,7 +305,10 @@ fn hosted_models_are_asked_only_when_that_is_said() {
     let hosted = |scenario: Scenario| {
         scenario
             .file("main.worker", "---\nmodel: far:m\n---\nAnswer.\n")
-            .file("main.cases.yaml", "cases:\n- name: one\n  input: hello\n  expect: {output: {matches: o}}\n")
+            .file(
+                "main.cases.yaml",
+                "cases:\n- name: one\n  input: hello\n  expect: {output: {matches: o}}\n",
+            )
             .file("project.yaml", "providers: {far: {base_url: 'http://models.invalid/v1'}}\n")
     };
     let scenario = hosted(Scenario::new());
@@ -321,7 +324,8 @@ fn hosted_models_are_asked_only_when_that_is_said() {
     ");
     // Said, the model is asked; nothing answers at that address.
     for said in [&["--live"][..], &["--model", "far:m"]] {
-        let told = scenario.run(&[&["test", grant[0], grant[1], "--set", "limits.request_retries=0"], said].concat());
+        let told = scenario
+            .run(&[&["test", grant[0], grant[1], "--set", "limits.request_retries=0"], said].concat());
         assert_eq!(told.code, Some(1), "{told}");
     }
     // Without a price a limit can't be kept, which is an error of its own.

@@ -32,7 +32,10 @@ fn a_stored_key_is_used_listed_and_removed_and_never_shown() {
 
     let listed = scenario.run(&["keys", "list", "--json"]);
     let keys: Value = serde_json::from_str(&listed.stdout).expect("JSON");
-    assert_eq!(keys["keys"][0], json!({"provider": "openai, openai_resp", "variable": "OPENAI_API_KEY", "source": "file"}));
+    assert_eq!(
+        keys["keys"][0],
+        json!({"provider": "openai, openai_resp", "variable": "OPENAI_API_KEY", "source": "file"})
+    );
     let doctor = scenario.run(&["doctor"]);
     assert!(doctor.stdout.contains("openai (stored by `llm-do keys`)"), "{doctor}");
     assert!(!format!("{listed}{doctor}").contains(KEY));
@@ -82,7 +85,8 @@ fn a_key_that_is_typed_is_not_shown() {
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
     assert!(!shown.contains("sk-"), "{shown}");
-    let stored = fs::read_to_string(scenario.home().join("home/.llm-do/.llm-do-keys.json")).expect("the file");
+    let stored =
+        fs::read_to_string(scenario.home().join("home/.llm-do/.llm-do-keys.json")).expect("the file");
     assert!(stored.contains(&format!("\"{KEY}\"")), "{stored}");
 
     let mut session = Session::start(scenario.command_on_terminal(&["keys", "set", "openai"]));
@@ -124,7 +128,8 @@ fn a_stored_key_reaches_no_tool_and_no_record() {
                 json!({"text": format!("the key is {KEY}")}),
             ]),
         );
-    let told = scenario.run(&[".", "--grant", &grant, "--approval", "approve_all", "--output", "stream-json"]);
+    let told =
+        scenario.run(&[".", "--grant", &grant, "--approval", "approve_all", "--output", "stream-json"]);
     assert_eq!(told.code, Some(0), "{told}");
     let journal = serde_json::to_string(&scenario.journal()).expect("JSON");
     for text in [&told.stdout, &told.stderr, &journal] {

@@ -299,8 +299,9 @@ fn terminal_diff_has_colours_and_no_control_characters() {
 #[test]
 fn older_manifest_is_refused_until_it_is_migrated() {
     for (name, text) in [
-        ("golem-forge.config.yaml", "sandbox: {readonly: true}\n"),
-        ("program.yaml", "limits: {maxTurns: 1}\n"),
+        ("golem-forge.config.yaml", "sandbox: {readonly: true, shell: [npm]}\n"),
+        ("program.yaml", "limits: {maxTurns: 1}\ndelegation: {concurrency: 3}\n"),
+        ("program.yml", "limits: {maxTurns: 1}\n"),
         ("workshop.yaml", "workshop: {sandbox: {readonly: true}}\n"),
         ("project.json", "{\"entry\": {}, \"runtime\": {\"max_depth\": 1}}\n"),
     ] {
@@ -324,6 +325,41 @@ fn older_manifest_is_refused_until_it_is_migrated() {
         .file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n")
         .file("s.yaml", "answers: [{text: done}]\n");
     assert_eq!(scenario.run(&["."]).code, Some(0));
+}
+
+#[test]
+fn older_manifest_whose_keys_mean_the_same_is_read() {
+    for (name, text) in [
+        ("golem-forge.config.yaml", "model: script:s.yaml\nsandbox: {root: files, readonly: true}\n"),
+        (
+            "program.yaml",
+            "model: script:s.yaml\nsandbox: {root: files, readonly: true}\nlimits: {maxTurns: 3}\n",
+        ),
+        (
+            "workshop.yaml",
+            "model: script:s.yaml\nsandbox: {root: files}\napproval: {tools: {write_file: blocked}}\n",
+        ),
+    ] {
+        let scenario = Scenario::new()
+            .file(name, text)
+            .file("files/a.txt", "kept")
+            .file("main.worker", "---\ntoolsets: {filesystem: {}}\n---\nWrite.\n")
+            .file(
+                "s.yaml",
+                "answers:\n- when: {turn: 0}\n  calls: [{tool: write_file, arguments: {path: a.txt, content: x}}]\n- text: done\n",
+            );
+        let told = scenario.run(&["check", "."]);
+        assert_eq!(told.code, Some(0), "{told}");
+        let told = scenario.run(&[".", "Go.", "--approval", "approve_all"]);
+        assert_eq!((told.code, told.stdout.trim()), (Some(0), "done"), "{told}");
+        assert_eq!(scenario.read("files/a.txt").as_deref(), Some("kept"), "{name} restricts the run");
+    }
+    let refused = Scenario::new()
+        .file("golem-forge.config.yaml", "model: script:s.yaml\nsandbox: {shell: [npm]}\n")
+        .file("main.worker", "Go.\n")
+        .run(&["check", "."]);
+    assert!(refused.stdout.contains("unknown key `shell` in `sandbox`"), "{refused}");
+    assert!(refused.stdout.contains("golem-forge.config.yaml:2:11"), "{refused}");
 }
 
 #[test]

@@ -187,6 +187,9 @@ fn a_made_up_tool_is_shown_and_spoils_no_request() {
     assert!(tree.stdout.contains("called `functions.ping`, which was not offered"), "{tree}");
     let call = scenario.run(&["runs", "show", "last", "--call", "0"]);
     assert!(call.stdout.contains("`functions.ping` was not offered"), "{call}");
+    let page = scenario.run(&["runs", "export", "last", "--html", "-o", "page.html"]);
+    assert_eq!(page.code, Some(0), "{page}");
+    assert!(scenario.read("page.html").expect("a page").contains("was not offered: the model heard"));
 }
 
 /// `größe` as Anthropic gets it.

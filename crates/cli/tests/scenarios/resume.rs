@@ -193,6 +193,48 @@ fn moved_project_resumes_its_runs() {
     }
 }
 
+/// The project was named from the folder around it, and lies elsewhere when it is resumed.
+#[test]
+fn run_of_a_project_that_was_moved_or_copied_continues_where_its_journal_lies() {
+    for copied in [true, false] {
+        for target in ["project", "project/main.worker"] {
+            let scenario = two_writes();
+            // The script of a model is relative to the current folder.
+            let answers = scenario.home().join("s.yaml");
+            fs::rename(scenario.project().join("s.yaml"), &answers).expect("it moves");
+            let text = scenario.read("main.worker").expect("a worker");
+            let text = text.replace("script:s.yaml", &format!("script:{}", answers.display()));
+            let scenario = scenario.file("main.worker", &text);
+            let in_parent = |arguments: &[&str]| {
+                let mut command = scenario.command(arguments);
+                scenario.finished(command.current_dir(scenario.home()).output().expect("the binary starts"))
+            };
+            assert_eq!(in_parent(&[target, "--approval", "defer"]).code, Some(5));
+            let elsewhere = scenario.home().join("elsewhere");
+            if copied {
+                let copy = std::process::Command::new("cp")
+                    .arg("-r")
+                    .arg(scenario.project())
+                    .arg(&elsewhere)
+                    .status();
+                assert!(copy.expect("cp starts").success());
+            } else {
+                fs::rename(scenario.project(), &elsewhere).expect("it moves");
+            }
+            // The file lies elsewhere than the one that the question was about, so the call is asked about again.
+            for _ in 0..2 {
+                let told = in_parent(&["runs", "resume", "last", "elsewhere", "--approve", "all"]);
+                assert_eq!(told.code, Some(5), "{copied} {target}: {told}");
+            }
+            let at = format!("copied: {copied}, named `{target}`");
+            assert_eq!(fs::read_to_string(elsewhere.join("a.txt")).ok().as_deref(), Some("a"), "{at}");
+            assert_eq!(scenario.read("a.txt"), None, "{at}: nothing is written in the place of before");
+            let replayed = in_parent(&["runs", "replay", "last", "elsewhere"]);
+            assert_eq!(replayed.code, Some(0), "{at}: {replayed}");
+        }
+    }
+}
+
 #[test]
 fn changed_program_is_not_resumed() {
     let scenario = two_writes();
@@ -234,13 +276,35 @@ fn changed_code_is_not_resumed() {
 }
 
 #[test]
-fn finished_run_cannot_be_resumed() {
+fn resume_of_a_finished_run_shows_its_recorded_end_and_does_nothing() {
     let scenario = two_writes();
     assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let records = journal(&scenario).len();
+    fs::remove_file(scenario.project().join("a.txt")).unwrap();
     assert_snapshot!(scenario.run(&["runs", "resume"]), @"
+    exit 0
+    --- stdout
+    both
+
+    --- stderr
+    note: the run had ended already; this is its recorded end
+    ");
+    let told = scenario.run(&["runs", "resume", "--quiet", "-o", "result.txt"]);
+    assert_eq!((told.code, scenario.read("result.txt").as_deref()), (Some(0), Some("both\n")), "{told}");
+    let told = scenario.run(&["runs", "resume", "--json"]);
+    let report: Value = serde_json::from_str(&told.stdout).expect("one object");
+    assert_eq!(
+        (&report["status"], &report["output"], &report["tools"]),
+        (&json!("done"), &json!("both"), &json!(3))
+    );
+    let told = scenario.run(&["runs", "resume", "--output", "stream-json"]);
+    assert!(lines(&told.stdout)[0]["record"]["kind"] == "run_ended", "{told}");
+    assert_eq!((journal(&scenario).len(), scenario.read("a.txt")), (records, None), "nothing is done");
+    assert_snapshot!(scenario.run(&["runs", "resume", "--approve", "0/0.1"]), @"
     exit 2
     --- stderr
-    error: the run is done: there is nothing left to do
+    error: nothing waits at `0/0.1:ask`
+    hint: `llm-do runs resume RUN` without decisions says what it waits for
     ");
     let text = fs::read_to_string(scenario.runs()[0].join("journal.jsonl")).unwrap();
     assert_eq!(lines(&text).last().unwrap()["kind"], "run_ended");

@@ -550,7 +550,7 @@ fn a_result_that_can_not_be_written_is_an_error() {
     assert_eq!(to_full.code, Some(1), "{to_full}");
     assert_snapshot!(to_full.stderr, @"
     error: cannot write the result to /dev/full: No space left on device (os error 28)
-    hint: what the run did is done; `llm-do runs show last` shows it
+    hint: what the run did is done; `llm-do runs resume last -o FILE` writes its result again
     ");
 }
 

@@ -1,6 +1,6 @@
 //! Questions to the operator: approvals, inputs and settlements.
 
-use super::{Engine, Frame, examine::list};
+use super::{Engine, Frame};
 use crate::{
     call_path::CallPath,
     conversation::Said,
@@ -102,24 +102,26 @@ impl Engine {
     ) -> Result<UserAnswer, Stop> {
         let prompt = self.host.redact.text(prompt).into();
         let shown = schema.map(|schema| Arc::clone(schema.value()));
-        let question = Question::Input(Input {
+        let input = Input {
             chain: frame.chain(),
             prompt,
             schema: shown,
             changes: Vec::new(),
             conversation: None,
             expires_ms: None,
-        });
+        };
         let step = StepName::Input(number);
+        let question = Question::Input(input.clone());
         let Answered { given, .. } =
             self.exchange(frame, path, step.clone(), question, Known::Nothing).await?;
         match given.answer {
-            Answer::Give { value } => match schema.map(|schema| schema.validate(&value)) {
-                Some(Err(wrong)) => {
-                    let message = format!("The user's answer does not fit the form:{}", list(&wrong));
+            Answer::Give { value } => match input.accept(&value) {
+                Ok(()) => Ok(UserAnswer::Given(value)),
+                // An operator of the host's own has not asked first, or the journal is of a time when others did not.
+                Err(wrong) => {
+                    let message = format!("The user's answer was not taken: {wrong}");
                     Err(Stop::failed(FailureKind::InvalidInput, message))
                 }
-                _ => Ok(UserAnswer::Given(value)),
             },
             Answer::Decline { reason } => Ok(UserAnswer::Declined(reason)),
             Answer::Stop => Ok(UserAnswer::Stopped),

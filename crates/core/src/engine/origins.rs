@@ -50,6 +50,7 @@ impl Engine {
             function: Arc::clone(&call.function.meta.name),
             value: Arc::clone(input),
             origins: origins.clone().and(declared),
+            source: None,
         })
     }
 
@@ -333,19 +334,26 @@ impl Content {
         function: &FunctionMeta,
         ending: &Ending,
         origins: Origins,
+        input: &Arc<Value>,
     ) -> Option<Self> {
-        let content = Self::result(call, Arc::clone(&function.name), ending, origins)?;
+        let content = Self::result(call, Arc::clone(&function.name), ending, origins, Some(input))?;
         let by_user = matches!(function.results, ResultOrigin::User) && matches!(ending, Ending::Output(_));
         Some(if by_user { content.of_user() } else { content })
     }
 
-    /// The result of a call, or its failure as its caller reads it. `None` if the call waits.
-    pub fn result(call: CallPath, function: Arc<str>, ending: &Ending, origins: Origins) -> Option<Self> {
+    /// The result of a call with these arguments, or its failure as its caller reads it. `None` if the call waits.
+    pub fn result(
+        call: CallPath,
+        function: Arc<str>,
+        ending: &Ending,
+        origins: Origins,
+        input: Option<&Arc<Value>>,
+    ) -> Option<Self> {
         let value = match ending {
             Ending::Output(value) => Arc::clone(value),
             Ending::Failure(failure) => Arc::new(Value::String(show_failure(failure))),
             Ending::Suspended => return None,
         };
-        Some(Self { kind: ContentKind::Result, call, function, value, origins })
+        Some(Self { kind: ContentKind::Result, call, function, value, origins, source: input.cloned() })
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     authority::{Domain, Host},
-    origin::{From, Provenance},
+    origin::{From, Provenance, contains},
     rule::Rule,
 };
 use regex::Regex;
@@ -40,10 +40,16 @@ pub enum Check {
     AtLeast(Number),
     /// `in`: it is one of these values.
     In(Set),
+    /// `not in`: it is none of these values.
+    NotIn(Set),
+    /// `without`: no part of it is one of these values, whatever its type.
+    Without(Set),
     /// `matches`: it is a text, and the pattern matches the whole of it.
     Matches(WholeMatch),
     /// `host`: it is a URL whose host the entry matches.
     Host(HostEntry),
+    /// `host in origins(…)`: it is a URL whose host words of this origin name.
+    HostOf(From),
     /// `from`: it stands in words of this origin.
     From(From),
     /// `present`: it is there and not null.
@@ -112,10 +118,13 @@ impl Conditions {
         self.tests.iter().filter_map(Test::set)
     }
 
-    /// Whether one of them tests an argument by `from`, `in` or `equals`: the author of the rule says which values are
-    /// good, wherever they come from.
+    /// Whether one of them tests an argument by `from`, `in`, `equals` or by the host of the operator's own addresses: the
+    /// author of the rule says which values are good, wherever they come from. `not in` and `without` only say which are bad.
     pub fn name_values(&self) -> bool {
-        self.tests.iter().any(|test| matches!(test.check, Check::From(_) | Check::In(_) | Check::Equals(_)))
+        let names = |check: &Check| {
+            matches!(check, Check::From(_) | Check::HostOf(_) | Check::In(_) | Check::Equals(_))
+        };
+        self.tests.iter().any(|test| names(&test.check))
     }
 
     /// Whether they hold, for a rule with this effect. What can't be decided never lets a call pass: for `preApproved` it
@@ -134,7 +143,7 @@ impl Test {
     /// The set that it names, if it names one.
     pub fn set(&self) -> Option<&Set> {
         match &self.check {
-            Check::In(set) => Some(set),
+            Check::In(set) | Check::NotIn(set) | Check::Without(set) => Some(set),
             _ => None,
         }
     }
@@ -214,7 +223,18 @@ impl Check {
                 },
                 Err(reason) => Outcome::Undecided(reason),
             },
-            Self::In(_) => Outcome::other_type("a text, a number, true or false", value),
+            Self::NotIn(set) if is_scalar(value) => match set.values(facts.sets) {
+                Ok(values) => match set::holds(values, value) {
+                    Some(holds) => Outcome::of(!holds),
+                    None => Outcome::other_type("of the type of the set's values", value),
+                },
+                Err(reason) => Outcome::Undecided(reason),
+            },
+            Self::In(_) | Self::NotIn(_) => Outcome::other_type("a text, a number, true or false", value),
+            Self::Without(set) => match set.values(facts.sets) {
+                Ok(values) => Outcome::of(!values.iter().any(|part| contains(value, part))),
+                Err(reason) => Outcome::Undecided(reason),
+            },
             Self::Matches(pattern) => match value.as_str() {
                 Some(text) => Outcome::of(pattern.matches(text)),
                 None => Outcome::other_type("a text", value),
@@ -222,6 +242,13 @@ impl Check {
             Self::Host(entry) => match value.as_str().and_then(host) {
                 Some((host, port)) => Outcome::of(entry.matches(&host, port)),
                 None => Outcome::other_type("an absolute URL with a plain host", value),
+            },
+            Self::HostOf(words) => match (value.as_str().and_then(host), facts.words) {
+                (Some((host, _)), Some(provenance)) => {
+                    Outcome::of(provenance.names_host(*words, &host.to_string()))
+                }
+                (None, _) => Outcome::other_type("an absolute URL with a plain host", value),
+                (_, None) => Outcome::Undecided("the origin of words is known only in a run".into()),
             },
             Self::From(words) => match facts.words {
                 Some(provenance) if is_scalar(value) => Outcome::of(provenance.holds(*words, value)),
@@ -345,11 +372,12 @@ impl fmt::Display for Check {
             Self::AtMost(most) => write!(f, "<= {most}"),
             Self::AtLeast(least) => write!(f, ">= {least}"),
             Self::In(set) => write!(f, "in {set}"),
+            Self::NotIn(set) => write!(f, "not in {set}"),
+            Self::Without(set) => write!(f, "without {set}"),
             Self::Matches(pattern) => write!(f, "matches {}", Value::from(&*pattern.written)),
             Self::Host(entry) => write!(f, "host {}", entry.domain),
-            Self::From(From::Input) => f.write_str("from input"),
-            Self::From(From::Trusted) => f.write_str("from trusted"),
-            Self::From(From::Known) => f.write_str("from known"),
+            Self::HostOf(words) => write!(f, "host in origins({words})"),
+            Self::From(words) => write!(f, "from {words}"),
             Self::Present => f.write_str("present"),
             Self::Absent => f.write_str("absent"),
         }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! RULE := TOOL ["(" PATTERN ")"] ["where" TEST {"and" TEST}]
-//! TEST := PATH ("=" | "<=" | ">=" | "in" | "matches" | "host" | "from" | "present" | "absent") [VALUE]
+//! TEST := PATH ("=" | "<=" | ">=" | "in" | "not in" | "without" | "matches" | "host" | "host in" | "from" | "present" |
+//!         "absent") [VALUE]
 //! ```
 //!
-//! VALUE is JSON, a bare word, or behind `in` `@FILE#POINTER`.
+//! VALUE is JSON, a bare word, behind `in`, `not in` and `without` `@FILE#POINTER`, or behind `host in` `origins(WORDS)`.
 
 use super::{
     condition::{Check, Conditions, HostEntry, Test, WholeMatch},
@@ -46,7 +47,8 @@ const WHERE: &str = "where";
 const AND: &str = "and";
 
 /// The operators, as a message lists them.
-const OPERATORS: &str = "`=`, `<=`, `>=`, `in`, `matches`, `host`, `from`, `present` or `absent`";
+const OPERATORS: &str =
+    "`=`, `<=`, `>=`, `in`, `not in`, `without`, `matches`, `host`, `from`, `present` or `absent`";
 
 impl Calls {
     /// Parses a rule. `read` reads the files that its sets name.
@@ -130,9 +132,14 @@ impl<'t> Words<'t> {
             "=" => Check::Equals(self.value(operator)?),
             "<=" => Check::AtMost(self.number(operator)?),
             ">=" => Check::AtLeast(self.number(operator)?),
-            "in" => Check::In(self.set(read)?),
+            "in" => Check::In(self.set(operator, read)?),
+            "not" => match self.bare() {
+                "in" => Check::NotIn(self.set("not in", read)?),
+                _ => return Err("`not` is followed by `in`: write `not in`".into()),
+            },
+            "without" => Check::Without(self.set(operator, read)?),
             "matches" => Check::Matches(WholeMatch::new(&self.text(operator)?)?),
-            "host" => Check::Host(HostEntry::new(&self.text(operator)?)?),
+            "host" => self.host(operator)?,
             "from" => Check::From(words(&self.text(operator)?)?),
             "present" => Check::Present,
             "absent" => Check::Absent,
@@ -233,9 +240,18 @@ impl<'t> Words<'t> {
         }
     }
 
-    fn set(&mut self, read: ReadSet<'_>) -> Result<Set, String> {
-        let value = self.value("in")?;
+    fn set(&mut self, operator: &str, read: ReadSet<'_>) -> Result<Set, String> {
+        let value = self.value(operator)?;
         set(&value, read)
+    }
+
+    /// What follows `host`: an entry of a list of domains, or `in origins(WORDS)`.
+    fn host(&mut self, operator: &str) -> Result<Check, String> {
+        let text = self.text(operator)?;
+        if text != "in" {
+            return host(&text);
+        }
+        host(&self.text("host in")?)
     }
 }
 
@@ -267,6 +283,20 @@ fn not_a_set(value: &Value) -> String {
     )
 }
 
+/// What `host` takes: an entry of a list of domains, or `origins(WORDS)`.
+///
+/// # Errors
+/// It is neither.
+pub fn host(text: &str) -> Result<Check, String> {
+    let Some(inside) = text.strip_prefix("origins(").and_then(|rest| rest.strip_suffix(')')) else {
+        return HostEntry::new(text).map(Check::Host);
+    };
+    match words(inside.trim())? {
+        From::Source => Err("`origins` takes `input`, `trusted` or `known`".into()),
+        words => Ok(Check::HostOf(words)),
+    }
+}
+
 /// What `from` takes.
 ///
 /// # Errors
@@ -276,7 +306,8 @@ pub fn words(text: &str) -> Result<From, String> {
         "input" => Ok(From::Input),
         "trusted" => Ok(From::Trusted),
         "known" => Ok(From::Known),
-        other => Err(format!("`from` takes `input`, `trusted` or `known`, not `{other}`")),
+        "source(input)" => Ok(From::Source),
+        other => Err(format!("`from` takes `input`, `trusted`, `known` or `source(input)`, not `{other}`")),
     }
 }
 
@@ -301,6 +332,8 @@ mod tests {
             "send_money where amount <= 500 and recipient in @contacts.json#/*/iban",
             "send_money where amount >= -1.5 and to[*].mail matches \".*@corp\\\\.com\"",
             "fetch where url host *.example.org",
+            "fetch where url host in origins(input) and n not in [1,2]",
+            "send where body without @secrets.json#/*/number and to from source(input)",
             "t where [\"odd key\"] = {\"a\":[1]} and x present and y absent",
             "t where x from input and y in [\"a\",\"b\"] and z in {\"tool\":\"list_payees\",\"at\":\"/*/iban\"}",
             "write_file(a b/**) where content matches \"x\"",
@@ -344,6 +377,11 @@ mod tests {
             ("t where a matches \"x", "does not end"),
             ("t where a host http://x", "not a domain"),
             ("t where a from mail", "not `mail`"),
+            ("t where a from source(mail)", "or `source(input)`"),
+            ("t where a not b", "write `not in`"),
+            ("t where a without b", "is not a set"),
+            ("t where a host in origins(source(input))", "`origins` takes"),
+            ("t where a host in origins(mail)", "not `mail`"),
             ("t where [0] = 1", "begins with the name"),
             ("t where a = {\"x\": 1", "JSON that is not valid"),
             ("t u", "a tool's name has no blanks"),

@@ -55,13 +55,15 @@ impl Test {
                     self.path
                 ));
             }
-            Check::Matches(_) | Check::Host(_) if !is(&["string"]) => {
+            Check::Matches(_) | Check::Host(_) | Check::HostOf(_) if !is(&["string"]) => {
                 return misfit(format!(
                     "`matches` and `host` test texts, and `{}` is of type {shown}",
                     self.path
                 ));
             }
-            Check::From(_) | Check::In(_) if !is(&["string", "number", "integer", "boolean"]) => {
+            Check::From(_) | Check::In(_) | Check::NotIn(_)
+                if !is(&["string", "number", "integer", "boolean"]) =>
+            {
                 let hint = if is(&["array"]) {
                     format!("; write `{}[*]` for its elements", self.path)
                 } else {
@@ -73,10 +75,12 @@ impl Test {
                 ));
             }
             Check::Equals(value) => vec![value],
-            Check::In(set @ Set::Known(_)) => match set.values(&NO_SETS) {
-                Ok(values) => values.iter().collect(),
-                Err(_) => return Ok(()),
-            },
+            Check::In(set @ Set::Known(_)) | Check::NotIn(set @ Set::Known(_)) => {
+                match set.values(&NO_SETS) {
+                    Ok(values) => values.iter().collect(),
+                    Err(_) => return Ok(()),
+                }
+            }
             _ => return Ok(()),
         };
         if values.iter().any(|value| possible(value, &types, &level)) {

@@ -156,7 +156,14 @@ mod tests {
 
     fn read(turn: u32, value: Value, origins: Origins) -> Content {
         let call = CallPath::root().call(turn, 0);
-        Content { kind: ContentKind::Result, call, function: "fetch".into(), value: Arc::new(value), origins }
+        Content {
+            kind: ContentKind::Result,
+            call,
+            function: "fetch".into(),
+            value: Arc::new(value),
+            origins,
+            source: None,
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     From, Mark, Origin, Origins, Provenance,
     scalars::{same, scalars},
-    words::stands_in,
+    words::{names_host, stands_in},
 };
 use crate::{call_path::CallPath, model::Message};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -23,6 +23,9 @@ pub struct Content {
     pub value: Arc<Value>,
     /// The origins of its parts.
     pub origins: Origins,
+    /// The arguments of the call whose result it is: they say which source it was read from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Arc<Value>>,
 }
 
 /// How a content was received.
@@ -82,6 +85,7 @@ impl Trail {
             function: Arc::clone(worker),
             value: Arc::default(),
             origins: Origins::whole(origin),
+            source: None,
         })
     }
 
@@ -135,7 +139,14 @@ impl Content {
     /// see.
     pub(crate) fn of_provider(call: &CallPath, worker: &Arc<str>, answer: &Message) -> Self {
         let (call, function, value) = (call.clone(), Arc::clone(worker), Arc::new(answer.text().into()));
-        Self { kind: ContentKind::Provider, call, function, value, origins: Origins::untrusted() }
+        Self {
+            kind: ContentKind::Provider,
+            call,
+            function,
+            value,
+            origins: Origins::untrusted(),
+            source: None,
+        }
     }
 
     /// What the operator wrote in the conversations of a call, for its caller.
@@ -150,6 +161,7 @@ impl Content {
             function: Arc::clone(function),
             value: Arc::clone(value),
             origins: Origins::TRUSTED,
+            source: None,
         })
     }
 
@@ -217,6 +229,16 @@ impl Provenance for Trail {
         match (words, value) {
             (_, Value::Null | Value::Object(_) | Value::Array(_)) => false,
             (From::Known, value) => self.holds(From::Input, value) || self.holds(From::Trusted, value),
+            (From::Source, value) => {
+                let named = self.contents().filter(|content| {
+                    content.kind == ContentKind::Result
+                        && content.source.as_ref().is_some_and(|arguments| self.names_source(arguments))
+                });
+                named.flat_map(|content| scalars(&content.value)).any(|part| match part.value {
+                    Value::String(text) => stands_in(value, text),
+                    part => value.is_number() && same(part, value),
+                })
+            }
             (From::Input, value) => {
                 let inputs = self.contents().filter(|content| content.kind == ContentKind::Input);
                 inputs.flat_map(Content::trusted).any(|own| match own {
@@ -230,6 +252,45 @@ impl Provenance for Trail {
             }),
         }
     }
+
+    fn names_host(&self, words: From, host: &str) -> bool {
+        let of = |content: &&Content| match words {
+            From::Input => content.kind == ContentKind::Input,
+            From::Trusted => content.kind != ContentKind::Input,
+            From::Known => true,
+            From::Source => false,
+        };
+        let texts = self.contents().filter(of).flat_map(Content::trusted).filter_map(Value::as_str);
+        texts.into_iter().any(|text| names_host(text, host))
+    }
+}
+
+impl Trail {
+    /// Whether the operator's input names the source of a call: each text among its arguments that is an address, a path, the
+    /// name of a file or an ID. Words to search for are no source: what they find is anything with these words.
+    fn names_source(&self, arguments: &Value) -> bool {
+        let texts = scalars(arguments).into_iter().filter_map(|scalar| scalar.value.as_str());
+        let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
+        !texts.is_empty() && texts.iter().all(|text| is_source(text) && self.is_in_input(text))
+    }
+
+    fn is_in_input(&self, text: &str) -> bool {
+        let bare = text.trim().trim_start_matches("https://").trim_start_matches("http://");
+        let bare = bare.trim_start_matches("./").trim_end_matches('/').to_lowercase();
+        let value = Value::String(bare);
+        let inputs = self.contents().filter(|content| content.kind == ContentKind::Input);
+        inputs
+            .flat_map(Content::trusted)
+            .filter_map(Value::as_str)
+            .any(|own| stands_in(&value, &own.to_lowercase()))
+    }
+}
+
+/// Whether a text is written as an address, a path, the name of a file or an ID: one word with a sign or a digit in it.
+fn is_source(text: &str) -> bool {
+    let text = text.trim();
+    !text.contains(char::is_whitespace)
+        && text.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | ':' | '@' | '_' | '-'))
 }
 
 /// Whether a text is a JSON document with that scalar: a file that a tool has read.
@@ -286,7 +347,7 @@ mod tests {
 
     fn content(kind: ContentKind, value: Value, origins: Origins) -> Content {
         let function = "f".into();
-        Content { kind, call: CallPath::root(), function, value: Arc::new(value), origins }
+        Content { kind, call: CallPath::root(), function, value: Arc::new(value), origins, source: None }
     }
 
     fn result(value: Value, origins: Origins) -> Content {
@@ -322,6 +383,38 @@ mod tests {
         ] {
             assert_eq!(trail.holds(words, &value), holds, "{words:?} {value}");
         }
+    }
+
+    #[test]
+    fn what_a_named_source_says_is_known_by_it() {
+        let read = |arguments: Value, text: &str| Content {
+            source: Some(Arc::new(arguments)),
+            ..result(json!({"text": text}), Origins::untrusted())
+        };
+        let input = json!(
+            "Pay the bill in bill-12.txt, see https://www.shop.example/orders/7. Mails about rent matter."
+        );
+        let trail = Trail::default()
+            .with(content(ContentKind::Input, input, Origins::TRUSTED))
+            .with(read(json!({"path": "bill-12.txt", "n": 3}), "To DE89, 1200 EUR"))
+            .with(read(json!({"url": "https://www.shop.example/orders/7/"}), "order DE77"))
+            .with(read(json!({"query": "rent"}), "attack DE66"))
+            .with(read(json!({"path": "bill-1.txt"}), "attack DE55"))
+            .with(read(json!({"path": "bill-12.txt", "also": "other.txt"}), "attack DE44"));
+        for (value, holds) in [
+            (json!("DE89"), true),
+            (json!(1200), true),
+            (json!("DE77"), true),
+            (json!("DE66"), false),
+            (json!("DE55"), false),
+            (json!("DE44"), false),
+        ] {
+            assert_eq!(trail.holds(From::Source, &value), holds, "{value}");
+        }
+        assert!(
+            trail.names_host(From::Input, "shop.example") && !trail.names_host(From::Input, "evil.example")
+        );
+        assert!(!trail.names_host(From::Trusted, "shop.example"));
     }
 
     #[test]

@@ -11,6 +11,8 @@
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
+use super::shown::extended;
+
 /// The beginning of our names.
 pub(super) const RESERVED: &str = "__llm_do_";
 /// The filter and function that measures a value.
@@ -19,6 +21,8 @@ pub(super) const KEPT: &str = "__llm_do_kept";
 pub(super) const STORED: &str = "__llm_do_stored";
 /// The function that counts plain text of a template.
 pub(super) const RAW: &str = "__llm_do_raw";
+/// The filter that marks a variable which a tag prints.
+pub(super) const PRINTED: &str = "__llm_do_printed";
 /// The filters for the operators `+`, `~` and `*`.
 pub(super) const PLUS: &str = "__llm_do_plus";
 pub(super) const JOIN: &str = "__llm_do_join";
@@ -46,17 +50,17 @@ struct Edit {
 }
 
 impl Instrumented {
-    /// Rewrites a template.
-    pub(super) fn template(text: &str) -> Self {
-        Self::of(text, false)
+    /// Rewrites a template. Tags that print one of the `marked` variables whole, given as JSON pointers, are marked.
+    pub(super) fn template(text: &str, marked: &dyn Fn(&str) -> bool) -> Self {
+        Self::of(text, false, marked)
     }
 
     /// Rewrites an expression.
     pub(super) fn expression(text: &str) -> Self {
-        Self::of(text, true)
+        Self::of(text, true, &|_| false)
     }
 
-    fn of(text: &str, is_expression: bool) -> Self {
+    fn of(text: &str, is_expression: bool, marked: &dyn Fn(&str) -> bool) -> Self {
         let mut writer = Writer { source: text, ..Writer::default() };
         if is_expression {
             writer.frames.push(Frame::of(Bracket::Tag));
@@ -67,6 +71,13 @@ impl Instrumented {
         for (index, (token, span)) in tokens.iter().enumerate() {
             let next = tokens.get(index + 1).map(|(token, _)| token);
             writer.token(token, *span, next);
+            if matches!(token, Token::VariableStart)
+                && let Some(printed) = Printed::of(&tokens[index + 1..])
+                && marked(&printed.pointer)
+            {
+                let Printed { end, pointer, joined } = printed;
+                writer.insert(end, format!("|{PRINTED}('{pointer}', {joined})"));
+            }
             writer.end = span.end_offset as usize;
         }
         writer.finish();
@@ -108,6 +119,70 @@ impl Instrumented {
             (here, there) = (begin + text.len(), at + removed);
         }
         there + (offset - here)
+    }
+}
+
+/// A variable that a tag prints whole: `{{ a.b }}`, or with filters that lose nothing of it.
+struct Printed {
+    /// The end of the variable in the text.
+    end: usize,
+    /// The variable as a JSON pointer.
+    pointer: String,
+    /// Only the items of a list are printed.
+    joined: bool,
+}
+
+impl Printed {
+    /// Reads the tokens of a tag.
+    fn of(tokens: &[(Token<'_>, Span)]) -> Option<Self> {
+        let mut tokens = tokens.iter().map(|(token, span)| (token, *span)).peekable();
+        let (Token::Ident(name), mut span) = tokens.next()? else { return None };
+        let mut pointer = extended("", name);
+        let mut joined = false;
+        loop {
+            match tokens.next()?.0 {
+                Token::Dot => {
+                    let (Token::Ident(key), at) = tokens.next()? else { return None };
+                    (pointer, span) = (extended(&pointer, key), at);
+                }
+                Token::BracketOpen => {
+                    let (Token::Str(key), _) = tokens.next()? else { return None };
+                    let (Token::BracketClose, at) = tokens.next()? else { return None };
+                    (pointer, span) = (extended(&pointer, key), at);
+                }
+                Token::VariableEnd => break,
+                Token::Pipe => {
+                    loop {
+                        let (Token::Ident(filter), _) = tokens.next()? else { return None };
+                        let mut arguments = Vec::new();
+                        if tokens.next_if(|(token, _)| matches!(token, Token::ParenOpen)).is_some() {
+                            loop {
+                                match tokens.next()?.0 {
+                                    Token::ParenClose => break,
+                                    Token::ParenOpen => return None,
+                                    argument => arguments.push(argument),
+                                }
+                            }
+                        }
+                        match *filter {
+                            "string" | "safe" | "tojson" | "indent" | "default" | "d" | "wordwrap" => {}
+                            "trim" if arguments.is_empty() => {}
+                            "join" if matches!(arguments.as_slice(), [] | [Token::Str(_)]) => joined = true,
+                            _ => return None,
+                        }
+                        match tokens.next()?.0 {
+                            Token::Pipe => {}
+                            Token::VariableEnd => break,
+                            _ => return None,
+                        }
+                    }
+                    break;
+                }
+                _ => return None,
+            }
+        }
+        let is_plain = !pointer.contains(['\'', '\\', '\n', '\r']);
+        is_plain.then_some(Self { end: span.end_offset as usize, pointer, joined })
     }
 }
 
@@ -482,7 +557,7 @@ mod tests {
     use super::*;
 
     fn rewritten(text: &str) -> String {
-        Instrumented::template(text).text.replace(RESERVED, "_")
+        Instrumented::template(text, &|_| false).text.replace(RESERVED, "_")
     }
 
     #[test]
@@ -509,14 +584,18 @@ mod tests {
                 assert_eq!(found.replace(' ', ""), expected.replace(' ', ""), "{text}");
             }
             let parses = |text: &str| minijinja::machinery::parse(text, "x", SyntaxConfig::default()).is_ok();
-            assert_eq!(parses(&Instrumented::template(text).text), parses(text), "{text}: {found}");
+            assert_eq!(
+                parses(&Instrumented::template(text, &|_| false).text),
+                parses(text),
+                "{text}: {found}"
+            );
         }
     }
 
     #[test]
     fn places_are_found_again() {
         let text = "{{ a ~ [b] }}\n{% if x -%}\n  y{{ c + d|upper }}{% endif %}";
-        let instrumented = Instrumented::template(text);
+        let instrumented = Instrumented::template(text, &|_| false);
         for (at, _) in text.char_indices() {
             let letter = &text[at..=at];
             if letter.starts_with(|c: char| c.is_ascii_lowercase()) {

@@ -14,6 +14,7 @@ use super::instrument::Instrumented;
 use super::macros::{self, Written};
 use super::name::{TemplateRefusal, confine};
 use super::nesting::{self, Unfit};
+use super::shown::Watch;
 use super::{InsertArguments, Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
 
 /// What a template takes as the engine compiles it, as a multiple of its length.
@@ -25,6 +26,8 @@ pub(super) struct Texts {
     limit: usize,
     /// What the rendering may still build.
     pub(super) budget: Arc<Budget>,
+    /// Notes which variables the rendering shows, if its caller asks.
+    pub(super) watch: Option<Arc<Watch>>,
     templates: Mutex<BTreeMap<String, Arc<Loaded>>>,
     files: Mutex<BTreeMap<String, Arc<str>>>,
 }
@@ -41,19 +44,42 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    fn new(text: &str, origin: Origin) -> Self {
+    fn new(text: &str, origin: Origin, watch: Option<&Watch>) -> Self {
         let text = one_newline(text);
         let written = macros::written(&text);
         let for_engine = written.as_ref().map_or(&*text, |written| &written.text);
-        Self { instrumented: Instrumented::template(for_engine), written, text, origin }
+        let marked = |pointer: &str| watch.is_some_and(|watch| watch.has(pointer));
+        Self { instrumented: Instrumented::template(for_engine, &marked), written, text, origin }
     }
 }
 
 impl Texts {
     pub(super) fn new(text: &str, origin: &Origin, source: Arc<dyn TemplateSource>, limit: usize) -> Self {
-        let root = Arc::new(Loaded::new(text, origin.clone()));
+        Self::with(text, origin, source, limit, None)
+    }
+
+    /// The texts of a rendering of which `watch` notes what it shows.
+    pub(super) fn watched(
+        text: &str,
+        origin: &Origin,
+        source: Arc<dyn TemplateSource>,
+        limit: usize,
+        watch: Arc<Watch>,
+    ) -> Self {
+        Self::with(text, origin, source, limit, Some(watch))
+    }
+
+    fn with(
+        text: &str,
+        origin: &Origin,
+        source: Arc<dyn TemplateSource>,
+        limit: usize,
+        watch: Option<Arc<Watch>>,
+    ) -> Self {
+        let root = Arc::new(Loaded::new(text, origin.clone(), watch.as_deref()));
         let templates = Mutex::new(BTreeMap::from([(ROOT.to_owned(), root)]));
-        Self { source, limit, budget: Arc::new(Budget::new(limit)), templates, files: Mutex::default() }
+        let budget = Arc::new(Budget::new(limit));
+        Self { source, limit, budget, watch, templates, files: Mutex::default() }
     }
 
     fn loaded(&self, name: &str) -> Option<Arc<Loaded>> {
@@ -95,7 +121,7 @@ impl Texts {
         };
         self.check_size(&found.origin, &found.text)?;
         self.budget.charge(found.text.len().saturating_mul(COMPILED))?;
-        let loaded = Arc::new(Loaded::new(&found.text, Origin::file(found.origin)));
+        let loaded = Arc::new(Loaded::new(&found.text, Origin::file(found.origin), self.watch.as_deref()));
         self.templates
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

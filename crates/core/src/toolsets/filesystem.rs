@@ -95,6 +95,10 @@ impl ToolsetKind for Filesystem {
         KEYS
     }
 
+    fn reserves_everywhere(&self) -> bool {
+        false
+    }
+
     fn tools(&self) -> &'static [&'static str] {
         const NAMES: [&str; Tool::ALL.len()] = {
             let mut names = [""; Tool::ALL.len()];

@@ -80,7 +80,15 @@ impl ToolsetKind for Workers {
         Schema::built_in(json!({
             "type": "object",
             "properties": {
-                "allowed_workers": {"type": "array", "items": {"type": "string"}},
+                "allowed_workers": {"type": "array", "items": {"anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "object",
+                        "properties": {"name": {"type": "string"}, "with": {"type": "object"}},
+                        "required": ["name", "with"],
+                        "additionalProperties": false,
+                    },
+                ]}},
                 "style": {"enum": ["tools", "worker_call", "both"]},
                 "dynamic": {"type": "boolean"},
             },
@@ -110,7 +118,8 @@ fn functions(configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<
             let callee =
                 context.definitions.worker(context.worker, reference).map_err(|error| error.to_string())?;
             let name = reference.trim_start_matches("./");
-            functions.push(worker::function(&callee, name, false, context.policy.clone()));
+            let fixed = context.worker.fixed.get(reference);
+            functions.push(worker::fixing(&callee, name, false, context.policy.clone(), fixed));
         }
     }
     let dynamic = configuration.get("dynamic").and_then(Value::as_bool).unwrap_or(false);
@@ -266,7 +275,8 @@ impl Composite for WorkerCall {
                 Ok(input) => input,
                 Err(message) => return refuse(message),
             };
-            let function = worker::function(&callee, reference, wildcard, self.policy.clone());
+            let fixed = caller.fixed.get(reference);
+            let function = worker::fixing(&callee, reference, wildcard, self.policy.clone(), fixed);
             let callee = Callee::Delegate { reference: reference.into(), by: worker_call_id(), wildcard };
             let spec = CallSpec { path: call.path.keyed("worker"), callee, input: Arc::new(input) };
             caller::call(call.engine, call.frame, spec, Some(&function)).await

@@ -111,7 +111,8 @@ async fn called(engine: &Engine, frame: &Frame, callee: &Callee, path: &CallPath
         Callee::Delegate { reference, by, wildcard } => {
             let worker = delegate(engine, frame, reference).await?;
             let policy = frame.function(by).and_then(|function| function.meta.policy.clone());
-            Ok(run::function(&worker, reference, *wildcard, policy))
+            let fixed = frame.worker().and_then(|caller| caller.fixed.get(&**reference));
+            Ok(run::fixing(&worker, reference, *wildcard, policy, fixed))
         }
         Callee::Named { package, reference } => {
             let worker = host.definitions.named_by(package, reference);

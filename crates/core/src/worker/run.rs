@@ -46,7 +46,7 @@ pub(super) use enter::tools_again;
 pub use explain::explain;
 use prepare::Prepared;
 use request::{Answered, Request, Unanswered};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// A worker as a function (`docs/reference/loop.md`). `reference` is its name at the caller.
@@ -56,6 +56,18 @@ pub fn function(
     wildcard: bool,
     policy: Option<Arc<Policy>>,
 ) -> Function {
+    fixing(definition, reference, wildcard, policy, None)
+}
+
+/// As [`function`], with the arguments that the caller's definition fixes. Models are not shown these.
+pub(crate) fn fixing(
+    definition: &Arc<WorkerDefinition>,
+    reference: &str,
+    wildcard: bool,
+    policy: Option<Arc<Policy>>,
+    fixed: Option<&Arc<Map<String, Value>>>,
+) -> Function {
+    let signature = &definition.signature.schema;
     let description =
         definition.description.clone().unwrap_or_else(|| format!("The worker `{reference}`.").into());
     Function {
@@ -65,7 +77,10 @@ pub fn function(
             tool_name: tool_name(reference).into(),
             aliases: &["worker_call", "worker.call"],
             description,
-            input: Arc::clone(&definition.signature.schema),
+            input: match fixed {
+                Some(fixed) => Arc::new(signature.fixing(fixed)),
+                None => Arc::clone(signature),
+            },
             output: definition.returns.clone().map(OutputSchema::Declared),
             risk: Risk::Delegate,
             concurrency: Concurrency::Parallel,
@@ -75,13 +90,18 @@ pub fn function(
             wildcard,
             policy,
         },
-        body: Implementation::Composite(Arc::new(WorkerBody { definition: Arc::clone(definition) })),
+        body: Implementation::Composite(Arc::new(WorkerBody {
+            definition: Arc::clone(definition),
+            fixed: fixed.cloned(),
+        })),
         rule: None,
     }
 }
 
 struct WorkerBody {
     definition: Arc<WorkerDefinition>,
+    /// The arguments that its caller fixes.
+    fixed: Option<Arc<Map<String, Value>>>,
 }
 
 impl Composite for WorkerBody {
@@ -98,14 +118,18 @@ impl Composite for WorkerBody {
         let given = input.as_object()?;
         let left_out = self.definition.signature.parameters.iter().filter_map(|parameter| {
             let (name, access) = (&*parameter.name, parameter.path?);
-            if given.get(name).is_some_and(|value| !value.is_null()) {
+            let is_fixed = self.fixed.as_ref().is_some_and(|fixed| fixed.contains_key(name));
+            if is_fixed || given.get(name).is_some_and(|value| !value.is_null()) {
                 return None;
             }
             let mount = engine.host().definitions.mount(&self.definition, name)?;
             let path = frame.authority().path_to(&mount.place, access).filter(|_| mount.access >= access)?;
             Some((name.to_owned(), Value::String(path.to_string())))
         });
-        let bound: Vec<(String, Value)> = left_out.collect();
+        let fixed = self.fixed.iter().flat_map(|fixed| fixed.iter());
+        let fixed = fixed.filter(|(name, _)| !given.contains_key(*name));
+        let fixed = fixed.map(|(name, value)| (name.clone(), value.clone()));
+        let bound: Vec<(String, Value)> = left_out.chain(fixed).collect();
         (!bound.is_empty()).then(|| Value::Object(given.clone().into_iter().chain(bound).collect()))
     }
 

@@ -9,6 +9,7 @@ use llm_do_core::{
     model::ModelName,
     question::Answer,
     schema::Schema,
+    worker::Parameter,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -68,6 +69,72 @@ fn extra_instructions_go_into_the_message_and_leave_the_prompt_alone() {
     let child = ran.first("child");
     assert_eq!(child.system, "You are child.");
     assert!(child.messages[0].text().contains("Additional instructions for this task: Be brief."));
+}
+
+/// The system text and the parts of the first message of a worker with these instructions.
+fn first_request(instructions: &str, input: serde_json::Value) -> (String, Vec<String>) {
+    let mut main = worker("main");
+    main.instructions.text = instructions.into();
+    let properties = json!({
+        "text": {"type": "string"}, "n": {"type": "integer"}, "style": {"enum": ["short", "long"]},
+        "items": {"type": "array"},
+    });
+    let schema = json!({"type": "object", "properties": properties});
+    main.signature.schema = Arc::new(Schema::new(schema).unwrap());
+    main.signature.declared = true;
+    main.signature.message = Some("text".into());
+    let names = ["text", "n", "style", "items"];
+    main.signature.parameters = names
+        .map(|name| Parameter { name: name.into(), shown_type: "any".into(), required: false, path: None })
+        .into();
+    let ran = World::new().worker(main, vec![text("ok")]).run(input);
+    let request = ran.first("main");
+    let parts = request.messages[0].parts.iter().map(|part| part.sent().unwrap().into_owned());
+    (request.system.clone(), parts.collect())
+}
+
+#[test]
+fn what_the_instructions_print_is_sent_once_and_the_system_text_stays_the_same() {
+    let story = json!({"text": "A long story.", "n": 2, "style": "short"});
+    let rest = |value: serde_json::Value| serde_json::to_string_pretty(&value).unwrap();
+    for (instructions, system, message) in [
+        // Nothing is printed: all of the input is in the message.
+        ("Sum up.", "Sum up.", vec![rest(story.clone())]),
+        (
+            "{% if n > 1 %}Use {{ run.date[:0] }}many words.{% endif %}",
+            "Use many words.",
+            vec![rest(story.clone())],
+        ),
+        // The paragraph of the first parameter, and all after it, is in the message.
+        (
+            "Rules.\n\nMore.\n\nIn {{ n }} lines:\n{{ text }}\n\nGo.",
+            "Rules.\n\nMore.",
+            vec!["In 2 lines:\nA long story.\n\nGo.".to_owned(), rest(json!({"style": "short"}))],
+        ),
+        (
+            "Sum up {{ text }} in {{ n }} lines, {{ style }}.",
+            "",
+            vec!["Sum up A long story. in 2 lines, short.".into()],
+        ),
+        // A choice has few values, so it may stand in the system text.
+        ("Be {{ style }}.\n\n{{ input.text }} {{ n }}", "Be short.", vec!["A long story. 2".into()]),
+        ("Be {{ style }}.", "Be short.", vec![rest(json!({"text": "A long story.", "n": 2}))]),
+        (
+            "Go.\n\n{{ input|tojson }}",
+            "Go.",
+            vec![r#"{"n": 2, "style": "short", "text": "A long story."}"#.into()],
+        ),
+    ] {
+        let (found, parts) = first_request(instructions, story.clone());
+        assert_eq!((found.as_str(), parts), (system, message), "{instructions}");
+    }
+    let (system, parts) = first_request("Sum up.\n\n{{ text }}", json!({"text": "A story."}));
+    assert_eq!((system.as_str(), parts), ("Sum up.", vec!["A story.".to_owned()]));
+    let listed = "Count.\n\n{% for item in items %}- {{ item.name }}\n{% endfor %}";
+    let items = json!({"items": [{"name": "pear"}, {"name": "fig"}]});
+    assert_eq!(first_request(listed, items).1, ["- pear\n- fig"]);
+    let items = json!({"items": [{"name": "pear", "price": 2}]});
+    assert_eq!(first_request(listed, items.clone()).1, ["- pear".to_owned(), rest(items)]);
 }
 
 /// `main` calls `a`, which calls `b`, and so on to the last, which answers.

@@ -44,7 +44,8 @@ fn made(main: WorkerDefinition, more: Value, says: Vec<Said>, prepare: impl FnOn
 fn a_worker_that_was_made_is_called_like_any_other() {
     let ran = made(creator(&[]), json!({"description": "Looks."}), vec![text("It flies.")], |world| world);
     assert_eq!(ran.results(), [("It flies.".to_owned(), false)]);
-    assert_eq!(ran.first("made").system, "Work on bees.");
+    let request = ran.first("made");
+    assert_eq!((request.system.as_str(), request.messages[0].text()), ("", "Work on bees.".to_owned()));
     let definition = ran.records.iter().find_map(|record| match &record.body {
         RecordKind::Definition(used) if &*used.worker == "made" => Some(used.text.to_string()),
         _ => None,

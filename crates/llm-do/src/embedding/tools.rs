@@ -95,7 +95,7 @@ pub(super) fn register(kinds: &mut ToolsetRegistry, kind: Arc<dyn ToolsetKind>) 
     if all.get(name).is_some() {
         return Err(Problem::Toolset { name, reason: "there is a toolset of that name".into() });
     }
-    if let Some(owner) = all.reserving(kind.tools()) {
+    if let Some(owner) = all.reserving(kind.tools(), |_| true) {
         let reason = format!("one of its tools has the name of a tool of `{}`: rename it", owner.name());
         return Err(Problem::Toolset { name, reason });
     }

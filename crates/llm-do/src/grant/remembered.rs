@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -117,11 +117,7 @@ impl RememberedGrants {
         let mut grants = self.list()?;
         change(&mut grants);
         let yaml = serde_saphyr::to_string(&Document { grants }).map_err(|error| self.bad(error))?;
-        // Readable for its owner alone, as temporary files are made.
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
-        file.write_all(FIRST_LINE.as_bytes()).and_then(|()| file.write_all(yaml.as_bytes())).map_err(io)?;
-        file.persist(&self.file).map_err(|error| self.bad(error.error))?;
-        Ok(())
+        llm_do_sandbox::write_private(&self.file, format!("{FIRST_LINE}{yaml}").as_bytes()).map_err(io)
     }
 
     fn bad(&self, reason: impl ToString) -> BadGrantsFile {

@@ -79,7 +79,7 @@ async fn an_answer_that_does_not_fit_changes_nothing() {
     let waits = suspended(&worker).await;
     let misfit = worker.resume(&*waits.run).answer(&waits.waiting[0].id, Answer::Again).await.err();
     let Some(Error::NotStarted(problem)) = misfit else { panic!("{misfit:?}") };
-    assert!(matches!(*problem, Problem::Resume(ResumeError::Misfit(_))), "{problem:?}");
+    assert!(matches!(*problem, Problem::Resume(ResumeError::NotAccepted { .. })), "{problem:?}");
     let unknown = "0/7.0:ask".parse().unwrap();
     let unknown = worker.resume(&*waits.run).approve(&unknown).await.err();
     assert!(matches!(unknown, Some(Error::NotStarted(_))), "{unknown:?}");

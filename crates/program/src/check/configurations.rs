@@ -33,7 +33,10 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
             not_offered(name, configuration, &foreseen, found);
         }
         if !kind.lists() && !kind.runs_code() && !kind.delegates() && !kind.tools().is_empty() {
-            no_tools(name, configuration, kind.tools(), found);
+            let configured = effective.configured(&**kind);
+            let configured = configured.iter().map(|tool| &*tool.name);
+            let tools: Vec<&str> = kind.tools().iter().copied().chain(configured).collect();
+            no_tools(name, configuration, &tools, found);
         }
         if package.library.is_none() || !is_usable {
             continue;
@@ -76,7 +79,7 @@ pub(super) fn unlisted(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
 }
 
 /// Reports names under `tools` that no tool of a kind has whose tools are always the same.
-fn no_tools(toolset: &str, configuration: &Node, tools: &[&'static str], found: &mut Vec<Diagnostic>) {
+fn no_tools(toolset: &str, configuration: &Node, tools: &[&str], found: &mut Vec<Diagnostic>) {
     for (wanted, span) in configuration.get("tools").into_iter().flat_map(Node::texts) {
         if !tools.contains(&wanted) {
             let message = format!("the toolset `{toolset}` has no tool `{wanted}`");

@@ -16,8 +16,7 @@ use crate::{
 use llm_do_core::function::tool_name;
 use std::collections::{BTreeMap, HashMap};
 
-/// Duplicate tool names of a worker. The names of built-in tools are reserved, whether a worker has the toolset or not: a rule
-/// for `read_file` is about the built-in tool.
+/// Duplicate tool names of a worker. The names of built-in tools are reserved: a rule for `shell` is about the built-in tool.
 pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
     let code = scope.host.toolsets.code().map(|kind| kind.name());
     let tools = scope.exposed.tools(effective).filter(|tools| !tools.is_empty());
@@ -25,8 +24,39 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
         let tool = tools?.get(name)?;
         offers(effective, code?, &tool.code.name).then_some(tool)
     };
-    for (built_in, kind) in scope.reserved.iter().filter(|_| tools.is_some()) {
-        if let Some(tool) = python(built_in) {
+    let reserved = |name: &str| {
+        let kind = scope.reserved.get(name)?;
+        let is_reserved = kind.reserves_everywhere()
+            || effective.definition.source.is_foreign()
+            || effective.toolsets.keys().any(|toolset| {
+                scope.host.toolsets.get(toolset).is_some_and(|named| named.name() == kind.name())
+                    && offers(effective, toolset, name)
+            });
+        is_reserved.then_some(kind.name())
+    };
+    // Tools that the configuration of a toolset makes, each with its toolset.
+    let configured = effective.toolsets.keys().filter_map(|name| scope.host.toolsets.get(name));
+    let configured = configured.flat_map(|kind| {
+        effective.configured(&**kind).into_iter().map(|tool| (tool.name.to_string(), kind.name()))
+    });
+    let configured: BTreeMap<String, &'static str> = configured.collect();
+    for (name, kind) in &configured {
+        let span = &effective.toolsets[*kind].span;
+        if let Some(other) = reserved(name) {
+            let (this, other) = (Named::BuiltIn(kind).shown(), Named::BuiltIn(other).shown());
+            found.push(clash(&this, &other, name).at(span).help("rename the command"));
+        }
+        if let Some(tool) = python(name) {
+            let other = Named::BuiltIn(kind).shown();
+            found.push(
+                clash(&format!("the Python tool `{}`", tool.code.name), &other, name)
+                    .at(&place(scope.packages, &tool.level, &tool.code))
+                    .help("rename one of them"),
+            );
+        }
+    }
+    for built_in in scope.reserved.keys().filter(|_| tools.is_some()) {
+        if let (Some(kind), Some(tool)) = (reserved(built_in), python(built_in)) {
             let other = Named::BuiltIn(kind).shown();
             found.push(
                 clash(&format!("the Python tool `{}`", tool.code.name), &other, built_in)
@@ -41,7 +71,7 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
     for (_, at) in &effective.calls {
         let (reference, span) = &effective.callees[*at];
         let name = tool_name(reference.trim_start_matches("./"));
-        let built_in = scope.reserved.get(name.as_str()).map(|kind| Named::BuiltIn(kind));
+        let built_in = reserved(&name).or_else(|| configured.get(&name).copied()).map(Named::BuiltIn);
         let python = python(&name).map(Named::Python);
         let other = names.insert(name.clone(), Named::Worker(reference, span)).or(built_in);
         let Some(other) = other.or(python) else { continue };

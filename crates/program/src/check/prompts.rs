@@ -19,6 +19,9 @@ use std::{
     sync::Arc,
 };
 
+/// Tools that prompts for other programs often teach. A worker has them only if its configuration says so.
+const TAUGHT: [&str; 2] = ["worker_call", "worker_create"];
+
 /// Maximum depth of nested templates, as in rendering.
 const DEEPEST: usize = 10;
 
@@ -32,11 +35,14 @@ pub(super) fn of_worker(toolsets: &ToolsetRegistry, effective: &Effective) -> Ve
         read: BTreeMap::new(),
         guarded: BTreeSet::new(),
         functions: BTreeSet::new(),
+        taught: BTreeMap::new(),
         seen: BTreeSet::new(),
     };
     let text = Arc::clone(&effective.text);
+    reader.teach(&text, effective.definition.instructions.line_offset as usize);
     reader.template(None, &text, &effective.facts, &[], &BTreeSet::new());
-    let Reader { read, guarded, functions, .. } = reader;
+    let Reader { read, guarded, functions, taught, .. } = reader;
+    untaught(toolsets, effective, taught, &mut found);
     // A template that cannot be read may use any parameter.
     let all_read = found.is_empty();
     if effective.mistakes.concern(&["parameters", "schema_in_ref"]) {
@@ -64,6 +70,8 @@ struct Reader<'a> {
     guarded: BTreeSet<String>,
     /// Built-in functions that a template mentions. They are parameters if the worker declares these names.
     functions: BTreeSet<String>,
+    /// The first place of each name of [`TAUGHT`].
+    taught: BTreeMap<&'static str, Span>,
     /// Templates that were already checked.
     seen: BTreeSet<String>,
 }
@@ -111,6 +119,7 @@ impl Reader<'_> {
                 // It may be one of several and is not judged. Its files are looked for, because they define the worker.
                 let mut found = Vec::new();
                 let (read, guarded, functions) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+                let taught = BTreeMap::new();
                 let mut apart = Reader {
                     source: self.source,
                     of_toolset: self.of_toolset,
@@ -118,6 +127,7 @@ impl Reader<'_> {
                     read,
                     guarded,
                     functions,
+                    taught,
                     seen: self.seen.clone(),
                 };
                 apart.reference(&wanted, &span, &chain, &set);
@@ -147,9 +157,26 @@ impl Reader<'_> {
             return;
         }
         let file = SourceFile::new(text.origin.as_str(), text.text);
+        self.teach(&file, 0);
         match inspect(file.text(), &Origin::file(text.origin)) {
             Ok(facts) => self.template(Some(wanted), &file, &facts, chain, set),
             Err(error) => self.found.push(bad_template(&file, error).related("it is named here", span)),
+        }
+    }
+
+    /// Looks for names of tools in a text, after its first lines.
+    fn teach(&mut self, file: &Arc<SourceFile>, lines: usize) {
+        let text = file.text();
+        let begin: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+        for name in TAUGHT {
+            let is_word = |c: char| c.is_alphanumeric() || c == '_';
+            let found = text[begin..]
+                .match_indices(name)
+                .map(|(at, _)| begin + at)
+                .find(|at| !text[..*at].ends_with(is_word) && !text[at + name.len()..].starts_with(is_word));
+            if let Some(at) = found {
+                self.taught.entry(name).or_insert_with(|| Span::new(file, at..at + name.len()));
+            }
         }
     }
 
@@ -186,6 +213,44 @@ fn word(begin: &Span, word: &str) -> Span {
     let Some(range) = begin.range() else { return begin.clone() };
     let whole = Span::new(begin.file(), range.start..range.start + word.len());
     if whole.text() == word { whole } else { begin.clone() }
+}
+
+/// A prompt that tells the model to call a tool that the worker does not have.
+fn untaught(
+    toolsets: &ToolsetRegistry,
+    effective: &Effective,
+    taught: BTreeMap<&'static str, Span>,
+    found: &mut Vec<Diagnostic>,
+) {
+    if taught.is_empty() || effective.mistakes.concern(&["toolsets", "allow_workers"]) {
+        return;
+    }
+    let delegation = toolsets.delegation().and_then(|kind| effective.toolsets.get(kind.name()));
+    let is_dynamic = delegation.and_then(|node| node.get("dynamic")?.as_flag()) == Some(true);
+    let by_style =
+        delegation.and_then(|node| node.get("style")?.as_text()).is_some_and(|style| style != "tools");
+    let by_glob = effective.callees.iter().any(|(name, _)| name.contains(['*', '?', '[']));
+    for (name, span) in taught {
+        let is_call = name == "worker_call";
+        if is_dynamic || (is_call && (by_style || by_glob)) {
+            continue;
+        }
+        let way_out = match (is_call, effective.callees.is_empty()) {
+            (true, false) => {
+                "each worker of `allow_workers` is a tool under its own name: write that name, or set `style: both` under \
+                 `toolsets.workers`"
+            }
+            (true, true) => {
+                "list the workers in `allow_workers`: each is a tool under its own name, and the prompt names that"
+            }
+            (false, _) => "change the prompt, or set `dynamic: true` under `toolsets.workers`",
+        };
+        let message = format!(
+            "the prompt of `{}` names `{name}`, a tool that it does not have",
+            effective.definition.id
+        );
+        found.push(Diagnostic::warning(codes::UNTAUGHT_TOOL, message).at(&span).help(way_out));
+    }
 }
 
 fn unknown(effective: &Effective, read: &Read, guarded: &BTreeSet<String>, found: &mut Vec<Diagnostic>) {

@@ -343,6 +343,10 @@ impl Functions {
 
     /// The tools of a worker that something outside the program lists, as far as they are known before a run.
     fn listed(&mut self, scope: &Scope<'_>, worker: &Effective, kind: &dyn ToolsetKind) {
+        for tool in worker.configured(kind) {
+            let signature = Signature { input: Some(tool.input), has_main: tool.has_main_argument };
+            self.add(&tool.name, Some(signature));
+        }
         if kind.tools_are_known() {
             return;
         }

@@ -17,7 +17,7 @@ pub(crate) struct Scope<'a> {
     /// The Python tools of its workers.
     pub(super) exposed: &'a Exposed,
     /// The names of built-in tools, each with its toolset.
-    pub(super) reserved: BTreeMap<&'static str, &'static str>,
+    pub(super) reserved: BTreeMap<&'static str, &'a Arc<dyn ToolsetKind>>,
     /// The entry, if it loads.
     pub(super) entry: Option<&'a Arc<str>>,
     /// The workers that a service starts runs with: those that the manifest exports.
@@ -39,7 +39,7 @@ impl<'a> Scope<'a> {
         exposed: &'a Exposed,
     ) -> Self {
         let named = |kind: &'a Arc<dyn ToolsetKind>| {
-            kind.tools().iter().chain(kind.rule_names()).map(|name| (*name, kind.name()))
+            kind.tools().iter().chain(kind.rule_names()).map(move |name| (*name, kind))
         };
         let reserved = host.toolsets.kinds().flat_map(named).collect();
         let (entry, exported, scanned) = (None, [].as_slice(), [].as_slice());

@@ -35,7 +35,12 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
 
 /// The model that the files name for a worker.
 fn model(effective: &Effective, program: &Package) -> Option<ModelName> {
-    let of_program = || program.manifest.model.as_ref()?.as_text()?.parse().ok();
+    let of_program = || {
+        let manifest = &program.manifest;
+        let name = manifest.model.as_ref()?.as_text()?;
+        let name = manifest.models.get(name).map_or(Some(name), |profile| profile.model.as_text())?;
+        name.parse().ok()
+    };
     effective.definition.model.clone().or_else(of_program)
 }
 

@@ -143,6 +143,7 @@ codes! {
     MEETING = "W0812", "untrusted content, private files and a way out in one worker";
     UNLISTED = "W0813", "a server that no worker lists";
     STALE_STUBS = "W0814", "types for another language that are out of date";
+    UNTAUGHT_TOOL = "W0815", "a prompt that names a tool which the worker does not have";
 
     NO_EXPECTATION = "E0901", "a case without an expectation";
     CASES_OF_NOTHING = "E0902", "cases of a worker that does not exist";

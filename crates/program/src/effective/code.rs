@@ -20,8 +20,8 @@ use llm_do_core::{
     model::ModelSettings,
     template::TemplateFacts,
     worker::{
-        AttachmentPolicy, CodeEntry, Instructions, Sandbox, ToolLevel, Untrusted, WorkerDefinition,
-        WorkerMode,
+        AttachmentPolicy, CodeEntry, InheritedSettings, Instructions, Sandbox, ToolLevel, Untrusted,
+        WorkerDefinition, WorkerMode,
     },
 };
 use std::sync::Arc;
@@ -147,6 +147,7 @@ impl Context<'_> {
             model: None,
             compatible_models: Vec::new(),
             settings: ModelSettings::default(),
+            inherited: InheritedSettings::default(),
             mode: WorkerMode::Single,
             interactive: false,
             locked: false,
@@ -161,6 +162,7 @@ impl Context<'_> {
             code: Some(code),
             code_sha256,
             allow_workers: Vec::new(),
+            fixed: Default::default(),
             rules: Arc::default(),
             overrides: Vec::new(),
             sandbox: Sandbox {
@@ -182,6 +184,7 @@ impl Context<'_> {
             rules: Vec::new(),
             toolsets,
             callees: Vec::new(),
+            with: Vec::new(),
             calls: Vec::new(),
             text: file,
             facts: TemplateFacts::default(),

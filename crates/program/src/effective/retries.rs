@@ -11,7 +11,7 @@ use crate::{
 use llm_do_core::{
     function::{Risk, tool_name},
     gate::Pattern,
-    toolset::ToolsetRegistry,
+    toolset::{Configuration, ToolsetRegistry},
 };
 
 /// Rules with `retries` for tools that can't be retried, as far as their names tell: built-in tools and callees. For other
@@ -38,6 +38,16 @@ pub(super) fn check(
         let mut risky = tools.filter(|(_, risk)| risk.is_some_and(|risk| risk != Risk::Read));
         if let Some((tool, Some(risk))) = risky.find(|(tool, _)| pattern.names_one_of(&[*tool])) {
             found.push(not_retried(&span, tool, &format!("has the risk `{risk}`")));
+            continue;
+        }
+        let kinds_of = toolsets.iter().filter_map(|(name, node)| Some((kinds.get(name)?, node)));
+        let configured = kinds_of.flat_map(|(kind, node)| {
+            let own = Configuration::parse(&node.to_json(), kind.name()).unwrap_or_default().own;
+            kind.configured(&own)
+        });
+        let mut configured = configured.filter(|tool| tool.risk != Risk::Read);
+        if let Some(tool) = configured.find(|tool| pattern.names_one_of(&[&tool.name])) {
+            found.push(not_retried(&span, &tool.name, &format!("has the risk `{}`", tool.risk)));
             continue;
         }
         let names = |callee: &str| {

@@ -7,7 +7,7 @@ use crate::{
     resolve::WorkerFile,
     source::{SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
-    yaml::Node,
+    yaml::{self, Node},
 };
 use llm_do_core::schema::{Schema, subschemas};
 use serde_json::{Map, Value, json};
@@ -29,20 +29,57 @@ impl Context<'_> {
         if !text.ends_with(".json") {
             return self.schema_of_class(located, node, found);
         }
+        self.bundle(located, text, node, found).map(|bundle| bundle.schema)
+    }
+
+    /// As [`Context::schema`], for an input: its defaults must fit.
+    pub(super) fn schema_of_input(
+        &self,
+        located: &WorkerFile,
+        node: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Value> {
+        let text = node.as_text()?;
+        if !text.ends_with(".json") {
+            return self.schema_of_class(located, node, found);
+        }
+        let bundle = self.bundle(located, text, node, found)?;
+        let unfit = Schema::new(bundle.schema.clone()).ok()?.unfit_defaults();
+        if unfit.is_empty() {
+            return Some(bundle.schema);
+        }
+        found.extend(unfit.iter().map(|unfit| {
+            let (pointer, path, span) = bundle.place(&unfit.pointer);
+            let message = format!(
+                "the default at `{pointer}` of `{path}` does not fit its own schema: {}",
+                unfit.message
+            );
+            Diagnostic::error(codes::BAD_SCHEMA, message).at(&span).related("it is named here", &node.span)
+        }));
+        None
+    }
+
+    fn bundle(
+        &self,
+        located: &WorkerFile,
+        text: &str,
+        node: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Bundle> {
         let candidate = self.schema_file(located, text, node, found)?;
-        let schema = match Files::read(self.tree(), &candidate) {
-            Ok(schema) => schema,
+        let bundle = match Files::read(self.tree(), &candidate) {
+            Ok(bundle) => bundle,
             Err(error) => {
                 found.push(error.related("it is named here", &node.span));
                 return None;
             }
         };
-        if let Err(error) = Schema::new(schema.clone()) {
+        if let Err(error) = Schema::new(bundle.schema.clone()) {
             let wrong = Diagnostic::error(codes::BAD_SCHEMA, format!("`{candidate}`: {error}"));
             found.push(wrong.at(&node.span));
             return None;
         }
-        Some(schema)
+        Some(bundle)
     }
 
     /// The file that a reference to a schema names: relative to the worker's file, then the project's `schemas/`.
@@ -92,6 +129,29 @@ struct Files<'a> {
     all: Vec<File>,
 }
 
+/// Several files as one schema.
+struct Bundle {
+    schema: Value,
+    /// The place of each file in the schema, a JSON Pointer, with its path and text. The first is the schema itself.
+    files: Vec<(String, String, Arc<SourceFile>)>,
+}
+
+impl Bundle {
+    /// The place of a default of a subschema: the subschema in its file, the file, and the default in the text.
+    fn place(&self, pointer: &str) -> (String, &str, Span) {
+        let of_file = |(at, ..): &&(String, String, Arc<SourceFile>)| {
+            pointer.strip_prefix(at.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let (at, path, source) = self.files.iter().rev().find(of_file).unwrap_or(&self.files[0]);
+        let inside = &pointer[at.len()..];
+        // JSON without tabs between its tokens is YAML, which has places.
+        let text = source.text();
+        let parsed = yaml::parse(source, text.len()).ok();
+        let span = parsed.map(|node| node.at_pointer(&format!("{inside}/default")).span.clone());
+        (inside.to_owned(), path, span.unwrap_or_else(|| Span::whole(source)))
+    }
+}
+
 struct File {
     /// From the package's root.
     path: String,
@@ -103,7 +163,7 @@ struct File {
 
 impl<'a> Files<'a> {
     /// The file as one schema.
-    fn read(tree: &'a dyn SourceTree, path: &str) -> Result<Value, Box<Diagnostic>> {
+    fn read(tree: &'a dyn SourceTree, path: &str) -> Result<Bundle, Box<Diagnostic>> {
         let mut files = Self { tree, all: Vec::new() };
         files.add(path.to_owned())?;
         let mut next = 0;
@@ -111,6 +171,9 @@ impl<'a> Files<'a> {
             files.rewrite(next)?;
             next += 1;
         }
+        let places = files.all.iter();
+        let places =
+            places.map(|file| (file.at.clone(), file.path.clone(), Arc::clone(&file.source))).collect();
         let mut all = files.all.into_iter();
         let mut whole = all.next().map(|file| file.schema).unwrap_or_default();
         for file in all {
@@ -119,7 +182,7 @@ impl<'a> Files<'a> {
                 definitions.insert(name.to_owned(), file.schema);
             }
         }
-        Ok(whole)
+        Ok(Bundle { schema: whole, files: places })
     }
 
     /// Reads a file, unless it is known. Returns its place in the whole schema.
@@ -248,7 +311,7 @@ mod tests {
         let files: Vec<(&str, String)> =
             files.iter().map(|(path, schema)| (*path, schema.to_string())).collect();
         let tree = MemoryTree::new(Place::new("/p"), files.iter().map(|(path, text)| (*path, text.as_str())));
-        Files::read(&tree, files[0].0)
+        Files::read(&tree, files[0].0).map(|bundle| bundle.schema)
     }
 
     #[test]

@@ -6,13 +6,14 @@ use super::{
     value::{blob, json_block, text_block},
 };
 use crate::{
-    render::{compacted, duration, thousands},
+    render::{compacted, duration, not_offered, thousands},
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{
     call_path::CallPath,
     gate::WithheldTool,
     journal::{Record, RecordKind},
+    launch::unknown_finish_note,
     model::{Arguments, FinishReason, Message, Part, Purpose, Role, ToolCall, ToolSpec, Usage},
     server_tool::{ServerTool, Source},
     step_name::StepName,
@@ -62,7 +63,9 @@ const MANY: usize = 4;
 
 /// The places of the calls of an answer, if it only makes calls whose rows show the same arguments.
 fn made_alone(record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) -> Option<Vec<CallPath>> {
-    let RecordKind::ModelAnswered { message, finish: FinishReason::ToolCalls, .. } = &record.body else {
+    let RecordKind::ModelAnswered { message, finish: FinishReason::ToolCalls, unknown_finish: None, .. } =
+        &record.body
+    else {
         return None;
     };
     let turn = turn_of(record, call)?;
@@ -131,9 +134,11 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
             message: first,
             ..
         } => {
-            m.ours("<details class=\"prompt\"><summary>Instructions</summary>");
-            text_block(m, system);
-            m.ours("</details>");
+            if !system.is_empty() {
+                m.ours("<details class=\"prompt\"><summary>Instructions</summary>");
+                text_block(m, system);
+                m.ours("</details>");
+            }
             offered(m, tools);
             for WithheldTool { name, why } in withheld {
                 m.worded("p", "dim", &format!("Not offered: {name} ({why})"));
@@ -152,12 +157,18 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
             }
         }
         RecordKind::MessageAdded { message: added } => message(m, added, None, rows),
-        RecordKind::ModelAnswered { message: answer, finish, usage, .. } => {
+        RecordKind::ModelAnswered { message: answer, finish, usage, unoffered, unknown_finish, .. } => {
             let turn = turn_of(record, call);
             if record.step.request() == Some(Purpose::Summary) {
                 m.worded("p", "dim", "Summary of older turns:");
             }
             message(m, answer, turn.map(|turn| (&call.node.path, turn)), rows);
+            for name in unoffered {
+                m.worded("p", "bad", &not_offered(name));
+            }
+            if let Some(word) = unknown_finish {
+                m.worded("p", "notice", &unknown_finish_note(word));
+            }
             m.worded("p", "dim small", &answered(*finish, *usage));
         }
         RecordKind::Compacted(compaction) => m.worded("p", "notice", &compacted(compaction)),

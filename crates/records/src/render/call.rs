@@ -1,6 +1,8 @@
 //! One call in full, as lines of text.
 
-use super::{Line, Tone, caller, compacted, duration, ending, moment, shown, source, thousands, tokens};
+use super::{
+    Line, Tone, caller, compacted, duration, ending, moment, not_offered, shown, source, thousands, tokens,
+};
 use crate::{
     diff::{NO_NEWLINE, Side, hunks},
     whole::{WholeCall, WholeRun},
@@ -331,8 +333,10 @@ impl Text {
     fn said(&mut self, record: &Record) {
         match &record.body {
             RecordKind::ConversationStarted { system, tools, withheld, server_tools, message, .. } => {
-                self.at(record, Tone::Strong, "instructions");
-                self.block(Tone::Plain, system);
+                if !system.is_empty() {
+                    self.at(record, Tone::Strong, "instructions");
+                    self.block(Tone::Plain, system);
+                }
                 if !tools.is_empty() {
                     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
                     self.at(record, Tone::Dim, &format!("tools: {}", names.join(", ")));
@@ -355,9 +359,7 @@ impl Text {
                 let what = if record.step.request() == Some(Purpose::Summary) { ", a summary" } else { "" };
                 self.message(record, message, &format!("{what}{used}"));
                 for name in unoffered {
-                    let said =
-                        format!("`{name}` was not offered: the model heard that there is no such tool");
-                    self.line(Tone::Bad, &said);
+                    self.line(Tone::Bad, &not_offered(name));
                 }
                 if let Some(word) = unknown_finish {
                     self.line(Tone::Notice, &unknown_finish_note(word));

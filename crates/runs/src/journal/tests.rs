@@ -393,3 +393,14 @@ fn a_lost_newest_value_counts_as_not_written() {
     };
     assert!(lost(Some(started)).is_err());
 }
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_recorded_in_a_journal_that_was_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = JournalWriter::create(&dir.path().join("runs"), Arc::default(), Some(&key())).unwrap();
+    append(&journal, note("there")).unwrap();
+    fs::remove_dir_all(dir.path().join("runs")).unwrap();
+    let Halt::Journal(message) = append(&journal, note("gone")).unwrap_err() else { panic!("it halts") };
+    assert!(message.contains("was removed"), "{message}");
+}

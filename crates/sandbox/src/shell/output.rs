@@ -25,6 +25,14 @@ impl Printed {
         self.tail.extend(rest);
     }
 
+    /// Takes the output of another process, which follows.
+    pub(crate) fn append(&mut self, other: Self) {
+        let left_out = other.left_out();
+        self.push(&other.head);
+        self.push(&Vec::from(other.tail));
+        self.total += left_out;
+    }
+
     /// The number of bytes not kept.
     pub(crate) fn left_out(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64

@@ -180,16 +180,20 @@ impl Rules {
 impl Judgement {
     /// Known dangers ask, even if a rule allows the command.
     fn with_dangers(mut self, command: &[Word], spelled: usize, authority: &Authority) -> Self {
-        let danger = dangerous::find(command, spelled)
-            .map(|danger| format!("`{}` {}", danger.what, danger.reason))
-            .or_else(|| own_program(command, authority));
-        if let Some(danger) = danger {
+        if let Some(danger) = danger(command, spelled, authority) {
             self.rule = self.rule.max(Rule::Ask);
             self.why = format!("{}: {danger}", self.why);
             self.dangerous = true;
         }
         self
     }
+}
+
+/// What is dangerous about a command, of which the author of the worker has written the first words.
+pub(crate) fn danger(command: &[Word], spelled: usize, authority: &Authority) -> Option<String> {
+    dangerous::find(command, spelled)
+        .map(|danger| format!("`{}` {}", danger.what, danger.reason))
+        .or_else(|| own_program(command, authority))
 }
 
 /// A program that the worker could have written itself.

@@ -5,7 +5,7 @@ mod request;
 mod writing;
 
 use super::{
-    answering::{Answering, Shown, fitting},
+    answering::{Answering, Shown},
     conversation::Prompt,
     round::{Hearing, Round},
     stream,
@@ -129,11 +129,20 @@ fn answer(question: &Waiting, entry: &Resume) -> Result<Answer, String> {
                 (None, _) => return Err("the payload must have `approved`: true or false".into()),
             }
         }
-        (Question::Settlement(_), Status::Resolved) => match payload.get("again").and_then(Value::as_bool) {
-            Some(true) => Answer::Again,
-            Some(false) => Answer::Abort,
-            None => return Err("the payload must have `again`: true or false".into()),
-        },
-        (Question::Input(_), Status::Resolved) => fitting(question, payload)?,
+        (Question::Settlement(_), Status::Resolved) => {
+            match (payload.get("again").and_then(Value::as_bool), payload.get("result")) {
+                (Some(true), None) => Answer::Again,
+                (Some(false), None) => Answer::Abort,
+                (None | Some(false), Some(result)) => Answer::Done { result: Arc::new(result.clone()) },
+                _ => {
+                    let why = "the payload must have `again`, true or false, or the `result` of a call that took effect";
+                    return Err(why.into());
+                }
+            }
+        }
+        (Question::Input(input), Status::Resolved) => {
+            input.accept(&payload).map_err(|why| why.to_string())?;
+            Answer::Give { value: Arc::new(payload) }
+        }
     })
 }

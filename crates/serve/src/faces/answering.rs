@@ -9,13 +9,11 @@ use crate::{
 use llm_do::{
     core::{
         journal::{Record, RecordKind},
-        question::{Answer, Question, QuestionId, Waiting},
-        schema::Schema,
+        question::{Answer, QuestionId, Waiting},
     },
     digest,
     runs::is_run_id,
 };
-use serde_json::Value;
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// A question as it was shown: `RUN_DIGEST`.
@@ -122,34 +120,6 @@ fn asked(records: &[Record], wanted: &str) -> Option<Waiting> {
         let waiting = Waiting { id, question: question.clone() };
         (digest(&waiting) == wanted).then_some(waiting)
     })
-}
-
-/// An answer to a question that wants words or a value.
-///
-/// # Errors
-/// It does not fit the question.
-pub(crate) fn fitting(question: &Waiting, value: Value) -> Result<Answer, String> {
-    if let Question::Input(input) = &question.question
-        && let Some(schema) = &input.schema
-    {
-        let schema = Schema::new((**schema).clone()).map_err(|error| error.to_string())?;
-        schema.validate(&value).map_err(|errors| {
-            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            format!("the answer does not fit the question: {}", errors.join("; "))
-        })?;
-    } else if !value.is_string() {
-        return Err("the question wants a text".into());
-    }
-    Ok(Answer::Give { value: Arc::new(value) })
-}
-
-/// The same from a text: JSON where the question has a schema that no plain text fits.
-pub(crate) fn fitting_text(question: &Waiting, text: &str) -> Result<Answer, String> {
-    let plain = fitting(question, text.into());
-    match (plain, llm_do::core::json::read(text)) {
-        (Err(_), Ok(value)) => fitting(question, value),
-        (plain, _) => plain,
-    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ impl Service {
         if let Some(live) = self.live(token, id) {
             self.admits(&live.client().program, id, &given.answer).await?;
             let questions = live.questions();
+            live.puts_again(&question).await;
             if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
                 && digest(waiting) != seen
             {
@@ -44,9 +45,6 @@ impl Service {
         } else {
             let (program, summary) = self.stored(token, id).await?;
             self.admits(program.name().as_str(), id, &given.answer).await?;
-            if let Some(Halted::Changed(why)) = self.0.runs.halted(id) {
-                return Err(ApiError::new(Code::Conflict, why));
-            }
             let started_by = self.0.owner.started_by(&summary);
             let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
             // Before its journal says that the run continues: without room it would end there.

@@ -79,6 +79,16 @@ impl Service {
         }
     }
 
+    /// Tries again to continue a run that was begun with other definitions, if somebody looks at it and a moment has passed since
+    /// the last try: its files may be again what they were.
+    pub(super) async fn continue_changed(&self, program: &Arc<Served>, found: &RunSummary) {
+        if self.0.runs.is_due(&found.run)
+            && let Some(client) = client_of(found)
+        {
+            self.continue_one(program, found.run.as_str().into(), &client.name).await;
+        }
+    }
+
     pub(super) async fn continue_one(&self, program: &Arc<Served>, id: Arc<str>, client: &Arc<str>) {
         let Some(room) = self.0.runs.room_in_line(client) else { return };
         let (of, dir, service) = (Arc::clone(program), program.run_dir(&id), self.clone());
@@ -91,17 +101,22 @@ impl Service {
                 self.log_entry(LogEntry { text: "continued".into(), ..live.entry("run_continued") });
                 self.set_off(live, run, room);
             }
+            // A request has continued it meanwhile.
+            Ok(Err(_)) if self.0.runs.get(&id).is_some() => {}
             Ok(Err(problem)) => {
-                self.log_entry(LogEntry {
-                    event: "run_changed",
-                    run: Some(id.to_string()),
-                    program: Some(program.name().to_string()),
-                    state: Some(State::Changed.name()),
-                    text: format!("cannot be continued: {problem}"),
-                    ..LogEntry::default()
-                });
+                let is_known = matches!(self.0.runs.halted(&id), Some(Halted::Changed(why)) if why == problem.to_string());
+                if !is_known {
+                    self.log_entry(LogEntry {
+                        event: "run_changed",
+                        run: Some(id.to_string()),
+                        program: Some(program.name().to_string()),
+                        state: Some(State::Changed.name()),
+                        text: format!("cannot be continued: {problem}"),
+                        ..LogEntry::default()
+                    });
+                }
                 let program = program.name().as_str().into();
-                self.0.runs.set_stuck(id, Stuck { program, how: Halted::Changed(problem.to_string()) });
+                self.0.runs.set_stuck(id, Stuck::now(program, Halted::Changed(problem.to_string())));
             }
             Err(_) => {}
         }
@@ -118,9 +133,8 @@ impl Service {
         let session = program.for_past(&past, &**host)?;
         let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
         let client = owner.client(past.invocation().client.clone()).ok_or_else(foreign)?;
-        let started_ms = past.records().first().map_or(0, |first| first.at_ms);
         let input = serde_json::to_value(past.input()).unwrap_or_default();
-        let about = About { title: title_of(&input), started_ms, ..about(&session, client) };
+        let about = About { title: title_of(&input), ..about(&session, client) };
         let ports = Ports::continued(owner.via(), &past);
         decisions.0.iter().for_each(|(id, given)| ports.was_answered(id, &given.by));
         let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;

@@ -34,6 +34,10 @@ impl Service {
             return Ok(live_view(&live));
         }
         let (program, summary) = self.stored(token, id).await?;
+        self.continue_changed(&program, &summary).await;
+        if let Some(live) = self.live(token, id) {
+            return Ok(live_view(&live));
+        }
         self.view(&program, summary).await
     }
 
@@ -230,7 +234,7 @@ fn live_view(live: &LiveRun) -> RunView {
         state: live.state(),
         reason: None,
         title: live.about.title.clone(),
-        started_ms: live.about.started_ms,
+        started_ms: live.started_ms(),
         took_ms: None,
         output: None,
         failure: None,

@@ -213,7 +213,7 @@ impl Service {
         self.0.metrics.ended(&live.client().program, status, report.usage, live.age());
         if let Some(why) = cut_off {
             let program = Arc::clone(&live.client().program);
-            self.0.runs.set_stuck(Arc::clone(&live.id), Stuck { program, how: Halted::CutOff(why) });
+            self.0.runs.set_stuck(Arc::clone(&live.id), Stuck::now(program, Halted::CutOff(why)));
         } else if report.status != RunStatus::Suspended {
             self.0.host.run_ended(&report.dir);
             let (service, id) = (self.clone(), Arc::clone(&live.id));
@@ -257,7 +257,7 @@ pub(super) fn about(session: &Session, client: Client) -> About {
         chat: session.options().chat,
         client,
         title: None,
-        started_ms: now_ms(),
+        taken_ms: now_ms(),
     }
 }
 

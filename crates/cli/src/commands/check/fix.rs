@@ -1,21 +1,20 @@
 //! `check --fix`: certain changes, written into the program's files.
 //!
-//! Each file is replaced as a whole by a temporary file beside it, with the same permissions. A file that is a symbolic
-//! link, that is read-only, that lies outside of the program or that has changed since it was read is left alone.
+//! Each file is replaced as a whole by a new one with the same permissions. A file that is a symbolic link, that is read-only,
+//! that lies outside of the program or that has changed since it was read is left alone.
 
-use cap_std::{
-    ambient_authority,
-    fs::{Dir, OpenOptions},
-};
-use llm_do::program::{
-    diagnostics::{Code, Diagnostic, Fix, fix::merge},
-    span::Span,
+use cap_std::{ambient_authority, fs::Dir};
+use llm_do::{
+    NewFile,
+    program::{
+        diagnostics::{Code, Diagnostic, Fix, fix::merge},
+        span::Span,
+    },
 };
 use std::{
     collections::BTreeMap,
     io::{self, Read, Write},
     path::Path,
-    process,
 };
 
 /// A change that was made.
@@ -77,13 +76,18 @@ fn made(finding: &Diagnostic, path: &str, fix: &Fix) -> Made {
     Made { code: finding.code, place, title: fix.title.clone() }
 }
 
-/// Replaces one file of the program in `root`, if it is still what it was.
+/// Changes one file of the program in `root`.
+fn write(root: &Path, path: &str, fix: &Fix) -> Result<(), String> {
+    let file = fix.file().ok_or("there is no change")?;
+    let text = fix.apply(file.text()).ok_or("the changes do not fit its text")?;
+    replace(root, path, file.text(), &text)
+}
+
+/// Replaces one file of the program in `root`, if it still has the text `before`. A file without text need not be there.
 ///
 /// # Errors
 /// Why it is left as it is.
-pub(crate) fn write(root: &Path, path: &str, fix: &Fix) -> Result<(), String> {
-    let file = fix.file().ok_or("there is no change")?;
-    let text = fix.apply(file.text()).ok_or("the changes do not fit its text")?;
+pub(crate) fn replace(root: &Path, path: &str, before: &str, text: &str) -> Result<(), String> {
     if Path::new(path).is_absolute() {
         return Err("it is not a file of this program".into());
     }
@@ -92,37 +96,33 @@ pub(crate) fn write(root: &Path, path: &str, fix: &Fix) -> Result<(), String> {
     let folder = Dir::open_ambient_dir(root, ambient_authority())
         .and_then(|root| root.open_dir(folder))
         .map_err(said)?;
-    let metadata = folder.symlink_metadata(name).map_err(said)?;
-    if !metadata.is_file() {
+    let metadata = match folder.symlink_metadata(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => None,
+        found => Some(found.map_err(said)?),
+    };
+    if metadata.as_ref().is_some_and(|found| !found.is_file()) {
         return Err("it is a symbolic link, or no file".into());
     }
-    if metadata.permissions().readonly() {
+    if metadata.as_ref().is_some_and(|found| found.permissions().readonly()) {
         return Err("it is read-only".into());
     }
     let same = || -> io::Result<bool> {
         let mut now = Vec::new();
         // One byte more than it was: enough to see that it has changed.
-        folder.open(name)?.take(file.text().len() as u64 + 1).read_to_end(&mut now)?;
-        Ok(now == file.text().as_bytes() && folder.symlink_metadata(name)?.is_file())
+        folder.open(name)?.take(before.len() as u64 + 1).read_to_end(&mut now)?;
+        Ok(now == before.as_bytes() && folder.symlink_metadata(name)?.is_file())
     };
-    let temporary = format!(".{name}.{}.tmp", process::id());
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    let mut out = folder.open_with(&temporary, &options).map_err(said)?;
-    let written = out
-        .write_all(text.as_bytes())
-        .and_then(|()| out.set_permissions(metadata.permissions()))
-        .and_then(|()| out.sync_all())
-        .map_err(said)
-        .and_then(|()| match same().map_err(said)? {
-            true => folder.rename(&temporary, &folder, name).map_err(said),
-            false => Err("it has changed since it was read".into()),
-        });
-    if written.is_err() {
-        // The reason matters; the name shows a leftover.
-        let _ = folder.remove_file(&temporary);
+    let mut new = NewFile::begin(&folder).map_err(said)?;
+    new.write_all(text.as_bytes()).map_err(said)?;
+    if let Some(found) = &metadata {
+        new.file().set_permissions(found.permissions()).map_err(said)?;
     }
-    written
+    new.file().sync_all().map_err(said)?;
+    match metadata {
+        None => new.put(name).map_err(said),
+        Some(_) if same().map_err(said)? => new.replace(name).map_err(said),
+        Some(_) => Err("it has changed since it was read".into()),
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use crate::{
     program::{looked_at, reading_host, surroundings},
 };
 use llm_do::{
-    Environment,
-    StoredKeys,
+    Environment, StoredKeys,
     models::{KeySource, Providers},
     program::{Listing, LoadOptions, Program, Start, cases, list_workers, target},
 };
@@ -214,13 +213,10 @@ fn models(words: &Words) -> Vec<Candidate> {
     let environment: Environment = Arc::new(|name| env::var(name).ok());
     let stored = StoredKeys::read(&crate::program::home()).unwrap_or_default();
     let providers = Providers::new(move |name| environment(name)).stored_keys(stored.pairs());
-    let of_provider = providers
-        .with_keys()
-        .into_iter()
-        .map(|(name, variable, source)| match source {
-            KeySource::Environment => (format!("{name}:"), format!("{variable} is set")),
-            KeySource::Stored => (format!("{name}:"), "a key is stored".to_owned()),
-        });
+    let of_provider = providers.with_keys().into_iter().map(|(name, variable, source)| match source {
+        KeySource::Environment => (format!("{name}:"), format!("{variable} is set")),
+        KeySource::Stored => (format!("{name}:"), "a key is stored".to_owned()),
+    });
     let installed = installed().into_iter().map(|(name, size)| (format!("local:{name}"), size));
     named
         .into_iter()

@@ -8,13 +8,17 @@ use super::{
     trouble::Trouble,
 };
 use crate::{exit::Complaint, render::Output};
-use llm_do::program::{
-    contents::{Contents, Difference},
-    source::DiskTree,
+use cap_std::{ambient_authority, fs::Dir};
+use llm_do::{
+    NewFile, make_named_folder,
+    program::{
+        contents::{Contents, Difference},
+        source::DiskTree,
+    },
 };
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
@@ -50,8 +54,7 @@ impl Root {
                 folder.display()
             ))
         };
-        fs::create_dir_all(folder).map_err(wrong)?;
-        let folder = fs::canonicalize(folder).map_err(wrong)?;
+        let folder = make_named_folder(folder).map_err(wrong)?;
         let mut options = File::options();
         let lock = options.create(true).truncate(false).write(true).open(folder.join(LOCK)).map_err(wrong)?;
         match lock.try_lock() {
@@ -174,32 +177,15 @@ pub(crate) fn folders(root: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Replaces a file's text at once.
+/// Replaces a file's text at once, and waits until it is on the disk.
 pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    // Always of one name, so that what a killed command left goes with the next change.
-    let waiting = folder.join(format!("{SCRATCH}{}", path.file_name().unwrap_or_default().display()));
-    match fs::remove_file(&waiting) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let written = write_new(&waiting, text).and_then(|()| fs::rename(&waiting, path));
-    if written.is_err() {
-        // The first error counts.
-        let _ = fs::remove_file(&waiting);
-    }
-    written.and_then(|()| sync(folder))
-}
-
-/// Writes a file where none is, not even a link, and waits until it is on the disk.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
-    let mut file = options.open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let mut new = NewFile::begin(&Dir::open_ambient_dir(folder, ambient_authority())?)?;
+    new.write_all(text.as_bytes())?;
+    new.file().sync_all()?;
+    new.replace(name)?;
+    sync(folder)
 }
 
 /// How an installed folder differs from a library; `None` if it is nothing that can be compared.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     args::{AddArgs, Format},
-    commands::check::write,
+    commands::check::replace,
     exit::{Complaint, Exit},
     program::{home, quoted, surroundings},
     render::Output,
@@ -19,7 +19,8 @@ use llm_do::{
         keys::MCP_SERVERS,
         manifest::MANIFESTS,
         manifest_edit::{self, NotEdited},
-        source::LARGEST_DEFINITION,
+        manifest_names::older_that_is_read,
+        source::{DiskTree, LARGEST_DEFINITION},
         span::SourceFile,
         target, toolsets, yaml,
     },
@@ -27,7 +28,7 @@ use llm_do::{
 };
 use serde_json::{Map, Value, json};
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -68,15 +69,15 @@ pub(crate) fn run(args: &AddArgs, output: &Output) -> Result<Exit, Complaint> {
     for server in &mut new {
         server.notes.extend(grants(server));
     }
-    let mut path = MANIFESTS[0];
+    let (path, before) = manifest(&root)?;
+    let mut changed = Arc::clone(&before);
     for server in &new {
-        let (name, file) = manifest(&root)?;
-        path = name;
-        match manifest_edit::add(&file, &server.name, &server.definition) {
-            Ok(fix) => replace(&root, name, &file, |root| write(root, name, &fix))?,
-            Err(error) => return Err(not_edited(name, &error, server)),
-        }
+        let added = manifest_edit::add(&changed, &server.name, &server.definition);
+        let added = added.and_then(|fix| fix.apply(changed.text()).ok_or(NotEdited::Layout));
+        changed = SourceFile::new(path, added.map_err(|error| not_edited(path, &error, server))?);
     }
+    // All servers at once: a process that is killed has added none of them.
+    write(&root, path, &before, changed.text())?;
     if output.format != Format::Text {
         let added = new.iter().map(
             |server| json!({"name": server.name, "definition": server.definition, "notes": server.notes}),
@@ -100,7 +101,11 @@ pub(crate) fn remove(name: &str, project_dir: Option<&Path>, output: &Output) ->
     let root = project(project_dir)?;
     let (path, file) = manifest(&root)?;
     match manifest_edit::remove(&file, name) {
-        Ok(fix) => replace(&root, path, &file, |root| write(root, path, &fix))?,
+        Ok(fix) => {
+            let text = fix.apply(file.text()).ok_or(NotEdited::Layout);
+            let text = text.map_err(|error| Complaint::wrong(format!("{path}: {error}")))?;
+            write(&root, path, &file, &text)?;
+        }
         Err(error @ NotEdited::Missing(_)) => {
             return Err(Complaint::wrong(format!("{path}: {error}"))
                 .hint("`llm-do mcp list` lists the servers of the program"));
@@ -203,7 +208,8 @@ pub(super) fn project(named: Option<&Path>) -> Result<PathBuf, Complaint> {
 
 /// The manifest of a project, by its name; without one, the empty text of a new one.
 pub(super) fn manifest(root: &Path) -> Result<(&'static str, Arc<SourceFile>), Complaint> {
-    for name in MANIFESTS {
+    let tree = DiskTree::open(root).map_err(|error| Complaint::failed(error.to_string()))?;
+    for name in MANIFESTS.into_iter().chain(older_that_is_read(&tree)) {
         let read = read_below(root, Path::new(name), LARGEST_DEFINITION).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
         });
@@ -217,27 +223,9 @@ pub(super) fn manifest(root: &Path) -> Result<(&'static str, Arc<SourceFile>), C
 }
 
 /// Changes the manifest, which is created if it does not exist.
-fn replace(
-    root: &Path,
-    name: &str,
-    file: &SourceFile,
-    change: impl FnOnce(&Path) -> Result<(), String>,
-) -> Result<(), Complaint> {
-    let failed = |reason: String| Complaint::failed(format!("`{name}` is left as it is: {reason}"));
-    let path = root.join(name);
-    let created = file.text().is_empty()
-        && match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(_) => true,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(failed(error.to_string())),
-        };
-    change(root).map_err(|reason| {
-        if created {
-            // The first error counts.
-            let _ = fs::remove_file(&path);
-        }
-        failed(reason)
-    })
+fn write(root: &Path, path: &str, before: &SourceFile, text: &str) -> Result<(), Complaint> {
+    replace(root, path, before.text(), text)
+        .map_err(|reason| Complaint::failed(format!("`{path}` is left as it is: {reason}")))
 }
 
 fn not_edited(path: &str, error: &NotEdited, server: &New) -> Complaint {

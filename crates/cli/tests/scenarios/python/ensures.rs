@@ -81,3 +81,30 @@ fn check_that_needs_an_approval_can_be_resumed() {
     let requests = scenario.journal().iter().filter(|record| record["kind"] == "model_requested").count();
     assert_eq!(requests, 1, "the answer was not asked for once more");
 }
+
+#[test]
+fn check_whose_code_takes_another_path_says_what_belongs_into_a_step() {
+    if !has_python() {
+        return;
+    }
+    let good = json!({"title": "Bees", "points": ["they fly"]});
+    let code = "from llm_do import ToolContext\n\ndef one() -> str:\n    return '1'\n\ndef two() -> str:\n    return '2'\n\n\
+                def slow() -> str:\n    return 'ok'\n\n\
+                def judged(ctx: ToolContext, output: dict) -> list[str]:\n    \
+                ctx.call(open('mode.txt').read().strip(), {})\n    ctx.call('slow', {})\n    return []\n";
+    let worker = "---\nmodel: script:s.yaml\ntoolsets: [custom]\nreturns: {title: string, points: array<string>}\n\
+                  ensures: [judged]\n---\nSum up.\n";
+    let scenario = Scenario::new()
+        .file("main.worker", worker)
+        .file("tools.py", code)
+        .file("mode.txt", "one\n")
+        .file("s.yaml", &json!({"answers": [{"text": good.to_string()}]}).to_string());
+    let told = scenario.run(&[".", "--allow", "*", "--ask", "slow", "--approval", "defer"]);
+    assert_eq!(told.code, Some(5), "{told}");
+    let asked = scenario.journal().into_iter().find(|record| record["kind"] == "asked").expect("a question");
+    let scenario = scenario.file("mode.txt", "two\n");
+    let path = asked["path"].as_str().expect("a path");
+    let told = scenario.run(&["runs", "resume", "last", "--approve", path]);
+    assert_ne!(told.code, Some(0), "{told}");
+    holds(&told.to_string(), &["is not made any more", "`ctx.step`"]);
+}

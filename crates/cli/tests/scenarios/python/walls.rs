@@ -33,8 +33,13 @@ const NAMES: [&str; 7] =
 
 fn walls(mounts: &str) -> Scenario {
     let tools = TOOLS.replace("():\n", "() -> str:\n");
-    let worker = format!("---\nmodel: script:s.yaml\ntoolsets: [custom]\nsandbox: {{paths: {{{mounts}}}}}\n---\nGo.\n");
-    calling(&tools, &NAMES.map(call)).file("main.worker", &worker).file("data/old.txt", "old").file("project.yaml", "{}\n")
+    let worker = format!(
+        "---\nmodel: script:s.yaml\ntoolsets: [custom]\nsandbox: {{paths: {{{mounts}}}}}\n---\nGo.\n"
+    );
+    calling(&tools, &NAMES.map(call))
+        .file("main.worker", &worker)
+        .file("data/old.txt", "old")
+        .file("project.yaml", "{}\n")
 }
 
 #[test]
@@ -46,7 +51,10 @@ fn common_walls_name_the_key_that_opens_them() {
     succeed(&scenario, &["."]);
     let told = |at: usize| failure(&scenario, &format!("0/{at}.0"));
     holds(&told(0), &["network_enabled: [HOST]", "--grant network=HOST"]);
-    holds(&told(1), &["'notes.txt'", "the mounts of its worker (data, ro)", "data: {root: ./data, mode: rw}"]);
+    holds(
+        &told(1),
+        &["'notes.txt'", "the mounts of its worker (data, ro)", "data: {root: ./data, mode: rw}"],
+    );
     holds(&told(2), &["In Python it is `data` in the working directory: open `data/old.txt`"]);
     assert!(!told(2).contains("Declare the place"), "it is declared: {}", told(2));
     for at in [3, 4] {
@@ -69,7 +77,10 @@ fn what_the_hints_name_opens_the_walls() {
             "import os, sqlite3\n\ndef f() -> str:\n    sqlite3.connect('data/mail.db').execute('create table t(a)')\n    return open('data/old.txt').read() + str(len(os.environ['MAIL_TOKEN']))\n",
         )
         .file("s.yaml", "answers:\n  - when: {turn: 0}\n    calls: [{tool: f}]\n  - text: '{{ last }}'\n");
-    let worker = scenario.read("main.worker").expect("a worker").replace("sandbox: {", "sandbox: {env: [MAIL_TOKEN], ");
+    let worker = scenario
+        .read("main.worker")
+        .expect("a worker")
+        .replace("sandbox: {", "sandbox: {env: [MAIL_TOKEN], ");
     let scenario = scenario.file("main.worker", &worker);
     let told = succeed(&scenario, &[".", "--grant", "env=MAIL_TOKEN"]);
     assert_eq!(told.stdout, "old13\n", "{told}");

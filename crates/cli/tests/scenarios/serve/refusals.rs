@@ -4,6 +4,7 @@ use super::{
     client::{Server, TOKEN_OF_CI, ci_token},
     desk,
 };
+use crate::scenario::Scenario;
 use serde_json::json;
 
 #[test]
@@ -147,4 +148,48 @@ fn new_token_is_printed_with_the_entry_that_admits_it() {
     assert_eq!(server.get("/v1/workers").token(&token).send().status, 200);
     let bare = scenario.run(&["serve", "--new-token", "robot"]);
     assert_eq!(bare.code, Some(2), "{bare}");
+}
+
+/// A worker that lets its user choose between two colours.
+fn asks() -> Scenario {
+    Scenario::new().file("main.worker", "---\nmodel: script:s.yaml\ninteraction: user\n---\nAsk.\n").file(
+        "s.yaml",
+        "answers:\n  - when: {turn: 0}\n    calls: [{tool: ask_user, arguments: {question: Which colour?, choices: [red, blue]}}]\n  \
+         - text: '{{ last }} noted'\n",
+    )
+}
+
+#[test]
+fn an_answer_that_does_not_fit_spends_no_question_of_a_live_or_a_suspended_run() {
+    for restarts in [false, true] {
+        let scenario = asks();
+        let mut server = Server::start_with(&scenario, &["main.worker"]);
+        let started = server.post("/v1/runs", &json!({"message": "go"})).send();
+        let run = started.body["run"].as_str().expect("an ID").to_owned();
+        let view = server.until(&run, |view| view["state"] == "waiting");
+        if restarts {
+            server.stop();
+            server = Server::start_with(&scenario, &["main.worker"]);
+        }
+        let question = view["questions"][0].clone();
+        let give = |answer: serde_json::Value| {
+            let mut body =
+                json!({"call": question["call"], "step": question["step"], "digest": question["digest"]});
+            body.as_object_mut().expect("fields").extend(answer.as_object().expect("fields").clone());
+            server.post(&format!("/v1/runs/{run}/answers"), &body).send()
+        };
+        for (wrong, says) in [
+            (json!({"answer": "give", "value": "green"}), "\"red\" or \"blue\""),
+            (json!({"answer": "give", "value": {"answer": "red"}}), "\"red\" or \"blue\""),
+            (json!({"answer": "give", "value": null}), "\"red\" or \"blue\""),
+            (json!({"answer": "approve"}), "another kind of question"),
+        ] {
+            let refused = give(wrong.clone());
+            let detail = refused.body["detail"].to_string().replace("\\\"", "\"");
+            assert!(refused.status == 400 && detail.contains(says), "{restarts} {wrong}: {refused:?}");
+        }
+        assert_eq!(give(json!({"answer": "give", "value": "red"})).status, 204);
+        let view = server.until(&run, |view| view["state"] == "done");
+        assert!(view["output"].to_string().contains("red noted"), "{view}");
+    }
 }

@@ -133,6 +133,10 @@ impl Provenance for Says {
     fn holds(&self, _: From, _: &Value) -> bool {
         self.0
     }
+
+    fn names_host(&self, _: From, host: &str) -> bool {
+        self.0 && host == "example.org"
+    }
 }
 
 #[test]
@@ -146,6 +150,56 @@ fn provenance_decides_about_single_values() {
     let call = json!({"x": ["word"]});
     let facts = Facts { arguments: &call, words: Some(&Says(true)), sets: &NO_SETS };
     assert!(!conditions("x from input").hold(facts, Rule::PreApproved));
+}
+
+#[test]
+fn a_value_contains_nothing_of_a_set() {
+    let test = "body without [\"AB-123 456\",77,\"x1\"]";
+    for (body, expected) in [
+        (json!("all is well"), HOLDS),
+        (json!("it is AB-123 456."), FAILS),
+        (json!("it is ab123456, as you know"), FAILS),
+        (json!("A B 1 2 3 4 5 6"), FAILS),
+        (json!("room 77"), FAILS),
+        (json!("room 770"), HOLDS),
+        (json!(77.0), FAILS),
+        (json!("code: X1"), FAILS),
+        (json!("x12"), HOLDS),
+        (json!({"parts": ["fine", {"AB123456": 1}]}), FAILS),
+        (json!(["fine", "AB-123 456"]), FAILS),
+        (json!(null), UNDECIDED),
+    ] {
+        assert_eq!(both(test, &json!({"body": body})), expected, "{body}");
+    }
+    assert_eq!(both("body without @gone.json", &json!({"body": "x"})), UNDECIDED);
+}
+
+#[test]
+fn a_value_is_none_of_a_set() {
+    let test = "to not in [\"a\",\"b\"]";
+    for (to, expected) in
+        [(json!("c"), HOLDS), (json!("a"), FAILS), (json!(1), UNDECIDED), (json!(["a"]), UNDECIDED)]
+    {
+        assert_eq!(both(test, &json!({"to": to})), expected, "{to}");
+    }
+}
+
+#[test]
+fn the_host_of_an_address_is_one_that_the_input_names() {
+    for (url, expected) in [
+        ("https://example.org/a?b", HOLDS),
+        ("https://EXAMPLE.org", HOLDS),
+        ("https://evil.org/example.org", FAILS),
+        ("https://example.org@evil.org/", UNDECIDED),
+        ("example.org", UNDECIDED),
+    ] {
+        let call = json!({"url": url});
+        let facts = Facts { arguments: &call, words: Some(&Says(true)), sets: &NO_SETS };
+        let conditions = conditions("url host in origins(input)");
+        let found = (conditions.hold(facts, Rule::PreApproved), conditions.hold(facts, Rule::Ask));
+        assert_eq!(found, expected, "{url}");
+        assert!(conditions.name_values());
+    }
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

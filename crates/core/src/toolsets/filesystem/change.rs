@@ -27,10 +27,26 @@ pub(super) async fn write(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> 
 }
 
 pub(super) async fn append(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
-    let (at, content) = (place(call, 0)?, argument(call.input, "content"));
+    let at = place(call, 0)?;
+    let content = addition(call, at).await;
     match call.files.append(at, content.as_bytes()).await {
-        Ok(()) => Ok(ToolOutput::text(added(at, content))),
+        Ok(()) => Ok(ToolOutput::text(added(at, &content))),
         Err(error) => Err(explain(call, error).await),
+    }
+}
+
+/// How much of a file is looked at for the ends of its lines, in bytes.
+const LOOKED_AT: u64 = 64 * 1024;
+
+/// The text that is appended to a file, with the ends of the file's lines.
+pub(super) async fn addition<'c>(call: &'c LeafCall<'_>, at: &Located) -> Cow<'c, str> {
+    let content = argument(call.input, "content");
+    if !content.contains('\n') {
+        return Cow::Borrowed(content);
+    }
+    match call.files.read(at, 0, LOOKED_AT).await {
+        Ok((bytes, _)) if ends_in_crlf(&String::from_utf8_lossy(&bytes)) => Cow::Owned(with_crlf(content)),
+        _ => Cow::Borrowed(content),
     }
 }
 
@@ -236,9 +252,7 @@ pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
         (Tool::Write, _) => Some(argument(call.input, "content").to_owned()),
         (Tool::Edit, Some(Content::Text(text))) => Some(edited(&call, text).ok()?.text),
         (Tool::Append, None) => Some(argument(call.input, "content").to_owned()),
-        (Tool::Append, Some(Content::Text(text))) => {
-            Some(format!("{text}{}", argument(call.input, "content")))
-        }
+        (Tool::Append, Some(Content::Text(text))) => Some(format!("{text}{}", addition(&call, at).await)),
         (Tool::Delete, Some(_)) => None,
         _ => return None,
     };

@@ -28,6 +28,7 @@ pub(super) async fn foresee(tool: Tool, call: LeafCall<'_>) -> Option<Foreseen> 
             (vec![change(first, before, after)], change::written(first, content))
         }
         Tool::Append => {
+            let content = &*change::addition(&call, first).await;
             let after = match &before {
                 FileState::Absent => FileState::of(content.as_bytes()),
                 FileState::File(_) => {

@@ -211,6 +211,26 @@ fn a_change_that_was_cut_off_tells_whether_it_was_made() {
 }
 
 #[test]
+fn an_appended_text_gets_the_ends_of_the_files_lines() {
+    let host = host(Approvals::default());
+    for (before, content, after) in [
+        ("a\r\nb\r\n", "c\nd\n", "a\r\nb\r\nc\r\nd\r\n"),
+        ("a\r\nb\r\n", "c\r\n", "a\r\nb\r\nc\r\n"),
+        ("a\nb\n", "c\n", "a\nb\nc\n"),
+        ("a\r\nb\n", "c\n", "a\r\nb\nc\n"),
+        ("a", "b\n", "ab\n"),
+    ] {
+        let file = Place::new("/p/notes/a.md");
+        host.files.put(&file, before.as_bytes());
+        let input = json!({"path": "notes/a.md", "content": content});
+        let foreseen = host.foresee("append_file", &input).expect("it is foreseen");
+        let done = Arc::new(host.call("append_file", input.clone()).unwrap());
+        assert_eq!(host.files.get(&file).as_deref(), Some(after.as_bytes()), "{before:?}");
+        assert_eq!(host.look_back("append_file", &input, &foreseen), Some(Answer::Done { result: done }));
+    }
+}
+
+#[test]
 fn what_will_fail_or_only_reads_foresees_nothing() {
     let host = host(Approvals::default());
     for (name, input) in [

@@ -24,7 +24,7 @@ use crate::{
     worker::caller,
 };
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Maximum characters of generated instructions.
 const LONGEST: usize = 100_000;
@@ -200,6 +200,7 @@ pub(super) fn definition(
         model: creator.model.clone(),
         compatible_models: creator.compatible_models.clone(),
         settings: creator.settings.clone(),
+        inherited: creator.inherited.clone(),
         mode: WorkerMode::Single,
         interactive: false,
         locked: creator.locked,
@@ -214,6 +215,7 @@ pub(super) fn definition(
         code: None,
         code_sha256: creator.code_sha256.clone().filter(|_| runs_code),
         allow_workers: Vec::new(),
+        fixed: BTreeMap::new(),
         rules: Arc::clone(&creator.rules),
         overrides: creator.overrides.clone(),
         sandbox: Sandbox::default(),

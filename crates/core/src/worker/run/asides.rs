@@ -84,6 +84,7 @@ pub(crate) fn attached(
         function: Arc::clone(worker),
         value: Arc::new(name(&part).into()),
         origins: Origins::whole(origin),
+        source: None,
     };
     Joining { number, part, content, said: Vec::new(), bytes: Some(bytes) }
 }
@@ -295,7 +296,7 @@ pub(super) async fn run(
     }
     let (name, ending) = (Arc::clone(&function.meta.name), outcome.end.to_ending());
     let said = Content::said(&path, &name, &outcome.said).collect();
-    if let Some(result) = Content::result(path, name, &ending, outcome.origins) {
+    if let Some(result) = Content::result(path, name, &ending, outcome.origins, Some(input)) {
         conversation.ran(number, result, said);
     }
     Ok(())

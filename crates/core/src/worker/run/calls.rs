@@ -91,19 +91,19 @@ pub(super) async fn make(
     let mut results = Vec::with_capacity(planned.len());
     let mut stopped = false;
     for planned in planned {
-        let (call, index, tool) = match planned {
+        let (call, index, tool, input) = match planned {
             PlannedCall::Answered(result) => {
                 results.push(result.clone());
                 continue;
             }
-            PlannedCall::Make { call, index, tool, .. } => (call, *index, *tool),
+            PlannedCall::Make { call, index, tool, input } => (call, *index, *tool, input),
         };
         let mut outcome = made.next();
         if let Some(outcome) = &outcome {
             let meta = &prepared.functions[tool].meta;
             let (path, origins) = (parent.path.call(turn, index), outcome.origins.clone());
             contents.extend(Content::said(&path, &meta.name, &outcome.said));
-            contents.extend(Content::of_outcome(path, meta, &outcome.end.to_ending(), origins));
+            contents.extend(Content::of_outcome(path, meta, &outcome.end.to_ending(), origins, input));
         }
         blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
         let (text, is_error) = match outcome.map(|outcome| outcome.end) {

@@ -99,6 +99,7 @@ fn received(
             function: Arc::clone(&worker.id),
             value: Arc::new(files.into()),
             origins: Origins::untrusted(),
+            source: None,
         });
     }
     trail
@@ -312,21 +313,39 @@ async fn make_tools(
     Ok(functions)
 }
 
-/// Checks that no function has the name of a built-in tool: a rule for `read_file` is about the tool of llm-do and nothing
-/// else, whether the worker has that tool or not. A toolset that declares the name itself is part of the host, which may
-/// replace a tool by another.
+/// Checks that no function has the name of a built-in tool: a rule for `shell` is about the tool of llm-do and nothing else,
+/// whether the worker has that tool or not. A worker of the program without file tools may have functions of their names;
+/// those of a library may not, because rules of the program for file tools would hold for them. A toolset that declares the
+/// name itself is part of the host, which may replace a tool by another.
 fn reserved(
     worker: &WorkerDefinition,
     kind: &dyn ToolsetKind,
     functions: &[Function],
     kinds: &ToolsetRegistry,
 ) -> Result<(), String> {
+    let configured = kinds.of(worker);
+    // Whether the worker's configuration offers one of the names.
+    let has = |owner: &dyn ToolsetKind, names: &[&str]| {
+        configured.iter().any(|(name, own)| {
+            let offered =
+                || Configuration::parse(own, name).ok().and_then(|configuration| configuration.tools);
+            kinds.get(name).is_some_and(|kind| kind.name() == owner.name())
+                && offered().is_none_or(|offered| offered.iter().any(|tool| names.contains(&tool.as_str())))
+        })
+    };
     for Function { meta, .. } in functions {
         let names = [&*meta.name, &*meta.tool_name];
         if names.iter().any(|name| kind.tools().contains(name)) {
             continue;
         }
-        if let Some(owner) = kinds.reserving(&names).filter(|owner| owner.name() != kind.name()) {
+        let counts = |owner: &dyn ToolsetKind| {
+            owner.name() != kind.name()
+                && (owner.reserves_everywhere()
+                    || worker.source.is_foreign()
+                    || meta.source.is_foreign()
+                    || has(owner, &names))
+        };
+        if let Some(owner) = kinds.reserving(&names, counts) {
             return Err(format!(
                 "`{}` has a function `{}`, which is the name of a tool of `{}`: rename the function",
                 worker.id,

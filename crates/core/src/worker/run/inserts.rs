@@ -11,43 +11,52 @@ use crate::{
     origin::{self, Trail},
     outcome::{Ending, Failure, FailureKind, Halt, Stop},
     step_name::StepName,
-    template::{self, Insert, Inserting, MOST_INSERTS, Noting, Origin, TemplateError, TemplateSource},
+    template::{
+        self, Insert, Inserting, MOST_INSERTS, Noting, Origin, Rendered, TemplateError, TemplateSource,
+    },
     toolset::ToolsetContext,
 };
 use serde_json::{Map, Value};
-use std::{borrow::Cow, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The texts of one rendering of a worker's instructions.
 pub(super) struct Texts {
     noting: Arc<Noting>,
     inserting: Arc<Inserting>,
     variables: Value,
+    /// The names of the variables that differ between calls.
+    inputs: BTreeSet<String>,
 }
 
 impl Texts {
-    pub(super) fn new(worker: &WorkerDefinition, host: &RunContext, variables: Map<String, Value>) -> Self {
+    pub(super) fn new(
+        worker: &WorkerDefinition,
+        host: &RunContext,
+        variables: Map<String, Value>,
+        inputs: BTreeSet<String>,
+    ) -> Self {
         let noting = Arc::new(Noting::new(Arc::clone(&worker.instructions.templates)));
         let source = Arc::clone(&noting) as Arc<dyn TemplateSource>;
         let inserting = Arc::new(Inserting::new(source, host.toolsets.inserting()));
-        Self { noting, inserting, variables: Value::Object(variables) }
+        Self { noting, inserting, variables: Value::Object(variables), inputs }
     }
 
-    fn attempt(&self, worker: &WorkerDefinition) -> Result<String, TemplateError> {
+    fn attempt(&self, worker: &WorkerDefinition) -> Result<Rendered, TemplateError> {
         let instructions = &worker.instructions;
         let origin =
             Origin { file: instructions.file.to_string(), line: instructions.line_offset as usize + 1 };
         let source = Arc::clone(&self.inserting) as Arc<dyn TemplateSource>;
-        template::render(&instructions.text, &origin, &self.variables, source).map(Cow::into_owned)
+        template::render_showing(&instructions.text, &origin, &self.variables, self.inputs.clone(), source)
     }
 
     /// The instructions.
     ///
     /// # Errors
     /// An error of the template, for people.
-    pub(super) fn render(&self, worker: &WorkerDefinition) -> Result<String, String> {
+    pub(super) fn render(&self, worker: &WorkerDefinition) -> Result<Rendered, String> {
         let rendered = self.attempt(worker);
         match (rendered, self.inserting.wanted()) {
-            (Ok(text), _) => Ok(text),
+            (Ok(rendered), _) => Ok(rendered),
             // What the worker's toolsets have was fetched.
             (Err(error), Some(insert)) => {
                 Err(format!("{}: `{}` does not have the toolset `{}`", error.place, worker.id, insert.kind))

@@ -6,7 +6,7 @@ use super::{
     conversation::{holds_conversation, is_chat},
     ensures::{self, Judging},
     enter::{Entered, Handed, enter, list, tools, tools_again, translate_back},
-    input::Input,
+    input::{Input, Placed},
     inserts::{self, Texts},
     server_tools,
 };
@@ -64,7 +64,7 @@ pub(super) async fn prepare(
     let model =
         host.models.open(&model_name).map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
     let can = model.capabilities();
-    let settings = settings(worker, host);
+    let settings = settings(worker, &model_name, host);
     if let Some(refused) = model.refused_settings(&settings).first() {
         return Err(Stop::failed(FailureKind::Definition, format!("`{}`: {refused}", worker.id)));
     }
@@ -82,7 +82,7 @@ pub(super) async fn prepare(
     let with_user = holds_conversation(worker, call);
     let output = contract(worker, can, with_user);
     list(call.engine, worker, &frame, call.path).await?;
-    let texts = Texts::new(worker, host, variables(worker, call, &input, &attached));
+    let texts = Texts::new(worker, host, variables(worker, call, &input, &attached), input.differing(worker));
     inserts::fetch(worker, call, &frame, &texts, trail).await?;
     let native_output = worker
         .returns
@@ -121,7 +121,10 @@ pub(super) async fn prepare(
                     Ok((Beginning { mut system, parts, listens, origin }, functions, withheld)) => {
                         let in_text = !with_user && !can.native_schema && !output.uses_final_tool();
                         if worker.returns.is_some() && in_text {
-                            system.push_str("\n\nAnswer with JSON that fits this schema, and nothing else: ");
+                            if !system.is_empty() {
+                                system.push_str("\n\n");
+                            }
+                            system.push_str("Answer with JSON that fits this schema, and nothing else: ");
                             system.push_str(
                                 &worker.returns.iter().map(|s| s.shown().to_string()).collect::<String>(),
                             );
@@ -257,20 +260,9 @@ fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limi
     Failure::new(FailureKind::Definition, message)
 }
 
-fn settings(worker: &WorkerDefinition, host: &crate::engine::RunContext) -> ModelSettings {
-    let mut settings = worker.settings.clone();
-    if !worker.locked {
-        let over = &host.settings_override;
-        settings.temperature = over.temperature.or(settings.temperature);
-        settings.top_p = over.top_p.or(settings.top_p);
-        settings.max_tokens = over.max_tokens.or(settings.max_tokens);
-        settings.seed = over.seed.or(settings.seed);
-        if !over.stop.is_empty() {
-            settings.stop.clone_from(&over.stop);
-        }
-        settings.reasoning_effort = over.reasoning_effort.clone().or(settings.reasoning_effort);
-    }
-    settings
+fn settings(worker: &WorkerDefinition, model: &ModelName, host: &crate::engine::RunContext) -> ModelSettings {
+    let settings = worker.settings_for(model);
+    if worker.locked { settings } else { host.settings_override.over(&settings) }
 }
 
 /// Those that could pass the gate, which is what a model is shown, and the others with the reason; sorted by name so that the
@@ -435,7 +427,12 @@ async fn begin(
         return Err(refuse(format!("`{}` needs an input or an attachment", worker.id)).into());
     }
 
-    let system = texts.render(worker).map_err(|reason| Failure::new(FailureKind::Definition, reason))?;
+    let rendered = texts.render(worker).map_err(|reason| Failure::new(FailureKind::Definition, reason))?;
+    // The user's own words stay the first message of a conversation, as it is shown and undone.
+    let Placed { system, moved, input: given } = match holds_conversation(worker, call) {
+        true => input.beside(rendered.text),
+        false => input.placed(worker, rendered),
+    };
     let listed = host.driver.untrusted_places();
     let of_others = |place: &Place| listed.hold(place) || frame.authority().is_untrusted(place);
     let mut frames = [call.frame, frame].into_iter();
@@ -448,15 +445,12 @@ async fn begin(
 
     // The caller's extra instructions go into the message, so that the system text stays the same for every call and
     // keeps its place in the provider's cache (`docs/reference/loop.md`).
-    let mut parts: Vec<Part> = Vec::with_capacity(files.len() + 1);
+    let mut parts: Vec<Part> = Vec::with_capacity(files.len() + 2);
+    parts.extend(moved.map(Part::text));
     if let Some(extra) = &input.instructions {
         parts.push(Part::text(format!("Additional instructions for this task: {extra}")));
     }
-    if let Some(text) = input.message.as_ref().filter(|text| !text.trim().is_empty()) {
-        parts.push(Part::text(text.as_str()));
-    } else if !input.is_empty() {
-        parts.push(Part::text(serde_json::to_string_pretty(&input.whole).unwrap_or_default()));
-    }
+    parts.extend(given.map(Part::text));
     for (name, bytes) in &files {
         parts.push(attachments::part(name, bytes, can)?);
     }

@@ -13,8 +13,8 @@ use crate::{
     journal::RecordKind,
     ledger::reserve,
     model::{
-        Delta, DeltaSink, FinishReason, Message, MessageId, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
-        ModelSettings, Part, Purpose, ToolSpec, Usage,
+        Delta, DeltaSink, FinishReason, Message, MessageId, ModelError, ModelErrorKind, ModelRequest,
+        ModelResponse, ModelSettings, Part, Purpose, ToolSpec, Usage,
     },
     outcome::{Failure, FailureKind, Halt, Stop},
     repetition::Repetition,
@@ -171,21 +171,23 @@ pub(super) async fn send(
                     let responding = Box::pin(sink.unless_it_repeats(responding));
                     let responded = match sink.said {
                         None => responding.await,
-                        Some(_) => {
-                            match select(responding, driver.stopped()).await {
-                                Either::Left((responded, _)) => responded,
-                                Either::Right(((), responding)) => {
-                                    drop(responding);
-                                    Ok(sink.cut_off(tokens))
-                                }
+                        Some(_) => match select(responding, driver.stopped()).await {
+                            Either::Left((responded, _)) => responded,
+                            Either::Right(((), responding)) => {
+                                drop(responding);
+                                Ok(sink.cut_off(tokens))
                             }
-                        }
+                        },
                     };
-                    let whole = |response: &ModelResponse| response.parts.iter().any(|part| {
-                        part.as_text().is_some_and(|text| Repetition::is_in(text, is_typed(prepared)))
-                    });
+                    let whole = |response: &ModelResponse| {
+                        response.parts.iter().any(|part| {
+                            part.as_text().is_some_and(|text| Repetition::is_in(text, is_typed(prepared)))
+                        })
+                    };
                     let responded = match responded {
-                        Ok(response) if response.finish != FinishReason::Stopped && whole(&response) => Err(repeats()),
+                        Ok(response) if response.finish != FinishReason::Stopped && whole(&response) => {
+                            Err(repeats())
+                        }
                         responded => responded,
                     };
                     match responded {
@@ -210,12 +212,16 @@ pub(super) async fn send(
                 }),
             })
             .await?;
+        let asked = asked.into_inner();
+        if !asked {
+            prepared.model.answered_before(sent);
+        }
         if let Some(reservation) = reservation {
             let end = match &stepped.end {
                 StepEnd::Done(end) => end,
                 StepEnd::TimedOut => &RecordKind::TimedOut { after_ms: 0 },
             };
-            Box::pin(reservation.settle(driver, end, asked.into_inner())).await;
+            Box::pin(reservation.settle(driver, end, asked)).await;
         }
         let error = match stepped.end {
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage, .. }) => {

@@ -207,8 +207,14 @@ impl<'a> Gathering<'a> {
                 listed.is_none_or(|names| names.texts().any(|(name, _)| name == **tool))
                     && !self.is_blocked(tool)
             });
+            let configured = self.effective.configured(&**kind);
+            let configured = configured.iter().map(|tool| (&*tool.name, tool.risk));
+            let configured = configured.filter(|(tool, _)| {
+                listed.is_none_or(|names| names.texts().any(|(name, _)| name == *tool))
+                    && !self.is_blocked(tool)
+            });
             let tools: Vec<(&str, Risk)> =
-                offered.filter_map(|tool| Some((*tool, kind.risk(tool)?))).collect();
+                offered.filter_map(|tool| Some((*tool, kind.risk(tool)?))).chain(configured).collect();
             let processes = kind.starts_processes(&self.effective.definition);
             for (tool, risk) in tools {
                 let steers = match risk {

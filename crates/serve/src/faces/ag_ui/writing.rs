@@ -4,7 +4,6 @@ use crate::{
     error::ApiError,
     faces::{
         answering::Shown,
-        asking::describe,
         round::{Called, Piece, Settled},
         stream::Writer,
     },
@@ -13,7 +12,7 @@ use crate::{
 use axum::response::sse::Event;
 use llm_do::{
     core::{call_path::CallPath, model::Usage, question::Question},
-    output_text,
+    output_text, question_text,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -182,13 +181,19 @@ fn interrupt(settled: &Settled, question: &QuestionView) -> Value {
         ),
         Question::Settlement(_) => (
             "settlement",
-            json!({"type": "object", "properties": {"again": {"type": "boolean"}}, "required": ["again"]}),
+            json!({
+                "type": "object",
+                "properties": {
+                    "again": {"type": "boolean", "description": "true: run it again; false, without a result: end the run"},
+                    "result": {"description": "The result of the call, if it took effect"},
+                },
+            }),
         ),
     };
     let mut fields = json!({
         "id": Shown::of(run, waiting).to_string(),
         "reason": reason,
-        "message": describe(&waiting.question),
+        "message": question_text::markdown(&waiting.question),
         "responseSchema": schema,
         "metadata": {"run": run, "question": waiting},
     });

@@ -61,7 +61,10 @@ fn python_chats_with_workers_as_models() {
         assert_eq!((&heard["usage"], &heard["streamed_usage"]), (&json!(70), &json!(70)));
         assert_eq!(heard["parsed"], true);
         let asked = heard["asked"].as_str().expect("a message");
-        assert!(asked.contains("May it call `write_file`?") && asked.contains("/#/runs/"), "{asked}");
+        assert!(
+            asked.contains("wants to call write_file (risk: write)`") && asked.contains("/#/runs/"),
+            "{asked}"
+        );
     });
 }
 

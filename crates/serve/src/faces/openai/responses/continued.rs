@@ -8,7 +8,7 @@ use super::{
 use crate::{
     error::Code,
     faces::{
-        answering::{Answering, fitting_text},
+        answering::Answering,
         conversation::{Speaker, Words},
         openai::error::Wrong,
         round::{Hearing, Round},
@@ -127,8 +127,7 @@ async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), W
             if !files.is_empty() {
                 return Err(Wrong::field("input", "only a message of a chat can have files"));
             }
-            let words = fitting_text(question, &text).map_err(|why| Wrong::field("input", why))?;
-            answering.give(question, words).await?;
+            answering.give(question, words(question, &text)?).await?;
         }
         (None, _) => {
             let why = "the run waits for no message: previous_response_id continues a chat, or answers what the run asks";
@@ -136,6 +135,14 @@ async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), W
         }
     }
     Ok(())
+}
+
+/// The answer that a text gives to a question that wants words.
+fn words(question: &Waiting, text: &str) -> Result<Answer, Wrong> {
+    let Question::Input(input) = &question.question else {
+        return Err(Wrong::field("input", "the question wants no words"));
+    };
+    input.read(text).map_err(|why| Wrong::field("input", why))
 }
 
 /// Attaches files to the next message. Returns the question that waits for it then.
@@ -187,8 +194,7 @@ async fn answer(answering: &Answering<'_>, records: &[Record], answers: Vec<Appr
             (Question::Approval(_), false) => Answer::Deny { reason, remember: false },
             (Question::Input(_), true) => {
                 let why = "the run asks for words: give them as `reason`";
-                let text = reason.ok_or_else(|| Wrong::field("input", why))?;
-                fitting_text(&question, &text).map_err(|why| Wrong::field("input", why))?
+                words(&question, &reason.ok_or_else(|| Wrong::field("input", why))?)?
             }
             (Question::Input(_), false) => Answer::Decline { reason },
             (Question::Settlement(_), true) => Answer::Again,

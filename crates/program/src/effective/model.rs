@@ -1,0 +1,102 @@
+//! The model of a worker, and the sampling settings that come with it. See `docs/guides/models.md`.
+
+use super::sections::settings;
+use crate::{
+    context::Context,
+    diagnostics::{Diagnostic, codes},
+    yaml::Node,
+};
+use llm_do_core::{
+    model::ModelName,
+    worker::{InheritedSettings, Profile},
+};
+
+impl Context<'_> {
+    /// A model's name, or that of the profile of the package that a text names.
+    pub(crate) fn model_name(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Option<ModelName> {
+        let text = node.as_text()?;
+        let profiles = &self.package.manifest.models;
+        if let Some(profile) = profiles.get(text) {
+            // The manifest is where its errors are reported.
+            return self.provider_model(&profile.model, &mut Vec::new());
+        }
+        if !text.contains(':') && !profiles.is_empty() {
+            let message = format!("`{text}` is neither a model name nor one of the manifest's `models`");
+            found.push(
+                Diagnostic::error(codes::BAD_MODEL, message)
+                    .at(&node.span)
+                    .did_you_mean(text, profiles.keys().map(String::as_str))
+                    .help("write `provider:model`, or the name of a profile"),
+            );
+            return None;
+        }
+        self.provider_model(node, found)
+    }
+
+    /// The settings that a worker inherits: those of its project, and those of the profile that names its model.
+    pub(super) fn inherited_settings(&self, keys: &Node) -> InheritedSettings {
+        let project = self.package.manifest.model_settings.as_ref().map(settings).unwrap_or_default();
+        let (own, program) = (&self.package.manifest, &self.packages.program().manifest);
+        let profile = match keys.get("model").or(own.model.as_ref()) {
+            Some(node) => node.as_text().and_then(|name| own.models.get(name)),
+            None => program.model.as_ref().and_then(|node| program.models.get(node.as_text()?)),
+        };
+        let profile = profile.and_then(|profile| {
+            Some(Profile {
+                model: self.provider_model(&profile.model, &mut Vec::new())?,
+                settings: profile.settings.as_ref().map(settings).unwrap_or_default(),
+            })
+        });
+        InheritedSettings { project, profile }
+    }
+
+    /// A model's name, its provider known.
+    pub(crate) fn provider_model(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Option<ModelName> {
+        let model = match node.as_text()?.parse::<ModelName>() {
+            Ok(model) => model,
+            Err(error) => {
+                found.push(Diagnostic::error(codes::BAD_MODEL, error.to_string()).at(&node.span));
+                return None;
+            }
+        };
+        let own = self.packages.program().manifest.providers.keys();
+        let known: Vec<&str> = self.host.providers.iter().chain(own).map(String::as_str).collect();
+        if !self.host.providers.is_empty() && !known.contains(&model.provider()) {
+            found.push(
+                Diagnostic::error(
+                    codes::UNKNOWN_PROVIDER,
+                    format!("unknown provider `{}`", model.provider()),
+                )
+                .at(&node.span)
+                .did_you_mean(model.provider(), known.iter().copied())
+                .help("to use your own endpoint, declare it under `providers` in the manifest"),
+            );
+            return None;
+        }
+        Some(model)
+    }
+}
+
+/// A worker's own model must be one that the worker allows.
+pub(super) fn check_compatible(
+    keys: &Node,
+    name: Option<&ModelName>,
+    compatible: &[String],
+    found: &mut Vec<Diagnostic>,
+) {
+    // A name that is none is an error of its own.
+    let (Some(model), Some(name), false) = (keys.get("model"), name, compatible.is_empty()) else { return };
+    if !compatible.iter().any(|glob| name.fits(glob)) {
+        let place = keys.get("compatible_models").map(|node| &node.span);
+        let mut error = Diagnostic::error(
+            codes::INCOMPATIBLE_MODEL,
+            format!("the model `{name}` matches none of `compatible_models`"),
+        )
+        .at(&model.span)
+        .help("use a model that matches, or add this model to `compatible_models`");
+        if let Some(place) = place {
+            error = error.related("the allowed models", place);
+        }
+        found.push(error);
+    }
+}
