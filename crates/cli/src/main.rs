@@ -74,8 +74,7 @@ fn carry_out(cli: Cli) -> Exit {
     if let Some(file) = file
         && let Err(error) = output.send_to(file)
     {
-        let complaint = Complaint::wrong(format!("cannot write {}: {error}", file.display()));
-        return program::show_complaint(&complaint, &output);
+        return program::show_complaint(&Complaint::unwritten(file, &error), &output);
     }
     let exit = command(&cli, &output);
     let Err(lost) = output.screen.finish() else { return exit };

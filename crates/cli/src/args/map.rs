@@ -59,6 +59,9 @@ pub(crate) struct MapArgs {
     /// Send the requests in batches of the provider: half the price, answers within a day
     #[arg(long, help_heading = "Rows")]
     pub(crate) batch: bool,
+    /// Write the columns of each row, or the name of its file, as `input` beside its output
+    #[arg(long, conflicts_with = "unordered", help_heading = "Rows")]
+    pub(crate) keep: bool,
     /// Write the lines as rows end, not in the order of the input
     #[arg(long, help_heading = "Rows")]
     pub(crate) unordered: bool,

@@ -122,6 +122,7 @@ fn options(args: &MapArgs, max_cost: Option<MaxCost>) -> Result<MapOptions, Comp
         constants: meant::pairs("--param", &args.params)?,
         trusted: args.trusted,
         unordered: args.unordered,
+        keep: args.keep,
         concurrency: args.concurrency.into(),
         max_failures: args.max_failures,
         max_cost: match max_cost {

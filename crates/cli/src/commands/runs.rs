@@ -39,7 +39,7 @@ pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
     let of = |target: &Option<String>| folders(target.as_deref(), project);
     match &runs.command {
         RunsCommand::List { target, limit, chats } => list(&of(target)?, *limit, *chats, output)?,
-        RunsCommand::Show(args) => show(&of(&args.target)?, args, output)?,
+        RunsCommand::Show(args) => show(|| of(&args.target), args, output)?,
         RunsCommand::Clean(args) => clean(&of(&args.target)?, args, output)?,
         RunsCommand::Export(args) => export(args, project, output)?,
         RunsCommand::Resume(args) => return Ok(resume::run(&of(&args.target)?, args, project, output)),

@@ -167,7 +167,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         if let Some(path) = path
             && let Err(error) = write_named(path, text.as_bytes())
         {
-            let complaint = Complaint::failed(format!("cannot write {}: {error}", path.display()));
+            let complaint = Complaint { exit: Exit::Failed, ..Complaint::unwritten(path, &error) };
             output.line(&complaint.render(output.err));
             written = false;
         }
@@ -218,9 +218,7 @@ fn reports(args: &TestArgs) -> Result<Vec<PathBuf>, Complaint> {
     let made = made.chain(args.html.iter().map(|path| (path, folder(path))));
     for (path, made) in made {
         let real = made.and_then(|()| fs::canonicalize(path));
-        reports.push(
-            real.map_err(|error| Complaint::wrong(format!("cannot write {}: {error}", path.display())))?,
-        );
+        reports.push(real.map_err(|error| Complaint::unwritten(path, &error))?);
     }
     Ok(reports)
 }

@@ -75,8 +75,8 @@ fn runs_are_listed_with_worker_input_and_cost() {
     assert_eq!(scenario.run(&[".", "--param", "topic=wasps"]).code, Some(0));
     let listed = scenario.run(&["runs", "list"]).stdout;
     let lines: Vec<&str> = listed.lines().collect();
-    assert!(lines[0].ends_with("0.002 USD  main  topic=wasps"), "{listed}");
-    assert!(lines[1].ends_with("0.002 USD  main  \"about bees\""), "{listed}");
+    assert!(lines[0].ends_with("0.0020 USD  main  topic=wasps"), "{listed}");
+    assert!(lines[1].ends_with("0.0020 USD  main  \"about bees\""), "{listed}");
 }
 
 #[test]
@@ -123,7 +123,8 @@ fn the_last_run_of_a_replay_is_no_replay() {
 #[cfg(feature = "local")]
 fn the_smallest_model_is_not_given_what_it_can_not_do() {
     let scenario = Scenario::new()
-        .home_file("models/smollm2-135m-instruct.gguf", "no weights")
+        // A head without weights.
+        .home_file("models/smollm2-135m-instruct.gguf", &format!("GGUF\u{3}{}", "\0".repeat(19)))
         .file("main.worker", "---\ntoolsets: [filesystem]\n---\nGo.\n");
     let told = scenario.run(&[".", "hi"]);
     assert_eq!(told.code, Some(2), "{told}");
@@ -143,4 +144,37 @@ fn the_smallest_model_is_not_given_what_it_can_not_do() {
         suggested["command"].as_str().is_some_and(|it| it.starts_with("llm-do models pull ")),
         "{suggested}"
     );
+}
+
+#[test]
+fn map_keeps_the_input_beside_the_output_and_its_runs_open() {
+    let scenario = worker("parameters: {text: string}\n", "  - text: ok\n")
+        .file("in.csv", "id,text\n7,bees\n8,wasps\n")
+        .file("folder/a.txt", "of a")
+        .file("folder/b.txt", "of b");
+    let map = |inputs: &str, outputs: &str, more: &[&str]| {
+        let told = scenario
+            .run(&[&["map", "main.worker", inputs, "-o", outputs, "--max-cost", "unlimited"], more].concat());
+        assert_eq!(told.code, Some(0), "{told}");
+        let text = scenario.read(outputs).expect("the output");
+        text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect::<Vec<_>>()
+    };
+    let plain = map("in.csv", "out.jsonl", &["--ignore-column", "id"]);
+    assert!(plain[0].get("input").is_none());
+    // Rows that are done get their input, too, and no row runs again.
+    let kept = map("in.csv", "out.jsonl", &["--ignore-column", "id", "--keep"]);
+    assert_eq!(kept[0]["input"], serde_json::json!({"id": "7", "text": "bees"}));
+    assert_eq!((&kept[1]["input"]["id"], &kept[1]["run"]), (&"8".into(), &plain[1]["run"]));
+    let files = map("folder", "files.jsonl", &["--keep"]);
+    assert_eq!(files[1]["input"], serde_json::json!({"name": "b.txt"}));
+
+    let run = kept[1]["run"].as_str().expect("an ID");
+    for arguments in [&["runs", "show", run][..], &["runs", "show", run, "out.jsonl"]] {
+        let told = scenario.run(arguments);
+        assert!(told.code == Some(0) && told.stdout.contains("done  main"), "{told}");
+    }
+    let told = scenario.run(&["runs", "show", run, "--call", "0"]);
+    assert!(told.code == Some(0) && told.stdout.contains("wasps"), "{told}");
+    let told = scenario.run(&["runs", "show", &"0".repeat(32)]);
+    assert!(told.code == Some(2) && told.stderr.contains("name the output of the map"), "{told}");
 }

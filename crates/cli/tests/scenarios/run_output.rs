@@ -372,7 +372,7 @@ fn run_is_exported_as_html() {
     assert_snapshot!(scenario.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "none/run.html"]), @"
     exit 1
     --- stderr
-    error: cannot write none/run.html: No such file or directory (os error 2)
+    error: cannot write none/run.html: the folder `none` does not exist
     ");
     assert_eq!(
         scenario.run(&["runs", "export", "last", "greeter.worker"]).code,

@@ -132,7 +132,7 @@ pub(super) async fn send(
             turn,
             shown: purpose == Purpose::Answer,
             said: stoppable(call).then(Mutex::default),
-            repetition: Mutex::new(Repetition::new(is_typed(prepared))),
+            repetition: is_checked(prepared).then(|| Mutex::new(Repetition::new(is_typed(prepared)))),
             repeats: AtomicBool::new(false),
         };
         let (head, digest) = request.sent.clone();
@@ -180,9 +180,10 @@ pub(super) async fn send(
                         },
                     };
                     let whole = |response: &ModelResponse| {
-                        response.parts.iter().any(|part| {
-                            part.as_text().is_some_and(|text| Repetition::is_in(text, is_typed(prepared)))
-                        })
+                        is_checked(prepared)
+                            && response.parts.iter().any(|part| {
+                                part.as_text().is_some_and(|text| Repetition::is_in(text, is_typed(prepared)))
+                            })
                     };
                     let responded = match responded {
                         Ok(response) if response.finish != FinishReason::Stopped && whole(&response) => {
@@ -285,8 +286,16 @@ struct Sink<'a> {
     /// The text that has arrived, if the answer can be stopped.
     said: Option<Mutex<String>>,
     /// What finds out that the answer repeats itself, and whether it does.
-    repetition: Mutex<Repetition>,
+    repetition: Option<Mutex<Repetition>>,
     repeats: AtomicBool,
+}
+
+/// The provider whose answers a person has written.
+const SCRIPT: &str = "script";
+
+/// Whether an answer may fail because it repeats itself. One that a person wrote may.
+fn is_checked(prepared: &Prepared) -> bool {
+    prepared.model_name.provider() != SCRIPT
 }
 
 /// Whether the answer has a declared type.
@@ -339,8 +348,8 @@ impl Sink<'_> {
 
 impl DeltaSink for Sink<'_> {
     fn delta(&self, delta: Delta) {
-        if let Delta::Text { text } = &delta
-            && self.repetition.lock().unwrap_or_else(PoisonError::into_inner).push(text)
+        if let (Delta::Text { text }, Some(repetition)) = (&delta, &self.repetition)
+            && repetition.lock().unwrap_or_else(PoisonError::into_inner).push(text)
         {
             self.repeats.store(true, Ordering::Relaxed);
         }
