@@ -1,6 +1,6 @@
 //! Any number of clients over streamable HTTP, on the loopback interface.
 
-use crate::server::Server;
+use crate::{exact, server::Server};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{
     Request, Response, StatusCode,
@@ -222,6 +222,11 @@ async fn answer(request: Request<Incoming>, service: &Service, token: &Token) ->
         Ok(Err(_)) => return refusal(StatusCode::BAD_REQUEST, "the body can't be read"),
         Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "the body did not arrive within 30 s"),
     };
+    if let Some(answer) = exact::refusal(&body) {
+        let mut response = Response::new(Full::new(Bytes::from(answer)).boxed());
+        response.headers_mut().insert(CONTENT_TYPE, "application/json".parse().expect("a header's value"));
+        return response;
+    }
     service.handle(Request::from_parts(head, Full::new(body))).await
 }
 

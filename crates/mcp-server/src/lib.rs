@@ -5,6 +5,7 @@
 //! number of clients over streamable HTTP.
 
 mod ask;
+mod exact;
 mod http;
 mod live;
 mod outcome;
@@ -17,6 +18,7 @@ mod tasks;
 mod tool;
 
 pub use ask::{answer, form};
+pub use exact::refusal;
 pub use http::{BadToken, Http, NoToken, Token};
 pub use server::{IDEMPOTENCY_META, Log, Server};
 pub use stdio::serve_stdio;

@@ -2,6 +2,7 @@
 
 use crate::{
     ServeError, ask,
+    exact::REFUSED,
     live::{Attached, LiveRun, Next},
     outcome,
     progress::reporting,
@@ -21,10 +22,10 @@ use llm_do::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ElicitResult, ErrorCode,
-        GetTaskParams, GetTaskResult, Implementation, InputRequest, InputRequiredResult, InputResponses,
-        ListToolsResult, PaginatedRequestParams, ProtocolVersion, Request, ServerCapabilities, ServerConfig,
-        UpdateTaskParams,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CustomRequest,
+        CustomResult, ElicitResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation, InputRequest,
+        InputRequiredResult, InputResponses, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        Request, ServerCapabilities, ServerConfig, UpdateTaskParams,
     },
     service::RequestContext,
 };
@@ -364,6 +365,19 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self.0.tools.values().map(|served| served.tool.clone()).collect();
         Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    /// A request with a number that can't be kept exactly is one of these by now.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if request.method != REFUSED {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
+        }
+        let reason = request.params.as_ref().and_then(|params| params.get("reason")?.as_str());
+        Err(ErrorData::invalid_params(reason.unwrap_or("it is refused").to_owned(), None))
     }
 
     async fn get_task(

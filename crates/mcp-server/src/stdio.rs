@@ -1,6 +1,6 @@
 //! One client over a pair of streams.
 
-use crate::server::Server;
+use crate::{exact::pass_on, server::Server};
 use rmcp::{
     ServiceExt,
     service::{QuitReason, ServerInitializeError},
@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Longest line of a client, in bytes. A longer one is dropped without an answer, because its ID can't be known.
 const LONGEST_LINE: usize = 16 << 20;
+/// Bytes of a client that wait between the check of its numbers and the protocol.
+const PASSED_ON: usize = 64 * 1024;
 
 /// Serves one client until it closes its stream, or `stop` ends. Then the runs end in order: see [`Server::end`].
 ///
@@ -22,7 +24,9 @@ pub async fn serve_stdio(
     writer: impl AsyncWrite + Send + Unpin + 'static,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let transport = AsyncRwTransport::new_server(reader, writer).with_max_line_length(LONGEST_LINE);
+    let (passed_on, checked) = tokio::io::duplex(PASSED_ON);
+    let passing = tokio::spawn(pass_on(reader, passed_on, LONGEST_LINE));
+    let transport = AsyncRwTransport::new_server(checked, writer).with_max_line_length(LONGEST_LINE);
     let served = async {
         let running = match server.clone().serve(transport).await {
             Ok(running) => running,
@@ -40,6 +44,7 @@ pub async fn serve_stdio(
         ended = served => ended,
         () = stop => Ok(()),
     };
+    passing.abort();
     server.end().await;
     ended
 }

@@ -14,7 +14,7 @@ use std::{
 fn limited(mut command: Command, resource: Resource, most: u64) -> Command {
     let limit = Rlimit { current: Some(most), maximum: Some(most) };
     // SAFETY: between fork and exec only this system call is made.
-    unsafe { command.pre_exec(move || setrlimit(resource, limit.clone()).map_err(Into::into)) };
+    unsafe { command.pre_exec(move || setrlimit(resource, limit).map_err(Into::into)) };
     command
 }
 

@@ -108,6 +108,31 @@ fn call_is_a_run_whose_input_is_untrusted() {
 }
 
 #[test]
+fn integer_of_more_than_64_bits_is_refused_with_a_reason() {
+    for speaks in [OLDER, Speaks::Rounds] {
+        let scenario = desk();
+        let mut client = Client::start(&scenario, &[], speaks);
+        let meta = match speaks {
+            Speaks::Older { .. } => "{}",
+            _ => {
+                r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#
+            }
+        };
+        for (id, number) in [(900, "12345678901234567890123"), (901, "-9223372036854775809")] {
+            client.write(&format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"greeter","arguments":{{"name":{number}}},"_meta":{meta}}}}}"#
+            ));
+            let refused = client.answer(id);
+            let message = refused["error"]["message"].as_str().unwrap_or_default();
+            assert!(refused["error"]["code"] == -32602 && message.contains(number), "{refused}");
+        }
+        assert_eq!(text(&client.call("greeter", json!({"name": "Ada"}))), "Hello!");
+        client.leave(&scenario);
+        assert_eq!(scenario.runs().len(), 1);
+    }
+}
+
+#[test]
 fn wrong_calls_are_answered_and_start_no_run() {
     let scenario = desk();
     let mut client = Client::start(&scenario, &[], OLDER);

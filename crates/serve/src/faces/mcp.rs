@@ -11,10 +11,12 @@ use crate::{
 };
 use axum::{
     Extension,
+    body::{Body, to_bytes},
     extract::{Path, Request, State},
-    http::Method,
+    http::{Method, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
+use llm_do_mcp_server::refusal;
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
@@ -104,6 +106,14 @@ impl Endpoint {
         let ends = *request.method() == Method::DELETE;
         let name = Arc::clone(token.name());
         request.extensions_mut().insert(Caller { service, token, program });
+        let (head, body) = request.into_parts();
+        let Ok(body) = to_bytes(body, usize::MAX).await else {
+            return ApiError::new(Code::TooLarge, "the body can't be read, or is too large").into_response();
+        };
+        if let Some(answer) = refusal(&body) {
+            return ([(CONTENT_TYPE, "application/json")], answer).into_response();
+        }
+        let request = Request::from_parts(head, Body::from(body));
         let response = self.service.handle(request).await.into_response();
         if let (true, Some(session)) = (ends, &session) {
             self.owners().remove(session);

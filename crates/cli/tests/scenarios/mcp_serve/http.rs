@@ -52,7 +52,10 @@ impl Listening {
     }
 
     fn post(&self, headers: &[(&str, &str)], body: &Value) -> Answer {
-        let body = body.to_string();
+        self.post_text(headers, &body.to_string())
+    }
+
+    fn post_text(&self, headers: &[(&str, &str)], body: &str) -> Answer {
         let authorization = format!("Bearer {}", self.token);
         let length = body.len().to_string();
         let mut all = vec![
@@ -171,6 +174,10 @@ fn session_of_an_older_client_and_requests_of_a_newer_one() {
     };
     let answer = server.post(&in_session, &call("Ada")).message();
     assert_eq!(answer["result"]["content"][0]["text"], "Hello!");
+    let large = call("N").to_string().replace("\"N\"", "12345678901234567890123");
+    let refused = server.post_text(&in_session, &large).message();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32602)), "{refused}");
+    assert!(refused["error"]["message"].as_str().is_some_and(|text| text.contains("64 bits")), "{refused}");
     let unknown = [("Mcp-Session-Id", "00000000"), ("MCP-Protocol-Version", "2025-06-18")];
     assert_eq!(server.post(&unknown, &call("Ada")).status, 404);
     let mut newer = call("Bea");
