@@ -101,6 +101,7 @@ mod tests {
             }),
             rule: DecidedBy::Default(Risk::Write),
             steering: None,
+            rules: Vec::new(),
             expires_ms: Some(0),
         })
     }

@@ -96,6 +96,7 @@ impl Sample {
             }),
             rule: DecidedBy::rule(&"main.worker:3".into()),
             steering: None,
+            rules: Vec::new(),
             expires_ms: None,
         }));
         self.add(path, "ask", body);

@@ -95,6 +95,7 @@ mod tests {
             preview: Some(preview.clone()),
             rule: DecidedBy::Default(Risk::Network),
             steering: Some(Box::new(steering)),
+            rules: Vec::new(),
             expires_ms: Some(7),
         });
         let facts = question.facts();

@@ -236,6 +236,9 @@ impl Text {
         };
         match &given.answer {
             Answer::Approve { .. } => self.line(Tone::Good, &format!("{who} approved")),
+            Answer::Allow { calls } => {
+                self.line(Tone::Good, &format!("{who} approved, and for the session {calls}"));
+            }
             Answer::Deny { reason, .. } => {
                 self.line(Tone::Bad, &format!("{who} denied{}", because(reason)));
             }
