@@ -24,7 +24,9 @@ const LOOKUP: &str = "\
 parameters: {item: string}
 returns: {price: number}
 ---
-The price of {{ item }} on {{ run.date }}?
+Today is {{ run.date }}.
+
+The price of {{ item }}?
 ";
 
 const JUDGE: &str = "\
@@ -349,7 +351,7 @@ cases:
     let before = scenario.run(&["test", "--model", "script:s.yaml", "--json"]);
     assert_eq!(before.code, Some(0), "{before}");
     let worse = format!(
-        "answers:\n  - when: {{worker: main, turn: 0, last: '\"fig\"'}}\n    json: {{total: 9}}\n{}",
+        "answers:\n  - when: {{worker: main, turn: 0, last: 'of fig'}}\n    json: {{total: 9}}\n{}",
         SCRIPT.trim_start_matches("answers:\n")
     );
     let scenario = scenario.file("before.json", &before.stdout).file("s.yaml", &worse);
@@ -748,7 +750,7 @@ cases:
     "##);
     // The judge is not unreachable, and its parameter is not a mistake.
     let checked = scenario.run(&["check"]);
-    assert!(!checked.to_string().contains("strict"), "{checked}");
+    assert!(!checked.stdout.contains("strict"), "{checked}");
 }
 
 #[test]
