@@ -615,7 +615,7 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"type": "string", "clean": true}}}),
         ] {
             let declared = Declared { schema: Some(wrong), has_json_schema: true, ..Declared::default() };
-            build(&declared, &[], false).err().expect("it is refused");
+            build(&declared, &[], false).expect_err("it is refused");
         }
     }
 

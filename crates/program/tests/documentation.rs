@@ -16,7 +16,7 @@ use std::{path::Path, sync::Arc};
 const PLAIN: &str = "---\nparameters: {style: string?, source: path?}\n---\nDo it.\n";
 
 /// What the pages' examples refer to.
-const SURROUNDINGS: [(&str, &str); 8] = [
+const SURROUNDINGS: [(&str, &str); 9] = [
     ("agents/writer.worker", PLAIN),
     ("shared/reviewer.worker", PLAIN),
     ("workers/helper.worker", PLAIN),

@@ -203,7 +203,7 @@ async fn answers_come_from_the_record_whoever_gave_them() {
 
 #[tokio::test]
 async fn steering_that_names_other_contents_is_the_same_question() {
-    let steered = |calls: &[u32]| {
+    let steered = |calls: &[usize]| {
         let read = calls.iter().map(|index| Untrusted {
             call: call(*index),
             function: "fetch".into(),

@@ -268,15 +268,16 @@ mod tests {
     };
 
     fn folder() -> (tempfile::TempDir, Dir) {
-        let outer = tempfile::tempdir().unwrap();
-        let folder = Dir::open_ambient_dir(outer.path(), ambient_authority()).unwrap();
+        let outer = tempfile::tempdir().expect("it is there");
+        let folder = Dir::open_ambient_dir(outer.path(), ambient_authority()).expect("it is there");
         (outer, folder)
     }
 
     fn names(outer: &tempfile::TempDir) -> Vec<String> {
-        let entries = fs::read_dir(outer.path()).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let entries = fs::read_dir(outer.path()).expect("it is there");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("it is there").file_name().into_string().expect("it is there"))
+            .collect();
         names.sort();
         names
     }
@@ -284,7 +285,7 @@ mod tests {
     /// The same file with a temporary name from its beginning, as on file systems that know no other.
     fn named(mut new: NewFile) -> NewFile {
         if new.temporary.is_none() {
-            new.name_temporarily().unwrap();
+            new.name_temporarily().expect("it is there");
         }
         new
     }
@@ -294,24 +295,24 @@ mod tests {
         for with_name in [false, true] {
             let (outer, folder) = folder();
             let begin = |text: &str| {
-                let new = NewFile::begin(&folder).unwrap();
+                let new = NewFile::begin(&folder).expect("it is there");
                 let mut new = if with_name { named(new) } else { new };
-                new.write_all(text.as_bytes()).unwrap();
+                new.write_all(text.as_bytes()).expect("it is there");
                 new
             };
-            let read = |name: &str| fs::read_to_string(outer.path().join(name)).unwrap();
+            let read = |name: &str| fs::read_to_string(outer.path().join(name)).expect("it is there");
             drop(begin("never"));
             assert_eq!(names(&outer), [""; 0]);
-            begin("one").put("a").unwrap();
+            begin("one").put("a").expect("it is there");
             assert_eq!(begin("two").put("a").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(read("a"), "one");
-            begin("three").replace("a").unwrap();
-            begin("four").replace("b").unwrap();
+            begin("three").replace("a").expect("it is there");
+            begin("four").replace("b").expect("it is there");
             assert_eq!((read("a"), read("b")), ("three".into(), "four".into()));
-            symlink("a", outer.path().join("link")).unwrap();
-            begin("five").replace("link").unwrap();
+            symlink("a", outer.path().join("link")).expect("it is there");
+            begin("five").replace("link").expect("it is there");
             assert_eq!((read("a"), read("link")), ("three".into(), "five".into()));
-            fs::create_dir(outer.path().join("folder")).unwrap();
+            fs::create_dir(outer.path().join("folder")).expect("it is there");
             assert!(begin("x").replace("folder").is_err());
             assert_eq!(names(&outer), ["a", "b", "folder", "link"]);
         }
@@ -320,15 +321,15 @@ mod tests {
     #[test]
     fn only_leftovers_of_ended_processes_are_removed() {
         let (outer, folder) = folder();
-        let in_use = named(NewFile::begin(&folder).unwrap());
+        let in_use = named(NewFile::begin(&folder).expect("it is there"));
         let left = format!("{TEMPORARY_PREFIX}left");
         for name in [left.as_str(), "mine", ".tmp-mine"] {
-            fs::write(outer.path().join(name), "x").unwrap();
+            fs::write(outer.path().join(name), "x").expect("it is there");
         }
         let link = format!("{TEMPORARY_PREFIX}link");
-        symlink("mine", outer.path().join(&link)).unwrap();
+        symlink("mine", outer.path().join(&link)).expect("it is there");
         remove_leftovers(&folder);
-        let temporary = in_use.temporary.clone().unwrap();
+        let temporary = in_use.temporary.clone().expect("it is there");
         let mut expected = vec![temporary, link, "mine".into(), ".tmp-mine".into()];
         expected.sort();
         assert_eq!(names(&outer), expected);
@@ -338,11 +339,11 @@ mod tests {
     fn a_private_file_is_its_owners() {
         let (outer, _) = folder();
         let path = outer.path().join("new/secret");
-        write_private(&path, b"one").unwrap();
-        assert!(!put_private(&path, b"two").unwrap());
-        write_private(&path, b"three").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"three");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        write_private(&path, b"one").expect("it is there");
+        assert!(!put_private(&path, b"two").expect("it is there"));
+        write_private(&path, b"three").expect("it is there");
+        assert_eq!(fs::read(&path).expect("it is there"), b"three");
+        assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(path.parent().expect("it is there")).expect("it is there").count(), 1);
     }
 }

@@ -99,7 +99,7 @@ fn lines(roff: &mut Roff, part: &Part) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, fs};
 
     fn commands(command: &Command) -> Vec<&Command> {
         std::iter::once(command).chain(visible(command).flat_map(commands)).collect()

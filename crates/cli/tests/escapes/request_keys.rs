@@ -250,11 +250,11 @@ fn row(
 fn run(world: &World, hosts: &Hosts, authority: &str, attack: &str) -> RunReport {
     let Hosts { keyed, other, plain } = hosts;
     let ports = format!("HOST, OTHER, PLAIN = {}, {}, {}\n", keyed.port, other.port, plain.port);
-    world.put("tools.py", &format!("{ports}{TOOLS}\ndef attack():\n{attack}\n"));
+    world.put("tools.py", format!("{ports}{TOOLS}\ndef attack():\n{attack}\n"));
     let list = format!("localhost:{}, localhost:{}, localhost:{}", keyed.port, other.port, plain.port);
     world.put(
         "main.worker",
-        &format!(
+        format!(
             "---\nmodel: script:script.json\ntoolsets: [custom]\nsandbox:\n  network_enabled: [{}]\n  keys:\n    'localhost:{}': {{header: Authorization, scheme: Bearer, env: SERVICE_KEY}}\n---\nGo.\n",
             list.split(", ").map(|host| format!("'{host}'")).collect::<Vec<_>>().join(", "),
             keyed.port

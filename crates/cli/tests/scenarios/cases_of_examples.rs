@@ -106,6 +106,9 @@ fn cases_of_examples_with_python_hold() {
     holds("calculator", "calculator.yaml");
     holds("orchestrator", "orchestrator.yaml");
     holds("analysis", "analysis.yaml");
+    holds("triage", "triage.yaml");
+    holds("feedback", "feedback.yaml");
+    holds("bookshelf", "bookshelf.yaml");
     holds("mail-assistant/before", "mail-assistant/before.yaml");
     holds("mail-assistant/after", "mail-assistant/after.yaml");
 }

@@ -28,6 +28,7 @@ mod context;
 mod doctor;
 mod editor;
 mod emulator;
+mod ends;
 mod faults;
 mod gate_explain;
 mod grants;

@@ -33,6 +33,8 @@ struct Example {
     name: &'static str,
     /// The file or folder to run, in `examples/`.
     target: &'static str,
+    /// The worker that starts, if not the project's entry.
+    entry: Option<&'static str>,
     message: Option<&'static str>,
     /// A file of the example for stdin.
     stdin: Option<&'static str>,
@@ -44,7 +46,7 @@ struct Example {
 
 impl Example {
     fn new(name: &'static str) -> Self {
-        Self { name, target: name, message: None, stdin: None, grants: &[], answers: &[] }
+        Self { name, target: name, entry: None, message: None, stdin: None, grants: &[], answers: &[] }
     }
 
     fn finished(self, message: &'static str) -> Self {
@@ -101,6 +103,9 @@ impl Example {
         }
         let model = format!("script:{}", script.display());
         let mut arguments = vec![self.target, "--model", &model];
+        if let Some(entry) = self.entry {
+            arguments.extend(["--entry", entry]);
+        }
         if let Some(message) = self.message {
             arguments.extend(["--message", message]);
         }
@@ -289,6 +294,26 @@ fn mail_assistant_replays() {
         let message = "Tell Grace that Tuesday at ten suits me, and sum up what else is new.";
         Example::new("mail-assistant/before").finished(message).is_same();
         Example::new("mail-assistant/after").finished(message).is_same();
+    }
+}
+
+#[test]
+fn triage_replays() {
+    if has_python() {
+        Example::new("triage").is_same();
+    }
+}
+
+#[test]
+fn feedback_replays() {
+    let letter = Some("feedback/letters/01.txt");
+    Example { entry: Some("classify"), stdin: letter, ..Example::new("feedback") }.is_same();
+}
+
+#[test]
+fn bookshelf_replays() {
+    if has_python() {
+        Example::new("bookshelf").finished("Which books do I have?").is_same();
     }
 }
 

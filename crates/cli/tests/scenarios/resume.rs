@@ -304,6 +304,7 @@ fn resume_of_a_finished_run_shows_its_recorded_end_and_does_nothing() {
     exit 2
     --- stderr
     error: nothing waits at `0/0.1:ask`
+    hint: `llm-do runs resume RUN` without decisions says what it waits for
     ");
     let text = fs::read_to_string(scenario.runs()[0].join("journal.jsonl")).unwrap();
     assert_eq!(lines(&text).last().unwrap()["kind"], "run_ended");

@@ -134,14 +134,14 @@ pub(crate) async fn run(
                 }
                 ended = Some(too_long());
                 last.kill();
-                before.iter().for_each(|running| running.kill());
+                before.iter().for_each(Running::kill);
                 deadline.as_mut().reset(Instant::now() + ENDING);
             }
         }
         if ended.is_none() && stdout.total + stderr.total > MOST_PRINTED {
             ended = Some(format!("it printed more than {} MiB and was ended", MOST_PRINTED >> 20));
             last.kill();
-            before.iter().for_each(|running| running.kill());
+            before.iter().for_each(Running::kill);
             deadline.as_mut().reset(Instant::now() + ENDING);
         }
     }

@@ -105,6 +105,41 @@ fn run_whose_worker_has_changed_is_not_continued() {
     assert_eq!(scenario.read("out/note.txt"), None);
 }
 
+/// The files are again what they were when the run began, and the server was not started again.
+#[test]
+fn run_continues_when_its_worker_is_restored_on_disk() {
+    for looks in [true, false] {
+        let scenario = desk();
+        let server = Server::start(&scenario, &[]);
+        let (run, question) = asking(&server);
+        assert_eq!(server.stop(), Some(130));
+        let file = scenario.project().join("workers/writer.worker");
+        let text = std::fs::read_to_string(&file).expect("a worker");
+        std::fs::write(&file, text.replace("Write.", "Write everything.")).expect("written");
+        let server = Server::start(&scenario, &[]);
+        assert_eq!(server.get(&format!("/v1/runs/{run}")).send().body["state"], "changed");
+        std::fs::write(&file, text).expect("written");
+        if looks {
+            server.until(&run, |view| view["state"] == "waiting");
+        }
+        approve(&server, &run, &question);
+        assert_eq!(scenario.read("out/note.txt").as_deref(), Some("noted\n"));
+    }
+}
+
+/// An answer that is in no file is lost with the process.
+#[test]
+fn answer_to_a_run_whose_journal_was_removed_is_not_acknowledged() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let (run, question) = asking(&server);
+    std::fs::remove_dir_all(scenario.project().join(".llm-do")).expect("the journals");
+    let answer = json!({"call": question["call"], "step": question["step"], "digest": question["digest"], "answer": "approve"});
+    let refused = server.post(&format!("/v1/runs/{run}/answers"), &answer).send();
+    assert!(refused.status >= 500, "{refused:?}");
+    assert_eq!(scenario.read("out/note.txt"), None, "no effect without a record");
+}
+
 #[test]
 fn run_in_progress_may_end_within_the_grace_period() {
     let scenario = desk().file("slow.yaml", "answers:\n  - text: late\n    delay_ms: 700\n");
