@@ -153,11 +153,12 @@ fn a_changed_prompt_is_told_with_its_difference() {
     fail  main.cases.yaml: pear
           a request is not the recorded one: `llm-do test --update` records it again
           at 0/0.0 (main → lookup, turn 0)
-          --- recorded instructions
-          +++ now instructions
-          @@ -1 +1 @@
-          -The price of pear on [DATE]?
-          +What is the price of pear on [DATE]?
+          --- recorded messages
+          +++ now messages
+          @@ -1,2 +1,2 @@
+           [0 user]
+          -The price of pear?
+          +What is the price of pear?
     0 of 1 cases pass
     "##);
     // Recorded again it passes.
