@@ -304,6 +304,43 @@ answers:
 }
 
 #[test]
+fn hosted_models_are_asked_only_when_that_is_said() {
+    let hosted = |scenario: Scenario| {
+        scenario
+            .file("main.worker", "---\nmodel: far:m\n---\nAnswer.\n")
+            .file(
+                "main.cases.yaml",
+                "cases:\n- name: one\n  input: hello\n  expect: {output: {matches: o}}\n",
+            )
+            .file("project.yaml", "providers: {far: {base_url: 'http://models.invalid/v1'}}\n")
+    };
+    let scenario = hosted(Scenario::new());
+    let grant = ["--grant", "endpoint=models.invalid"];
+    let told = scenario.run(&["test", grant[0], grant[1]]);
+    assert_snapshot!(told, @"
+    exit 2
+    --- stderr
+    note: no case has a recording, so 1 case asks models: `--update` records the answers, `--recorded` asks no model, and `--max-cost USD` limits the cost
+    error: no case has a recording, so the cases would ask far:m, a hosted model, without a limit
+    hint: `--max-cost USD` asks it and limits the cost; `--live` asks it without a limit
+    hint: `--update` asks it and records the answers, from which later tests run
+    ");
+    // Said, the model is asked; nothing answers at that address.
+    for said in [&["--live"][..], &["--model", "far:m"]] {
+        let told = scenario
+            .run(&[&["test", grant[0], grant[1], "--set", "limits.request_retries=0"], said].concat());
+        assert_eq!(told.code, Some(1), "{told}");
+    }
+    // Without a price a limit can't be kept, which is an error of its own.
+    let told = scenario.run(&["test", grant[0], grant[1], "--max-cost", "0.10"]);
+    assert!(told.code == Some(1) && told.stdout.contains("the price of this model is not known"), "{told}");
+    // A script and a server on this machine cost nothing.
+    let scenario = hosted(Scenario::new()).file("main.worker", "---\nmodel: script:s.yaml\n---\nAnswer.\n");
+    let scenario = scenario.file("s.yaml", "answers: [{text: ok}]\n");
+    assert_eq!(scenario.run(&["test"]).code, Some(0));
+}
+
+#[test]
 fn reports_have_several_forms() {
     let scenario = shop();
     updated(&scenario);
