@@ -16,7 +16,7 @@ mod view;
 
 pub use domain::{BadDomain, Domain, Host};
 pub use place::{Place, Served, VirtualPath};
-pub use protection::{Class, FurtherProtection, Protection, TEMPORARY_PREFIX};
+pub use protection::{Class, FurtherProtection, MANIFESTS, Protection, TEMPORARY_PREFIX};
 pub use variable::{is_token, key_header_refused, variable_refused};
 pub use view::{Approvals, Located, Mount, NotOwn, Origin, View};
 

@@ -413,6 +413,21 @@ pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
     fn delegation(&self) -> Delegation;
 }
 
+impl WorkerDefinition {
+    /// The arguments that it fixes for that callee, whatever reference names the callee: an allowlist may name a worker twice,
+    /// and a glob may match one that an entry names.
+    pub fn fixed_for(
+        &self,
+        definitions: &dyn Definitions,
+        callee: &Self,
+    ) -> Option<&Arc<Map<String, Value>>> {
+        self.fixed.iter().find_map(|(reference, arguments)| {
+            let named = definitions.worker(self, reference).ok()?;
+            (named.id == callee.id && named.source == callee.source).then_some(arguments)
+        })
+    }
+}
+
 /// The manifest's `delegation` (`docs/reference/manifest.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delegation {

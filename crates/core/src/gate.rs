@@ -164,6 +164,9 @@ pub struct Query<'a> {
     pub not_own: Option<NotOwn>,
     /// The caller or the function is a library's: its files may only tighten.
     pub foreign: bool,
+    /// The function has the name of a built-in tool that it is not. A rule of the operator that allows calls of that name is
+    /// about the built-in tool.
+    pub borrowed_name: bool,
 }
 
 /// A source, its lines that match a function, and its policy.
@@ -250,13 +253,19 @@ impl Gate {
             line.pattern.could_speak_of(&names, &subjects) && line.pattern.names_one_of(query.names)
         };
         let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> { lines.iter().filter(speaks).collect() };
-        let operator = self.operator.iter().chain(query.session.lines()).filter(speaks).collect();
+        let means_it = |line: &&RuleLine| !query.borrowed_name || line.rule != Rule::PreApproved;
+        let operator =
+            self.operator.iter().filter(means_it).chain(query.session.lines()).filter(speaks).collect();
         [
             (Source::Operator, operator, None),
             (Source::Worker, of(query.worker), None),
             (Source::Toolset, of(query.toolset.map_or(&[][..], |policy| &policy.lines)), query.toolset),
             (Source::Project, of(&self.project.lines), Some(&self.project)),
-            (Source::User, of(&self.user.lines), Some(&self.user)),
+            (
+                Source::User,
+                self.user.lines.iter().filter(means_it).filter(speaks).collect(),
+                Some(&self.user),
+            ),
         ]
     }
 

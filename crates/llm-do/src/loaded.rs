@@ -298,7 +298,8 @@ pub(crate) fn apply(grants: &[Grant], confiner: &Confiner, python: &Arc<Python>)
     Ok(())
 }
 
-/// The definitions of a run, which must be the same when it is resumed: its workers, and the files of sets in its rules.
+/// The definitions of a run, which must be the same when it is resumed: its workers, its manifest, and the files of sets in its
+/// rules. The rules and grants of the command line were given for these.
 fn used(workers: &[Arc<WorkerDefinition>], program: &Program) -> Arc<[UsedDefinition]> {
     let used = workers.iter().map(|worker| UsedDefinition::of(worker));
     let sets = program.set_files().into_iter().map(|(file, text)| UsedDefinition {
@@ -308,7 +309,14 @@ fn used(workers: &[Arc<WorkerDefinition>], program: &Program) -> Arc<[UsedDefini
         text: text.into(),
         code_sha256: None,
     });
-    used.chain(sets).collect()
+    let manifest = program.manifest().file.as_ref().map(|file| UsedDefinition {
+        worker: format!("@{}", file.path()).into(),
+        file: Arc::clone(file.path()),
+        sha256: sha256(file.text().as_bytes()),
+        text: Arc::clone(file.text()),
+        code_sha256: None,
+    });
+    used.chain(manifest).chain(sets).collect()
 }
 
 /// Reads a set from a file that a rule of the operator names, relative to `folder`: a regular file of at most 4 MiB.

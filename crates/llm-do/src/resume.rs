@@ -304,7 +304,7 @@ impl PastRun {
         Arc::clone(&self.date)
     }
 
-    /// That the program's workers are those that the run began with.
+    /// That the program's workers, its manifest and the sets of its rules are those that the run began with.
     pub(crate) fn fits(&self, used: &[UsedDefinition]) -> Result<(), ResumeError> {
         let Some(Record { body: RecordKind::RunStarted { definitions, .. }, .. }) = self.records.first()
         else {
@@ -321,7 +321,16 @@ impl PastRun {
                 return Err(ResumeError::ChangedCode { worker, file });
             }
         }
-        Ok(())
+        // A manifest, or a set of a rule, that there was not then.
+        let is_new = |now: &&UsedDefinition| {
+            now.worker.starts_with('@') && !definitions.iter().any(|then| then.worker == now.worker)
+        };
+        match used.iter().find(is_new) {
+            Some(now) => {
+                Err(ResumeError::Changed { worker: Arc::clone(&now.worker), file: Arc::clone(&now.file) })
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -99,3 +99,15 @@ pub(crate) fn warn_of_left_over(whole: &Node, found: &mut Vec<Diagnostic>) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_manifest_that_is_read_is_protected() {
+        for name in MANIFESTS.iter().chain(&READ) {
+            assert!(llm_do_core::authority::MANIFESTS.contains(name), "{name}");
+        }
+    }
+}

@@ -174,6 +174,9 @@ const LOADED: &[&str] = &[
     "uv.toml",
 ];
 const LOADED_LATER: &[&str] = &[
+    "sub/golem-forge.config.yaml",
+    "sub/program.yaml",
+    "sub/workshop.yaml",
     "helpers/tools.py",
     "helpers/tools/new.py",
     "helpers/templates/new.jinja",

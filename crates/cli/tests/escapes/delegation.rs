@@ -181,6 +181,25 @@ pub(crate) fn group() -> Group {
             .needs(Need::Python)
             .needs(Need::Tiers)
             .tier("A"),
+            row(Model, Gate, "a fixed argument, by another spelling of the callee's name and by a pattern", "what is fixed for a callee is fixed whatever names it", |world| {
+                world.put("workers/child.worker", "---\nmodel: script:script.json\nparameters: {text: string, style: string}\n---\nStyle {{ style }}.\n");
+                let evil = json!({"text": "t", "style": "evil"});
+                let by_pattern = |worker: &str| call("worker_call", json!({"worker": worker, "input_data": evil}));
+                for (allowed, calls) in [
+                    ("[./workers/child, {name: child, with: {style: strict}}]", vec![call("child", evil.clone()), call("workers__child", evil.clone())]),
+                    ("[{name: child, with: {style: strict}}, './workers/*']", vec![by_pattern("workers/child"), by_pattern("./workers/child"), by_pattern("child")]),
+                ] {
+                    world.put("main.worker", format!("---\nmodel: script:script.json\nallow_workers: {allowed}\n---\nGo.\n"));
+                    let count = calls.len();
+                    world.script(&[("main", calls), ("child", vec![])]);
+                    let report = world.run(APPROVED);
+                    report.ended(0)?;
+                    for turn in 0..count {
+                        report.refusal(&format!("0/{turn}.0"))?;
+                    }
+                }
+                Ok(Outcome::Refused)
+            }),
             row(Model, Gate, "calling in a cycle", "a worker that is already in the chain is refused", |world| {
                 workers(world, &[("main", "allow_workers: [a]"), ("a", "allow_workers: [b]"), ("b", "allow_workers: [a]")]);
                 world.script(&[("main", vec![ask("a")]), ("a", vec![ask("b")]), ("b", vec![ask("a")])]);

@@ -55,6 +55,27 @@ fn change(run: &Path, change: impl FnOnce(String) -> String) {
     fs::write(journal, after).expect("it can be written");
 }
 
+/// The rules and grants that a run was started with were given for another manifest.
+fn other_manifest(world: &World) -> Tried {
+    const BEFORE: &str = "name: office\n";
+    const AFTER: &str = "name: office\ntoolsets: {shell: {commands: {evil: {run: [touch, rw/new.txt]}}}}\n";
+    for before in [None, Some(BEFORE)] {
+        for path in [".llm-do", "rw/new.txt", "project.yaml"] {
+            let path = world.project(path);
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        }
+        before.map(|text| world.put("project.yaml", text));
+        writer(world);
+        world.run(&[".", "--approval", "defer", "--ask", "write_file", "--allow", "e*"]).ended(5)?;
+        world.put("project.yaml", AFTER);
+        let report = world.run(RESUME);
+        report.ended(2)?;
+        holds(&report.stderr, &["project.yaml"])?;
+        must(!world.project("rw/new.txt").exists(), format!("ESCAPE: it continued: {report:?}"))?;
+    }
+    Ok(Outcome::Refused)
+}
+
 /// The run did not resume, and nothing was written.
 fn refused(world: &World, report: &RunReport) -> Tried {
     report.ended(2)?;
@@ -70,6 +91,11 @@ pub(crate) fn group() -> Group {
                 that. Each run would continue if it were the operator's own and unchanged; the first row \
                 includes that control.",
         attempts: vec![
+            row(
+                "a manifest that was changed, or came, while a run waits that `--allow` was given for",
+                "a run continues with the manifest that it began with",
+                other_manifest,
+            ),
             row(
                 "a run started by another user that allows everything",
                 "each record is sealed with the user's key",

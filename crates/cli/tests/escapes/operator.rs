@@ -67,6 +67,28 @@ fn asked_again(world: &World, first: &Value, other: &Value) -> Tried {
     Ok(Outcome::AskedAgain)
 }
 
+/// A project without file tools may use their names. What the operator allows of the file tool does not run these.
+fn borrowed_names(world: &World) -> Tried {
+    world.put(
+        "tools.py",
+        "def delete_file(path: str) -> str:\n    open('rw/ran.txt', 'w').write(path)\n    return 'ran'\n",
+    );
+    for (toolsets, tool) in [
+        ("{shell: {commands: {read_file: {run: [touch, '{path}']}}}}", "read_file"),
+        ("[custom]", "delete_file"),
+    ] {
+        world.put(
+            "main.worker",
+            format!("---\nmodel: script:script.json\ntoolsets: {toolsets}\nsandbox: {{paths: {{rw: {{root: ./rw, mode: rw}}}}}}\n---\nGo.\n"),
+        );
+        world.script(&[("main", vec![call(tool, json!({"path": "rw/ran.txt"}))])]);
+        let report = world.run(&[".", "--approval", "auto_deny", "--allow", tool]);
+        must(!world.project("rw/ran.txt").exists(), format!("ESCAPE: {tool} ran: {report:?}"))?;
+        report.refusal("0/0.0")?;
+    }
+    Ok(Outcome::Refused)
+}
+
 pub(crate) fn approvals() -> Group {
     Group {
         title: "Approvals",
@@ -80,6 +102,13 @@ pub(crate) fn approvals() -> Group {
                 "the same file with other content",
                 "a remembered approval covers all arguments exactly",
                 |world| asked_again(world, &write("rw/a.txt", "x"), &write("rw/a.txt", "y")),
+            ),
+            row(
+                Project,
+                Gate,
+                "a command and a function that have the name of a file tool which the operator allows",
+                "what the operator allows of a built-in tool allows no other of its name",
+                borrowed_names,
             ),
             row(
                 Model,

@@ -62,9 +62,12 @@ pub const TEMPORARY_PREFIX: &str = ".llm-do-tmp-";
 const KEYS_PREFIX: &str = ".llm-do-keys";
 /// Folders of version control, whose settings name programs that it runs. They are protected in every folder.
 const VERSION_CONTROL: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];
+/// Names of manifests that a program is read from, the first three in today's layout and that of libraries, the others those of
+/// predecessors. They are protected in every folder: one that a run wrote would make its folder a program. Lower case.
+pub const MANIFESTS: &[&str] =
+    &["project.yaml", "llm-do.yaml", "lib.yaml", "golem-forge.config.yaml", "program.yaml", "workshop.yaml"];
 /// Further names that are protected in every folder. Lower case.
-const PROTECTED_NAMES: &[&str] =
-    &[".venv", "pyvenv.cfg", "lib.yaml", "llm-do.lock", "project.yaml", "llm-do.yaml", ".llm-doignore"];
+const PROTECTED_NAMES: &[&str] = &[".venv", "pyvenv.cfg", "llm-do.lock", ".llm-doignore"];
 /// The same for ends of names: workers, files that Python reads when it starts, cases and their recordings.
 const PROTECTED_SUFFIXES: &[&str] = &[".worker", ".pth", ".cases.yaml", ".cases.jsonl", ".recorded"];
 /// Ends of the names of files that Python imports.
@@ -187,7 +190,7 @@ impl Protection {
         name.is_ascii()
             && !name.starts_with('.')
             && !name.ends_with(['.', ' '])
-            && !PROTECTED_NAMES.iter().any(is)
+            && !PROTECTED_NAMES.iter().chain(MANIFESTS).any(is)
             && !PROTECTED_SUFFIXES.iter().any(ends)
     }
 
@@ -241,7 +244,7 @@ impl Protection {
             }
             let part = fold(part);
             if VERSION_CONTROL.contains(&part.as_str())
-                || PROTECTED_NAMES.contains(&part.as_str())
+                || PROTECTED_NAMES.iter().chain(MANIFESTS).any(|name| *name == part)
                 || PROTECTED_SUFFIXES.iter().any(|s| part.ends_with(s))
             {
                 class = Class::Protected;

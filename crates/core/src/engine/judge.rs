@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     driver::Known,
-    function::{Function, Implementation},
+    function::{Function, FunctionMeta, Implementation},
     gate::{Facts, Gate, Query, SessionRules, Subject},
     journal::RecordKind,
     outcome::{FailureKind, Halt, Stop},
@@ -184,8 +184,23 @@ impl Engine {
             vouched: may_loosen && stated_by_origins(call.function, admitted),
             not_own,
             foreign,
+            borrowed_name: self.has_borrowed_name(meta),
         };
         look(&self.host.gate, &query)
+    }
+
+    /// Whether a function has the name of a built-in tool that it is not. A toolset that declares the name itself stands for it.
+    pub(super) fn has_borrowed_name(&self, meta: &FunctionMeta) -> bool {
+        let names = [&*meta.name, &*meta.tool_name];
+        let owns = match &meta.source {
+            FunctionSource::Toolset(name) => self
+                .host
+                .toolsets
+                .get(name)
+                .is_some_and(|kind| names.iter().any(|name| kind.tools().contains(name))),
+            _ => false,
+        };
+        !owns && self.host.toolsets.reserving(&names, |_| true).is_some()
     }
 
     /// The keys under which an answer about the call may be remembered, and the rules that the operator is offered.

@@ -66,6 +66,7 @@ impl Engine {
             vouched: false,
             not_own,
             foreign,
+            borrowed_name: self.has_borrowed_name(meta),
         })
     }
 }

@@ -43,6 +43,7 @@ fn query<'a>(subjects: &'a [Subject]) -> Query<'a> {
         vouched: false,
         not_own: None,
         foreign: false,
+        borrowed_name: false,
     }
 }
 
@@ -426,6 +427,7 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
         vouched: false,
         not_own: None,
         foreign: false,
+        borrowed_name: false,
     };
     let allow = RuleLine::new(Pattern::parse("shell(git push*)").unwrap(), Rule::PreApproved, "--allow");
     let told = |gate: &Gate, says| gate.decide(&query(says)).decided_by.to_string();
@@ -556,4 +558,18 @@ proptest::proptest! {
         let speaks = pattern.names_one_of(&[&name]) && pattern.fits_arguments(&subject);
         proptest::prop_assert!(!speaks || pattern.could_speak_of(&[Head::of(&name)], &[subject.head()]));
     }
+}
+
+#[test]
+fn what_the_operator_allows_of_a_built_in_tool_allows_no_other_of_its_name() {
+    let subjects = [path("out/a")];
+    let allow = |rule| vec![RuleLine::new(Pattern::parse("write_file").unwrap(), rule, "given")];
+    let user = Policy { lines: allow(PreApproved), ..Policy::default() };
+    for gate in [Gate { operator: allow(PreApproved), ..Gate::default() }, Gate { user, ..Gate::default() }] {
+        assert_eq!(gate.decide(&query(&subjects)).rule, PreApproved);
+        let other = Query { borrowed_name: true, risk: Risk::Exec, ..query(&subjects) };
+        assert_eq!(gate.decide(&other).rule, Ask);
+    }
+    let blocked = Gate { operator: allow(Blocked), ..Gate::default() };
+    assert_eq!(blocked.decide(&Query { borrowed_name: true, ..query(&subjects) }).rule, Blocked);
 }

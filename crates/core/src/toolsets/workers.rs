@@ -118,7 +118,7 @@ fn functions(configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<
             let callee =
                 context.definitions.worker(context.worker, reference).map_err(|error| error.to_string())?;
             let name = reference.trim_start_matches("./");
-            let fixed = context.worker.fixed.get(reference);
+            let fixed = context.worker.fixed_for(&**context.definitions, &callee);
             functions.push(worker::fixing(&callee, name, false, context.policy.clone(), fixed));
         }
     }
@@ -275,7 +275,7 @@ impl Composite for WorkerCall {
                 Ok(input) => input,
                 Err(message) => return refuse(message),
             };
-            let fixed = caller.fixed.get(reference);
+            let fixed = caller.fixed_for(&*host.definitions, &callee);
             let function = worker::fixing(&callee, reference, wildcard, self.policy.clone(), fixed);
             let callee = Callee::Delegate { reference: reference.into(), by: worker_call_id(), wildcard };
             let spec = CallSpec { path: call.path.keyed("worker"), callee, input: Arc::new(input) };

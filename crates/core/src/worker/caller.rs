@@ -111,7 +111,7 @@ async fn called(engine: &Engine, frame: &Frame, callee: &Callee, path: &CallPath
         Callee::Delegate { reference, by, wildcard } => {
             let worker = delegate(engine, frame, reference).await?;
             let policy = frame.function(by).and_then(|function| function.meta.policy.clone());
-            let fixed = frame.worker().and_then(|caller| caller.fixed.get(&**reference));
+            let fixed = frame.worker().and_then(|caller| caller.fixed_for(&*host.definitions, &worker));
             Ok(run::fixing(&worker, reference, *wildcard, policy, fixed))
         }
         Callee::Named { package, reference } => {
