@@ -224,6 +224,26 @@ test("a reload in the middle loses nothing", async () => {
   await page.context().close();
 });
 
+test("a run is run again with its input filled in", async () => {
+  const page = await stage.page("#/start/desk/order");
+  await page.getByRole("textbox", { name: "article" }).fill("Honey");
+  await page.getByRole("textbox", { name: "amount" }).fill("3");
+  await page.getByRole("combobox", { name: "kind" }).selectOption("business");
+  await page.getByRole("textbox", { name: "city" }).fill("Ghent");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await page.locator("header [data-state=done]").first().waitFor();
+  const before = await runOf(page);
+  await page.getByRole("link", { name: "Run again" }).click();
+  await expect.poll(() => page.getByRole("textbox", { name: "article" }).inputValue()).toBe("Honey");
+  expect(await page.getByRole("textbox", { name: "city" }).inputValue()).toBe("Ghent");
+  await page.screenshot({ path: `${OUTPUT}/again-1280.png` });
+  await page.getByRole("textbox", { name: "amount" }).fill("4");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await page.waitForURL((url) => /#\/runs\//.test(url.href) && !url.href.includes(before));
+  await page.locator("header [data-state=done]").first().waitFor();
+  await page.context().close();
+});
+
 test("the history is searched and filtered", async () => {
   const page = await stage.page("#/runs");
   const list = page.getByRole("list", { name: "Runs" });
