@@ -226,7 +226,7 @@ test("a reload in the middle loses nothing", async () => {
 
 test("a run is run again with its input filled in", async () => {
   const page = await stage.page("#/start/desk/order");
-  await page.getByRole("textbox", { name: "article" }).fill("Honey");
+  await page.getByRole("textbox", { name: "article" }).fill("Wax");
   await page.getByRole("textbox", { name: "amount" }).fill("3");
   await page.getByRole("combobox", { name: "kind" }).selectOption("business");
   await page.getByRole("textbox", { name: "city" }).fill("Ghent");
@@ -234,7 +234,7 @@ test("a run is run again with its input filled in", async () => {
   await page.locator("header [data-state=done]").first().waitFor();
   const before = await runOf(page);
   await page.getByRole("link", { name: "Run again" }).click();
-  await expect.poll(() => page.getByRole("textbox", { name: "article" }).inputValue()).toBe("Honey");
+  await expect.poll(() => page.getByRole("textbox", { name: "article" }).inputValue()).toBe("Wax");
   expect(await page.getByRole("textbox", { name: "city" }).inputValue()).toBe("Ghent");
   await page.screenshot({ path: `${OUTPUT}/again-1280.png` });
   await page.getByRole("textbox", { name: "amount" }).fill("4");
