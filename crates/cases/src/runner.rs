@@ -104,6 +104,9 @@ pub enum Stopped {
     /// [`Options::max_cost`] has ended a run.
     #[error("the models have cost as much as they may")]
     Cost,
+    /// No case has a recording, and this hosted model would be asked, for which nobody has asked or set a limit.
+    #[error("no case has a recording, so the cases would ask {0}, a hosted model, without a limit")]
+    Hosted(ModelName),
     /// A run can't start.
     #[error(transparent)]
     Problem(#[from] Problem),
@@ -535,6 +538,14 @@ impl Attempt<'_> {
             Ok(opened) => opened,
             Err(failure) => return Ok(Err(failure)),
         };
+        let is_unlimited = self.options.max_cost.is_none() && self.options.models.is_empty();
+        if models.is_none()
+            && self.options.answers == Answers::Either
+            && is_unlimited
+            && let Some(hosted) = session.hosted_model()
+        {
+            return Err(Stopped::Hosted(hosted));
+        }
         let mut input = Input { json: input, ..Input::default() };
         // The file of the case may hold words of others, in the copy or where it was copied from.
         let file = &*self.repeat.case.file;

@@ -1,6 +1,7 @@
 //! The command line as typed. [`crate::meant`] interprets its values.
 
 mod acp;
+mod ask;
 mod chat;
 mod deferred;
 mod libraries;
@@ -15,10 +16,15 @@ mod stubs;
 mod test;
 
 use crate::paint::ColourChoice;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
+use clap::{
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+    builder::styling,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use std::{ffi::OsString, path::PathBuf};
 
 pub(crate) use acp::AcpArgs;
+pub(crate) use ask::AskArgs;
 pub(crate) use chat::ChatArgs;
 pub(crate) use deferred::Deferred;
 pub(crate) use libraries::{LibArgs, LibCommand};
@@ -50,7 +56,7 @@ const STYLES: styling::Styles = styling::Styles::styled()
     styles = STYLES,
     override_usage = "llm-do [OPTIONS] [TARGET] [MESSAGE]\n       llm-do [OPTIONS] COMMAND",
     after_help = "\
-`llm-do TARGET` is short for `llm-do run TARGET`. Write `./NAME` for a target with the name of a command.
+`llm-do TARGET` is short for `llm-do run TARGET`. Write `./NAME` for a target with the name of a command. \
 `llm-do run --help` shows the options of a run.
 
 Examples:
@@ -58,9 +64,10 @@ Examples:
   llm-do my-project --param topic=bees            run a project's entry worker
   llm-do list my-project                          show its workers
   llm-do models pull smollm2-135m-instruct        download a model that needs no key
+  llm-do ask \"What is a monad?\"                  one prompt, one answer, no file
   llm-do runs show last                           show the last run
 
-Exit codes: 0 success; 1 the run failed; 2 error in the command line, a file or the input; 3 a grant is missing or the
+Exit codes: 0 success; 1 the run failed; 2 error in the command line, a file or the input; 3 a grant is missing or the \
 entry was refused; 4 a limit ended the run; 5 the run waits for an approval; 130 interrupted."
 )]
 pub(crate) struct Cli {
@@ -123,6 +130,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Run a worker or a project
     Run(Deferred<RunArgs>),
+    /// Ask a model one thing, without a worker file
+    Ask(Deferred<AskArgs>),
     /// Run a worker for each row of a table, or for each file of a folder
     Map(Deferred<MapArgs>),
     /// Talk with a worker
@@ -170,6 +179,9 @@ Examples:
     /// List and revoke the grants of programs
     #[command(subcommand)]
     Grants(GrantsCommand),
+    /// Store, list and remove the keys of providers
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// List the prices and the context windows of models
     #[command(subcommand)]
     Prices(PricesCommand),
@@ -253,6 +265,36 @@ pub(crate) enum SchemaOf {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+The keys are in a file in LLM_DO_HOME that only you can read. A key in the environment takes precedence over a stored one.
+
+Examples:
+  llm-do keys set anthropic
+  llm-do keys list
+  llm-do keys remove anthropic")]
+pub(crate) enum KeysCommand {
+    /// Store the key of a provider, which is typed unseen or read from standard input
+    #[command(after_help = "\
+Examples:
+  llm-do keys set anthropic
+  pass show openai | llm-do keys set openai
+  llm-do keys set GATEWAY_KEY          for a manifest's provider with `api_key_env: GATEWAY_KEY`")]
+    Set {
+        /// A known provider, one of config.yaml, or the variable that a manifest's `api_key_env` names
+        provider: String,
+    },
+    /// List the keys and where they are, without showing them
+    #[command(after_help = "Examples:\n  llm-do keys list\n  llm-do keys list --json")]
+    List,
+    /// Remove a stored key
+    #[command(after_help = "Examples:\n  llm-do keys remove anthropic")]
+    Remove {
+        /// As for `llm-do keys set`
+        provider: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  llm-do prices list\n  llm-do prices list openai:gpt-5")]
 pub(crate) enum PricesCommand {
     /// List the prices and the context windows of models, your own first
@@ -272,6 +314,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
+  llm-do models suggest
   llm-do models list
   llm-do models pull smollm2-135m-instruct
   llm-do models pull hf:Qwen/Qwen3-4B-GGUF
@@ -281,11 +324,14 @@ pub(crate) enum ModelsCommand {
     /// List the available and the downloaded models
     #[command(after_help = "Examples:\n  llm-do models list\n  llm-do models list --json")]
     List,
+    /// Name the local model that fits the memory of this machine
+    #[command(after_help = "Examples:\n  llm-do models suggest\n  llm-do models suggest --json")]
+    Suggest,
     /// Download the weights of a model
     #[command(after_help = "\
 An interrupted download continues where it stopped. The file is installed only if its SHA-256 hash matches.
 
-For a model of the Hugging Face hub, QUANT is a quantisation such as Q4_K_M, and FILE a file in the repository. Without
+For a model of the Hugging Face hub, QUANT is a quantisation such as Q4_K_M, and FILE a file in the repository. Without \
 either, the usual quantisation that fits the memory of this machine is chosen.
 
 Examples:
@@ -315,7 +361,28 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
         ColourChoice::Always => clap::ColorChoice::Always,
         ColourChoice::Never => clap::ColorChoice::Never,
     });
-    Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+    let matches = command.try_get_matches_from(&words).map_err(|mistake| with_quotes(mistake, &words))?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// Says that a message of several words needs quotes, where its second word is one too many.
+fn with_quotes(mut mistake: clap::Error, words: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(word)) = mistake.get(ContextKind::InvalidArg) else { return mistake };
+    let texts: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    let is_message = mistake.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    let run = texts.iter().position(|word| ["run", "chat"].contains(word));
+    let at = texts.iter().position(|other| other == word);
+    if let (true, Some(run), Some(at)) = (is_message, run, at)
+        && at > run + 2
+    {
+        let target = &texts[at - 2];
+        let message: Vec<&str> =
+            texts[at - 1..].iter().copied().take_while(|word| !word.starts_with('-')).collect();
+        let tip =
+            format!("a message of several words needs quotes: llm-do {target} \"{}\"", message.join(" "));
+        mistake.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    mistake
 }
 
 /// Parses a `run` by the part of the grammar that concerns it. To define the other commands takes a good part of the time in

@@ -1,6 +1,7 @@
 //! What the subcommands do, one file each.
 
 pub(crate) mod acp;
+pub(crate) mod ask;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod complete;
@@ -10,6 +11,7 @@ pub(crate) mod gate;
 pub(crate) mod grants;
 pub(crate) mod harden;
 pub(crate) mod init;
+pub(crate) mod keys;
 pub(crate) mod lib;
 pub(crate) mod list;
 pub(crate) mod man;

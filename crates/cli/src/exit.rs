@@ -6,7 +6,7 @@ use llm_do_core::{
     engine::{End, FailureKind},
     journal::RunStatus,
 };
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, io, path::Path, process::ExitCode};
 
 /// Exit codes. See `docs/reference/commands.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,18 @@ impl Complaint {
     /// Something failed that should have worked.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, ..Self::wrong(message) }
+    }
+
+    /// A file that the user has named can't be written.
+    pub(crate) fn unwritten(file: &Path, error: &io::Error) -> Self {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        let why = match folder {
+            Some(folder) if error.kind() == io::ErrorKind::NotFound => {
+                format!("the folder `{}` does not exist", folder.display())
+            }
+            _ => error.to_string(),
+        };
+        Self::wrong(format!("cannot write {}: {why}", file.display()))
     }
 
     /// With a way out.

@@ -11,7 +11,7 @@ use signal_hook::{
 };
 use std::{
     io::{self, Write as _},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -29,6 +29,10 @@ pub(crate) fn report_file_size_limit() {
 const OUT_OF_TIME: &str = "\nerror: the limit of processor time (`ulimit -t`) is reached; llm-do ends\n";
 
 type Action = Box<dyn Fn() + Send>;
+type EndAction = Box<dyn FnOnce() + Send>;
+
+/// How long the end of the process may wait for [`Interrupts::on_end`], which may need a lock.
+const CLEARING: Duration = Duration::from_millis(200);
 
 /// Listens to signals on a thread of its own: a runtime that is busy must not keep the second Ctrl-C from working.
 #[derive(Clone)]
@@ -39,6 +43,7 @@ struct State {
     /// When the first signal was acted on.
     came: Option<Instant>,
     on_first: Option<Action>,
+    on_end: Option<EndAction>,
 }
 
 impl Interrupts {
@@ -60,6 +65,7 @@ impl Interrupts {
                 if shared.is_first() {
                     continue;
                 }
+                shared.clear();
                 if let Some(terminal) = &terminal {
                     terminal.restore();
                 }
@@ -72,6 +78,25 @@ impl Interrupts {
     /// What the first signal does from here on. Before, there is nothing to bring to an end: it ends the process.
     pub(crate) fn on_first(&self, action: impl Fn() + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).on_first = Some(Box::new(action));
+    }
+
+    /// What happens before the second signal ends the process: the rows that show work in progress go, for example.
+    pub(crate) fn on_end(&self, action: impl FnOnce() + Send + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).on_end = Some(Box::new(action));
+    }
+
+    /// Does [`Interrupts::on_end`], if that takes no longer than a moment.
+    fn clear(&self) {
+        let action = self.0.lock().unwrap_or_else(PoisonError::into_inner).on_end.take();
+        let Some(action) = action else { return };
+        let (done, wait) = mpsc::channel();
+        let started = thread::Builder::new().spawn(move || {
+            action();
+            let _ = done.send(());
+        });
+        if started.is_ok() {
+            let _ = wait.recv_timeout(CLEARING);
+        }
     }
 
     /// Whether a signal has been acted on before.

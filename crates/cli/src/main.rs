@@ -74,8 +74,7 @@ fn carry_out(cli: Cli) -> Exit {
     if let Some(file) = file
         && let Err(error) = output.send_to(file)
     {
-        let complaint = Complaint::wrong(format!("cannot write {}: {error}", file.display()));
-        return program::show_complaint(&complaint, &output);
+        return program::show_complaint(&Complaint::unwritten(file, &error), &output);
     }
     let exit = command(&cli, &output);
     let Err(lost) = output.screen.finish() else { return exit };
@@ -85,7 +84,7 @@ fn carry_out(cli: Cli) -> Exit {
         None => "`llm-do runs resume last` shows its result again",
     };
     let complaint = match &cli.command {
-        Command::Run(_) => complaint.hint(format!("what the run did is done; {again}")),
+        Command::Run(_) | Command::Ask(_) => complaint.hint(format!("what the run did is done; {again}")),
         Command::Runs(RunsArgs { command: RunsCommand::Resume(_), .. }) => {
             complaint.hint(format!("what the run did is done; {again}"))
         }
@@ -108,6 +107,7 @@ fn room_for_descriptors() -> io::Result<()> {
 fn destination(command: &Command) -> Option<&Path> {
     match command {
         Command::Run(run) => run.to.as_deref(),
+        Command::Ask(ask) => ask.to.as_deref(),
         Command::Runs(RunsArgs { command: RunsCommand::Resume(resume), .. }) => resume.to.as_deref(),
         _ => None,
     }
@@ -132,6 +132,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
             commands::check::run(&(&chat.run).into(), Wanted::default(), output)
         }
         Command::Chat(chat) => Ok(chat::run(chat, output)),
+        Command::Ask(ask) => commands::ask::run(ask, output),
         Command::Map(map) => Ok(commands::map::run(map, output)),
         Command::Acp(acp) => commands::acp::run(acp, output),
         Command::Serve(serve) => commands::serve::run(serve, output),
@@ -158,6 +159,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
             commands::grants::revoke(target.as_deref(), *all, output).map(|()| Exit::Done)
         }
+        Command::Keys(command) => commands::keys::run(command, output).map(|()| Exit::Done),
         Command::Prices(PricesCommand::List { start }) => {
             commands::prices::list(start.as_deref(), output).map(|()| Exit::Done)
         }

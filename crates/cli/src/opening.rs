@@ -1,7 +1,7 @@
 //! Shared by all commands that open a session: settings, operators, and running to an exit code.
 
 use crate::{
-    args::{ApprovalMode, RunArgs},
+    args::{ApprovalMode, BudgetFlags, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     meant::{self, Read},
@@ -17,13 +17,13 @@ use llm_do::{
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine, ToolSets},
         ledger::Budget,
-        model::{ModelName, ModelSettings},
+        model::{BadModelName, ModelName, ModelSettings},
         operator::{OneAtATime, Operator},
         question::Requester,
         toolset::ToolsetRegistry,
         worker::GivenLimits,
     },
-    models::Providers,
+    models::{PriceList, Providers},
     program::{keys::LEAST_CONTEXT, limits, target::Request},
     read_set,
     runs::EventSink,
@@ -241,7 +241,7 @@ pub(crate) fn settings_in(args: &RunArgs, base: Settings) -> Result<Settings, Co
     }
     let (set, limits) = overrides(&args.model.set)?;
     let run = RunOptions {
-        model: model.map_err(|error| Complaint::wrong(format!("--model: {error}")))?,
+        model: model.map_err(|error| no_model_name(error, args.model.name.as_deref().unwrap_or_default()))?,
         set,
         limits,
         mode: args.approval.mode.map(|mode| match mode {
@@ -252,16 +252,23 @@ pub(crate) fn settings_in(args: &RunArgs, base: Settings) -> Result<Settings, Co
         }),
         rules,
         grants: grants(&args.approval.grant)?,
-        budget: args
-            .budget
-            .budget
-            .iter()
-            .try_fold(Budget::default(), |budget, text| budget.and(text))
-            .map_err(|error| Complaint::wrong(format!("--budget: {error}")))?,
+        budget: budget(&args.budget)?,
         requester: Requester::operator("command line"),
         ..RunOptions::default()
     };
     Ok(Settings { request: args.into(), run, ..base })
+}
+
+/// A model without its provider, or a provider without a model.
+fn no_model_name(error: BadModelName, name: &str) -> Complaint {
+    let complaint = Complaint::wrong(format!("--model: {error}"));
+    let of_provider = Providers::usual_model(name).into_iter();
+    let listed = PriceList::built_in().models.into_iter().map(|(listed, _)| listed);
+    let of_name = listed.filter(|listed| listed.split_once(':').is_some_and(|(_, model)| model == name));
+    of_provider
+        .chain(of_name)
+        .take(3)
+        .fold(complaint, |complaint, meant| complaint.hint(format!("did you mean `{meant}`?")))
 }
 
 /// `--allow RULE` and its like. Files of sets are relative to `here`.
@@ -276,6 +283,18 @@ fn rule_line(flag: &str, text: &str, rule: Rule, here: &Path) -> Result<RuleLine
         }
     }
     Ok(RuleLine::new(pattern, rule, format!("{flag} {text}")).when(conditions))
+}
+
+/// `--budget` and `--max-cost`.
+fn budget(given: &BudgetFlags) -> Result<Budget, Complaint> {
+    let budget = given.budget.iter().try_fold(Budget::default(), |budget, text| budget.and(text));
+    let budget = budget.map_err(|error| Complaint::wrong(format!("--budget: {error}")))?;
+    let Some(most) = &given.max_cost else { return Ok(budget) };
+    let dollars = most.trim().trim_end_matches("usd").trim_end();
+    budget.and(&format!("{dollars}usd")).map_err(|_| {
+        Complaint::wrong(format!("--max-cost: `{most}` is no amount of US dollars"))
+            .hint("for example --max-cost 0.50; other limits are for --budget")
+    })
 }
 
 /// `--grant CAPABILITY`.
@@ -362,6 +381,9 @@ pub(crate) fn carry_out(
         let _context = runtime.enter();
         start(asked.operator(output)?, events)?
     };
+    renderer.expects(run.has_typed_output());
+    let screen = Arc::clone(&output.screen);
+    interrupts.on_end(move || screen.live(Vec::new()));
     // Set once, here.
     let _ = canceller.set(run.canceller());
     interrupts.on_first(cancel);
@@ -379,15 +401,43 @@ pub(crate) fn store() -> llm_do_inference::Store {
     llm_do_inference::Store::new(home().join("models"))
 }
 
-/// The model that runs here, if it is here.
+/// The best model of the catalogue that is here and fits the memory.
 #[cfg(feature = "local")]
-fn local_model() -> Option<ModelName> {
-    crate::commands::models::is_here(&store())
-        .then(|| format!("local:{}", llm_do_inference::catalogue::DEFAULT).parse().ok())?
+pub(crate) fn local_model() -> Option<ModelName> {
+    let found = crate::commands::models::best_here(&store())?;
+    format!("local:{}", found.name).parse().ok()
 }
 
 #[cfg(not(feature = "local"))]
-fn local_model() -> Option<ModelName> {
+pub(crate) fn local_model() -> Option<ModelName> {
+    None
+}
+
+/// Refuses a program whose entry calls tools or workers where only the smallest local model is there, which nobody has
+/// named: it would loop, or invent what it did.
+#[cfg(feature = "local")]
+pub(crate) fn too_small(session: &Session) -> Option<Complaint> {
+    let smallest = format!("local:{}", llm_do_inference::catalogue::DEFAULT);
+    let found = session.detected_model().filter(|found| found.name.as_str() == smallest)?;
+    let entry = session.entry();
+    let calls = !entry.toolsets.is_empty() || !entry.allow_workers.is_empty() || !entry.tools.is_empty();
+    if entry.code.is_some() || !calls {
+        return None;
+    }
+    let message = format!(
+        "`{}` calls tools or other workers, and {}, the only model here, is too small for that",
+        entry.id, found.name
+    );
+    Some(
+        Complaint::wrong(message)
+            .hint("store the key of a provider: `llm-do keys set anthropic`")
+            .hint("or pull a larger model that fits this machine: `llm-do models suggest` names one")
+            .hint(format!("to try it nevertheless, name it: --model {}", found.name)),
+    )
+}
+
+#[cfg(not(feature = "local"))]
+pub(crate) fn too_small(_: &Session) -> Option<Complaint> {
     None
 }
 

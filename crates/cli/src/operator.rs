@@ -160,6 +160,7 @@ fn word(answer: &Answer) -> &'static str {
     match answer {
         Answer::Approve { remember: false } => "approved",
         Answer::Approve { remember: true } => "approved for this session",
+        Answer::Allow { .. } => "approved, with a rule for this session",
         Answer::Deny { remember: false, .. } => "denied",
         Answer::Deny { remember: true, .. } => "denied for this session",
         Answer::Edit { .. } => "edited",

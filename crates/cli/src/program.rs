@@ -181,9 +181,10 @@ pub(crate) const WITH_LOCAL_MODELS: &str =
 
 /// A run that was begun elsewhere, as far as can be known.
 fn foreign_run(problem: &Problem) -> Complaint {
-    Complaint::wrong(problem.to_string()).hint(
-        "start the program again; to resume a run from another machine of yours, copy that machine's ~/.llm-do/journal.key",
-    )
+    Complaint::wrong(problem.to_string()).hint(format!(
+        "start the program again; to resume a run from another machine of yours, copy that machine's journal.key to {}",
+        home().join("journal.key").display()
+    ))
 }
 
 /// An error of this program's own.

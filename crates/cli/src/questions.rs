@@ -10,6 +10,7 @@ pub(crate) use view::Extent;
 use crate::{
     editor::{arguments, has_editor},
     rows::{Tone, rule, unwrapped},
+    visible,
 };
 use llm_do_core::{
     question::{Answer, Input, Question, Waiting},
@@ -56,7 +57,7 @@ pub(crate) fn summary(question: &Question) -> Line {
 
 /// A key that answers by itself.
 pub(crate) fn choice(key: char, label: &str) -> Choice {
-    Choice { key, label: label.into(), text: None }
+    Choice { key, label: label.into(), text: None, options: Vec::new() }
 }
 
 fn with_text(key: char, label: &str, text: &str) -> Choice {
@@ -70,7 +71,7 @@ pub(crate) fn kind(question: &Question) -> Kind {
         Question::Approval(approval) => Kind::Keys(vec![
             choice('a', "approve"),
             with_text('d', "deny", "reason (Enter for none)"),
-            choice('r', "approve for this session"),
+            remembering(&approval.rules),
             with_text('D', "deny for this session", "reason (Enter for none)"),
             edit(&approval.input),
             choice('v', "show all"),
@@ -88,6 +89,20 @@ pub(crate) fn kind(question: &Question) -> Kind {
             }
         },
     }
+}
+
+/// Approving more than this call: the same arguments, or what a rule applies to. Each rule is shown as it is made.
+fn remembering(rules: &[Arc<str>]) -> Choice {
+    let label = "approve for this session";
+    if rules.is_empty() {
+        return choice('r', label);
+    }
+    let about = |rule: &Arc<str>| {
+        let what = if rule.contains('(') { "this tool in this folder" } else { "this tool" };
+        format!("{}   ({what})", visible::line(rule))
+    };
+    let options = ["the same arguments".to_owned()].into_iter().chain(rules.iter().map(about)).collect();
+    Choice { options, ..choice('r', "approve for this session …") }
 }
 
 /// Editing the arguments: in the user's editor, or on a line where none is set.
@@ -140,6 +155,13 @@ pub(crate) enum Meant {
 /// Why the answer is not usable.
 pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, Rejection> {
     let answer = match (question, entered) {
+        (Question::Approval(_), Entered::Option('r', 0)) => Answer::Approve { remember: true },
+        (Question::Approval(approval), Entered::Option('r', number)) => {
+            match approval.rules.get(number - 1) {
+                Some(calls) => Answer::Allow { calls: Arc::clone(calls) },
+                None => return Err("there is no such choice".into()),
+            }
+        }
         (Question::Approval(approval), Entered::Key(key, reason)) => match key {
             'a' => Answer::Approve { remember: false },
             'r' => Answer::Approve { remember: true },
@@ -202,7 +224,7 @@ fn given(input: &Input, entered: Entered) -> Result<Value, Rejection> {
             let schema = schema.and_then(|schema| Schema::new(schema.clone()).ok());
             Ok(input::value(&text, schema.as_ref())?)
         }
-        Entered::Key(_, None) => Err("this is no answer to the question".into()),
+        Entered::Key(_, None) | Entered::Option(..) => Err("this is no answer to the question".into()),
     }
 }
 
@@ -216,6 +238,16 @@ pub(crate) fn line(kind: &Kind, line: &str) -> Result<Entered, String> {
             let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
             let chosen = by_line(choices).find(|choice| word == choice.key.to_string().as_str());
             let text = |choice: &Choice| choice.text.as_ref().map(|_| rest.trim().to_owned());
+            if let Some(choice) = chosen.filter(|choice| !choice.options.is_empty()) {
+                let number = match rest.trim() {
+                    "" => Some(1),
+                    number => number.parse::<usize>().ok(),
+                };
+                let number = number.filter(|number| (1..=choice.options.len()).contains(number));
+                return number
+                    .map(|number| Entered::Option(choice.key, number - 1))
+                    .ok_or_else(|| keys(kind));
+            }
             chosen.map(|choice| Entered::Key(choice.key, text(choice))).ok_or_else(|| keys(kind))
         }
         Kind::Pick(texts) => match line.trim().parse::<usize>() {
@@ -236,6 +268,12 @@ pub(crate) fn keys(kind: &Kind) -> String {
     match kind {
         Kind::Keys(choices) => {
             let choices = by_line(choices).map(|choice| match &choice.text {
+                None if !choice.options.is_empty() => {
+                    let options = choice.options.iter().enumerate();
+                    let options =
+                        options.map(|(at, option)| format!("{} {} for {option}", choice.key, at + 1));
+                    format!("{} = {} ({})", choice.key, choice.label, options.collect::<Vec<_>>().join(", "))
+                }
                 None => format!("{} = {}", choice.key, choice.label),
                 Some(text) => format!("{} TEXT = {}, with {}", choice.key, choice.label, text.label),
             });

@@ -14,6 +14,7 @@ use crate::{
 use lines::Lines;
 use llm_do_core::{
     event::Event,
+    gate::Withheld,
     journal::RecordKind,
     rule::{DecidedBy, Mode},
 };
@@ -144,11 +145,23 @@ pub(crate) enum Refuses {
 }
 
 /// Explains why calls are refused, and what would allow them.
-pub(crate) fn say_no_terminal(output: &Output) {
+fn say_no_terminal(output: &Output) {
     output.note(
         "no terminal to ask on: calls that need an approval are refused \
          (`--allow RULE` lets some run, `--approval approve_all` all of them)",
     );
+}
+
+/// Whether a record says that an approval was needed: a call is refused, or a tool is not shown to the model.
+fn lacks_approval(record: &RecordKind) -> bool {
+    match record {
+        RecordKind::Verdict { by: DecidedBy::Mode(Mode::AutoDeny), .. } => true,
+        RecordKind::ConversationStarted { withheld, .. } => {
+            let unapproved = Withheld::Unapproved.to_string();
+            withheld.iter().any(|tool| *tool.why == *unapproved)
+        }
+        _ => false,
+    }
 }
 
 /// Shows a run's events.
@@ -177,6 +190,13 @@ impl Renderer {
         Arc::new(Self { output, explains, lines, progress })
     }
 
+    /// Whether the output is typed: then its final form alone is shown, and not the answer while it is made.
+    pub(crate) fn expects(&self, typed: bool) {
+        if let Some(progress) = &self.progress {
+            progress.expects(typed);
+        }
+    }
+
     /// The text of the root's last turn, as far as it stands on the screen already.
     pub(crate) fn streamed(&self) -> Option<String> {
         self.progress.as_ref().and_then(Progress::streamed)
@@ -194,7 +214,7 @@ impl EventSink for Renderer {
             lines.event(&event);
         }
         if let Event::Record { record } = &event
-            && matches!(record.body, RecordKind::Verdict { by: DecidedBy::Mode(Mode::AutoDeny), .. })
+            && lacks_approval(&record.body)
             && self.explains.swap(false, Ordering::Relaxed)
         {
             say_no_terminal(&self.output);

@@ -86,13 +86,13 @@ impl Rows {
 
     /// A heading: it begins in the first column with our own words or a name, and its further rows stand behind the bar.
     pub(crate) fn heading(&mut self, pieces: &[Piece<'_>]) {
-        self.put("", FURTHER, pieces);
+        self.put("", FURTHER, pieces, Breaks::AtWords);
     }
 
     /// A line behind the bar.
     pub(crate) fn line(&mut self, pieces: &[Piece<'_>]) {
         self.end_content();
-        self.put(FIRST, FURTHER, pieces);
+        self.put(FIRST, FURTHER, pieces, Breaks::AtWords);
     }
 
     /// The lines of a longer text, behind the bar and further in than [`Rows::line`].
@@ -114,13 +114,18 @@ impl Rows {
         } else {
             self.end_content();
         }
-        self.put(&format!("{FIRST}{lead}"), &format!("{FURTHER}{lead}"), &[(tone, line)]);
+        self.put(&format!("{FIRST}{lead}"), &format!("{FURTHER}{lead}"), &[(tone, line)], Breaks::Anywhere);
     }
 
     fn end_content(&mut self) {
         let more = std::mem::take(&mut self.empty).saturating_sub(MOST_EMPTY);
         if more > 0 {
-            self.put(FIRST, FURTHER, &[(Tone::Notice, &format!("… {more} more empty lines"))]);
+            self.put(
+                FIRST,
+                FURTHER,
+                &[(Tone::Notice, &format!("… {more} more empty lines"))],
+                Breaks::AtWords,
+            );
         }
     }
 
@@ -130,7 +135,7 @@ impl Rows {
         self.rows
     }
 
-    fn put(&mut self, first: &str, further: &str, pieces: &[Piece<'_>]) {
+    fn put(&mut self, first: &str, further: &str, pieces: &[Piece<'_>], breaks: Breaks) {
         // One column stays free: where the last one is taken, terminals differ in what they do next.
         let most = self.columns - 1;
         let mut used = width(first);
@@ -141,9 +146,13 @@ impl Rows {
             for character in text.graphemes(true) {
                 let wide = width(character);
                 if used + wide > most && used > BAR.max(width(further)) {
-                    row.push(&std::mem::take(&mut run), tone.style());
+                    let word = match breaks {
+                        Breaks::AtWords => last_word(&mut run, character, (most - width(further)) / 2),
+                        Breaks::Anywhere => String::new(),
+                    };
+                    row.push(&std::mem::replace(&mut run, word), tone.style());
                     self.rows.push(std::mem::replace(&mut row, Line::plain(further)));
-                    used = width(further);
+                    used = width(further) + width(&run);
                 }
                 run.push_str(character);
                 used += wide;
@@ -152,6 +161,32 @@ impl Rows {
         }
         self.rows.push(row);
     }
+}
+
+/// Where a line may be continued in another row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Breaks {
+    /// At a space, if one is near. It is not shown.
+    AtWords,
+    /// After any character: each one of a content matters.
+    Anywhere,
+}
+
+/// Takes the word at the end of a row that goes into the next row, because the next character does not fit. Empty: that
+/// character begins a word, or there is no space near the end.
+fn last_word(row: &mut String, next: &str, most: usize) -> String {
+    if next == " " {
+        return String::new();
+    }
+    let Some(space) = row.rfind(' ').filter(|space| !row[..*space].trim_end().is_empty()) else {
+        return String::new();
+    };
+    if row[space..].contains('\u{1b}') || width(&row[space + 1..]) > most {
+        return String::new();
+    }
+    let word = row.split_off(space + 1);
+    row.pop();
+    word
 }
 
 /// A line with our own colours for a terminal with that many columns. What does not fit in the first row, and further
@@ -176,16 +211,20 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
             let next = rest.char_indices().skip(1).find(|(_, c)| *c == '\u{1b}');
             let until = next.map_or(rest.len(), |(at, _)| at);
             let shown = tamed(&expanded(&rest[..until])).into_owned();
+            let mut run = String::new();
             for character in shown.graphemes(true) {
                 let wide = width(character);
                 if used + wide > most && used > BAR {
+                    let word = last_word(&mut run, character, (most - BAR) / 2);
+                    out.push_str(&std::mem::replace(&mut run, word));
                     out.push('\n');
                     out.push_str(FURTHER);
-                    used = BAR;
+                    used = BAR + width(&run);
                 }
-                out.push_str(character);
+                run.push_str(character);
                 used += wide;
             }
+            out.push_str(&run);
             rest = &rest[until..];
         }
     }

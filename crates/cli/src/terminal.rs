@@ -10,8 +10,8 @@ use crate::{
 };
 use lines::Line;
 use llm_do_terminal::{
-    Ambiguous, Answer, Event, Events, Heard, Kind, Notice, Prompt, Question, Rejection, Settings, Stopper,
-    Tty, plain_is_wanted,
+    Ambiguous, Answer, Code, Event, Events, Heard, Key, Kind, Notice, Prompt, Question, Rejection, Settings,
+    Stopper, Tty, plain_is_wanted,
 };
 use rustix::{
     process::{Signal, kill_current_process_group},
@@ -79,6 +79,36 @@ impl Terminal {
         let without = if matches!(entered, Entered::Gone) { "no answer" } else { "no" };
         dialogue.finish(word.map_or(without, |(_, word)| word));
         chosen
+    }
+}
+
+impl Terminal {
+    /// Asks for a secret, which is not shown. `None`: Ctrl-C, Ctrl-D, or the terminal is gone.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn hidden(&self, label: &str) -> io::Result<Option<String>> {
+        self.show(label);
+        let mut events = self.0.events()?;
+        self.0.enter()?;
+        let mut text = String::new();
+        let entered = loop {
+            match events.next(None) {
+                Some(Event::Key(key)) => match key {
+                    Key::ENTER => break Some(text),
+                    key if [Key::control('c'), Key::control('d')].contains(&key) => break None,
+                    key if key == Key::control('u') => text.clear(),
+                    key if key.code == Code::Backspace => drop(text.pop()),
+                    key => text.extend(key.typed()),
+                },
+                Some(Event::Paste(pasted)) => text.push_str(&pasted),
+                None | Some(Event::Closed) => break None,
+                Some(_) => {}
+            }
+        };
+        self.restore();
+        self.show("\n");
+        Ok(entered)
     }
 }
 

@@ -43,7 +43,7 @@ impl Reserved {
                 }
             }
             RecordKind::ModelFailed { error } => match error.kind {
-                ModelErrorKind::Timeout | ModelErrorKind::Network => self.held(),
+                ModelErrorKind::Timeout | ModelErrorKind::Network | ModelErrorKind::Repetition => self.held(),
                 _ => Amount::default(),
             },
             _ => self.held(),

@@ -38,6 +38,7 @@ pub mod price;
 pub mod question;
 pub mod rebuild;
 pub mod redact;
+mod repetition;
 pub mod results;
 pub mod risk;
 pub mod rule;

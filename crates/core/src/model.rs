@@ -311,6 +311,8 @@ pub enum ModelErrorKind {
     ContextExceeded,
     /// The model doesn't support a part of the request (an image, a setting).
     Unsupported,
+    /// The answer says the same again and again.
+    Repetition,
 }
 
 /// A request that failed.

@@ -21,7 +21,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
 /// Default of [`Given::by`]: the person who runs the program.
 pub const OPERATOR: &str = "operator";
@@ -135,12 +135,15 @@ pub struct Approval {
     pub input: Arc<Value>,
     /// The effect of the arguments, if the tool can preview it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<Preview>,
+    pub preview: Option<Box<Preview>>,
     /// The rule that asks.
     pub rule: DecidedBy,
     /// The words of others that could steer the call, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steering: Option<Box<Steering>>,
+    /// The rules that [`Answer::Allow`] may make, the narrowest first, as the command line takes them. Each lets this call run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Arc<str>>,
     /// When the question expires, in milliseconds since 1970: from then on the call is denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
@@ -246,9 +249,41 @@ pub enum Known {
     Nothing,
     /// This answer, which follows from the state of the files.
     Answer(Given),
-    /// An answer that was remembered under this key when the question reaches the head of the operator's queue. An
-    /// answer that asks to be remembered is kept under it.
-    Remembered(Arc<str>),
+    /// An answer that was remembered under one of these keys when the question reaches the head of the operator's queue. An
+    /// answer that asks to be remembered is kept under one of them.
+    Remembered(MemoryKeys),
+}
+
+/// The keys under which an answer to an approval may be remembered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryKeys {
+    /// That of the same call.
+    pub call: Arc<str>,
+    /// Those of the rules that let the call run, by the calls to which a rule applies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl MemoryKeys {
+    /// All of them, that of the same call first.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<str>> {
+        std::iter::once(&self.call).chain(self.rules.values())
+    }
+
+    /// The key under which that answer is remembered, if it asks for that.
+    pub fn of(&self, answer: &Answer) -> Option<&Arc<str>> {
+        match answer {
+            Answer::Approve { remember: true } | Answer::Deny { remember: true, .. } => Some(&self.call),
+            Answer::Allow { calls } => self.rules.get(calls),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for MemoryKeys {
+    fn from(call: &str) -> Self {
+        Self { call: call.into(), rules: BTreeMap::new() }
+    }
 }
 
 /// The identity of a question: the call it belongs to, and the step within the call.
@@ -325,6 +360,11 @@ pub enum Answer {
         /// Whether to remember.
         #[serde(default)]
         remember: bool,
+    },
+    /// To an approval: make the call, and later in this session also the calls to which this rule applies.
+    Allow {
+        /// One of the [`Approval::rules`].
+        calls: Arc<str>,
     },
     /// To an approval: refuse the call; the model receives the reason.
     Deny {
@@ -432,6 +472,9 @@ impl Answer {
             Self::Approve { .. } | Self::Deny { .. } | Self::Edit { .. } => {
                 matches!(question, Question::Approval(_))
             }
+            Self::Allow { calls } => {
+                matches!(question, Question::Approval(approval) if approval.rules.contains(calls))
+            }
             Self::Give { .. } | Self::Decline { .. } => matches!(question, Question::Input(_)),
             Self::Stop => question.ends_with_answer(),
             Self::Attach { .. }
@@ -526,6 +569,7 @@ mod tests {
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
             steering: None,
+            rules: Vec::new(),
             expires_ms: None,
         })
     }

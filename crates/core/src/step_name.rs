@@ -174,6 +174,11 @@ impl StepName {
         matches!(self, Self::Tool(_))
     }
 
+    /// Whether the step is the question whether files are restored.
+    pub fn is_restore(&self) -> bool {
+        matches!(self, Self::Restore(_))
+    }
+
     /// The turn of a conversation that the step belongs to, if it belongs to one.
     pub fn turn(&self) -> Option<u32> {
         match self {

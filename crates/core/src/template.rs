@@ -9,10 +9,12 @@
 //! Differences from the Python library: `docs/reference/templates.md`, held against that library's own cases by
 //! `tests/templates/`.
 
+mod arguments;
 mod budget;
 mod condition;
 mod cycler;
 mod error;
+mod explain;
 mod filters;
 mod inserting;
 mod inspect;
@@ -42,7 +44,7 @@ pub use inserting::{Insert, InsertArguments};
 pub(crate) use inserting::{Inserting, MOST_INSERTS};
 pub(crate) use noting::Noting;
 
-use error::explain;
+use explain::explain;
 use shown::Watch;
 use texts::Texts;
 

@@ -15,6 +15,8 @@ pub struct Entry {
     pub licence: &'static str,
     /// It was run with llm-do, with tools and typed answers.
     pub tried: bool,
+    /// It is large enough for programs whose workers call tools and each other.
+    pub calls_tools: bool,
     /// What is pulled.
     pub weights: Weights,
 }
@@ -110,6 +112,7 @@ pub const CATALOGUE: &[Entry] = &[
         size: 98_362_432,
         licence: "Apache-2.0",
         tried: true,
+        calls_tools: false,
         weights: Weights::Pinned {
             sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             sources: &[
@@ -132,6 +135,7 @@ pub const CATALOGUE: &[Entry] = &[
         size: 386_000_000,
         licence: "Apache-2.0",
         tried: false,
+        calls_tools: false,
         weights: Weights::Hub("HuggingFaceTB/SmolLM2-360M-Instruct-GGUF:Q8_0"),
     },
     Entry {
@@ -140,6 +144,7 @@ pub const CATALOGUE: &[Entry] = &[
         size: 639_000_000,
         licence: "Apache-2.0",
         tried: false,
+        calls_tools: false,
         weights: Weights::Hub("Qwen/Qwen3-0.6B-GGUF:Q8_0"),
     },
     Entry {
@@ -148,6 +153,7 @@ pub const CATALOGUE: &[Entry] = &[
         size: 2_500_000_000,
         licence: "Apache-2.0",
         tried: false,
+        calls_tools: true,
         weights: Weights::Hub("Qwen/Qwen3-4B-GGUF:Q4_K_M"),
     },
     Entry {
@@ -156,6 +162,7 @@ pub const CATALOGUE: &[Entry] = &[
         size: 5_030_000_000,
         licence: "Apache-2.0",
         tried: false,
+        calls_tools: true,
         weights: Weights::Hub("Qwen/Qwen3-8B-GGUF:Q4_K_M"),
     },
     Entry {
@@ -164,6 +171,7 @@ pub const CATALOGUE: &[Entry] = &[
         size: 18_600_000_000,
         licence: "Apache-2.0",
         tried: false,
+        calls_tools: true,
         weights: Weights::Hub("Qwen/Qwen3-30B-A3B-GGUF:Q4_K_M"),
     },
 ];

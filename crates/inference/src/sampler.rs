@@ -1,6 +1,7 @@
 //! Choosing the next token.
 
 use llama_cpp_2::{
+    model::LlamaModel,
     sampling::LlamaSampler,
     token::{LlamaToken, data::LlamaTokenData, data_array::LlamaTokenDataArray},
 };
@@ -11,6 +12,9 @@ use llm_do_core::model::ModelSettings;
 pub(crate) struct Sampler {
     /// `None` takes the likeliest token.
     chain: Option<LlamaSampler>,
+    /// Makes tokens unlikely that would repeat what the answer says already. A grammar may demand such repetition, so it
+    /// counts for free text alone.
+    dry: LlamaSampler,
     candidates: LlamaTokenDataArray,
 }
 
@@ -22,8 +26,19 @@ const SEED: u64 = 0;
 /// Tokens that are considered at all.
 const TOP_K: i32 = 40;
 
+/// The penalty for repetition (llama.cpp's DRY): a token that continues a sequence of at least [`DRY_FREE`] tokens as the answer
+/// has continued it before loses `DRY_WEIGHT * DRY_BASE ^ (length - DRY_FREE)` of its logit. Small models loop without it.
+const DRY_WEIGHT: f32 = 0.8;
+const DRY_BASE: f32 = 1.75;
+/// Sequences up to this length may come again: a name, a phrase, an item of a list.
+const DRY_FREE: i32 = 8;
+/// The whole answer counts.
+const DRY_RANGE: i32 = -1;
+/// Sequences begin again after these.
+const DRY_BREAKERS: [&str; 3] = ["|", "`", "\""];
+
 impl Sampler {
-    pub(crate) fn new(settings: &ModelSettings) -> Self {
+    pub(crate) fn new(settings: &ModelSettings, model: &LlamaModel) -> Self {
         let temperature = settings.temperature.unwrap_or(TEMPERATURE);
         let seed = settings.seed.unwrap_or(SEED);
         // The library takes 32 bits; the upper half must still make a difference.
@@ -38,7 +53,8 @@ impl Sampler {
                 LlamaSampler::dist(seed),
             ])
         });
-        Self { chain, candidates: LlamaTokenDataArray::new(Vec::new(), false) }
+        let dry = LlamaSampler::dry(model, DRY_WEIGHT, DRY_BASE, DRY_FREE, DRY_RANGE, DRY_BREAKERS);
+        Self { chain, dry, candidates: LlamaTokenDataArray::new(Vec::new(), false) }
     }
 
     /// The next token after these logits, of those that the grammar allows.
@@ -50,11 +66,21 @@ impl Sampler {
         logits: &[f32],
         matcher: Option<&mut Matcher>,
     ) -> Result<LlamaToken, String> {
+        let is_free = matcher.is_none();
         let mask = match matcher {
             Some(matcher) => Some(matcher.compute_mask_or_eos().map_err(|error| error.to_string())?),
             None => None,
         };
         self.fill(logits, mask.as_ref());
+        if is_free {
+            self.candidates.apply_sampler(&mut self.dry);
+        }
+        let token = self.choose()?;
+        self.dry.accept(token);
+        Ok(token)
+    }
+
+    fn choose(&mut self) -> Result<LlamaToken, String> {
         let likeliest = self.candidates.data.iter().max_by(|a, b| a.logit().total_cmp(&b.logit()));
         let likeliest = likeliest.map(LlamaTokenData::id).ok_or("no token is allowed")?;
         let Some(chain) = &mut self.chain else { return Ok(likeliest) };

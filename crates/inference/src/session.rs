@@ -132,7 +132,7 @@ impl<'model> Session<'model> {
         match self.prepare(&job) {
             Ok((tokens, limit, matcher)) => self.waiting.push_back(Work {
                 answer: Answer::new(job.id, &job.ask, self.replies),
-                sampler: Sampler::new(&job.ask.settings),
+                sampler: Sampler::new(&job.ask.settings, self.model),
                 matcher,
                 prompt: tokens.len(),
                 tokens,

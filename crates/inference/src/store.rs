@@ -29,7 +29,7 @@ pub struct Installed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotInstalled {
     /// It is in the catalogue.
-    #[error("the model `{}` ({} MB, {}) is not installed: run `llm-do models pull {}`", .0.name, .0.size / 1_000_000, .0.licence, .0.name)]
+    #[error("the model `{}` ({} MB, {}) is not installed: run `llm-do models pull {}`", .0.name, .0.size.div_ceil(1_000_000), .0.licence, .0.name)]
     Pullable(&'static Entry),
     /// A model of the hub.
     #[error("the model `{0}` is not installed: run `llm-do models pull hf:{0}`")]

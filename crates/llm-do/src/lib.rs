@@ -205,6 +205,7 @@ mod run;
 mod servers;
 mod session;
 mod settings;
+mod stored_keys;
 mod transcript;
 mod typed_input;
 
@@ -356,6 +357,7 @@ pub mod host {
     pub use crate::settings::{
         AddProviders, Client, Environment, IdempotencyKey, Input, InputPart, ReadPart, RunOptions, Settings,
     };
+    pub use crate::stored_keys::{BadKeysFile, StoredKeys};
     pub use crate::transcript::{Called, Compacted, Held, Joined, Said, Transcript, attached_name};
     pub use crate::typed_input::typed_input;
     pub use llm_do_core as core;
@@ -368,7 +370,9 @@ pub mod host {
     pub use llm_do_records as records;
     pub use llm_do_records::{Case, Compare, Hardened, ReplayReport, Section, Tried, Verdict, sections};
     pub use llm_do_runs as runs;
-    pub use llm_do_sandbox::{NewFile, confine, place_of, read_below, read_regular, write_below};
+    pub use llm_do_sandbox::{
+        NewFile, confine, place_of, private_dir, read_below, read_regular, write_below,
+    };
 }
 
 /// For the code that [`macro@tool`] makes.

@@ -10,6 +10,7 @@ use crate::{
     python::{PythonFor, code_reader, prepare},
     recorded_model::RecordedRuns,
     settings::{Environment, RunOptions},
+    stored_keys::{BadKeysFile, StoredKeys},
 };
 use globset::{Glob, GlobMatcher};
 use llm_do_core::{
@@ -103,7 +104,9 @@ impl Located {
         let recorded = RecordedRuns { runs_dir, here: around.here.clone() };
         let lookup = Arc::clone(&environment);
         let confiner = Arc::new(Confiner::default());
-        let providers = (settings.providers)(Providers::new(move |name| lookup(name)), &confiner);
+        let stored = stored_keys(&home)?;
+        let providers = Providers::new(move |name| lookup(name)).stored_keys(stored.pairs());
+        let providers = (settings.providers)(providers, &confiner);
         let providers = recorded.clone().among(providers);
         let python = PythonFor {
             project: target.source.tree.root(),
@@ -155,6 +158,7 @@ impl Located {
         let mut secrets = key_variables(&program, &environment, &user);
         secrets.extend(variables.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
         secrets.extend(host.client_servers.secrets(is_secret_name));
+        secrets.extend(stored.pairs());
         let machinery = Machinery {
             variables,
             effects,
@@ -336,6 +340,14 @@ pub fn user_config(home: &Path) -> Result<UserConfig, Problem> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(UserConfig::default()),
         Err(error) => Err(Problem::UserConfig { path, reason: error.to_string() }),
     }
+}
+
+/// The keys of providers that the user has stored.
+///
+/// # Errors
+/// The file can't be read.
+pub(crate) fn stored_keys(home: &Path) -> Result<StoredKeys, Problem> {
+    StoredKeys::read(home).map_err(|BadKeysFile { path, reason }| Problem::UserConfig { path, reason })
 }
 
 /// Variables that providers name as keys, and those that the user lists as secret.

@@ -202,6 +202,7 @@ mod tests {
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
             steering: None,
+            rules: Vec::new(),
             expires_ms: None,
         };
         Waiting { id: QuestionId::new(call, &StepName::Ask(0)), question: Question::Approval(approval) }

@@ -3,7 +3,7 @@
 use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName};
 use llm_do_models::Providers;
 use llm_do_records::{Open, RecordedAnswers, RunState};
-use llm_do_runs::{JOURNAL_FILE, find_run, list_runs, read_journal};
+use llm_do_runs::{JOURNAL_FILE, RunSummary, find_run, list_runs, read_journal};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -54,12 +54,16 @@ impl RecordedRuns {
             return Ok(named);
         }
         if run == "last" {
-            // Not one that is running: it may be this one.
+            // Not one that is running: it may be this one. A run of a replay has no answers of its own.
+            let is_replay = |run: &RunSummary| {
+                run.invocation["model"].as_str().is_some_and(|name| name.starts_with(PROVIDER))
+            };
             let runs = list_runs(&self.runs_dir, MOST_RUNNING).map_err(|error| {
                 missing(format!("replay:last: cannot read {}: {error}", self.runs_dir.display()))
             })?;
             let last = runs
                 .into_iter()
+                .filter(|run| !is_replay(run))
                 .find(|run| !matches!(run.state, RunState::Open(Open::Running | Open::Damaged)));
             return last.map(|last| self.runs_dir.join(last.run)).ok_or_else(|| {
                 missing(format!("replay:last: no run has ended in {}", self.runs_dir.display()))

@@ -5,7 +5,7 @@ use crate::{
     grant::Grant,
     granted::ModelSource,
     invocation::Invocation,
-    loaded::Effects,
+    loaded::{Effects, stored_keys},
     located::Located,
     problem::Problem,
     resume::ResumeError,
@@ -128,7 +128,8 @@ impl Recorded {
 /// # Errors
 /// The program can't be loaded, or something other than its own doing keeps it from running.
 pub async fn replay(settings: Settings, recorded: &Recorded) -> Result<ReplayReport, Problem> {
-    let redactor = Redactor::for_environment(std::env::vars_os(), Vec::new());
+    let stored = stored_keys(&settings.home)?;
+    let redactor = Redactor::for_environment(std::env::vars_os(), stored.pairs());
     let driver = Arc::new(ReplayDriver::new(Arc::clone(&recorded.records), Arc::new(redactor)));
     let options = settings.run.clone();
     let models = driver.models();

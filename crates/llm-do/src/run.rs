@@ -104,6 +104,11 @@ impl Run {
         self
     }
 
+    /// Whether the output of the entry has a type other than text.
+    pub fn has_typed_output(&self) -> bool {
+        self.launch.entry.returns.is_some()
+    }
+
     /// The date that templates see.
     pub fn date(&self) -> &Arc<str> {
         &self.launch.context.date

@@ -298,6 +298,13 @@ impl Session {
         self.opened.choice.of(self.entry()).ok().filter(|_| self.entry().code.is_none())
     }
 
+    /// A model of its loaded workers that is asked over the network, if there is one.
+    pub fn hosted_model(&self) -> Option<ModelName> {
+        let workers = self.loaded.workers.iter().filter(|worker| worker.code.is_none());
+        let mut models = workers.filter_map(|worker| self.opened.choice.of(worker).ok());
+        models.find(|model| self.loaded.machinery.providers.is_hosted(model))
+    }
+
     /// Whether the entry's model reads files of that media type. Text is read by all.
     pub fn reads(&self, media_type: &str) -> bool {
         let name = self.opened.choice.of(self.entry()).ok();

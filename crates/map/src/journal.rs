@@ -4,7 +4,7 @@
 //! (`docs/reference/journal.md`), or `{"row":"ID","forget":true}`: what is before it does not count.
 
 use crate::key::RowId;
-use llm_do::runs::{JournalLog, still_named};
+use llm_do::runs::{JOURNAL_FILE, JournalLog, still_named};
 use serde::Deserialize;
 use std::{
     borrow::Cow,
@@ -50,6 +50,53 @@ pub(crate) enum Known {
     /// A failure that is tried again.
     Retried,
 }
+
+/// Writes the records of a row's run as a journal of its own, in a folder below `into` with the ID of the run, so that it can be
+/// shown as any run. `state` is the folder of a map's state. Of a row that ran several times, the last run counts. `None`: the
+/// map has no such run.
+///
+/// # Errors
+/// The records can't be read, or `into` can't be written.
+pub fn row_run(state: &Path, run: &str, into: &Path) -> io::Result<Option<PathBuf>> {
+    let mut numbers: Vec<u64> = Vec::new();
+    for entry in fs::read_dir(state)? {
+        numbers.extend(number_of(&entry?.file_name()));
+    }
+    numbers.sort_unstable();
+    let (mut records, mut is_over) = (Vec::new(), false);
+    for number in numbers {
+        let mut reader = BufReader::with_capacity(1 << 18, File::open(path_of(state, number))?);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            reader.read_until(b'\n', &mut line)?;
+            let Some((id, rest)) = parse(&line) else { break };
+            if id.to_string() != run {
+                continue;
+            }
+            if rest == FORGET {
+                is_over = true;
+            } else if let Some(record) = rest.strip_prefix(RECORD) {
+                if std::mem::take(&mut is_over) {
+                    records.clear();
+                }
+                records.extend_from_slice(record.strip_suffix(b"}\n").unwrap_or(record));
+                records.push(b'\n');
+            }
+        }
+    }
+    if records.is_empty() {
+        return Ok(None);
+    }
+    let dir = into.join(run);
+    fs::create_dir(&dir)?;
+    fs::write(dir.join(JOURNAL_FILE), records)?;
+    std::os::unix::fs::symlink(fs::canonicalize(state)?.join(BLOBS), dir.join(BLOBS))?;
+    Ok(Some(dir))
+}
+
+/// Folder of the long values of records.
+const BLOBS: &str = "blobs";
 
 impl Journal {
     /// The journal in that folder. Writing begins with a new segment, not before `from`: a user may remove segments, and

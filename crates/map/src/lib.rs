@@ -31,6 +31,7 @@ pub use board::{Board, Counts, Waiting};
 pub use columns::Renamed;
 pub use estimate::{Estimate, Range, is_free};
 pub use input::column_names;
+pub use journal::row_run;
 pub use map::Map;
 pub use options::{MapOptions, MaxFailures, Stopped, Summary, Survey};
 pub use problem::Problem;

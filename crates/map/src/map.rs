@@ -579,11 +579,15 @@ impl Map {
     /// # Errors
     /// They can't be written, or the user has changed one of them meanwhile. The state has everything still.
     pub fn publish(self) -> Result<Summary, Problem> {
+        let kept = match self.options.keep {
+            true => Some(self.source.rows(false)?),
+            false => None,
+        };
         let Self { mut state, publisher, order, board, .. } = self;
         let places = state.places.clone();
         state.published.check(&places)?;
         let failed = Problem::state(&places.outputs);
-        publisher.finish(&order, &state.results, &mut state.published).map_err(failed)?;
+        publisher.finish(&order, &state.results, &mut state.published, kept).map_err(failed)?;
         let counts = board.counts();
         let failures = (counts.failed > 0).then_some(places.failures);
         Ok(Summary { counts, outputs: places.outputs, failures })

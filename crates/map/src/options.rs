@@ -20,6 +20,8 @@ pub struct MapOptions {
     pub trusted: bool,
     /// Lines of the output come as rows end.
     pub unordered: bool,
+    /// Lines of the output have the columns of their row, or the name of its file.
+    pub keep: bool,
     /// Most rows, and most requests to a provider, at the same time.
     pub concurrency: usize,
     /// When so many failures are too many.

@@ -1,11 +1,12 @@
 //! Writing the output and the failures.
 
 use crate::{
+    input::Rows,
     key::RowId,
     order::Order,
     published::{Hashed, Published},
     results::{Done, Failed, Results, RowEnd},
-    row::{FAILURE, ROW},
+    row::{Content, FAILURE, ROW, without_failure},
     state::Places,
 };
 use llm_do_core::model::Usage;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
+    io::{self, BufRead as _, BufReader, BufWriter, Write},
     os::unix::fs::OpenOptionsExt as _,
 };
 
@@ -30,6 +31,10 @@ pub(crate) struct Publisher {
 
 const OUTPUT: &str = "output.part";
 const FAILURES: &str = "failures.part";
+/// The output with the inputs of its rows.
+const KEPT: &str = "kept.part";
+/// The beginning of a line of the output.
+const ROW_FIELD: &[u8] = b"{\"row\":";
 
 /// A line of the output.
 #[derive(Serialize)]
@@ -112,10 +117,14 @@ impl Publisher {
         order: &Order,
         results: &Results,
         published: &mut Published,
+        kept: Option<Rows>,
     ) -> io::Result<u64> {
         while !self.unordered && self.cursor < order.rows() {
             self.advance(order, results)?;
             self.cursor += 1;
+        }
+        if let Some(rows) = kept {
+            self.keep(rows)?;
         }
         let failures = (self.failed > 0).then(|| self.failures.fingerprint());
         published.note(self.output.fingerprint(), failures)?;
@@ -138,6 +147,45 @@ impl Publisher {
         Ok(self.failed)
     }
 
+    /// Writes the output again, each line with the input of its row. The lines are in the order of the rows.
+    fn keep(&mut self, mut rows: Rows) -> io::Result<()> {
+        let changed = || io::Error::other("the input is not what it was when the rows ran");
+        self.output.flush()?;
+        let lines = BufReader::with_capacity(1 << 16, File::open(self.places.file(OUTPUT))?);
+        let mut options = OpenOptions::new();
+        let kept =
+            options.write(true).create(true).truncate(true).mode(0o666).open(self.places.file(KEPT))?;
+        let mut kept = Hashed::new(BufWriter::with_capacity(1 << 16, kept));
+        let columns = rows.columns().map(<[String]>::to_vec).unwrap_or_default();
+        let mut read = 0;
+        for line in lines.split(b'\n') {
+            let line = line?;
+            let number = line.strip_prefix(ROW_FIELD).unwrap_or_default();
+            let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let wanted: u64 = std::str::from_utf8(&number[..digits])
+                .ok()
+                .and_then(|n| n.parse().ok())
+                .ok_or_else(changed)?;
+            let content = loop {
+                let row = rows.next().map_err(|problem| io::Error::other(problem.to_string()))?;
+                let row = row.ok_or_else(changed)?;
+                read += 1;
+                if read == wanted {
+                    break row.content.map_err(|_| changed())?;
+                }
+            };
+            kept.write_all(&line[..ROW_FIELD.len() + digits])?;
+            kept.write_all(b",\"input\":")?;
+            serde_json::to_writer(&mut kept, &input_of(content, &columns))?;
+            kept.write_all(&line[ROW_FIELD.len() + digits..])?;
+            kept.write_all(b"\n")?;
+        }
+        kept.flush()?;
+        std::fs::rename(self.places.file(KEPT), self.places.file(OUTPUT))?;
+        self.output = kept;
+        Ok(())
+    }
+
     fn write(&mut self, row: u64, id: RowId, end: &RowEnd) -> io::Result<()> {
         let (row, run) = (row + 1, id.to_string());
         match end {
@@ -151,6 +199,18 @@ impl Publisher {
                 self.failures.write_all(b"\n")
             }
         }
+    }
+}
+
+/// A row as its input has it: its columns, or the name of its file.
+fn input_of(content: Content, columns: &[String]) -> Value {
+    match content {
+        Content::Fields(fields) => {
+            columns.iter().cloned().zip(fields.into_iter().map(Value::from)).collect::<Map<_, _>>().into()
+        }
+        Content::Json(Value::Object(object)) => without_failure(object).into(),
+        Content::Json(value) => value,
+        Content::File(file) => json!({"name": file.name}),
     }
 }
 

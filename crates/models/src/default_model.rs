@@ -2,7 +2,7 @@
 
 use crate::{
     known::{KNOWN, Known},
-    providers::Providers,
+    providers::{KeySource, Providers},
 };
 use llm_do_core::model::ModelName;
 use serde_json::Value;
@@ -24,6 +24,12 @@ const ORDER: &[(&str, &str)] = &[
     ("deepseek", "deepseek-chat"),
 ];
 
+/// The model of that provider in [`ORDER`].
+pub(crate) fn usual(provider: &str) -> Option<String> {
+    let (name, model) = ORDER.iter().find(|(name, _)| *name == provider)?;
+    Some(format!("{name}:{model}"))
+}
+
 /// Timeout of the request to a running Ollama. The request goes to this machine, before every run without a model.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300_000 } else { 200 });
 
@@ -41,7 +47,7 @@ pub struct DefaultModel {
 
 impl Providers {
     /// The model to use if no setting names one: a model of the first provider with a key in the environment
-    /// (Anthropic, OpenAI, Gemini, OpenRouter, Mistral, Groq, xAI, DeepSeek), otherwise a model of an Ollama that
+    /// (Anthropic, OpenAI, Gemini, OpenRouter, Mistral, Groq, xAI, DeepSeek), or a stored one, otherwise a model of an Ollama that
     /// runs on this machine. `None` if there is neither.
     ///
     /// May block for up to half a second if no key is set.
@@ -49,22 +55,25 @@ impl Providers {
         self.model_by_key().or_else(|| self.model_of_ollama())
     }
 
-    /// The providers that have a key in the environment, each with the variable that holds it; never the key.
-    pub fn with_keys(&self) -> Vec<(&'static str, &'static str)> {
-        let with_key = |known: &&'static Known| {
-            let variable = known.keys.iter().find(|name| self.var(name).is_some())?;
-            Some((known.name, *variable))
+    /// The known providers that have a key, each with the variable that holds it or would hold it; never the key.
+    pub fn with_keys(&self) -> Vec<(&'static str, &'static str, KeySource)> {
+        let with_key = |known: &'static Known| {
+            let found = self.key(known.keys)?;
+            Some((known.name, found.variable, found.source))
         };
-        KNOWN.iter().filter_map(|known| with_key(&known)).collect()
+        KNOWN.iter().filter_map(with_key).collect()
     }
 
     fn model_by_key(&self) -> Option<DefaultModel> {
         ORDER.iter().find_map(|(provider, model)| {
             // Only the provider's own variable: `GOOGLE_API_KEY` says little about models.
-            let var = Known::named(provider)?.keys.first()?;
-            self.var(var)?;
+            let found = self.key(Known::named(provider)?.keys.get(..1)?)?;
             let name = format!("{provider}:{model}").parse().ok()?;
-            Some(DefaultModel { name, because: format!("{var} is set") })
+            let because = match found.source {
+                KeySource::Environment => format!("{} is set", found.variable),
+                KeySource::Stored => format!("a key of {provider} is stored"),
+            };
+            Some(DefaultModel { name, because })
         })
     }
 
@@ -128,6 +137,18 @@ mod tests {
         let chosen = providers.default_model().unwrap();
         assert_eq!(chosen.name.as_str(), "openai:gpt-5-mini");
         assert_eq!(chosen.because, "OPENAI_API_KEY is set");
+    }
+
+    #[test]
+    fn the_environment_takes_precedence_over_a_stored_key() {
+        let stored = |variable: &str| [(variable.to_owned(), "stored".to_owned())];
+        let providers = Providers::new(|_| None).stored_keys(stored("OPENAI_API_KEY"));
+        assert_eq!(providers.default_model().unwrap().because, "a key of openai is stored");
+        let env = |name: &str| (name == "OPEN_ROUTER_API_KEY").then(|| "k".to_owned());
+        let both = Providers::new(env).stored_keys(stored("OPENROUTER_API_KEY"));
+        assert_eq!(both.with_keys(), [("openrouter", "OPEN_ROUTER_API_KEY", KeySource::Environment)]);
+        let found = both.key(&["OPENROUTER_API_KEY"]).unwrap();
+        assert_eq!((found.source, found.variable), (KeySource::Stored, "OPENROUTER_API_KEY"));
     }
 
     #[test]

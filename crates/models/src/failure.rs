@@ -1,5 +1,6 @@
 //! Converts failures of requests to the port's errors, without secrets.
 
+use crate::client::is_loopback;
 use genai::{Error, webc};
 use llm_do_core::model::{ModelError, ModelErrorKind};
 use reqwest::{StatusCode, header::HeaderMap};
@@ -7,7 +8,10 @@ use serde_json::Value;
 use std::{
     error::Error as StdError,
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -72,6 +76,8 @@ pub(crate) struct Whom {
     /// The idle timeout between two pieces of an answer.
     pub(crate) idle: Duration,
     pub(crate) secrets: Secrets,
+    /// Whether the endpoint has ever answered.
+    pub(crate) reached: Arc<AtomicBool>,
 }
 
 impl Whom {
@@ -200,6 +206,10 @@ impl Whom {
         let cause = self.root(http);
         if http.is_connect() {
             let what = format!("cannot connect to {}: {cause}", self.host);
+            // A server on this machine that has never answered is not running. To ask it again would only take time.
+            if cause.contains("refused") && self.is_here() && !self.reached.load(Ordering::Relaxed) {
+                return self.error(ModelErrorKind::NotFound, &format!("{what}; is a server running there?"));
+            }
             return self.error(ModelErrorKind::Network, &what);
         }
         if http.is_builder() {
@@ -208,7 +218,13 @@ impl Whom {
         self.error(ModelErrorKind::Network, &format!("the connection to {} broke: {cause}", self.host))
     }
 
+    /// Whether the endpoint is on this machine.
+    fn is_here(&self) -> bool {
+        self.base.parse().is_ok_and(|url| is_loopback(&url))
+    }
+
     pub(crate) fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ModelError {
+        self.reached.store(true, Ordering::Relaxed);
         let said = self.said(body);
         let kind = kind_of(status, body);
         let code = status.as_u16();
@@ -484,6 +500,7 @@ mod tests {
             key_var: Some("OPENAI_API_KEY".into()),
             idle: Duration::from_secs(2),
             secrets: Secrets::new(["sk-0123456789".to_owned()]),
+            reached: Arc::default(),
         }
     }
 

@@ -32,5 +32,5 @@ pub use batch::{BatchModel, BatchOutcome, BatchState};
 pub use custom::{Api, CustomProvider};
 pub use default_model::DefaultModel;
 pub use prices::PriceList;
-pub use providers::Providers;
+pub use providers::{KeySource, Providers};
 pub use script::scripted;

@@ -4,6 +4,7 @@ use crate::{
     client::{Clients, Needs, is_loopback},
     completions::Endpoint as Completions,
     custom::CustomProvider,
+    default_model,
     failure::{Secrets, Whom},
     known::{KNOWN, Known, Wire},
     prices,
@@ -51,6 +52,8 @@ type Factory = dyn Fn(&ModelName) -> Result<Arc<dyn Model>, ModelError> + Send +
 /// ```
 pub struct Providers {
     env: Arc<Env>,
+    /// Keys that are used where the environment has none, by the variables that would hold them.
+    stored: BTreeMap<String, String>,
     custom: BTreeMap<String, CustomProvider>,
     factories: BTreeMap<String, Box<Factory>>,
     streaming: bool,
@@ -65,6 +68,22 @@ impl fmt::Debug for Providers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Providers").field("names", &self.names()).finish_non_exhaustive()
     }
+}
+
+/// Where a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// In an environment variable.
+    Environment,
+    /// Among the stored keys ([`Providers::stored_keys`]).
+    Stored,
+}
+
+/// A key, and where it was found.
+pub(crate) struct FoundKey<'v> {
+    pub(crate) variable: &'v str,
+    pub(crate) source: KeySource,
+    key: String,
 }
 
 /// The address and credentials of a model.
@@ -112,6 +131,7 @@ impl Providers {
         };
         Self {
             env: Arc::new(env),
+            stored: BTreeMap::new(),
             custom: BTreeMap::new(),
             factories: BTreeMap::new(),
             streaming: true,
@@ -121,6 +141,13 @@ impl Providers {
             opened: Mutex::default(),
         }
         .with("script", |name| script::open(name.model()))
+    }
+
+    /// Keys that the user has stored, each with the variable that would hold it. The environment takes precedence.
+    #[must_use]
+    pub fn stored_keys(mut self, keys: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.stored.extend(keys);
+        self
     }
 
     /// Adds a provider that a program declares, under this name. It replaces a known one.
@@ -180,6 +207,20 @@ impl Providers {
         (self.env)(name)
     }
 
+    /// The key that one of these variables holds, or that is stored for one of them.
+    pub(crate) fn key<'v>(&self, variables: &[&'v str]) -> Option<FoundKey<'v>> {
+        let found = |source, variable: &'v str, key| FoundKey { variable, source, key };
+        let of_env = |var: &&'v str| Some(found(KeySource::Environment, var, self.var(var)?));
+        let stored = |var: &&'v str| Some(found(KeySource::Stored, var, self.stored.get(*var)?.clone()));
+        variables.iter().find_map(of_env).or_else(|| variables.iter().find_map(stored))
+    }
+
+    /// The variables that may hold the key of a known provider, the usual one first. Empty: it takes none. `None`: no
+    /// provider is known by that name.
+    pub fn key_variables(provider: &str) -> Option<&'static [&'static str]> {
+        Known::named(provider).map(|known| known.keys)
+    }
+
     fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<ModelName, Arc<dyn Model>>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,6 +235,19 @@ impl Providers {
     /// Whether a factory makes the models of that provider, which is no endpoint then.
     pub(crate) fn is_made_elsewhere(&self, name: &ModelName) -> bool {
         self.factories.contains_key(name.provider())
+    }
+
+    /// A model of that provider that is usually meant: the one that is chosen by default if the provider has a key.
+    pub fn usual_model(provider: &str) -> Option<String> {
+        default_model::usual(Known::named(provider)?.name)
+    }
+
+    /// Whether requests for that model leave this machine. A model that can't be opened makes none.
+    pub fn is_hosted(&self, name: &ModelName) -> bool {
+        !self.is_made_elsewhere(name)
+            && self.remote_named(name).is_ok_and(|remote| {
+                !remote.target.endpoint.base_url().parse().is_ok_and(|url| is_loopback(&url))
+            })
     }
 
     /// A model behind an endpoint.
@@ -234,7 +288,7 @@ impl Providers {
 
     fn declared(&self, name: &str, custom: &CustomProvider) -> Result<Access, ModelError> {
         let key = match &custom.api_key_env {
-            Some(var) => Some(self.var(var).ok_or_else(|| missing(name, &[var]))?),
+            Some(var) => Some(self.key(&[var]).ok_or_else(|| missing_key(name, &[var], var))?.key),
             None => None,
         };
         Ok(Access {
@@ -263,13 +317,13 @@ impl Providers {
             (None, Ok(base)) => (base, true),
             (None, Err(var)) => return Err(missing(known.name, &[var])),
         };
-        let found = known.keys.iter().find_map(|var| Some((*var, self.var(var)?)));
+        let found = self.key(known.keys);
         // A server on this machine that replaces a provider rarely needs a key.
         let needed = !known.keys.is_empty() && !base.parse().is_ok_and(|url| is_loopback(&url));
         if found.is_none() && needed {
-            return Err(missing(known.name, known.keys));
+            return Err(missing_key(known.name, known.keys, known.name));
         }
-        let (key_var, key) = found.unzip();
+        let (key_var, key) = found.map(|found| (found.variable, found.key)).unzip();
         Ok(Access {
             kind: known.kind,
             base,
@@ -295,6 +349,7 @@ impl Providers {
             key_var,
             idle: self.idle,
             secrets: Secrets::new(secrets),
+            reached: Arc::default(),
         };
         let (images, pdf) = files(kind, wire);
         let completions = Completions::new(kind, &url, key.as_deref(), &headers, &whom)?;
@@ -325,6 +380,12 @@ impl Providers {
             stream: self.streaming && stream.unwrap_or(wire != Wire::Gemini || is_google(&url)),
         })
     }
+}
+
+/// A key that is neither set nor stored. `stored_as`: what `llm-do keys set` stores it for.
+fn missing_key(provider: &str, vars: &[&str], stored_as: &str) -> ModelError {
+    let ModelError { kind, message, .. } = missing(provider, vars);
+    ModelError::new(kind, format!("{message}; `llm-do keys set {stored_as}` stores one"))
 }
 
 fn missing(provider: &str, vars: &[&str]) -> ModelError {

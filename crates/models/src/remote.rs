@@ -121,6 +121,7 @@ impl Model for Remote {
             } else {
                 Box::pin(self.whole(&request)).await?
             };
+            self.whom.reached.store(true, Ordering::Relaxed);
             answer.response(&self.form).map_err(|broken| self.whom.broken(&broken.0))
         })
     }

@@ -11,6 +11,8 @@ pub struct Template {
     pub name: &'static str,
     /// A description in one line.
     pub about: &'static str,
+    /// What its model must be able to do.
+    pub needs: &'static str,
     /// A first message for the project, for the command that is suggested.
     pub first_message: Option<&'static str>,
     files: &'static [(&'static str, &'static str)],
@@ -31,6 +33,9 @@ macro_rules! files {
     };
 }
 
+/// What the model of a worker with tools must be able to do. The smallest local models can't.
+const TOOLS: &str = "a model that calls tools: a hosted one, or a local one of at least 4 billion parameters";
+
 /// Placeholder for the project's name in the templates' files.
 const NAME: &str = "project-name";
 
@@ -39,6 +44,7 @@ pub const TEMPLATES: &[Template] = &[
     Template {
         name: "minimal",
         about: "one worker with a folder to read and a folder to write",
+        needs: TOOLS,
         first_message: Some("What is in my files?"),
         // An empty folder needs a file to exist in git.
         files: files!("minimal": "main.worker", "input/.gitkeep", "output/.gitkeep"),
@@ -46,6 +52,7 @@ pub const TEMPLATES: &[Template] = &[
     Template {
         name: "pipeline",
         about: "an orchestrator that passes each text through three typed stages",
+        needs: TOOLS,
         first_message: None,
         files: files!("pipeline":
             "main.worker",
@@ -60,6 +67,7 @@ pub const TEMPLATES: &[Template] = &[
     Template {
         name: "research-agent",
         about: "a researcher that has documents read and its answer checked by other workers",
+        needs: TOOLS,
         first_message: Some("Why has the river become warmer?"),
         files: files!("research-agent":
             "main.worker",

@@ -1,6 +1,10 @@
 //! Failures of Python code, as messages for models and people.
 
-use crate::{interpreter::Interpreter, view::Given, wire::PythonError};
+use crate::{
+    interpreter::Interpreter,
+    view::Given,
+    wire::{MountGiven, PythonError},
+};
 use llm_do_core::authority::{Network, Place, Protection};
 use llm_do_sandbox::confine::{self, Denial, denied, unseen};
 use std::path::Path;
@@ -28,12 +32,24 @@ pub(crate) fn failure(
         _ if error.message.is_empty() => error.class.clone(),
         _ => format!("{}: {}", error.class, error.message),
     };
-    if error.kind == "denied" {
-        text.push('\n');
-        text.push_str(&denied(WHO, error.path.as_deref(), given.map(|given| &given.view)));
-    } else if let (Some(path), Some(given)) = (&error.path, given) {
-        text.push_str(&hidden(path, given));
+    match (&error.path, given) {
+        (Some(path), Some(given)) if named_as_mount(path, given).is_some() => {
+            text.push_str(&named_as_mount(path, given).unwrap_or_default());
+        }
+        _ if error.kind == "denied" => {
+            text.push('\n');
+            text.push_str(&denied(WHO, error.path.as_deref(), given.map(|given| &given.view)));
+        }
+        (Some(path), Some(given)) => text.push_str(&hidden(path, given)),
+        _ => {}
     }
+    if let (Some(path), Some(given)) = (&error.path, given) {
+        text.push_str(&beside_mounts(path, given));
+    }
+    if let Some(given) = given {
+        text.push_str(&database(error, given));
+    }
+    text.push_str(&variable(error));
     for frame in &error.frames {
         text.push_str(&format!("\n  at {}:{} in {}", shown(&frame.file, root), frame.line, frame.function));
         if !frame.text.is_empty() {
@@ -53,9 +69,16 @@ pub(crate) fn network(error: &PythonError, allowed: &Network, denials: &[Denial]
 
 /// Whether it is an error that a network without name servers, routes and servers causes.
 fn is_unreachable(error: &PythonError) -> bool {
-    const UNREACHABLE: &str = "[Errno 101]"; // ENETUNREACH, for which Python has no class
+    // ENETUNREACH, for which Python has no class, and what clients of HTTP quote from the error below theirs.
+    const UNREACHABLE: [&str; 5] = [
+        "[Errno 101]",
+        "Network is unreachable",
+        "Name or service not known",
+        "Temporary failure in name resolution",
+        "nodename nor servname",
+    ];
     ["gaierror", "ConnectionRefusedError"].iter().any(|class| error.class.ends_with(class))
-        || error.message.contains(UNREACHABLE)
+        || UNREACHABLE.iter().any(|said| error.message.contains(said))
 }
 
 /// Why a file may not be visible to the process.
@@ -68,6 +91,78 @@ fn hidden(path: &str, given: &Given) -> String {
         return String::new();
     }
     format!("\n{}", unseen(WHO, path, Some(&given.view)))
+}
+
+/// What a path means that begins as the worker's tools name a mount: Python finds the mounts in its working directory.
+fn named_as_mount(path: &str, given: &Given) -> Option<String> {
+    let of = |mount: &&MountGiven| {
+        let rest = path.strip_prefix(mount.at.as_str())?;
+        let is_below = mount.at != "/" && (rest.is_empty() || rest.starts_with('/'));
+        (is_below && !Path::new(path).starts_with(&mount.path)).then(|| rest.to_owned())
+    };
+    let (mount, rest) = given.mounts.iter().find_map(|mount| Some((mount, of(&mount)?)))?;
+    let name = mount.at.trim_start_matches('/');
+    let mut text = format!(
+        "\n`{}` is how the worker's other tools name this mount. In Python it is `{name}` in the working directory: \
+         open `{name}{rest}`.",
+        mount.at
+    );
+    text.push_str(if mount.mode == "rw" { "" } else { " To write there, the mount needs `mode: rw`." });
+    Some(text)
+}
+
+/// What a relative path outside of the mounts needs: a tool's working directory holds the mounts of its worker.
+fn beside_mounts(path: &str, given: &Given) -> String {
+    let file = Path::new(path);
+    let is_mounted = |mount: &MountGiven| file.starts_with(mount.at.trim_start_matches('/'));
+    if file.is_absolute() || given.mounts.iter().any(is_mounted) {
+        return String::new();
+    }
+    format!(
+        "\nA relative path begins in the tool's working directory, which holds the mounts of its worker ({}). Declare \
+         the folder of `{path}` under `sandbox.paths`, such as `data: {{root: ./data, mode: rw}}`, and open `data/…`; or take \
+         the file as a parameter of the type `path`.",
+        names(given)
+    )
+}
+
+/// The mounts as a tool finds them in its working directory.
+fn names(given: &Given) -> String {
+    let name = |mount: &MountGiven| match mount.at.trim_start_matches('/') {
+        "" => format!("the whole of it, {}", mount.mode),
+        name => format!("{name}, {}", mount.mode),
+    };
+    let names: Vec<String> = given.mounts.iter().map(name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join("; ") }
+}
+
+/// What SQLite needs to open or to write a database. Its error does not name the file.
+fn database(error: &PythonError, given: &Given) -> String {
+    const REFUSED: [&str; 3] = ["unable to open database file", "readonly database", "disk I/O error"];
+    let is_refused = REFUSED.iter().any(|refused| error.message.contains(refused));
+    if !error.class.ends_with("OperationalError") || !is_refused {
+        return String::new();
+    }
+    format!(
+        "\nSQLite makes files beside a database, so its folder must be a mount with `mode: rw`: \
+         `sandbox: {{paths: {{data: {{root: ./data, mode: rw}}}}}}`, and `sqlite3.connect(\"data/NAME.db\")`. The mounts of this \
+         worker: {}.",
+        names(given)
+    )
+}
+
+/// What a variable of the environment needs that the code expects.
+fn variable(error: &PythonError) -> String {
+    let name = error.message.trim_matches(['\'', '"']);
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let reads = error.frames.last().is_some_and(|frame| frame.text.contains("environ"));
+    if error.class != "KeyError" || !is_name || !reads {
+        return String::new();
+    }
+    format!(
+        "\n{WHO} gets no variable of llm-do's environment that nobody gives it: list it in the worker, \
+         `sandbox: {{env: [{name}]}}`, and run with `--grant env={name}`."
+    )
 }
 
 /// Why a module can't be imported, and where the error is.
@@ -127,11 +222,17 @@ fn unread(path: &str, root: &Place) -> String {
 /// How to install a package that the interpreter lacks.
 pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
     let path = interpreter.path.display();
-    let external = Path::new(&interpreter.path).starts_with("/usr");
     let way = match interpreter.origin {
-        crate::Origin::Path if external => format!(
-            "make an environment for the project and install it there: `{path} -m venv .venv && .venv/bin/pip install {package}`"
-        ),
+        crate::Origin::Path | crate::Origin::Variable if is_of_the_system(&interpreter.path) => {
+            let instead = match interpreter.origin {
+                crate::Origin::Variable => ", and unset LLM_DO_PYTHON",
+                _ => "",
+            };
+            format!(
+                "make an environment for the project and install it there: \
+                 `{path} -m venv .venv && .venv/bin/pip install {package}`{instead}"
+            )
+        }
         _ => format!("install it: `{path} -m pip install {package}`"),
     };
     let left_out: String = interpreter.left_out.iter().map(|folder| {
@@ -143,6 +244,19 @@ pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
         )
     }).collect();
     format!("`{package}` is not installed for {interpreter}; {way}{left_out}")
+}
+
+/// Whether the system or another manager keeps the packages of that interpreter: pip refuses to install there (PEP 668), or
+/// would write among the files of the system.
+fn is_of_the_system(interpreter: &Path) -> bool {
+    let real = interpreter.canonicalize().unwrap_or_else(|_| interpreter.to_owned());
+    let Some(prefix) = real.parent().and_then(Path::parent) else { return false };
+    let Ok(folders) = std::fs::read_dir(prefix.join("lib")) else { return prefix == Path::new("/usr") };
+    let marked = |folder: std::fs::DirEntry| {
+        folder.file_name().to_string_lossy().starts_with("python3")
+            && folder.path().join("EXTERNALLY-MANAGED").exists()
+    };
+    prefix == Path::new("/usr") || folders.flatten().any(marked)
 }
 
 #[cfg(test)]

@@ -215,6 +215,8 @@ impl RunTree {
                 }
                 RecordKind::RunEnded { status, ending, .. } => {
                     tree.state = RunState::Ended(*status);
+                    // A resumed run has ended before.
+                    (tree.output, tree.failure) = (None, None);
                     match ending {
                         Ending::Output(value) => tree.output = Some(Arc::clone(value)),
                         Ending::Failure(failure) => tree.failure = Some(failure.clone()),

@@ -102,6 +102,7 @@ fn approval(risk: Risk) -> Question {
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
         steering: None,
+        rules: Vec::new(),
         expires_ms: None,
     })
 }

@@ -217,6 +217,7 @@ fn report() -> Sample {
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
         steering: None,
+        rules: Vec::new(),
         expires_ms: None,
     });
     scenario.add("0/1.0", "ask", RecordKind::Asked(ask));
@@ -325,6 +326,7 @@ fn open_questions_and_retries_are_said() {
         preview: None,
         rule: written("project.yaml:3"),
         steering: None,
+        rules: Vec::new(),
         expires_ms: None,
     });
     scenario.add("0/0.0", "ask", RecordKind::Asked(ask));

@@ -238,7 +238,9 @@ impl UntrustedList {
         match path.try_exists() {
             Ok(false) => Ok(UntrustedSet::default()),
             Ok(true) => {
-                let source = io::Error::other("the key that seals it, in ~/.llm-do, can't be read");
+                let source = io::Error::other(
+                    "the key that seals it, journal.key in the home of llm-do, can't be read",
+                );
                 Err(UntrustedListError::Io { path, source })
             }
             Err(source) => Err(UntrustedListError::Io { path, source }),

@@ -125,6 +125,7 @@ fn ask() -> Question {
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
         steering: None,
+        rules: Vec::new(),
         expires_ms: None,
     })
 }

@@ -115,6 +115,7 @@ fn ask() -> Question {
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
         steering: None,
+        rules: Vec::new(),
         expires_ms: None,
     })
 }

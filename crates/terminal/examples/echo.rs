@@ -198,6 +198,7 @@ impl Chat<'_> {
                     key,
                     label: label.into(),
                     text: text.map(|label| KeyText { label: label.into(), start: String::new() }),
+                    options: Vec::new(),
                 };
                 let choices = vec![choice('a', "approve", None), choice('d', "deny", Some("reason"))];
                 let text = vec![Line::plain("main wants to call write_file")];

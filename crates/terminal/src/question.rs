@@ -47,6 +47,8 @@ pub struct Choice {
     pub label: String,
     /// The line of text that follows the key, if one does.
     pub text: Option<KeyText>,
+    /// The options of which one follows the key. Empty: none does.
+    pub options: Vec<String>,
 }
 
 /// A line of text that follows a key.
@@ -106,6 +108,8 @@ impl From<&str> for Rejection {
 pub enum Answer {
     /// A key of [`Kind::Keys`], and the text that it asks for.
     Key(char, Option<String>),
+    /// A key of [`Kind::Keys`], and the number of its option, from zero.
+    Option(char, usize),
     /// A text.
     Text(String),
     /// The number of an option, from zero.

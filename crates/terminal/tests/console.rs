@@ -37,6 +37,7 @@ fn approval(id: &str) -> Question {
         key,
         label: label.into(),
         text: text.map(|label| KeyText { label: label.into(), start: String::new() }),
+        options: Vec::new(),
     };
     Question {
         id: id.into(),

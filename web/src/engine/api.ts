@@ -758,6 +758,11 @@ export interface components {
             remember: boolean;
         } | {
             /** @constant */
+            answer: "allow";
+            /** @description One of the [`Approval::rules`]. */
+            calls: string;
+        } | {
+            /** @constant */
             answer: "deny";
             /** @description Why, in the operator's words. */
             reason?: string | null;
@@ -1263,6 +1268,8 @@ export interface components {
             rule: components["schemas"]["DecidedBy"];
             /** @description The words of others that could steer the call, if there are any. */
             steering?: components["schemas"]["Steering"] | null;
+            /** @description The rules that [`Answer::Allow`] may make, the narrowest first, as the command line takes them. Each lets this call run. */
+            rules?: string[];
             /**
              * Format: uint64
              * @description When the question expires, in milliseconds since 1970: from then on the call is denied.
@@ -1945,6 +1952,11 @@ export interface components {
              * @default false
              */
             remember: boolean;
+        } | {
+            /** @constant */
+            answer: "allow";
+            /** @description One of the [`Approval::rules`]. */
+            calls: string;
         } | {
             /** @constant */
             answer: "deny";

@@ -129,6 +129,7 @@ export interface QuestionId {
 
 export type Answer =
   | { answer: "approve"; remember?: boolean }
+  | { answer: "allow"; calls: string }
   | { answer: "deny"; reason?: string; remember?: boolean }
   | { answer: "edit"; input: Json }
   | { answer: "give"; value: Json }

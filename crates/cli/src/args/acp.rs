@@ -5,10 +5,10 @@ use clap::Args;
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-An editor starts this command and talks with it; `llm-do docs editors` shows how to set editors up. Every session of the
+An editor starts this command and talks with it; `llm-do docs editors` shows how to set editors up. Every session of the \
 editor is a chat with the program's entry worker. Without TARGET, a session uses the program in its folder.
 
-TARGET, --project and --lib are relative to the directory that llm-do is started in. Paths in other options are relative to
+TARGET, --project and --lib are relative to the directory that llm-do is started in. Paths in other options are relative to \
 the session's folder.
 
 Examples:

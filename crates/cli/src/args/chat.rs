@@ -5,7 +5,7 @@ use clap::Args;
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "\
-TARGET is that of `llm-do run`. A chat is one run: it has a journal, can be left and resumed, and `llm-do runs` shows it.
+TARGET is that of `llm-do run`. A chat is one run: it has a journal, can be left and resumed, and `llm-do runs` shows it. \
 Every line is a message. A line that begins with a slash is a command: /help shows them.
 
 Examples:

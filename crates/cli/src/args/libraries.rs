@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A command for libraries, and their folders.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-llm-do looks for folders NAME@VERSION in each --lib, then in the folders of LLM_DO_LIBS (separated by
+llm-do looks for folders NAME@VERSION in each --lib, then in the folders of LLM_DO_LIBS (separated by \
 colons), by default ~/.llm-do/libs.
 
 Examples:
@@ -30,7 +30,7 @@ pub(crate) enum LibCommand {
     #[command(after_help = "\
 SPEC is a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR]). REF is a branch, tag or commit.
 
-Without SPEC, llm-do installs the project's dependencies that are paths or repositories. Dependencies
+Without SPEC, llm-do installs the project's dependencies that are paths or repositories. Dependencies \
 that are names must already be installed. llm-do.lock then pins all of them, with a hash of each file.
 
 Examples:
@@ -56,7 +56,7 @@ Examples:
     List,
     /// Delete an installed library
     #[command(after_help = "\
-A library that is in use is deleted only with --force. It is in use if another installed library
+A library that is in use is deleted only with --force. It is in use if another installed library \
 depends on it, or this project, or a project in which `llm-do lib install` was run.
 
 Examples:

@@ -45,11 +45,11 @@ pub(crate) struct RunView {
 /// Arguments of `runs export`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-`llm-do runs show --help` describes RUN. The HTML page contains all input and output of the run, with secrets replaced.
+`llm-do runs show --help` describes RUN. The HTML page contains all input and output of the run, with secrets replaced. \
 Read it before you share it.
 
---cases writes a folder with WORKER.cases.jsonl and a runner, run_cases.py. Each line is a case: an input of the worker, its
-output or the kind of its error, its run and place, and the number of calls with this input. Existing cases are not changed.
+--cases writes a folder with WORKER.cases.jsonl and a runner, run_cases.py. Each line is a case: an input of the worker, its \
+output or the kind of its error, its run and place, and the number of calls with this input. Existing cases are not changed. \
 --cases takes several runs, or `all` runs of the project.
 
 Examples:
@@ -93,7 +93,7 @@ pub(crate) struct ExportForm {
 /// Arguments of `runs clean`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-At least one limit is required. With several limits, a run is removed if any of them applies. Active runs are never removed.
+At least one limit is required. With several limits, a run is removed if any of them applies. Active runs are never removed. \
 Runs that wait for an approval are removed only with --suspended.
 
 Examples:

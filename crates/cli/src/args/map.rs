@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The same command again runs the rows that are missing, and none twice. OUTPUTS.map/ holds the state, OUTPUTS.failures.jsonl the
+The same command again runs the rows that are missing, and none twice. OUTPUTS.map/ holds the state, OUTPUTS.failures.jsonl the \
 rows that failed, which is input for another map.
 
-Exit codes: 0 all rows have an output; 1 rows failed; 2 error in the command line, a file or the input; 3 there is no terminal
+Exit codes: 0 all rows have an output; 1 rows failed; 2 error in the command line, a file or the input; 3 there is no terminal \
 and no --max-cost, or you declined; 4 --max-cost or --max-failures was reached; 130 interrupted.
 
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct MapArgs {
     #[arg(long, value_name = "ROWS", default_value_t = 20, help_heading = "Cost")]
     pub(crate) pilot: u64,
     /// Spend at most so much, such as 5usd, or `unlimited`, and ask nothing
-    #[arg(long, value_name = "AMOUNT", help_heading = "Cost")]
+    #[arg(long, visible_alias = "budget", value_name = "AMOUNT", help_heading = "Cost")]
     pub(crate) max_cost: Option<String>,
     /// Stop when more rows have failed: a number, or a part of all rows such as 5%
     #[arg(long, value_name = "N|P%", help_heading = "Cost")]
@@ -59,6 +59,9 @@ pub(crate) struct MapArgs {
     /// Send the requests in batches of the provider: half the price, answers within a day
     #[arg(long, help_heading = "Rows")]
     pub(crate) batch: bool,
+    /// Write the columns of each row, or the name of its file, as `input` beside its output
+    #[arg(long, conflicts_with = "unordered", help_heading = "Rows")]
+    pub(crate) keep: bool,
     /// Write the lines as rows end, not in the order of the input
     #[arg(long, help_heading = "Rows")]
     pub(crate) unordered: bool,

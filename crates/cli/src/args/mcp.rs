@@ -15,7 +15,7 @@ pub(crate) enum McpCommand {
     Serve(Deferred<ServeArgs>),
     /// List the MCP servers that a program uses
     #[command(after_help = "\
-For each server: its command, the workers that have its tools, whether a remembered grant allows it, and how many of its tools
+For each server: its command, the workers that have its tools, whether a remembered grant allows it, and how many of its tools \
 you have agreed to. Nothing is started.
 
 Examples:
@@ -47,7 +47,7 @@ Examples:
 #[command(after_help = "\
 The server is started with the view of a worker that has its tools, lists its tools, and is ended. No tool is called.
 
-With --accept, you agree to its tools as they are: for a server of a library in llm-do.lock, else for this program in your own
+With --accept, you agree to its tools as they are: for a server of a library in llm-do.lock, else for this program in your own \
 folder of llm-do.
 
 Examples:
@@ -72,10 +72,10 @@ pub(crate) struct InspectArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The manifest keeps its comments and its layout. Values of environment variables are never written to it: --env NAME gives the
+The manifest keeps its comments and its layout. Values of environment variables are never written to it: --env NAME gives the \
 server your variable of that name, which needs `--grant env=NAME` at a run.
 
-A package that `npx` or `uvx` would fetch is installed now, at an exact version, in ~/.llm-do. That needs the network, which
+A package that `npx` or `uvx` would fetch is installed now, at an exact version, in ~/.llm-do. That needs the network, which \
 --grant gives; on a terminal llm-do asks. The server starts from there without a network.
 
 FILE is the JSON of Claude Desktop, Cursor (`mcpServers`) or VS Code (`servers`). Without NAME, all its servers are added.
@@ -113,10 +113,10 @@ pub(crate) struct AddArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without PACKAGE, installs the packages that `mcp_servers` of the project's manifest names. An installed package is left as it is.
+Without PACKAGE, installs the packages that `mcp_servers` of the project's manifest names. An installed package is left as it is. \
 The archive of a package must have the hash that the manifest states.
 
-npm and pip install, confined to the folder of the package and the hosts of the registry. They run no code of a package. The
+npm and pip install, confined to the folder of the package and the hosts of the registry. They run no code of a package. The \
 registries are those of your own configuration of npm and pip; without the grant, the error names their hosts.
 
 Examples:
@@ -138,7 +138,7 @@ pub(crate) struct InstallArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Shows the address to open in a browser, and waits until the browser comes back. The tokens are kept in your keyring, or where
+Shows the address to open in a browser, and waits until the browser comes back. The tokens are kept in your keyring, or where \
 there is none in ~/.llm-do, readable for you alone. They are sent to that server only, and renewed when they expire.
 
 Examples:
@@ -173,11 +173,11 @@ pub(crate) struct LogoutArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Each worker that the project exports is a tool; without exports, or with --entry, it is the entry alone. Each call is a run
-with a journal of its own. What a run asks goes to the client, if the client can ask its user. Without --http, the server
+Each worker that the project exports is a tool; without exports, or with --entry, it is the entry alone. Each call is a run \
+with a journal of its own. What a run asks goes to the client, if the client can ask its user. Without --http, the server \
 talks with one client over stdin and stdout, and ends with it.
 
-With --http, clients must send `Authorization: Bearer TOKEN`. TOKEN is the content of --token-file, else the value of
+With --http, clients must send `Authorization: Bearer TOKEN`. TOKEN is the content of --token-file, else the value of \
 LLM_DO_MCP_TOKEN, else a new one, which is printed.
 
 Examples:

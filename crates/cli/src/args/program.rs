@@ -41,10 +41,10 @@ pub(crate) struct CheckArgs {
 /// Arguments of `show`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-WORKER is a worker file, a project's directory (for its entry), or the ID of a worker of the project in the current
+WORKER is a worker file, a project's directory (for its entry), or the ID of a worker of the project in the current \
 directory.
 
-The output names the file and line of each value. With --prompt, it is instead the first request that a run with this
+The output names the file and line of each value. With --prompt, it is instead the first request that a run with this \
 input would send to the model: rendered instructions, message and tools. Nothing is sent.
 
 Examples:
@@ -98,7 +98,7 @@ pub(crate) struct ProgramFlags {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-NAME may be a path that ends in the name. A dot creates the project in the current directory, which must be empty.
+NAME may be a path that ends in the name. A dot creates the project in the current directory, which must be empty. \
 Existing files are never overwritten.
 
 Examples:
@@ -128,7 +128,7 @@ fn template_names() -> PossibleValuesParser {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --write, llm-do prints the changes as a diff and changes nothing. With --write, it keeps the originals in the
+Without --write, llm-do prints the changes as a diff and changes nothing. With --write, it keeps the originals in the \
 folder .llm-do-migrated. `llm-do docs migrating` shows each older format before and after.
 
 Examples:

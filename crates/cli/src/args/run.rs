@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "\
-TARGET is a worker file (.worker, .yaml or .yml), a project's directory, or a name to find in the folders of LLM_DO_PATH.
+TARGET is a worker file (.worker, .yaml or .yml), a project's directory, or a name to find in the folders of LLM_DO_PATH. \
 With --project or LLM_DO_PROJECT, a single word is the message. Without TARGET, llm-do runs the current directory.
 
-A RULE is a tool, a tool with a pattern for its main argument, or a tool with conditions on its arguments: write_file,
+A RULE is a tool, a tool with a pattern for its main argument, or a tool with conditions on its arguments: write_file, \
 'write_file(output/**)', 'shell(git diff*)', 'send_money where amount <= 500 and recipient in @contacts.json#/*/iban'.
 
 Examples:
@@ -42,7 +42,7 @@ pub(crate) struct RunArgs {
     pub(crate) budget: BudgetFlags,
 
     /// Write the result to a file in place of stdout
-    #[arg(short = 'o', long = "to", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    #[arg(short = 'o', long = "to", value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Output")]
     pub(crate) to: Option<PathBuf>,
 
     /// List the program's workers (`llm-do list`)
@@ -128,6 +128,9 @@ pub(crate) struct BudgetFlags {
     /// Limit the whole run: 0.50usd, 200000tokens, 30turns, 100calls, 10m; separate several with commas
     #[arg(long, value_name = "AMOUNT", value_delimiter = ',')]
     pub(crate) budget: Vec<String>,
+    /// The same as `--budget` with an amount of US dollars, such as 0.50
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without TARGET and --project, the runs are those of the project that LLM_DO_PROJECT names, else those of the current
+Without TARGET and --project, the runs are those of the project that LLM_DO_PROJECT names, else those of the current \
 directory and those of lone worker files.
 
 Examples:
@@ -40,7 +40,7 @@ pub(crate) enum RunsCommand {
     },
     /// Continue a run that waits for an approval, was interrupted or crashed
     #[command(after_help = "\
-Completed steps are not repeated. Of a run that has ended, the recorded result is shown again. `llm-do runs show --help`
+Completed steps are not repeated. Of a run that has ended, the recorded result is shown again. `llm-do runs show --help` \
 describes RUN. CALL is a place in the call tree, as `llm-do runs show` and a suspended run print it.
 
 Examples:
@@ -53,8 +53,8 @@ Examples:
     Resume(Deferred<ResumeArgs>),
     /// Run a program against a recorded run without side effects, and show the first difference
     #[command(after_help = "\
-Answers of models and results of tools come from the record: the replay sends nothing, asks no questions, writes no files
-and runs no tools. It compares each request with the recorded one. The exit code is 1 if one differs. RUN is as for
+Answers of models and results of tools come from the record: the replay sends nothing, asks no questions, writes no files \
+and runs no tools. It compares each request with the recorded one. The exit code is 1 if one differs. RUN is as for \
 `llm-do runs show`, or the folder of a run.
 
 Examples:
@@ -121,7 +121,7 @@ pub(crate) struct ReplayArgs {
 /// Arguments of `harden`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The function runs in the confinement of Python tools. In addition it has no write access, no network and no models. If it
+The function runs in the confinement of Python tools. In addition it has no write access, no network and no models. If it \
 raises NotImplementedError, the case is left to the worker. The exit code is 1 if a case fails.
 
 Examples:

@@ -14,15 +14,15 @@ use std::{
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Clients start runs of the workers that each project exports; without exports, it is its entry. They follow the events of runs
+Clients start runs of the workers that each project exports; without exports, it is its entry. They follow the events of runs \
 and answer their questions. Each run has a journal of its own. A restarted server continues the runs that were not over.
 
-Open the printed link for the web app. Other clients send `Authorization: Bearer TOKEN`. Your token is the content of
---token-file, else the value of LLM_DO_SERVE_TOKEN, else a new one at each start. It allows everything except changing
-definitions, which --edit adds. Tokens of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes
+Open the printed link for the web app. Other clients send `Authorization: Bearer TOKEN`. Your token is the content of \
+--token-file, else the value of LLM_DO_SERVE_TOKEN, else a new one at each start. It allows everything except changing \
+definitions, which --edit adds. Tokens of other clients are in serve.yaml in ~/.llm-do; `llm-do serve --new-token NAME` makes \
 one.
 
-Options apply to every program. A request can only tighten them: `llm-do docs http` describes the requests, and the
+Options apply to every program. A request can only tighten them: `llm-do docs http` describes the requests, and the \
 server describes them at /openapi.json.
 
 Examples:

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[command(
     group = ArgGroup::new("language").required(true),
     after_help = "\
-The types describe the input and the output of each worker. The file begins with a hash of the workers' signatures: `llm-do check`
+The types describe the input and the output of each worker. The file begins with a hash of the workers' signatures: `llm-do check` \
 and the clients notice when it is out of date.
 
 Examples:

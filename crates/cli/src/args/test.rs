@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Cases are in files NAME.cases.yaml or NAME.cases.jsonl, beside the worker NAME or below tests/. Each case runs on a copy of
-the program's folder. Built-in file tools and stubs run; other calls that need an approval are refused, unless the command
+Cases are in files NAME.cases.yaml or NAME.cases.jsonl, beside the worker NAME or below tests/. Each case runs on a copy of \
+the program's folder. Without recordings, a hosted model is asked only with --max-cost, --live, --update or --model. Built-in file tools and stubs run; other calls that need an approval are refused, unless the command \
 line allows them. The exit code is 1 if a case fails or is worse than the baseline, and 4 if --max-cost ends the tests.
 
 Examples:
@@ -53,7 +53,7 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Answers")]
     pub(crate) set: Vec<String>,
     /// Stop before the models cost more than this, in US dollars; compared before each repeat
-    #[arg(long, value_name = "USD", help_heading = "Answers")]
+    #[arg(long, visible_alias = "budget", value_name = "USD", help_heading = "Answers")]
     pub(crate) max_cost: Option<String>,
 
     /// Compare with an earlier report, which `llm-do test --json` has printed

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::{
-    commands::runs::{about_chat, local_time},
+    commands::runs::{about, local_time},
     visible,
 };
 use llm_do::{Session, program::Program};
@@ -116,7 +116,7 @@ impl Known {
         let chats = runs.filter(|run| run.chat && run.entry == *self.program.entry().id && is_own(run));
         let about = |run: &RunSummary| {
             let began = run.started_ms.and_then(local_time).unwrap_or_default();
-            format!("{began}  {}", about_chat(run))
+            format!("{began}  {}", about(run))
         };
         chats.map(|run| (run.run.clone(), about(&run))).collect()
     }

@@ -284,6 +284,31 @@ impl RichFace {
     }
 }
 
+/// A page of our own with its lines broken at words. What continues a line of a table stands below its second column.
+fn at_words(text: &str, columns: usize) -> String {
+    let most = columns.saturating_sub(1).max(20);
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let indent = line.find("  ").map_or(0, |at| line.len() - line[at..].trim_start().len());
+        let indent = if indent * 2 > most { 2 } else { indent };
+        let mut used = 0;
+        for word in line.split_inclusive(' ') {
+            let wide = word.trim_end().chars().count();
+            if used > indent && used + wide > most {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out.push_str(&" ".repeat(indent));
+                used = indent;
+            }
+            out.push_str(word);
+            used += word.chars().count();
+        }
+        out.push('\n');
+    }
+    out.truncate(out.trim_end_matches('\n').len());
+    out
+}
+
 impl Face for RichFace {
     fn user(&mut self, text: &str) {
         self.finish_answer();
@@ -353,7 +378,8 @@ impl Face for RichFace {
     }
 
     fn page(&mut self, text: &str) {
-        let lines: Vec<Line> = Line::split(text, Style::new()).collect();
+        let text = at_words(text, self.console.size().columns());
+        let lines: Vec<Line> = Line::split(&text, Style::new()).collect();
         self.print(&lines);
     }
 
@@ -455,5 +481,19 @@ struct Completion(Arc<Known>);
 impl Completer for Completion {
     fn candidates(&mut self, text: &str, caret: usize) -> Option<Candidates> {
         commands::complete(&self.0, text, caret)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_words;
+
+    #[test]
+    fn pages_break_at_words_below_their_second_column() {
+        let text = "/tools    show the tools that the worker may call\nshort\n\nA sentence of several words.";
+        let expected = "/tools    show the tools that\n          the worker may call\nshort\n\nA sentence of several words.";
+        assert_eq!(at_words(text, 31), expected);
+        assert_eq!(at_words("/a-very-long-name  text of it", 24), "/a-very-long-name  text\n  of it");
+        assert_eq!(at_words("averylongwordwithoutanyspaces", 24), "averylongwordwithoutanyspaces");
     }
 }

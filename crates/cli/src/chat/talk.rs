@@ -345,6 +345,9 @@ impl<'a> Talk<'a> {
                     if settlement {
                         self.face.withdraw(id);
                     }
+                    if id.step.is_restore() {
+                        self.face.note("the files stay as they are: /undo took back the messages alone");
+                    }
                     !settlement
                 });
             }

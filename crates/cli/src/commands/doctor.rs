@@ -3,15 +3,16 @@
 use crate::{
     args::{Format, ProgramArgs, ProgramFlags},
     exit::Complaint,
+    opening::local_model,
     program::{home, looked_at, quoted, reading_host, surroundings},
     render::Output,
     visible,
 };
 use llm_do::{
-    Environment, PythonFor,
+    Environment, PythonFor, StoredKeys,
     confine::{self, Tier},
     core::model::ModelName,
-    models::Providers,
+    models::{KeySource, Providers},
     place_of,
     program::{LoadOptions, UserConfig, list_workers, target},
     user_config,
@@ -207,21 +208,31 @@ fn default_of(
     }
     match providers.default_model() {
         Some(chosen) => Ok(format!("{}, since {}", chosen.name, chosen.because)),
-        None => Err("none, unless a program names one or a local model is here".to_owned()),
+        None => match local_model() {
+            Some(name) => Ok(format!("{name}, since no provider has a key")),
+            None => Err("none, unless a program names one".to_owned()),
+        },
     }
 }
 
 fn models(environment: &Environment, config: Option<&UserConfig>) -> Vec<Finding> {
     let lookup = Arc::clone(environment);
-    let providers = Providers::new(move |name| lookup(name));
-    let keys: Vec<String> =
-        providers.with_keys().iter().map(|(name, variable)| format!("{name} ({variable})")).collect();
-    let keys = match keys.is_empty() {
-        true => Err("no provider has a key in the environment".to_owned()),
-        false => Ok(keys.join(", ")),
+    let stored = StoredKeys::read(&home());
+    let broken = stored.as_ref().err().map(ToString::to_string);
+    let stored = stored.unwrap_or_default();
+    let providers = Providers::new(move |name| lookup(name)).stored_keys(stored.pairs());
+    let shown = providers.with_keys().into_iter().map(|(name, variable, source)| match source {
+        KeySource::Environment => format!("{name} ({variable} in the environment)"),
+        KeySource::Stored => format!("{name} (stored by `llm-do keys`)"),
+    });
+    let keys: Vec<String> = shown.collect();
+    let keys = match (broken, keys.is_empty()) {
+        (Some(reason), _) => Err(reason),
+        (None, true) => Err("no provider has a key, neither in the environment nor stored".to_owned()),
+        (None, false) => Ok(keys.join(", ")),
     };
     let default = default_of(environment, config, &providers);
-    let key = "export ANTHROPIC_API_KEY=...   # or OPENAI_API_KEY, GEMINI_API_KEY, ...";
+    let key = "llm-do keys set anthropic   # or openai, gemini, ...; or export ANTHROPIC_API_KEY=...";
     let mut findings = vec![
         Finding::new("providers", "for hosted models", keys, key),
         Finding::new("default", "for workers that name no model", default, default_model()),
@@ -292,7 +303,7 @@ fn install(package: &str) -> String {
 /// How a model becomes the default.
 fn default_model() -> &'static str {
     if cfg!(feature = "local") {
-        "llm-do models pull   # 100 MB, needs no key; or set a provider's key"
+        "llm-do models pull   # needs no key; or set a provider's key"
     } else {
         "export LLM_DO_MODEL=PROVIDER:MODEL   # or set a provider's key"
     }

@@ -42,7 +42,10 @@ pub(crate) fn run(args: &InitArgs, output: &Output) -> Result<Exit, Complaint> {
 
 fn list(output: &Output) {
     if output.format != Format::Text {
-        let all: Vec<_> = TEMPLATES.iter().map(|t| json!({"name": t.name, "description": t.about})).collect();
+        let all: Vec<_> = TEMPLATES
+            .iter()
+            .map(|t| json!({"name": t.name, "description": t.about, "needs": t.needs}))
+            .collect();
         output.print_json(&json!({"templates": all}));
         return;
     }
@@ -190,6 +193,7 @@ fn made(path: &Path, files: &[NewFile], template: &Template, output: &Output) ->
     if let Some(message) = template.first_message {
         command.push_str(&format!(" \"{message}\""));
     }
+    text.push_str(&format!("{} {}\n", paint.hint("needs:"), template.needs));
     text.push_str(&format!("{} {}\n", paint.hint("next:"), visible::line(&command)));
     text
 }

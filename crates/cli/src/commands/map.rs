@@ -8,6 +8,7 @@ use crate::{
     interrupt::Interrupts,
     meant,
     opening::{NotReady, said, settings},
+    program::home,
     render::Output,
     terminal::{Terminal, Withdrawal},
 };
@@ -78,6 +79,8 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
         stopping.stop();
         withdrawn.withdraw();
     });
+    let screen = Arc::clone(&output.screen);
+    interrupts.on_end(move || screen.live(Vec::new()));
     runtime.block_on(map.render()).map_err(not_ready)?;
     if output.err_terminal && !output.quiet {
         output.screen.go_live();
@@ -119,6 +122,7 @@ fn options(args: &MapArgs, max_cost: Option<MaxCost>) -> Result<MapOptions, Comp
         constants: meant::pairs("--param", &args.params)?,
         trusted: args.trusted,
         unordered: args.unordered,
+        keep: args.keep,
         concurrency: args.concurrency.into(),
         max_failures: args.max_failures,
         max_cost: match max_cost {
@@ -151,7 +155,7 @@ fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Comp
     match unknown {
         None => Ok(()),
         Some(name) => Err(Complaint::wrong(format!("--max-cost: the price of {name} is not known"))
-            .hint("set it under `prices` in ~/.llm-do/config.yaml")
+            .hint(format!("set it under `prices` in {}", home().join("config.yaml").display()))
             .hint("or accept any cost: --max-cost unlimited")),
     }
 }

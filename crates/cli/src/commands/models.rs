@@ -1,7 +1,7 @@
 //! `llm-do models`: lists, downloads and removes local models (docs/guides/local-models.md).
 
 use crate::{
-    args::ModelsCommand,
+    args::{Format, ModelsCommand},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     paint::Paint,
@@ -19,7 +19,7 @@ use std::{
     cell::RefCell,
     env,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     pin::pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -32,6 +32,10 @@ const FIRST_WORD: Duration = Duration::from_millis(1500);
 pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Result<(), Complaint> {
     match command {
         ModelsCommand::List => list(store, output),
+        ModelsCommand::Suggest => {
+            suggest(store, output);
+            Ok(())
+        }
         ModelsCommand::Pull { name } => {
             let told = output.clone();
             let interrupts = Interrupts::listen(None)
@@ -470,18 +474,82 @@ pub(crate) fn without_model(complaint: Complaint) -> Complaint {
         .hint("or set a provider's key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY")
 }
 
-/// Whether the model that needs no key is here.
-pub(crate) fn is_here(store: &Store) -> bool {
-    Path::new(&store.path(catalogue::DEFAULT)).is_file()
+/// The largest model of the catalogue that is here and fits the memory.
+pub(crate) fn best_here(store: &Store) -> Option<&'static Entry> {
+    let memory = memory::total();
+    let fits = |entry: &&Entry| memory.is_none_or(|memory| entry.memory() <= memory);
+    CATALOGUE.iter().rev().filter(fits).find(|entry| store.locate(entry.name).is_ok())
 }
 
-fn megabytes(bytes: u64) -> String {
+/// The largest model of the catalogue that leaves half of the memory to other programs; the smallest, if none does.
+fn suggested(memory: Option<u64>) -> &'static Entry {
+    let fits = |entry: &&Entry| memory.is_some_and(|memory| entry.memory() <= memory / 2);
+    CATALOGUE.iter().rev().find(fits).unwrap_or(&CATALOGUE[0])
+}
+
+/// Names the model that fits this machine best, with what it needs and the command that fetches it.
+fn suggest(store: &Store, output: &Output) {
+    let memory = memory::total();
+    let entry = suggested(memory);
+    let command = format!("llm-do models pull {}", entry.name);
+    let is_here = store.locate(entry.name).is_ok();
+    if output.format != Format::Text {
+        output.print_json(&json!({
+            "memory": memory,
+            "model": entry.name,
+            "size": entry.size,
+            "needs_memory": entry.memory(),
+            "tried": entry.tried,
+            "calls_tools": entry.calls_tools,
+            "here": is_here,
+            "command": command,
+        }));
+        return;
+    }
+    let of_machine = match memory {
+        Some(memory) => format!(
+            "this machine has {} of memory, of which a model should take at most half",
+            megabytes(memory)
+        ),
+        None => "the memory of this machine is not known".to_owned(),
+    };
+    output.note(&of_machine);
+    let can = match entry.calls_tools {
+        true => "calls tools and other workers",
+        false => "answers and fills typed outputs; too small for tools and other workers",
+    };
+    let tried = if entry.tried { "" } else { "; not tried with llm-do" };
+    let (download, memory) = (megabytes(entry.size), megabytes(entry.memory()));
+    output.print(&format!("{}\n", output.out.bold(entry.name)));
+    output.print(&format!("    {}\n    {can}{tried}\n", entry.description));
+    output.print(&format!("    {download} to download, needs about {memory} of memory\n"));
+    match is_here {
+        true => output.print("    it is here already\n"),
+        false => output.print(&format!("    {}\n", output.out.bold(format!("$ {command}")))),
+    }
+}
+
+pub(super) fn megabytes(bytes: u64) -> String {
     format!("{} MB", bytes.div_ceil(1_000_000))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_suggested_model_leaves_half_of_the_memory() {
+        const GB: u64 = 1_000_000_000;
+        for (memory, name) in [
+            (None, "smollm2-135m-instruct"),
+            (Some(GB / 4), "smollm2-135m-instruct"),
+            (Some(4 * GB), "qwen3-0.6b"),
+            (Some(8 * GB), "qwen3-4b"),
+            (Some(64 * GB), "qwen3-30b-a3b"),
+        ] {
+            assert_eq!(suggested(memory).name, name, "{memory:?}");
+        }
+    }
 
     #[test]
     fn an_arrival_has_its_speed_from_the_first_byte_of_this_command() {

@@ -5,9 +5,11 @@ use crate::{
     chat::{self, Chat},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    opening::{Asked, NotReady, asking, came_too_late, carry_out, given, locked_notes, said, settings},
+    opening::{
+        Asked, NotReady, asking, came_too_late, carry_out, given, locked_notes, said, settings, too_small,
+    },
     program::{findings, show_complaint},
-    render::{Output, Refuses, say_no_terminal},
+    render::{Output, Refuses},
     terminal::Terminal,
 };
 use clap::CommandFactory;
@@ -57,14 +59,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     }
     say(&session, output);
     let start = |operator, events| session.start(&input, operator, Some(events));
-    let refuses = match (session.denies_unattended(), session.may_ask()) {
-        (true, true) => {
-            say_no_terminal(output);
-            Refuses::AsMeant
-        }
-        (true, false) => Refuses::WithoutTerminal,
-        (false, _) => Refuses::AsMeant,
-    };
+    let refuses = if session.denies_unattended() { Refuses::WithoutTerminal } else { Refuses::AsMeant };
     match carry_out(start, &mut asked, &interrupts, refuses, output) {
         Ok(Exit::Done) => match came_too_late(args, &input) {
             Some(complaint) => {
@@ -133,6 +128,9 @@ pub(crate) fn ready(args: &RunArgs, asked: &Asked, output: &Output) -> Result<(S
         }
         opened => opened?,
     };
+    if let Some(complaint) = too_small(&session) {
+        return Err(complaint.into());
+    }
     let input = given(args, &session, Some(output))?;
     Ok((session, input))
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
     let of = |target: &Option<String>| folders(target.as_deref(), project);
     match &runs.command {
         RunsCommand::List { target, limit, chats } => list(&of(target)?, *limit, *chats, output)?,
-        RunsCommand::Show(args) => show(&of(&args.target)?, args, output)?,
+        RunsCommand::Show(args) => show(|| of(&args.target), args, output)?,
         RunsCommand::Clean(args) => clean(&of(&args.target)?, args, output)?,
         RunsCommand::Export(args) => export(args, project, output)?,
         RunsCommand::Resume(args) => return Ok(resume::run(&of(&args.target)?, args, project, output)),
@@ -146,9 +146,10 @@ fn line(Listed { run, foreign }: &Listed, paint: Paint) -> String {
     let tokens = run.usage.filter(|usage| usage.total() > 0);
     let tokens = tokens.map(|usage| format!("{} tokens", thousands(usage.total()))).unwrap_or_default();
     let when = run.started_ms.and_then(local_time).unwrap_or_default();
-    let about = if run.chat { about_chat(run) } else { visible::line(&run.target).into_owned() };
+    let cost = run.usage.and_then(|usage| usage.cost_usd).map(|cost| cost.to_string()).unwrap_or_default();
+    let about = about(run);
     let line = format!(
-        "{}  {}  {state} {took:>8}  {tokens:>14}  {about}",
+        "{}  {}  {state} {took:>8}  {tokens:>14}  {cost:>10}  {about}",
         paint.bold(&run.run),
         paint.dim(format!("{when:<16}"))
     );
@@ -156,12 +157,31 @@ fn line(Listed { run, foreign }: &Listed, paint: Paint) -> String {
     format!("{}{note}\n", line.trim_end())
 }
 
-/// What a chat was started with: the target, and the beginning of the first message.
-pub(crate) fn about_chat(run: &RunSummary) -> String {
-    let target = visible::line(&run.target);
-    let message =
-        run.message.as_deref().map(|text| visible::start(&visible::line(text), FIRST_WORDS).into_owned());
-    format!("{target}{}", message.map(|text| format!("  \"{text}\"")).unwrap_or_default())
+/// What a run was started with: the worker, the target where it says more, and the beginning of the input.
+pub(crate) fn about(run: &RunSummary) -> String {
+    let (entry, target) = (visible::line(&run.entry), visible::line(&run.target));
+    let named = Path::new(&run.target).file_stem().is_some_and(|stem| *stem == *run.entry);
+    let worker = match &*run.target {
+        "" | "." => entry.into_owned(),
+        _ if named || run.entry.is_empty() => target.into_owned(),
+        _ => format!("{entry} ({target})"),
+    };
+    let input = &run.invocation["input"];
+    let parameters = input["parameters"].as_array().filter(|parameters| !parameters.is_empty());
+    let input = match (&run.message, &input["json"], parameters) {
+        (Some(message), ..) => format!("\"{}\"", visible::start(&visible::line(message), FIRST_WORDS)),
+        (None, Value::Null, None) => return worker,
+        (None, Value::Null, Some(parameters)) => {
+            let pair = |pair: &Value| {
+                let text = |at: usize| pair[at].as_str().unwrap_or_default().to_owned();
+                format!("{}={}", text(0), text(1))
+            };
+            let pairs: Vec<String> = parameters.iter().map(pair).collect();
+            visible::start(&visible::line(&pairs.join(" ")), FIRST_WORDS).into_owned()
+        }
+        (None, json, _) => visible::start(&visible::line(&json.to_string()), FIRST_WORDS).into_owned(),
+    };
+    format!("{worker}  {input}")
 }
 
 /// A time as the user reads it.

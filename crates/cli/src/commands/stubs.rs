@@ -47,7 +47,7 @@ pub(crate) fn run(args: &StubsArgs, output: &Output) -> Result<Exit, Complaint> 
     match &args.file {
         None => output.print(&text),
         Some(file) => write_named(file, text.as_bytes())
-            .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", file.display())))?,
+            .map_err(|error| Complaint { exit: Exit::Failed, ..Complaint::unwritten(file, &error) })?,
     }
     Ok(Exit::Done)
 }

@@ -140,6 +140,11 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
     let Ended { report, cut } =
         runtime.block_on(suite.run(&chosen, &options)).map_err(|stopped| match stopped {
             Stopped::Problem(problem) => not_ready(problem),
+            Stopped::Hosted(_) => NotReady::from(
+                Complaint::wrong(stopped.to_string())
+                    .hint("`--max-cost USD` asks it and limits the cost; `--live` asks it without a limit")
+                    .hint("`--update` asks it and records the answers, from which later tests run"),
+            ),
             Stopped::WritesOutside(_) => NotReady::from(Complaint::wrong(stopped.to_string())),
             other => Complaint::failed(other.to_string()).into(),
         })?;
@@ -162,7 +167,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         if let Some(path) = path
             && let Err(error) = write_named(path, text.as_bytes())
         {
-            let complaint = Complaint::failed(format!("cannot write {}: {error}", path.display()));
+            let complaint = Complaint { exit: Exit::Failed, ..Complaint::unwritten(path, &error) };
             output.line(&complaint.render(output.err));
             written = false;
         }
@@ -213,9 +218,7 @@ fn reports(args: &TestArgs) -> Result<Vec<PathBuf>, Complaint> {
     let made = made.chain(args.html.iter().map(|path| (path, folder(path))));
     for (path, made) in made {
         let real = made.and_then(|()| fs::canonicalize(path));
-        reports.push(
-            real.map_err(|error| Complaint::wrong(format!("cannot write {}: {error}", path.display())))?,
-        );
+        reports.push(real.map_err(|error| Complaint::unwritten(path, &error))?);
     }
     Ok(reports)
 }

@@ -86,6 +86,11 @@ impl Progress {
         self.lock().streamed.take().map(|(_, text)| text)
     }
 
+    /// See [`super::Renderer::expects`]. A run that is resumed records the beginning of its conversation no more.
+    pub(super) fn expects(&self, typed: bool) {
+        self.lock().typed = typed;
+    }
+
     pub(super) fn event(&self, event: &Event) {
         let mut state = self.lock();
         match event {

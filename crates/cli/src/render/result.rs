@@ -194,6 +194,8 @@ fn summary(output: &Output, report: &Report) {
     let refused = (refused > 0).then(|| format!("{} refused", were(refused, "call")));
     let limits = below(counts.limits, RunStatus::Limit);
     let limits = (limits > 0).then(|| format!("{} reached", were(limits, "limit")));
+    let failed = (counts.failed_tools > 0)
+        .then(|| format!("{} of {} failed", counts.failed_tools, count(counts.tools as usize, "tool call")));
     let unoffered = (counts.unoffered > 0).then(|| {
         let calls =
             if counts.unoffered == 1 { "1 call".to_owned() } else { format!("{} calls", counts.unoffered) };
@@ -204,7 +206,7 @@ fn summary(output: &Output, report: &Report) {
         for note in &counts.notes {
             output.note(note);
         }
-        for line in [refused, limits, unoffered].into_iter().flatten() {
+        for line in [refused, limits, failed, unoffered].into_iter().flatten() {
             output.warn(&line);
         }
         return;
@@ -215,6 +217,7 @@ fn summary(output: &Output, report: &Report) {
     parts.extend(report.left.as_ref().and_then(left));
     parts.extend(refused);
     parts.extend(limits);
+    parts.extend(failed);
     parts.extend(unoffered);
     parts.push(format!("run {}", report.run));
     output.line(&format!("{}", output.err.dim(parts.join(" · "))));

@@ -28,7 +28,7 @@ fn asked_again_by_another(world: &World, main: &str, other: (&str, &str), deed: 
     world.arm();
     let mut session = Session::start(world.command_on_terminal(&["."]));
     session.expect_prompt();
-    session.type_keys("r");
+    session.type_keys("r\r");
     session.expect("main → other");
     session.expect_prompt();
     deny(&mut session);

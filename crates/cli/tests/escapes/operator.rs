@@ -56,7 +56,7 @@ pub(crate) fn deny(session: &mut Session) {
 fn asked_again(world: &World, first: &Value, other: &Value) -> Tried {
     let mut session = session(world, &[first.clone(), first.clone(), other.clone()]);
     session.expect_prompt();
-    session.type_keys("r");
+    session.type_keys("r\r");
     session.expect_prompt();
     deny(&mut session);
     let (code, shown) = session.end();
@@ -129,7 +129,7 @@ pub(crate) fn approvals() -> Group {
                     let calls = [first.clone(), write("rw/other.txt", "x"), first, write("rw/last.txt", "x")];
                     let mut session = session(world, &calls);
                     session.expect_prompt();
-                    session.type_keys("r");
+                    session.type_keys("r\r");
                     session.expect_prompt();
                     // The first call has written. The link is retargeted while the second call is at its prompt.
                     must(world.text("rw/a.txt") == "x", "the control: the approved call did not run")?;
@@ -162,7 +162,7 @@ pub(crate) fn approvals() -> Group {
                     );
                     // Only the other call prompts.
                     session.expect_prompt();
-                    session.type_keys("r");
+                    session.type_keys("r\r");
                     let (_, shown) = session.end();
                     must(world.text("notes/plan.md") == "The plan\n", format!("ESCAPE: {shown}"))?;
                     must(!world.project("rw/harmless.txt").exists(), format!("ESCAPE: {shown}"))?;

@@ -79,8 +79,7 @@ fn cost_budget_without_a_price_is_refused_before_any_request() {
     assert_snapshot!(looking("").run(&[".", "--budget", "0.50usd"]), @r#"
     exit 2
     --- stderr
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
-    error: `main` can't ask `script:s.yaml`: the run may cost 0.50 USD, and the price of this model is not known. Give it in ~/.llm-do/config.yaml, in dollars for a million tokens: `prices: {"script:s.yaml": {input: 1.25, output: 10}}`
+    error: `main` can't ask `script:s.yaml`: the run may cost 0.50 USD, and the price of this model is not known. Give it in your config.yaml (`llm-do doctor` names its folder, as home), in dollars for a million tokens: `prices: {"script:s.yaml": {input: 1.25, output: 10}}`
     hint: `llm-do runs show [RUN]` shows what it did
     "#);
     let told = looking("limits: {max_cost_usd: 0.5}\n").run(&["."]);

@@ -24,7 +24,9 @@ const LOOKUP: &str = "\
 parameters: {item: string}
 returns: {price: number}
 ---
-The price of {{ item }} on {{ run.date }}?
+Today is {{ run.date }}.
+
+The price of {{ item }}?
 ";
 
 const JUDGE: &str = "\
@@ -151,11 +153,12 @@ fn a_changed_prompt_is_told_with_its_difference() {
     fail  main.cases.yaml: pear
           a request is not the recorded one: `llm-do test --update` records it again
           at 0/0.0 (main → lookup, turn 0)
-          --- recorded instructions
-          +++ now instructions
-          @@ -1 +1 @@
-          -The price of pear on [DATE]?
-          +What is the price of pear on [DATE]?
+          --- recorded messages
+          +++ now messages
+          @@ -1,2 +1,2 @@
+           [0 user]
+          -The price of pear?
+          +What is the price of pear?
     0 of 1 cases pass
     "##);
     // Recorded again it passes.
@@ -301,6 +304,43 @@ answers:
 }
 
 #[test]
+fn hosted_models_are_asked_only_when_that_is_said() {
+    let hosted = |scenario: Scenario| {
+        scenario
+            .file("main.worker", "---\nmodel: far:m\n---\nAnswer.\n")
+            .file(
+                "main.cases.yaml",
+                "cases:\n- name: one\n  input: hello\n  expect: {output: {matches: o}}\n",
+            )
+            .file("project.yaml", "providers: {far: {base_url: 'http://models.invalid/v1'}}\n")
+    };
+    let scenario = hosted(Scenario::new());
+    let grant = ["--grant", "endpoint=models.invalid"];
+    let told = scenario.run(&["test", grant[0], grant[1]]);
+    assert_snapshot!(told, @"
+    exit 2
+    --- stderr
+    note: no case has a recording, so 1 case asks models: `--update` records the answers, `--recorded` asks no model, and `--max-cost USD` limits the cost
+    error: no case has a recording, so the cases would ask far:m, a hosted model, without a limit
+    hint: `--max-cost USD` asks it and limits the cost; `--live` asks it without a limit
+    hint: `--update` asks it and records the answers, from which later tests run
+    ");
+    // Said, the model is asked; nothing answers at that address.
+    for said in [&["--live"][..], &["--model", "far:m"]] {
+        let told = scenario
+            .run(&[&["test", grant[0], grant[1], "--set", "limits.request_retries=0"], said].concat());
+        assert_eq!(told.code, Some(1), "{told}");
+    }
+    // Without a price a limit can't be kept, which is an error of its own.
+    let told = scenario.run(&["test", grant[0], grant[1], "--max-cost", "0.10"]);
+    assert!(told.code == Some(1) && told.stdout.contains("the price of this model is not known"), "{told}");
+    // A script and a server on this machine cost nothing.
+    let scenario = hosted(Scenario::new()).file("main.worker", "---\nmodel: script:s.yaml\n---\nAnswer.\n");
+    let scenario = scenario.file("s.yaml", "answers: [{text: ok}]\n");
+    assert_eq!(scenario.run(&["test"]).code, Some(0));
+}
+
+#[test]
 fn reports_have_several_forms() {
     let scenario = shop();
     updated(&scenario);
@@ -349,7 +389,7 @@ cases:
     let before = scenario.run(&["test", "--model", "script:s.yaml", "--json"]);
     assert_eq!(before.code, Some(0), "{before}");
     let worse = format!(
-        "answers:\n  - when: {{worker: main, turn: 0, last: '\"fig\"'}}\n    json: {{total: 9}}\n{}",
+        "answers:\n  - when: {{worker: main, turn: 0, last: 'of fig'}}\n    json: {{total: 9}}\n{}",
         SCRIPT.trim_start_matches("answers:\n")
     );
     let scenario = scenario.file("before.json", &before.stdout).file("s.yaml", &worse);
@@ -748,7 +788,7 @@ cases:
     "##);
     // The judge is not unreachable, and its parameter is not a mistake.
     let checked = scenario.run(&["check"]);
-    assert!(!checked.to_string().contains("strict"), "{checked}");
+    assert!(!checked.stdout.contains("strict"), "{checked}");
 }
 
 #[test]

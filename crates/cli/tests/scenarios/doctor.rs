@@ -17,12 +17,12 @@ fn missing_things_have_a_reason_and_a_command() {
     let providers = finding(&told.stdout, "providers");
     assert_eq!(providers["state"], "missing", "{providers}");
     assert!(
-        providers["command"].as_str().is_some_and(|it| it.starts_with("export ANTHROPIC_API_KEY=")),
+        providers["command"].as_str().is_some_and(|it| it.starts_with("llm-do keys set anthropic")),
         "{providers}"
     );
     let told = scenario.run(&["doctor"]);
     assert!(told.stdout.contains("needed for hosted models"), "{told}");
-    assert!(told.stdout.contains("$ export ANTHROPIC_API_KEY="), "{told}");
+    assert!(told.stdout.contains("$ llm-do keys set anthropic"), "{told}");
 
     let told = scenario.env("ANTHROPIC_API_KEY", "k-secret").run(&["doctor", "--output", "json"]);
     let providers = finding(&told.stdout, "providers");

@@ -95,7 +95,6 @@ fn binding_outside_needs_a_grant_like_a_mount() {
     assert_snapshot!(scenario.run(&["."]), @"
     exit 3
     --- stderr
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: the program asks for more than its own folder:
       to read /etc (asked for at project.yaml:1)
     hint: if you trust it with that, run it again with --grant /etc:ro

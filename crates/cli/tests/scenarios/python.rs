@@ -18,6 +18,7 @@ mod results;
 mod sharing;
 mod tool_failures;
 mod variables;
+mod walls;
 mod without_namespaces;
 
 pub(crate) use fixture::has_python;

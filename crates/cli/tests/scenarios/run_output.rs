@@ -372,7 +372,7 @@ fn run_is_exported_as_html() {
     assert_snapshot!(scenario.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "none/run.html"]), @"
     exit 1
     --- stderr
-    error: cannot write none/run.html: No such file or directory (os error 2)
+    error: cannot write none/run.html: the folder `none` does not exist
     ");
     assert_eq!(
         scenario.run(&["runs", "export", "last", "greeter.worker"]).code,
@@ -448,7 +448,7 @@ fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
     assert_eq!(mentioned("allow_workers: [helper]", "helper, arguments: {input: x}"), 0);
     assert_eq!(mentioned("toolsets: {filesystem: {tools: [list_files]}}", "list_files"), 0);
     assert_eq!(mentioned("toolsets: {filesystem: {}}", "list_files"), 1, "files can't be written");
-    assert_eq!(mentioned("toolsets: [custom]", "look"), 0);
+    assert_eq!(mentioned("toolsets: [custom]", "look"), 1, "`send` is not offered");
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub trait FurtherProtection: MaybeSend + MaybeSync {
 
 /// Prefix of the temporary files that a file system writes before it renames them into place. They are never visible.
 pub const TEMPORARY_PREFIX: &str = ".llm-do-tmp-";
+/// Prefix of the file of stored keys, and of the files beside it. They are never visible.
+const KEYS_PREFIX: &str = ".llm-do-keys";
 /// Folders of version control, whose settings name programs that it runs. They are protected in every folder.
 const VERSION_CONTROL: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];
 /// Further names that are protected in every folder. Lower case.
@@ -192,7 +194,8 @@ impl Protection {
     /// Whether everything of that name is invisible, wherever it is.
     pub fn is_invisible(name: &str) -> bool {
         let name = fold(name);
-        name == ".llm-do" || name.starts_with(".env") || name.starts_with(TEMPORARY_PREFIX)
+        let secret = [".env", TEMPORARY_PREFIX, KEYS_PREFIX];
+        name == ".llm-do" || secret.iter().any(|prefix| name.starts_with(prefix))
     }
 
     /// Whether a name is that of a folder or file of version control, whose settings name programs that it runs.

@@ -9,10 +9,10 @@ use super::{
 use crate::{
     driver::Known,
     function::{Function, Implementation},
-    gate::{Facts, Gate, Query},
+    gate::{Facts, Gate, Query, SessionRules, Subject},
     journal::RecordKind,
     outcome::{FailureKind, Halt, Stop},
-    question::{Answer, Approval, Given, Preview, Question},
+    question::{Answer, Approval, Given, MemoryKeys, Preview, Question, QuestionId},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
     schema::{canonical, sha256},
@@ -84,23 +84,25 @@ impl Engine {
         rule: DecidedBy,
         record: &(impl Fn(Rule, DecidedBy, Option<&str>) -> Result<(), Halt> + MaybeSync),
     ) -> Result<Judged, Stop> {
-        let key: Arc<str> = memory_key(call, admitted).await.into();
-        let preview = match self.host.driver.shared().remembers(&key).await {
-            true => None,
-            false => self.preview(call, admitted).await,
-        };
+        let (keys, rules) = self.memory(call, admitted).await;
+        let mut remembered = false;
+        for key in keys.all() {
+            remembered |= self.host.driver.shared().remembers(key).await;
+        }
+        let preview = if remembered { None } else { self.preview(call, admitted).await };
         let meta = &call.function.meta;
         let question = Question::Approval(Approval {
             chain: call.frame.chain(),
             function: Arc::clone(&meta.name),
             risk: meta.risk,
             input: Arc::clone(&admitted.input),
-            preview,
+            preview: preview.map(Box::new),
             rule,
             steering: self.steering(call, admitted),
+            rules,
             expires_ms: None,
         });
-        let known = Known::Remembered(key);
+        let known = Known::Remembered(keys);
         let step = StepName::Ask(round);
         let Answered { given, asked } =
             self.exchange(call.frame, &call.path, step.clone(), question, known).await?;
@@ -111,7 +113,7 @@ impl Engine {
         };
         let who = by(&given, false);
         match &given.answer {
-            Answer::Approve { .. } => {
+            Answer::Approve { .. } | Answer::Allow { .. } => {
                 // A remembered answer covers the call whatever the files hold by now: it showed no preview of them.
                 let asked = asked.filter(|_| !given.is_remembered());
                 match self.recheck(call, admitted, round, asked.as_ref()).await? {
@@ -139,6 +141,17 @@ impl Engine {
         admitted: &Admitted,
         look: impl FnOnce(&Gate, &Query<'_>) -> T,
     ) -> T {
+        self.weigh_with(call, admitted, call.frame.session_rules(), look)
+    }
+
+    /// The same with these rules of conversations.
+    fn weigh_with<T>(
+        &self,
+        call: &Call<'_>,
+        admitted: &Admitted,
+        session: &SessionRules,
+        look: impl FnOnce(&Gate, &Query<'_>) -> T,
+    ) -> T {
         let meta = &call.function.meta;
         let touched: Vec<Touched<'_>> = admitted.touched().collect();
         let not_own = not_own(meta, &touched);
@@ -162,7 +175,7 @@ impl Engine {
                 words: Some(call.frame.trail()),
                 sets: call.frame.sets(),
             },
-            session: call.frame.session_rules(),
+            session,
             worker: call.frame.rules(),
             callers: &callers,
             toolset: meta.policy.as_deref(),
@@ -173,6 +186,36 @@ impl Engine {
             foreign,
         };
         look(&self.host.gate, &query)
+    }
+
+    /// The keys under which an answer about the call may be remembered, and the rules that the operator is offered.
+    ///
+    /// A rule of the session reaches as far as the same rule of the command line, but never a call that words of others could
+    /// steer (`docs/reference/approvals.md`).
+    async fn memory(&self, call: &Call<'_>, admitted: &Admitted) -> (MemoryKeys, Vec<Arc<str>>) {
+        let identity = identity(call).await;
+        let mut keys = MemoryKeys { call: memory_key(&identity, admitted).into(), ..MemoryKeys::default() };
+        let mut offered = Vec::new();
+        if !admitted.origins.is_trusted() {
+            return (keys, offered);
+        }
+        let made_at = QuestionId::new(&call.path, &StepName::Ask(0));
+        for Candidate { calls, is_offered } in candidates(call, admitted) {
+            let rules = call.frame.session_rules().with(made_at.clone(), Rule::PreApproved, &calls);
+            let lets_run = rules.is_ok_and(|rules| {
+                self.weigh_with(call, admitted, &rules, Gate::decide).rule == Rule::PreApproved
+            });
+            if !lets_run || self.host.redact.text(&calls) != calls {
+                continue;
+            }
+            let calls: Arc<str> = calls.into();
+            let key = sha256(canonical(&json!({"rule": calls, "call": identity})).as_bytes());
+            keys.rules.insert(Arc::clone(&calls), key.into());
+            if is_offered {
+                offered.push(calls);
+            }
+        }
+        (keys, offered)
     }
 
     /// The preview of the call's changes for the operator.
@@ -217,9 +260,55 @@ pub(super) fn passes_on(function: &Function) -> bool {
     function.meta.risk == Risk::Delegate && matches!(function.meta.source, FunctionSource::Toolset(_))
 }
 
+/// A rule that covers a call.
+struct Candidate {
+    calls: String,
+    /// The others belong to folders above, of which another call was in.
+    is_offered: bool,
+}
+
+/// The rules that could cover a call: this tool in the folder of the path, and in those above it; this tool.
+fn candidates(call: &Call<'_>, admitted: &Admitted) -> Vec<Candidate> {
+    /// Characters with a meaning in patterns.
+    const META: [char; 11] = ['*', '?', '[', ']', '{', '}', '\\', '!', '(', ')', '"'];
+    let name = &call.function.meta.name;
+    let is_plain = |text: &str| !text.contains(META) && !text.contains(char::is_whitespace);
+    if !is_plain(name) {
+        return Vec::new();
+    }
+    let path = admitted.subjects.iter().flatten().find_map(|subject| match subject {
+        Subject::Path(path) => Some(path.as_str()),
+        Subject::Text(_) => None,
+    });
+    let mut folder = path.and_then(|path| path.rsplit_once('/')).map_or("", |(folder, _)| folder);
+    let mut found = Vec::new();
+    while !folder.is_empty() {
+        if is_plain(folder) {
+            found.push(Candidate { calls: format!("{name}({folder}/**)"), is_offered: found.is_empty() });
+        }
+        folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
+    }
+    found.push(Candidate { calls: name.to_string(), is_offered: true });
+    found
+}
+
+/// All that the effect of a call depends on, without its arguments: its code and what its caller may touch.
+async fn identity(call: &Call<'_>) -> Value {
+    let (meta, authority) = (&call.function.meta, call.frame.authority());
+    json!({
+        "source": meta.source,
+        "name": meta.name,
+        "code": call.function.body.identity().await,
+        "risk": meta.risk,
+        // The working folder of a command follows from the view.
+        "view": authority.view(),
+        "bounds": authority.bounds(),
+    })
+}
+
 /// The key of a remembered answer: all that the effect of a call depends on (`docs/reference/approvals.md`). The order of
 /// the arguments does not matter, and paths count by their real places.
-pub(super) async fn memory_key(call: &Call<'_>, admitted: &Admitted) -> String {
+fn memory_key(identity: &Value, admitted: &Admitted) -> String {
     let mut input = (*admitted.input).clone();
     if let Value::Object(map) = &mut input {
         for (touch, real) in admitted.effects.touches.iter().zip(&admitted.real) {
@@ -229,19 +318,8 @@ pub(super) async fn memory_key(call: &Call<'_>, admitted: &Admitted) -> String {
             }
         }
     }
-    let (meta, authority) = (&call.function.meta, call.frame.authority());
-    let key = json!({
-        "source": meta.source,
-        "name": meta.name,
-        "code": call.function.body.identity().await,
-        "risk": meta.risk,
-        "input": input,
-        // The same words from elsewhere are another question.
-        "origins": admitted.origins,
-        // The working folder of a command follows from the view.
-        "view": authority.view(),
-        "bounds": authority.bounds(),
-    });
+    // The same words from elsewhere are another question.
+    let key = json!({"call": identity, "input": input, "origins": admitted.origins});
     sha256(canonical(&key).as_bytes())
 }
 

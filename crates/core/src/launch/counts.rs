@@ -21,6 +21,8 @@ pub struct Counts {
     pub requests: u32,
     /// Tools that ran.
     pub tools: u32,
+    /// Executions of tools that failed.
+    pub failed_tools: u32,
     /// Calls of tools that were not offered.
     pub unoffered: u32,
     /// Tokens so far.
@@ -50,6 +52,7 @@ impl Counts {
             }
             RecordKind::Limit { .. } => self.limits += 1,
             RecordKind::ToolStarted { .. } => self.tools += 1,
+            RecordKind::ToolEnded { ending: Ending::Failure(_), .. } => self.failed_tools += 1,
             RecordKind::ModelRequested { .. } => self.sent += 1,
             RecordKind::ModelAnswered { usage, unoffered, unknown_finish, .. } => {
                 self.requests += 1;

@@ -165,6 +165,7 @@ mod tests {
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
             steering: None,
+            rules: Vec::new(),
             expires_ms: None,
         });
         let edit = |input: Value| question.accept(&Answer::Edit { input: Arc::new(input) });

@@ -8,7 +8,7 @@ use crate::{
     call_path::CallPath,
     operator::Recall,
     origin::Origins,
-    question::{Answer, Given, Known, MEMORY, QuestionId},
+    question::{Given, Known, MEMORY, QuestionId},
     send::{BoxFuture, MaybeSend},
     source::FunctionSource,
     undo::SideEffect,
@@ -140,9 +140,9 @@ impl KnownHere<'_> {
     /// Remembers an answer, if it asks for that and the question has a key. One that was remembered before stays the answer to
     /// the question that it was given to.
     pub fn answered(&self, given: &Given) {
-        if let Known::Remembered(key) = self.known
+        if let Known::Remembered(keys) = self.known
             && !given.is_remembered()
-            && let Answer::Approve { remember: true } | Answer::Deny { remember: true, .. } = given.answer
+            && let Some(key) = keys.of(&given.answer)
         {
             let remembered = Remembered { given: given.clone(), question: self.question.clone() };
             lock(&self.shared.answers).insert(Arc::clone(key), remembered);
@@ -155,9 +155,10 @@ impl Recall for KnownHere<'_> {
         match self.known {
             Known::Nothing => None,
             Known::Answer(given) => Some(given.clone()),
-            Known::Remembered(key) => {
+            Known::Remembered(keys) => {
                 let answers = lock(&self.shared.answers);
-                answers.get(key).map(|found| Given { via: MEMORY.into(), ..found.given.clone() })
+                let found = keys.all().find_map(|key| answers.get(key));
+                found.map(|found| Given { via: MEMORY.into(), ..found.given.clone() })
             }
         }
     }

@@ -8,6 +8,7 @@ use minijinja::value::{
 };
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value, filters};
 
+use super::arguments::arguments;
 use super::budget::{Budget, holds_objects};
 use super::cycler::cycler;
 use super::instrument;
@@ -269,22 +270,6 @@ fn plain(function: &str, arguments: &[Value]) -> Result<(), Error> {
         )),
         false => Ok(()),
     }
-}
-
-/// Arguments as the Python library takes them, each by position or by name, as named ones.
-pub(super) fn arguments(names: &[&str], positional: &[Value], named: &Kwargs) -> Result<Kwargs, Error> {
-    if positional.len() > names.len() {
-        return Err(Error::from(ErrorKind::TooManyArguments));
-    }
-    let mut given: Vec<(String, Value)> =
-        names.iter().zip(positional).map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    for name in named.args() {
-        if given.iter().any(|(known, _)| known == name) || !names.contains(&name) {
-            return Err(Error::new(ErrorKind::TooManyArguments, format!("unexpected argument `{name}`")));
-        }
-        given.push((name.to_owned(), named.get(name)?));
-    }
-    Ok(Kwargs::from_iter(given))
 }
 
 /// No named arguments.

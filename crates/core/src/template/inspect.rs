@@ -8,7 +8,8 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Macro, Stmt};
 use minijinja::machinery::{Span, parse};
 use minijinja::syntax::SyntaxConfig;
 
-use super::error::{explain, place_in, unknown_filter, unknown_test};
+use super::error::place_in;
+use super::explain::{explain, unknown_filter, unknown_test};
 use super::filters::{FILTERS, FUNCTIONS, TESTS};
 use super::texts::Texts;
 use super::{NoTemplates, Origin, Place, ROOT, Settings, TemplateError, has_syntax};

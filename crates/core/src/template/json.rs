@@ -19,7 +19,7 @@ struct Form {
 
 /// The filter. Jinja2 has the argument `indent`; the others are those of `json.dumps`, which templates for models use.
 pub(super) fn tojson(budget: &Budget, value: &Value, rest: &[Value], named: &Kwargs) -> Result<Value, Error> {
-    let given = super::filters::arguments(&["indent", "ensure_ascii", "sort_keys"], rest, named)?;
+    let given = super::arguments::arguments(&["indent", "ensure_ascii", "sort_keys"], rest, named)?;
     let indent = match given.get::<Option<Value>>("indent")? {
         None => None,
         Some(none) if none.is_none() => None,

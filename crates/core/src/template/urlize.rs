@@ -3,8 +3,8 @@
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Error, State, Value, filters};
 
+use super::arguments::arguments;
 use super::budget::Budget;
-use super::filters::arguments;
 use super::print::escape;
 
 /// `urlize(trim_url_limit, nofollow, target, rel, extra_schemes)`.

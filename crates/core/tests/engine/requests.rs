@@ -59,6 +59,25 @@ fn what_cannot_get_better_ends_the_call_at_once() {
 }
 
 #[test]
+fn an_answer_that_says_the_same_again_and_again_fails_and_is_not_asked_for_again() {
+    let line = "- The meeting notes say that the budget is approved.\n";
+    let mut main = worker("main");
+    main.limits.request_retries = 3;
+    let ran = World::new().worker(main, vec![text(&line.repeat(57))]).run(json!({}));
+    assert_eq!(ran.failure().kind, FailureKind::Model);
+    assert!(ran.failure().message.contains("the model repeats itself"), "{}", ran.failure().message);
+    let kinds = ran.records.iter().filter_map(|record| match &record.body {
+        RecordKind::ModelFailed { error } => Some(error.kind),
+        _ => None,
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), [ModelErrorKind::Repetition]);
+    // A list of equal short values is an answer.
+    let labels = "not relevant\n".repeat(100);
+    let ran = World::new().worker(worker("main"), vec![text(&labels)]).run(json!({}));
+    assert_eq!(ran.output().as_str().map(str::trim_end), Some(labels.trim_end()));
+}
+
+#[test]
 fn a_model_that_stays_away_fails_the_call_with_its_last_words() {
     let mut main = worker_with_tools("main");
     main.limits.request_retries = 2;

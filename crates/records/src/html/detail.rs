@@ -237,6 +237,10 @@ fn answered(m: &mut Markup, given: &Given) {
             m.ours("<b class=\"good\">approved</b>");
             remembered(m, *remember);
         }
+        Answer::Allow { calls } => {
+            m.ours("<b class=\"good\">approved</b>, and for the session ");
+            m.text(calls);
+        }
         Answer::Deny { reason, remember } => {
             m.ours("<b class=\"bad\">denied</b>");
             remembered(m, *remember);

@@ -197,7 +197,7 @@ impl Text {
                     self.line(Tone::Notice, &sentence);
                     self.block(Tone::Dim, excerpt);
                 }
-                if let Some(Preview::Change { path, before, after }) = &approval.preview {
+                if let Some(Preview::Change { path, before, after }) = approval.preview.as_deref() {
                     self.diff(path, before.as_deref(), after.as_deref());
                 }
             }
@@ -236,6 +236,9 @@ impl Text {
         };
         match &given.answer {
             Answer::Approve { .. } => self.line(Tone::Good, &format!("{who} approved")),
+            Answer::Allow { calls } => {
+                self.line(Tone::Good, &format!("{who} approved, and for the session {calls}"));
+            }
             Answer::Deny { reason, .. } => {
                 self.line(Tone::Bad, &format!("{who} denied{}", because(reason)));
             }

@@ -82,6 +82,9 @@ impl Following {
                 };
                 match &given.answer {
                     Answer::Approve { .. } => (Tone::Notice, format!("{name} approved")),
+                    Answer::Allow { calls } => {
+                        (Tone::Notice, format!("{name} approved, and for the session {}", shown(calls)))
+                    }
                     Answer::Edit { .. } => (Tone::Notice, format!("{name} approved with other arguments")),
                     Answer::Deny { reason, .. } => (Tone::Bad, format!("{name} denied{}", because(reason))),
                     Answer::Give { .. } => (Tone::Notice, format!("{name} got its input")),

@@ -27,9 +27,11 @@ pub fn network(
     denials: &[Denial],
 ) -> Vec<String> {
     match allowed {
-        Network::Off if refused => {
-            vec!["Network needs `sandbox.network_enabled` and the operator's grant `network`.".to_owned()]
-        }
+        Network::Off if refused || found_nobody => vec![
+            "Network needs `sandbox.network_enabled` and the operator's grant `network`: for one host, \
+             `sandbox: {network_enabled: [HOST]}` in the worker and `--grant network=HOST`."
+                .to_owned(),
+        ],
         Network::Domains(_) if denials.is_empty() && (refused || found_nobody) => vec![format!(
             "{who} reaches the domains of `sandbox.network_enabled` by HTTP and TLS through the proxy that \
              `HTTPS_PROXY` names, and nothing else: use a client that reads that variable. The whole network needs \

@@ -187,7 +187,7 @@ impl Service {
             Answer::Attach { content: Some(content), .. } if !content.places.is_empty() => {
                 Err(ApiError::new(Code::Forbidden, "`places` of a content are the operator's to say"))
             }
-            Answer::Rule { rule: Rule::PreApproved, .. } => Err(ApiError::new(
+            Answer::Allow { .. } | Answer::Rule { rule: Rule::PreApproved, .. } => Err(ApiError::new(
                 Code::Forbidden,
                 "an answer can only tighten: `allow` belongs to the server's command line, and a rule of a chat asks or blocks",
             )),

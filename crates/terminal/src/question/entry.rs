@@ -6,6 +6,9 @@ use crate::{
     keys::{Code, Key},
 };
 
+/// The key of the choice that edits.
+const EDIT: Key = Key::char('e');
+
 /// A question on the screen.
 #[derive(Clone, Debug)]
 pub(crate) struct Asking {
@@ -14,6 +17,8 @@ pub(crate) struct Asking {
     /// Why the last answer was not accepted.
     pub(super) problem: Option<String>,
     focus: Focus,
+    /// Ctrl-X was typed, which begins Ctrl-X Ctrl-E.
+    prefixed: bool,
 }
 
 /// Where keys go.
@@ -34,6 +39,8 @@ pub(super) enum Stage {
     Key,
     /// The text that belongs to a key.
     KeyText(char, Draft),
+    /// One of the options that belong to a key.
+    KeyPick(char, usize),
     /// A text.
     Text(Draft),
     /// One of the options.
@@ -86,7 +93,7 @@ impl Asking {
                 0,
             ),
         };
-        Self { question, stage, problem: None, focus }
+        Self { question, stage, problem: None, focus, prefixed: false }
     }
 
     /// Its name.
@@ -129,7 +136,7 @@ impl Asking {
     /// Whether a text is entered that is not empty.
     pub(crate) fn has_draft(&self) -> bool {
         match &self.stage {
-            Stage::Key | Stage::Pick(_) => false,
+            Stage::Key | Stage::KeyPick(..) | Stage::Pick(_) => false,
             Stage::KeyText(_, draft) | Stage::Text(draft) => !draft.text().is_empty(),
             Stage::Form(values, at) => {
                 matches!(values.get(*at), Some(Value::Text(draft)) if !draft.text().is_empty())
@@ -159,7 +166,7 @@ impl Asking {
                     draft.insert(&text.replace('\n', " "));
                 }
             }
-            Stage::Key | Stage::Pick(_) => {}
+            Stage::Key | Stage::KeyPick(..) | Stage::Pick(_) => {}
         }
     }
 
@@ -167,14 +174,25 @@ impl Asking {
     pub(crate) fn key(&mut self, key: Key) -> Taken {
         if key == FOCUS || key == Key::control('c') || key.code == Code::Escape {
             // The text for a key is dropped, so that the key can be chosen again.
-            if matches!(self.stage, Stage::KeyText(..)) {
+            if matches!(self.stage, Stage::KeyText(..) | Stage::KeyPick(..)) {
                 self.stage = Stage::Key;
             }
             self.leave_focus();
             return Taken::Key;
         }
+        // As in shells and in the composer, Ctrl-X Ctrl-E edits.
+        let prefixed = std::mem::take(&mut self.prefixed);
+        self.prefixed = matches!(self.stage, Stage::Key) && key == Key::control('x');
+        let key = if prefixed && key == Key::control('e') { EDIT } else { key };
         let answer = match &mut self.stage {
             Stage::Key => self.choose(key),
+            Stage::KeyPick(chosen, selected) => {
+                let options = options_of(&self.question.kind, *chosen).len();
+                let direct = digit(key).filter(|number| *number < options);
+                *selected = direct.unwrap_or(*selected);
+                let done = direct.is_some() || picked(selected, options, key);
+                done.then_some(Answer::Option(*chosen, *selected))
+            }
             Stage::KeyText(chosen, draft) => {
                 entered(draft, key).then(|| Answer::Key(*chosen, Some(draft.text().trim().to_owned())))
             }
@@ -202,6 +220,10 @@ impl Asking {
         let Kind::Keys(choices) = &self.question.kind else { return None };
         let typed = key.typed()?;
         let choice = choices.iter().find(|choice| choice.key == typed)?;
+        if !choice.options.is_empty() {
+            self.stage = Stage::KeyPick(typed, 0);
+            return None;
+        }
         if let Some(text) = &choice.text {
             let mut draft = Draft::new();
             draft.insert(&text.start);
@@ -251,6 +273,12 @@ impl Asking {
         let named = fields.iter().zip(filled);
         Some(Answer::Form(named.filter_map(|(field, value)| Some((field.name.clone(), value?))).collect()))
     }
+}
+
+/// The options that belong to a key of a question.
+pub(super) fn options_of(kind: &Kind, key: char) -> &[String] {
+    let Kind::Keys(choices) = kind else { return &[] };
+    choices.iter().find(|choice| choice.key == key).map_or(&[], |choice| &choice.options)
 }
 
 impl Value {

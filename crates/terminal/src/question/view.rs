@@ -2,7 +2,7 @@
 
 use super::{
     Asking, Field, FieldKind, Kind,
-    entry::{Stage, Value},
+    entry::{Stage, Value, options_of},
 };
 use crate::{
     composer::draft_rows,
@@ -73,6 +73,9 @@ impl Asking {
                 let choice = choices.iter().find(|choice| choice.key == *key);
                 let label = choice.and_then(|choice| choice.text.as_ref()).map(|text| text.label.as_str());
                 entry(label.unwrap_or("text"), draft)
+            }
+            (Stage::KeyPick(key, selected), kind) => {
+                pick_rows(options_of(kind, *key), *selected, columns, ambiguous)
             }
             (Stage::Text(draft), _) => entry("answer", draft),
             (Stage::Pick(selected), Kind::Pick(options)) => pick_rows(options, *selected, columns, ambiguous),

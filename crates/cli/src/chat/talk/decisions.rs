@@ -65,6 +65,7 @@ impl Decisions {
                         let line = call().unwrap_or_default();
                         self.add(of, What::Call(format!("{verb:<5}  {line}")));
                     }
+                    Answer::Allow { calls } => self.add(of, What::Call(format!("allow  {calls}"))),
                     Answer::Rule { rule, calls } => {
                         // A rule that can't be made is refused by the run, too.
                         if let Ok(line) = RuleLine::of_session(*rule, calls) {

@@ -7,8 +7,8 @@ use crate::{
     program::{looked_at, reading_host, surroundings},
 };
 use llm_do::{
-    Environment,
-    models::Providers,
+    Environment, StoredKeys,
+    models::{KeySource, Providers},
     program::{Listing, LoadOptions, Program, Start, cases, list_workers, target},
 };
 use llm_do_map::column_names;
@@ -211,11 +211,12 @@ fn models(words: &Words) -> Vec<Candidate> {
     let mut seen = BTreeSet::new();
     named.retain(|(model, _)| seen.insert(model.clone()));
     let environment: Environment = Arc::new(|name| env::var(name).ok());
-    let providers = Providers::new(move |name| environment(name));
-    let of_provider = providers
-        .with_keys()
-        .into_iter()
-        .map(|(name, variable)| (format!("{name}:"), format!("{variable} is set")));
+    let stored = StoredKeys::read(&crate::program::home()).unwrap_or_default();
+    let providers = Providers::new(move |name| environment(name)).stored_keys(stored.pairs());
+    let of_provider = providers.with_keys().into_iter().map(|(name, variable, source)| match source {
+        KeySource::Environment => (format!("{name}:"), format!("{variable} is set")),
+        KeySource::Stored => (format!("{name}:"), "a key is stored".to_owned()),
+    });
     let installed = installed().into_iter().map(|(name, size)| (format!("local:{name}"), size));
     named
         .into_iter()
@@ -228,10 +229,11 @@ fn models(words: &Words) -> Vec<Candidate> {
 /// Local models that are here, with their sizes.
 #[cfg(feature = "local")]
 fn installed() -> Vec<(String, String)> {
+    use crate::commands::models::megabytes;
     let models = crate::opening::store().list().unwrap_or_default();
     models
         .into_iter()
-        .map(|model| (model.name, format!("{} MB, on this machine", model.size / 1_000_000)))
+        .map(|model| (model.name, format!("{}, on this machine", megabytes(model.size))))
         .collect()
 }
 

@@ -1,7 +1,13 @@
 //! `llm-do runs export`: a run in a form for others to look at.
 
 use super::{collector, find, folders};
-use crate::{args::ExportArgs, commands::cases, exit::Complaint, render::Output, whole_file};
+use crate::{
+    args::ExportArgs,
+    commands::cases,
+    exit::{Complaint, Exit},
+    render::Output,
+    whole_file,
+};
 use llm_do_records::{otlp, page, page_from};
 use llm_do_runs::read_run;
 use std::path::Path;
@@ -43,7 +49,7 @@ fn deliver(text: &str, to: Option<&Path>, output: &Output) -> Result<(), Complai
         None => output.print(text),
         Some(path) => {
             whole_file::write(path, text.as_bytes())
-                .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", path.display())))?;
+                .map_err(|error| Complaint { exit: Exit::Failed, ..Complaint::unwritten(path, &error) })?;
             output.note(&format!("written to {}", path.display()));
         }
     }

@@ -7,22 +7,38 @@ use crate::{
     render::Output,
 };
 use llm_do_core::{call_path::CallPath, event::Event};
+use llm_do_map::row_run;
 use llm_do_records::{Following, Line, Open, RunState, Timeline, render, render_call, render_timeline};
 use llm_do_runs::{Follow, ReadError, read_run, read_tree};
 use serde_json::json;
 use std::{
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
     time::Duration,
 };
+use tempfile::TempDir;
 
+/// Letters of the ID of a row's run.
+const ROW_ID: usize = 32;
 /// Interval between two looks at a running run.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows a run in the way that is asked for.
-pub(crate) fn show(folders: &[PathBuf], show: &ShowRunArgs, output: &Output) -> Result<(), Complaint> {
-    let dir = find(folders, &show.run)?;
+///
+/// # Errors
+/// There is no such run, or it can't be read.
+pub(crate) fn show(
+    folders: impl FnOnce() -> Result<Vec<PathBuf>, Complaint>,
+    show: &ShowRunArgs,
+    output: &Output,
+) -> Result<(), Complaint> {
+    // The folder stays until the run is shown.
+    let (_folder, dir) = match row_of_map(&show.run, show.target.as_deref())? {
+        Some((folder, dir)) => (Some(folder), dir),
+        None => (None, find(&folders()?, &show.run)?),
+    };
     if show.view.follow {
         follow(&dir, output)
     } else if show.view.timeline {
@@ -32,6 +48,36 @@ pub(crate) fn show(folders: &[PathBuf], show: &ShowRunArgs, output: &Output) -> 
     } else {
         tree(&dir, output)
     }
+}
+
+/// The run of a row of a map, whose records the state beside the output has: in a folder of its own. `None`: the name is none
+/// of a row's run. Without a target, the maps in the current directory are looked through.
+fn row_of_map(run: &str, target: Option<&str>) -> Result<Option<(TempDir, PathBuf)>, Complaint> {
+    let is_row = run.len() == ROW_ID && run.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if !is_row {
+        return Ok(None);
+    }
+    let failed =
+        |error: io::Error| Complaint::failed(format!("the records of the row can't be read: {error}"));
+    let states: Vec<PathBuf> = match target {
+        Some(target) => vec![PathBuf::from(format!("{}.map", target.trim_end_matches(".map")))],
+        None => {
+            let entries = fs::read_dir(".").map_err(failed)?.flatten().map(|entry| entry.path());
+            entries.filter(|path| path.extension().is_some_and(|end| end == "map") && path.is_dir()).collect()
+        }
+    };
+    let folder = tempfile::tempdir().map_err(failed)?;
+    for state in states.iter().filter(|state| state.is_dir()) {
+        if let Some(dir) = row_run(state, run, folder.path()).map_err(failed)? {
+            return Ok(Some((folder, dir)));
+        }
+    }
+    let place = target.map_or_else(
+        || "the maps of the current directory".to_owned(),
+        |target| format!("the map of {target}"),
+    );
+    Err(Complaint::wrong(format!("no row with the run {run} in {place}"))
+        .hint(format!("name the output of the map: `llm-do runs show {run} OUTPUTS`")))
 }
 
 fn unreadable(error: ReadError) -> Complaint {

@@ -252,7 +252,7 @@ fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limi
     };
     let message = format!(
         "`{}` can't ask `{model}`: {whose} may cost {limit}, and the price of {of} is not known. Give it in \
-         ~/.llm-do/config.yaml, in dollars for a million tokens{}: \
+         your config.yaml (`llm-do doctor` names its folder, as home), in dollars for a million tokens{}: \
          `prices: {{\"{model}\": {{input: 1.25, output: 10{uses}}}}}`",
         worker.id,
         if uses.is_empty() { "" } else { " and for one use" },

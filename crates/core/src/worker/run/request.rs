@@ -13,10 +13,12 @@ use crate::{
     journal::RecordKind,
     ledger::reserve,
     model::{
-        Delta, DeltaSink, FinishReason, Message, MessageId, ModelErrorKind, ModelRequest, ModelResponse,
-        ModelSettings, Part, Purpose, ToolSpec, Usage,
+        Delta, DeltaSink, FinishReason, Message, MessageId, ModelError, ModelErrorKind, ModelRequest,
+        ModelResponse, ModelSettings, Part, Purpose, ToolSpec, Usage,
     },
     outcome::{Failure, FailureKind, Halt, Stop},
+    repetition::Repetition,
+    send::BoxFuture,
     server_tool::ServerTool,
     step_name::{Attempt, RequestStep, StepName},
     worker::retry::{too_long_to_wait, wait_before_retry},
@@ -24,10 +26,12 @@ use crate::{
 use futures_util::future::{Either, select};
 use serde_json::Value;
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -128,6 +132,8 @@ pub(super) async fn send(
             turn,
             shown: purpose == Purpose::Answer,
             said: stoppable(call).then(Mutex::default),
+            repetition: is_checked(prepared).then(|| Mutex::new(Repetition::new(is_typed(prepared)))),
+            repeats: AtomicBool::new(false),
         };
         let (head, digest) = request.sent.clone();
         let sent = ModelRequest {
@@ -161,18 +167,29 @@ pub(super) async fn send(
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
+                    let responding = prepared.model.respond(sent, &sink);
+                    let responding = Box::pin(sink.unless_it_repeats(responding));
                     let responded = match sink.said {
-                        None => prepared.model.respond(sent, &sink).await,
-                        Some(_) => {
-                            let responding = prepared.model.respond(sent, &sink);
-                            match select(responding, driver.stopped()).await {
-                                Either::Left((responded, _)) => responded,
-                                Either::Right(((), responding)) => {
-                                    drop(responding);
-                                    Ok(sink.cut_off(tokens))
-                                }
+                        None => responding.await,
+                        Some(_) => match select(responding, driver.stopped()).await {
+                            Either::Left((responded, _)) => responded,
+                            Either::Right(((), responding)) => {
+                                drop(responding);
+                                Ok(sink.cut_off(tokens))
                             }
+                        },
+                    };
+                    let whole = |response: &ModelResponse| {
+                        is_checked(prepared)
+                            && response.parts.iter().any(|part| {
+                                part.as_text().is_some_and(|text| Repetition::is_in(text, is_typed(prepared)))
+                            })
+                    };
+                    let responded = match responded {
+                        Ok(response) if response.finish != FinishReason::Stopped && whole(&response) => {
+                            Err(repeats())
                         }
+                        responded => responded,
                     };
                     match responded {
                         Ok(response) => {
@@ -268,9 +285,48 @@ struct Sink<'a> {
     shown: bool,
     /// The text that has arrived, if the answer can be stopped.
     said: Option<Mutex<String>>,
+    /// What finds out that the answer repeats itself, and whether it does.
+    repetition: Option<Mutex<Repetition>>,
+    repeats: AtomicBool,
+}
+
+/// The provider whose answers a person has written.
+const SCRIPT: &str = "script";
+
+/// Whether an answer may fail because it repeats itself. One that a person wrote may.
+fn is_checked(prepared: &Prepared) -> bool {
+    prepared.model_name.provider() != SCRIPT
+}
+
+/// Whether the answer has a declared type.
+fn is_typed(prepared: &Prepared) -> bool {
+    prepared.setup.output.schema().is_some()
+}
+
+/// The failure of an answer that says the same again and again.
+fn repeats() -> ModelError {
+    let message = "the model repeats itself: its answer says the same again and again, and was ended. Another model, or \
+                   another wording of the instructions, may help";
+    ModelError::new(ModelErrorKind::Repetition, message)
 }
 
 impl Sink<'_> {
+    /// The response, or a failure as soon as it says the same again and again. Pieces come while the response is polled.
+    async fn unless_it_repeats(
+        &self,
+        responding: BoxFuture<'_, Result<ModelResponse, ModelError>>,
+    ) -> Result<ModelResponse, ModelError> {
+        let repeating = poll_fn(|_| match self.repeats.load(Ordering::Relaxed) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        match select(responding, repeating).await {
+            Either::Left((responded, _)) => responded,
+            // Dropped, the request is ended.
+            Either::Right(((), _)) => Err(repeats()),
+        }
+    }
+
     /// What has arrived of an answer that was stopped. The provider does not tell what it cost, so its tokens are
     /// estimated, `input` as those of the request.
     fn cut_off(&self, input: u64) -> ModelResponse {
@@ -292,6 +348,11 @@ impl Sink<'_> {
 
 impl DeltaSink for Sink<'_> {
     fn delta(&self, delta: Delta) {
+        if let (Delta::Text { text }, Some(repetition)) = (&delta, &self.repetition)
+            && repetition.lock().unwrap_or_else(PoisonError::into_inner).push(text)
+        {
+            self.repeats.store(true, Ordering::Relaxed);
+        }
         if let (Some(said), Delta::Text { text }) = (&self.said, &delta) {
             said.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
         }
