@@ -163,7 +163,9 @@ export interface Diagnostic {
 /** What happens over all runs. */
 export type Notice =
   | { notice: "run"; run: string; program: string; worker: string; state: RunState; chat: boolean }
-  | { notice: "questions"; count: number };
+  | { notice: "questions"; count: number }
+  /** Something may have been missed. */
+  | { notice: "missed" };
 
 /** Whether the engine can be reached. */
 export type Connection =

@@ -24,12 +24,19 @@ import { asEvent, type Answer, type QuestionId, type RunEvent } from "./records"
 import { backoff, wait } from "./retry";
 import { SessionSecret } from "./session-secret";
 import * as shapes from "./shapes";
-import { serverEvents } from "./sse";
+import { shared, takePlace, takeTurn } from "./sharing";
+import { serverEvents, type ServerEvent } from "./sse";
 
 /** Answers of a proxy or a server that is about to come back: the request may be repeated. */
 const TRANSIENT = new Set([502, 503, 504]);
 /** Codes of errors after which a stream is worth another attempt. */
 const AGAIN = new Set(["offline", "shutting_down", "too_many_streams"]);
+/** How long a tab without a stream waits between two looks for records, in a look for further ones, and for the first. */
+const LOOKS_MS = 2000;
+const SILENCE_MS = 300;
+const LONGEST_LOOK_MS = 3000;
+/** What the tab that reads tells the others. */
+type Told = Notice | { notice: "connection"; connection: Connection };
 /** Events that are read between two pauses, so that a long run does not freeze the page. */
 const EVENTS_AT_ONCE = 2000;
 
@@ -38,6 +45,8 @@ export class HttpEngine implements Engine {
   readonly #listeners = new Set<(connection: Connection) => void>();
   /** What is waiting to reach the server again. */
   readonly #lost = new Set<symbol>();
+  /** An event with the ID of a run: its state has changed. */
+  readonly #news = new EventTarget();
   readonly #secret = new SessionSecret();
 
   constructor(base = "") {
@@ -105,12 +114,16 @@ export class HttpEngine implements Engine {
     let last = after;
     const headers = (): Record<string, string> => (last === undefined ? {} : { "Last-Event-ID": String(last) });
     const ended = async (): Promise<boolean> => !isUnderWay((await this.run(run)).state);
-    for await (const events of this.#stream(path, headers, ended, signal)) {
+    let live = true;
+    for await (const { events, whole } of this.#limited(run, path, headers, ended, signal)) {
       const batch: RunEvent[] = [];
+      // Pieces of answers were missed between two looks.
+      if (whole && !live) batch.push({ event: "joined" });
+      live = whole;
       for (const { event, data } of events) {
         if (event === "error") throw new EngineError("unreadable", data);
         const read = shapes.parsed(data, asEvent);
-        if (read === undefined) continue;
+        if (read === undefined || (!whole && read.event !== "record")) continue;
         if (read.event === "record") {
           // Repeated after a lost connection.
           if (last !== undefined && read.record.seq <= last) continue;
@@ -154,11 +167,27 @@ export class HttpEngine implements Engine {
   }
 
   async *notices(signal: AbortSignal): AsyncGenerator<Notice> {
+    const reader = Symbol("the tab that reads");
+    try {
+      for await (const told of shared<Told>("llm-do-notices", signal, (tell) => this.#notices(signal, tell), { notice: "missed" })) {
+        // The tab that reads knows for all whether the server can be reached.
+        if (told.notice === "run") this.#news.dispatchEvent(new Event(told.run));
+        if (told.notice !== "connection") yield told;
+        else if (told.connection.state === "connected") this.#found(reader);
+        else this.#lose(reader, told.connection.retry_ms);
+      }
+    } finally {
+      this.#found(reader);
+    }
+  }
+
+  async *#notices(signal: AbortSignal, tell: (told: Told) => void): AsyncGenerator<Notice> {
     const events = this.#stream(
       "/v1/events",
       () => ({}),
       () => Promise.resolve(false),
       signal,
+      (connection) => tell({ notice: "connection", connection }),
     );
     for await (const batch of events) {
       for (const { event, data } of batch) {
@@ -198,13 +227,79 @@ export class HttpEngine implements Engine {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Events over lost connections, until `ended` says that no more follow. */
+  /**
+   * The same for a run. Where other tabs have all places for streams, this tab looks again and again for what is new
+   * (`whole`: `false`), until there is a place.
+   */
+  async *#limited(
+    run: string,
+    path: string,
+    headers: () => Record<string, string>,
+    ended: () => Promise<boolean>,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ events: ServerEvent[]; whole: boolean }> {
+    while (!signal.aborted) {
+      const leave = await takePlace();
+      if (leave !== undefined) {
+        try {
+          for await (const events of this.#stream(path, headers, ended, signal)) yield { events, whole: true };
+        } finally {
+          leave();
+        }
+        return;
+      }
+      const look = new AbortController();
+      const end = (): void => look.abort();
+      signal.addEventListener("abort", end);
+      try {
+        const pass = await takeTurn(signal);
+        // Everything that is there arrives at once; then the stream is silent. A look that brings nothing ends, too.
+        let silence = setTimeout(end, LONGEST_LOOK_MS);
+        const connected = ({ state }: Connection): void => {
+          clearTimeout(silence);
+          if (state === "connected") silence = setTimeout(end, SILENCE_MS);
+        };
+        try {
+          for await (const events of this.#stream(path, headers, ended, look.signal, connected)) {
+            clearTimeout(silence);
+            yield { events, whole: false };
+            silence = setTimeout(end, SILENCE_MS);
+          }
+        } finally {
+          clearTimeout(silence);
+          pass();
+        }
+        if (!look.signal.aborted) return;
+        await this.#newsOf(run, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        throw error;
+      } finally {
+        signal.removeEventListener("abort", end);
+      }
+    }
+  }
+
+  /** Waits until the run has another state, or for some time. */
+  async #newsOf(run: string, signal: AbortSignal): Promise<void> {
+    let heard = (): void => undefined;
+    const news = new Promise<void>((resolve) => (heard = resolve));
+    this.#news.addEventListener(run, heard);
+    try {
+      await Promise.race([wait(LOOKS_MS, signal), news]);
+    } finally {
+      this.#news.removeEventListener(run, heard);
+    }
+  }
+
+  /** Events over lost connections, until `ended` says that no more follow. `changed`: hears of each connection and loss. */
   async *#stream(
     path: string,
     headers: () => Record<string, string>,
     ended: () => Promise<boolean>,
     signal: AbortSignal,
-  ): AsyncGenerator<{ event: string; data: string }[]> {
+    changed: (connection: Connection) => void = () => undefined,
+  ): AsyncGenerator<ServerEvent[]> {
     const self = Symbol(path);
     try {
       for (let attempt = 0; ; attempt++) {
@@ -216,6 +311,7 @@ export class HttpEngine implements Engine {
             cache: "no-store",
           });
           this.#found(self);
+          changed({ state: "connected" });
           if (response.body !== null) {
             for await (const events of serverEvents(response.body)) {
               attempt = 0;
@@ -228,6 +324,7 @@ export class HttpEngine implements Engine {
           const again = error instanceof TypeError || (error instanceof EngineError && AGAIN.has(error.code));
           if (!again) throw error;
           this.#lose(self, ms);
+          changed({ state: "lost", retry_ms: ms });
         }
         await wait(ms, signal).catch(() => undefined);
         if (signal.aborted) return;

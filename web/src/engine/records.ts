@@ -264,7 +264,9 @@ export type RunEvent =
   | { event: "record"; record: RunRecord }
   | { event: "delta"; path: string; turn: number; delta: "text" | "reasoning"; text: string }
   | { event: "delta"; path: string; turn: number; delta: "call"; name: string }
-  | { event: "discard"; path: string; turn: number };
+  | { event: "discard"; path: string; turn: number }
+  /** Pieces of answers were not brought until here. */
+  | { event: "joined" };
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -235,7 +235,7 @@ export class AppStore {
     }
     await this.#refresh();
     this.#end?.();
-    const unwatch = whileSeen((signal) => this.#watch(signal));
+    const unwatch = whileSeen((signal, again) => this.#watch(signal, again));
     const timer = setInterval(() => {
       if (document.hidden && this.can("read")) void this.readQuestions();
     }, HIDDEN_MS);
@@ -268,12 +268,14 @@ export class AppStore {
     ]);
   }
 
-  async #watch(signal: AbortSignal): Promise<void> {
+  async #watch(signal: AbortSignal, again: boolean): Promise<void> {
     if (!this.can("read")) return;
+    // Runs may have changed while the page was hidden.
+    if (again) this.runs_version++;
     try {
       for await (const notice of this.engine.notices(signal)) {
-        if (notice.notice === "run") this.runs_version++;
-        else void this.readQuestions();
+        if (notice.notice !== "questions") this.runs_version++;
+        if (notice.notice !== "run") void this.readQuestions();
       }
     } catch (error) {
       if (!signal.aborted) this.failed(error);

@@ -2,7 +2,8 @@
 
 export type Route =
   | { page: "home" }
-  | { page: "start"; program: string; worker: string }
+  /** `from`, `call`: the call of an earlier run whose input is filled in. */
+  | { page: "start"; program: string; worker: string; from: string; call: string }
   | { page: "runs"; query: URLSearchParams }
   | { page: "run"; run: string; view: string; item: string }
   | { page: "inbox" }
@@ -14,6 +15,11 @@ export function href(...parts: string[]): string {
   return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
 }
 
+/** The address of a new run of a worker, with the input of a call of an earlier run. */
+export function again(program: string, worker: string, run: string, call: string): string {
+  return `${href("start", program, worker)}?${new URLSearchParams({ from: run, call })}`;
+}
+
 /** The route of an address. What can't be read is no page. */
 export function routeOf(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
@@ -23,15 +29,16 @@ export function routeOf(hash: string): Route {
   } catch {
     return { page: "missing" };
   }
+  const query = new URLSearchParams(search);
   const [page, first = "", second = "", third = ""] = parts;
   switch (page) {
     case undefined:
       return { page: "home" };
     case "start":
-      return { page: "start", program: first, worker: second };
+      return { page: "start", program: first, worker: second, from: query.get("from") ?? "", call: query.get("call") ?? "0" };
     case "runs":
       return first === ""
-        ? { page: "runs", query: new URLSearchParams(search) }
+        ? { page: "runs", query }
         : { page: "run", run: first, view: second, item: third };
     case "inbox":
       return { page: "inbox" };

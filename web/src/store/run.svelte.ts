@@ -57,6 +57,7 @@ export class RunStore {
   take(events: readonly RunEvent[]): void {
     for (const event of events) {
       if (event.event === "record") this.#record(event.record);
+      else if (event.event === "joined") this.join(Date.now());
       else if (event.event === "discard") this.#discard(event.path, event.turn);
       else {
         const call = this.calls.get(event.path);

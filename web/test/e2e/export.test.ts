@@ -111,6 +111,37 @@ test.each([390, 1280, 1920])("costs, tables and right-to-left texts are whole at
   await context.close();
 });
 
+test.each([390, 1280, 1920])("the failing call of a failed run is one click away at %i pixels", async (width) => {
+  const record = (seq: number, path: string, fields: object): string => JSON.stringify({ seq, at_ms: 10 * seq, path, step: "x", ...fields });
+  const begun = { kind: "call_started", source: { toolset: "x" }, principal: "operator", input: {} };
+  const failed = (kind: string): object => ({ kind, ending: { failure: { kind: "tool", message: "host is away" } }, usage: {} });
+  const lines = [
+    record(0, "0", { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
+    record(1, "0", { ...begun, source: "program", function: "main" }),
+    record(2, "0/0.0", { ...begun, function: "look" }),
+    record(3, "0/0.0", { kind: "tool_ended", ending: { output: 1 } }),
+    record(4, "0/0.1", { ...begun, function: "fetch" }),
+    record(9, "0/0.1", failed("tool_ended")),
+    record(10, "0", failed("call_ended")),
+    record(11, "0", { kind: "run_ended", status: "failed", ending: { failure: { kind: "tool", message: "host is away" } }, usage: {} }),
+  ];
+  const context = await browser.newContext({ offline: true, viewport: { width, height: 900 } });
+  const { page, faults } = await open(context, "file:");
+  await page.goto(exported(lines.join("\n"), `export-failing-${width}.html`));
+  await page.getByRole("link", { name: "Failing call: fetch" }).click();
+  await page.getByRole("heading", { name: "fetch" }).waitFor();
+  await page.getByRole("button", { name: "2 failed" }).click();
+  expect(await page.getByRole("treeitem").count()).toBe(2);
+  await page.getByRole("button", { name: /^Slowest: fetch/ }).click();
+  expect(await page.getByRole("treeitem").count()).toBe(3);
+  await page.getByRole("heading", { name: "fetch" }).waitFor();
+  expect(await axe(page)).toEqual([]);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+  await page.screenshot({ path: `${OUTPUT}/failing-${width}.png` });
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
 test("words of a run are never executed in its page", async () => {
   const hostile = `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`;
   const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });

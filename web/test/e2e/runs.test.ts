@@ -122,6 +122,8 @@ test("all changes of an approval stand above its buttons, in columns that a fold
       await page.screenshot({ path: `${OUTPUT}/diff-${width}-${view === "Unified" ? "unified" : "beside"}.png`, fullPage: true });
     }
   }
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.locator("header [data-state=done]").first().waitFor();
   await page.context().close();
 });
 
@@ -160,7 +162,7 @@ test("keys reach the editor, the focus stays in the page after an answer, and th
   const page = await stage.page();
   await startWriter(page);
   const id = await runOf(page);
-  await expect.poll(() => page.title()).toBe(`(1) writer waiting · ${id} · llm-do`);
+  await expect.poll(() => page.title()).toMatch(new RegExp(`^\\(\\d+\\) writer waiting · ${id} · llm-do$`));
   await page.keyboard.press("n");
   await page.keyboard.press("e");
   await page.locator(".cm-editor.cm-focused").waitFor();
@@ -171,9 +173,9 @@ test("keys reach the editor, the focus stays in the page after an answer, and th
   await page.locator("[data-state=done]").first().waitFor();
   expect(note()).toBe("by keyboard\n");
   expect(await page.evaluate(() => document.activeElement?.id)).toBe("main");
-  await expect.poll(() => page.title()).toBe(`writer done · ${id} · llm-do`);
+  await expect.poll(() => page.title()).toContain(`writer done · ${id} · llm-do`);
   await page.goto(`${stage.address}/#/start/desk/writer`);
-  await expect.poll(() => page.title()).toBe("writer · llm-do");
+  await expect.poll(() => page.title()).toContain("writer · llm-do");
   await page.context().close();
 });
 
@@ -219,6 +221,26 @@ test("a reload in the middle loses nothing", async () => {
   await page.reload();
   await page.locator("[data-state=done]").first().waitFor({ timeout: 30_000 });
   await page.getByLabel("Answer", { exact: true }).getByText("Look again in two weeks.").waitFor();
+  await page.context().close();
+});
+
+test("a run is run again with its input filled in", async () => {
+  const page = await stage.page("#/start/desk/order");
+  await page.getByRole("textbox", { name: "article" }).fill("Wax");
+  await page.getByRole("textbox", { name: "amount" }).fill("3");
+  await page.getByRole("combobox", { name: "kind" }).selectOption("business");
+  await page.getByRole("textbox", { name: "city" }).fill("Ghent");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await page.locator("header [data-state=done]").first().waitFor();
+  const before = await runOf(page);
+  await page.getByRole("link", { name: "Run again" }).click();
+  await expect.poll(() => page.getByRole("textbox", { name: "article" }).inputValue()).toBe("Wax");
+  expect(await page.getByRole("textbox", { name: "city" }).inputValue()).toBe("Ghent");
+  await page.screenshot({ path: `${OUTPUT}/again-1280.png` });
+  await page.getByRole("textbox", { name: "amount" }).fill("4");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await page.waitForURL((url) => /#\/runs\//.test(url.href) && !url.href.includes(before));
+  await page.locator("header [data-state=done]").first().waitFor();
   await page.context().close();
 });
 

@@ -69,6 +69,8 @@ function proxy(behind: string, asked: IncomingMessage, answer: ServerResponse): 
   if (headers.origin !== undefined) headers.origin = behind;
   const sent = request(behind + (asked.url ?? ""), { method: asked.method ?? "GET", headers }, (response) => {
     answer.writeHead(response.statusCode ?? 502, response.headers);
+    // The headers of a stream come before its first event.
+    answer.flushHeaders();
     response.pipe(answer);
     response.on("error", () => answer.destroy());
   });

@@ -2,6 +2,8 @@ import { readFileSync, readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { asEvent, asRecord, type RunEvent, type RunRecord } from "../../src/engine/records";
 import { take } from "../../src/engine/sse";
+import type { Call } from "../../src/store/call";
+import { failingOf, notableOf } from "../../src/store/notable";
 import { RunStore } from "../../src/store/run.svelte";
 import { decider } from "../../src/text/decider";
 
@@ -163,6 +165,32 @@ describe("folding", () => {
     expect(run.calls.get("0/code")?.notes.map((note) => note.text)).toEqual([
       "2 of 3 experts have answered\nan answer of 15 words at attempt 2\n",
     ]);
+  });
+
+  test("the failing call, and the slowest and the dearest by themselves, are found", () => {
+    const begun = (path: string, name: string): Record<string, unknown> => ({ ...CHAT[1], path, function: name });
+    const ended = (path: string, at_ms: number, message?: string): Record<string, unknown> => ({
+      kind: "call_ended", path, at_ms, usage: {},
+      ending: message === undefined ? { output: 1 } : { failure: { kind: "tool", message } },
+    });
+    const run = store(
+      records(
+        { ...CHAT[0], at_ms: 0 },
+        { ...begun("0", "main"), at_ms: 0 },
+        { ...begun("0/0.0", "reader"), at_ms: 10 },
+        ended("0/0.0", 20, "no such file"),
+        { ...begun("0/0.1", "child"), at_ms: 20 },
+        { ...begun("0/0.1/0.0", "fetch"), at_ms: 30 },
+        ended("0/0.1/0.0", 900, "host is away"),
+        ended("0/0.1", 910, "fetch failed: host is away"),
+        { ...begun("0/0.2", "later"), at_ms: 910 },
+        ended("0/0.2", 920),
+        ended("0", 930, "child failed: fetch failed: host is away"),
+      ),
+    );
+    expect(failingOf(run.root as Call).path).toBe("0/0.1/0.0");
+    const { failed, waiting, slowest, dearest } = notableOf(run.calls.values(), 930);
+    expect([failed, waiting, slowest?.call.path, slowest?.ms, dearest]).toEqual([4, 0, "0/0.1/0.0", 870, undefined]);
   });
 
   test("undone messages are marked, with all that followed", () => {
