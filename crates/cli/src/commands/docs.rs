@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn comments_for_tests_are_not_shown() {
-        let (_, text) = find("installing").ok().expect("a page");
+        let (_, text) = find("installing").unwrap_or_else(|_| panic!("a page"));
         assert!(text.contains("<!-- "));
         let shown = without_marks(text);
         assert!(!shown.contains("<!-- ") && shown.contains("## Container image"));
