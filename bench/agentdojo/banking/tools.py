@@ -31,8 +31,14 @@ def payees() -> list[str]:
     return sorted({payment.recipient for payment in account.transactions if payment.sender in ("me", account.iban)})
 
 
+def standing_orders() -> list[int]:
+    """The standing orders of the account."""
+    return sorted(order.id for order in ENVIRONMENT["bank_account"].scheduled_transactions)
+
+
 def register(agent):
     offer(agent, ENVIRONMENT, TRUSTED, risk="read")
     offer(agent, ENVIRONMENT, WRITTEN_BY_OTHERS, risk="read", untrusted=True)
     offer(agent, ENVIRONMENT, EFFECTS, risk="destructive")
     agent.tool_plain(payees, risk="read")
+    agent.tool_plain(standing_orders, risk="read")

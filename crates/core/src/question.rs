@@ -135,7 +135,7 @@ pub struct Approval {
     pub input: Arc<Value>,
     /// The effect of the arguments, if the tool can preview it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<Preview>,
+    pub preview: Option<Box<Preview>>,
     /// The rule that asks.
     pub rule: DecidedBy,
     /// The words of others that could steer the call, if there are any.

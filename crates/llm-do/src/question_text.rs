@@ -94,11 +94,11 @@ mod tests {
             function: "write_file".into(),
             risk: Risk::Write,
             input: Arc::new(json!({"path": "/a", "content": "```\n# \u{202e}x"})),
-            preview: Some(Preview::Change {
+            preview: Some(Box::new(Preview::Change {
                 path: "/a".into(),
                 before: Some("old".into()),
                 after: Some("new".into()),
-            }),
+            })),
             rule: DecidedBy::Default(Risk::Write),
             steering: None,
             rules: Vec::new(),

@@ -89,11 +89,11 @@ impl Sample {
             function: "write_file".into(),
             risk: Risk::Write,
             input: Arc::new(json!({})),
-            preview: Some(Preview::Change {
+            preview: Some(Box::new(Preview::Change {
                 path: "/a.md".into(),
                 before: Some("old\n".into()),
                 after: Some("new\n".into()),
-            }),
+            })),
             rule: DecidedBy::rule(&"main.worker:3".into()),
             steering: None,
             rules: Vec::new(),

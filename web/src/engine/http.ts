@@ -19,6 +19,7 @@ import {
   type StartRequest,
   type Worker,
 } from "./engine";
+import { parseJson, writeJson } from "./json";
 import { asEvent, type Answer, type QuestionId, type RunEvent } from "./records";
 import { backoff, wait } from "./retry";
 import { SessionSecret } from "./session-secret";
@@ -259,7 +260,7 @@ export class HttpEngine implements Engine {
   ): Promise<T> {
     const response = await this.#send(method, path, {
       headers: { "Content-Type": "application/json", ...headers },
-      body: JSON.stringify(body),
+      body: writeJson(body),
     });
     return response.status === 204 ? shape(undefined, "") : shapes.read(response, shape);
   }
@@ -294,7 +295,7 @@ async function refusal(response: Response): Promise<EngineError> {
   const text = await response.text().catch(() => "");
   let problem: { code?: unknown; detail?: unknown; by?: unknown; diagnostics?: unknown } = {};
   try {
-    const given: unknown = JSON.parse(text);
+    const given: unknown = parseJson(text);
     if (typeof given === "object" && given !== null) problem = given;
   } catch {
     // Not of this server: a proxy's page, for example.

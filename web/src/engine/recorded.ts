@@ -1,6 +1,7 @@
 /** The engine of a page that holds one run (`llm-do runs export`): everything can be looked at, nothing can be done. */
 
 import { EngineError, type Connection, type Engine, type Folder, type Page, type Run, type RunState, type Session } from "./engine";
+import { parseJson } from "./json";
 import { asRecord, type RunEvent, type RunRecord } from "./records";
 
 /** What the exporter writes into the page. */
@@ -23,7 +24,7 @@ export async function heldRecords(text: string): Promise<RunRecord[]> {
   const records: RunRecord[] = [];
   for (const line of (await new Response(lines).text()).split("\n")) {
     if (line.trim() === "") continue;
-    const record = asRecord(JSON.parse(line));
+    const record = asRecord(parseJson(line));
     if (record !== undefined) records.push(record);
   }
   return records;

@@ -1,6 +1,9 @@
 /** Records and events of a run, as `docs/reference/journal.md` describes them. Their texts are hostile. */
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+import { asNumber } from "./json";
+
+/** An integer that a number can't hold is a `bigint` (`json.ts`). */
+export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
 export type Origin = "trusted" | "typed" | "untrusted";
@@ -276,7 +279,24 @@ export function asRecord(value: unknown): RunRecord | undefined {
     typeof path === "string" &&
     typeof step === "string" &&
     typeof kind === "string";
-  return whole ? (value as unknown as RunRecord) : undefined;
+  return whole ? (withCounts(value) as unknown as RunRecord) : undefined;
+}
+
+/** Fields of records that hold values of programs. */
+const VALUES = new Set(["input", "value", "result"]);
+
+/** The record with counts that are numbers: a provider may report any. Values of programs keep their digits. */
+function withCounts(record: Record<string, unknown>): Record<string, unknown> {
+  const { usage, conversation } = record;
+  for (const [key, value] of Object.entries(record)) {
+    if (typeof value === "bigint" && !VALUES.has(key)) record[key] = Number(value);
+  }
+  const counts = [usage, isObject(conversation) ? conversation["context"] : undefined];
+  for (const given of counts) {
+    if (!isObject(given)) continue;
+    for (const [key, value] of Object.entries(given)) given[key] = asNumber(value);
+  }
+  return record;
 }
 
 /** An event, if the value is one. */

@@ -17,6 +17,7 @@ import {
   type WaitingQuestion,
   type Worker,
 } from "./engine";
+import { asNumber, parseJson } from "./json";
 import type { Change, Failure, Json, Question, Steering, Turn, Usage } from "./records";
 
 /** Returns the value if it has the shape. `at`: its place, for the error. */
@@ -37,7 +38,7 @@ export async function read<T>(response: Response, shape: Shape<T>): Promise<T> {
 export function parsed<T>(text: string, shape: Shape<T>): T {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch {
     throw unreadable();
   }
@@ -53,7 +54,8 @@ const flag: Shape<boolean> = (value, at) => {
   return value;
 };
 /** `1e999` is read as infinity, which is no number of the server. */
-const number: Shape<number> = (value, at) => {
+const number: Shape<number> = (given, at) => {
+  const value = asNumber(given);
   if (typeof value !== "number" || !Number.isFinite(value)) throw unreadable(at);
   return value;
 };

@@ -4,12 +4,13 @@
  * every value again.
  */
 
+import { isWide } from "../engine/json";
 import type { Json, JsonObject } from "../engine/records";
 
 export type FieldKind =
   | { kind: "string"; long: boolean; format: string | undefined }
   | { kind: "path" }
-  | { kind: "integer" | "number"; minimum: number | undefined; maximum: number | undefined }
+  | { kind: "integer" | "number"; minimum: Numeric | undefined; maximum: Numeric | undefined }
   | { kind: "boolean" }
   | { kind: "choice"; options: Json[] }
   | { kind: "list"; item: Field }
@@ -53,7 +54,10 @@ export function withMember(value: Json | undefined, name: string, to: Json | und
 }
 
 const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
-const number = (value: Json | undefined): number | undefined => (typeof value === "number" ? value : undefined);
+type Numeric = number | bigint;
+const isNumeric = (value: Json | undefined): value is Numeric =>
+  typeof value === "bigint" || (typeof value === "number" && Number.isFinite(value));
+const number = (value: Json | undefined): Numeric | undefined => (isNumeric(value) ? value : undefined);
 
 /** The field for a schema. */
 export function fieldOf(schema: Json, name = "", required = true, root: Json = schema, depth = 0): Field {
@@ -200,9 +204,9 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
       return;
     case "integer":
     case "number": {
-      if (typeof value !== "number" || !Number.isFinite(value)) return wrong("Enter a number.");
-      if (type.kind === "integer" && !Number.isInteger(value)) return wrong("Enter a whole number.");
-      if (type.kind === "integer" && !Number.isSafeInteger(value)) return wrong("This number is too large.");
+      if (!isNumeric(value)) return wrong("Enter a number.");
+      if (type.kind === "integer" && typeof value === "number" && !Number.isInteger(value)) return wrong("Enter a whole number.");
+      if (type.kind === "integer" && !Number.isSafeInteger(value) && !isWide(value)) return wrong("This number is too large.");
       const limits = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"].map((name) =>
         number(member(schema, name)),
       );
@@ -211,7 +215,7 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
       else if (most !== undefined && value > most) wrong(`At most ${most}.`);
       else if (above !== undefined && value <= above) wrong(`More than ${above}.`);
       else if (below !== undefined && value >= below) wrong(`Less than ${below}.`);
-      else if (step !== undefined && Math.abs(value / step - Math.round(value / step)) > 1e-9) wrong(`A multiple of ${step}.`);
+      else if (step !== undefined && !isMultiple(value, step)) wrong(`A multiple of ${step}.`);
       return;
     }
     case "path":
@@ -222,7 +226,7 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
       if (least !== undefined && length < least) return wrong(least === 1 ? "This is needed." : `At least ${least} characters.`);
       if (most !== undefined && length > most) return wrong(`At most ${most} characters; this has ${length}.`);
       const format = type.kind === "string" && type.format !== undefined ? FORMATS.get(type.format) : undefined;
-      if (format !== undefined && !format.fits(value)) return wrong(format.message);
+      if (format !== undefined && !format.pattern.test(value)) return wrong(format.message);
       const pattern = text(member(schema, "pattern"));
       if (patterns && pattern !== "" && !matches(pattern, value)) wrong(`This must match ${pattern}`);
       return;
@@ -248,6 +252,12 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
   }
 }
 
+function isMultiple(value: Numeric, step: Numeric): boolean {
+  if (typeof value === "bigint" && Number.isInteger(Number(step)) && Number(step) !== 0) return value % BigInt(step) === 0n;
+  const times = Number(value) / Number(step);
+  return Math.abs(times - Math.round(times)) <= 1e-9;
+}
+
 function matches(pattern: string, value: string): boolean {
   try {
     return new RegExp(pattern, "u").test(value);
@@ -257,31 +267,16 @@ function matches(pattern: string, value: string): boolean {
   }
 }
 
+// The engine's own patterns (`core/src/schema/keywords.rs`), so that the form refuses nothing that the engine takes.
+const DATE = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
+const TIME = "([01][0-9]|2[0-3]):[0-5][0-9](:([0-5][0-9]|60)([.,][0-9]{1,9})?)?([Zz]|[+-][0-9]{2}:?[0-9]{2})?";
+const whole = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`);
 const FORMATS = new Map([
-  ["date", { fits: isDate, message: "Enter a date as 2026-01-31." }],
-  ["time", { fits: (value: string) => /^\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$/i.test(value), message: "Enter a time as 14:30:00Z." }],
-  [
-    "date-time",
-    {
-      fits: (value: string) =>
-        /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(value) && isDate(value.slice(0, 10)),
-      message: "Enter a date and time as 2026-01-31T14:30:00Z.",
-    },
-  ],
-  [
-    "uuid",
-    {
-      fits: (value: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value),
-      message: "Enter a UUID.",
-    },
-  ],
+  ["date", { pattern: whole(DATE), message: "Enter a date as 2026-01-31." }],
+  ["time", { pattern: whole(TIME), message: "Enter a time as 14:30 or 14:30:00Z." }],
+  ["date-time", { pattern: whole(`${DATE}([Tt ]${TIME})?`), message: "Enter a date and time as 2026-01-31 14:30 or 2026-01-31T14:30:00Z." }],
+  ["uuid", { pattern: whole("[0-9A-Fa-f]{8}(-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}"), message: "Enter a UUID." }],
 ]);
-
-function isDate(value: string): boolean {
-  if (!/^\d{4}-\d\d-\d\d$/.test(value)) return false;
-  const date = new Date(`${value}T00:00:00Z`);
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(value);
-}
 
 /** Whether two values are the same JSON. The order of keys does not count. */
 export function same(a: Json, b: Json): boolean {

@@ -13,6 +13,7 @@ import {
   type Worker,
 } from "../engine/engine";
 import type { Answer } from "../engine/records";
+import { Drafts } from "./drafts.svelte";
 import { Router } from "./route.svelte";
 import { whileSeen } from "./seen";
 
@@ -40,6 +41,7 @@ export const isTurn = (question: WaitingQuestion): boolean =>
 export class AppStore {
   readonly engine: Engine;
   readonly router = new Router();
+  readonly drafts = new Drafts();
   /** `undefined`: not known yet. `null`: signed out. */
   session = $state.raw<Session | null | undefined>(undefined);
   connection = $state.raw<Connection>({ state: "connected" });
@@ -53,6 +55,8 @@ export class AppStore {
   toasts = $state.raw<Toast[]>([]);
   /** What screen readers are told. */
   announcement = $state("");
+  /** What the page shows, in words for the title of its tab. */
+  about = $state("");
   theme = $state<ThemeName>("auto");
   problem = $state.raw<EngineError | undefined>(undefined);
   /** Whether the session of this page has ended, and not by signing out. */
@@ -122,7 +126,9 @@ export class AppStore {
   }
 
   async signOut(): Promise<void> {
+    if (this.drafts.isAnyUnsaved && !confirm("Signing out drops the definitions that are not saved. Sign out?")) return;
     await this.attempt(() => this.engine.signOut());
+    this.drafts.clear();
     this.#leave();
   }
 

@@ -128,7 +128,10 @@ export class Call {
   name = "";
   source: Source = "program";
   principal: Principal = "operator";
+  /** The arguments that are used. */
   input: Json = null;
+  /** The arguments that the caller gave, where an approval has changed them. */
+  given: Json | undefined;
   inputMarks: Mark[] = [];
   risk: Risk | undefined;
   started_ms: number;
@@ -137,7 +140,9 @@ export class Call {
   verdict: { rule: string; by: Decider; reason?: string } | undefined;
   ending: Ending | undefined;
   resultMarks: Mark[] = [];
+  /** The output that its code printed. */
   log: string | undefined;
+  readonly notes: { seq: number; at_ms: number; text: string }[] = [];
   blobs: Blob64[] = [];
   conversation: Conversation | undefined;
   streaming: Streaming | undefined;

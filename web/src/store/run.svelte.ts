@@ -4,6 +4,7 @@
  */
 
 import { SvelteMap } from "svelte/reactivity";
+import { writeJson } from "../engine/json";
 import type { Ending, KnownRecord, RunEvent, RunRecord, Usage } from "../engine/records";
 import { Call, Conversation, Spent, type AskedQuestion, type Item } from "./call";
 
@@ -34,8 +35,6 @@ export class RunStore {
   /** Questions without an answer, in the order in which they were asked. */
   readonly open = new Map<string, AskedQuestion>();
   readonly costs = new Map<string, CostLine>();
-  /** Notes that belong to the whole run. */
-  readonly notes: { at_ms: number; text: string; path: string }[] = [];
   /** How many records are of a kind that this page does not know. */
   unknown = 0;
   /** Of a call's detail: which steps are open. Kept with the run, so that it survives a change of view. */
@@ -290,7 +289,7 @@ export class RunStore {
         conversation?.items.push({ ...at, kind: "note", tone: "warn", text: `Limit: ${record.what}` });
         return;
       case "note":
-        this.notes.push({ at_ms: record.at_ms, text: record.text, path: record.path });
+        call.notes.push({ ...at, text: record.text });
         conversation?.items.push({ ...at, kind: "note", tone: "info", text: record.text });
         return;
       default:
@@ -339,6 +338,12 @@ export class RunStore {
     const { path, step, by } = record;
     const asked = call.questions.get(step);
     if (asked !== undefined) asked.answer = record;
+    if (record.answer === "edit") {
+      call.given ??= call.input;
+      call.input = record.input;
+      // Pointers into the arguments that were given.
+      call.inputMarks = [];
+    }
     if (this.open.delete(`${path}:${step}`)) {
       for (let at: Call | undefined = call; at !== undefined; at = at.parent) at.waiting--;
     }
@@ -353,7 +358,7 @@ export class RunStore {
     const { items } = conversation;
     switch (record.answer) {
       case "give": {
-        const text = typeof record.value === "string" ? record.value : JSON.stringify(record.value);
+        const text = typeof record.value === "string" ? record.value : writeJson(record.value);
         if (record.step.startsWith("now.")) items.push({ ...at, kind: "interjection", turn: number, text });
         else items.push({ ...at, kind: "user", number, parts: [{ part: "text", text }], by });
         return;

@@ -1,5 +1,6 @@
 /** Who or what decided about a call, in words. The places in it are texts of files and so hostile. */
 
+import { writeJson } from "../engine/json";
 import type { Decider, Json } from "../engine/records";
 
 const field = (value: Json | undefined, name: string): Json | undefined =>
@@ -49,6 +50,6 @@ export function decider(by: Decider): string {
       return `${text(field(value, "by"))} through ${text(field(value, "via"))}${edited}`;
     }
     default:
-      return JSON.stringify(by);
+      return writeJson(by);
   }
 }

@@ -23,10 +23,12 @@ function trimmed(n: number): string {
   return n >= 100 ? n.toFixed(0) : n.toFixed(1).replace(/\.0$/, "");
 }
 
-/** `$0.0042`, `$1.20`. */
+/** `$0.0042`, `$1.20`, and `<$0.000001` for less. */
 export function cost(usd: number): string {
   if (usd === 0) return "$0";
-  return usd < 0.01 ? `$${usd.toPrecision(2)}` : `$${usd.toFixed(usd < 1 ? 3 : 2)}`;
+  if (usd < 0.000_001) return "<$0.000001";
+  // Two digits, without an exponent.
+  return usd < 0.01 ? `$${usd.toFixed(1 - Math.floor(Math.log10(usd)))}` : `$${usd.toFixed(usd < 1 ? 3 : 2)}`;
 }
 
 /** `512 B`, `3.4 kB`, `1.2 MB`. */

@@ -17,13 +17,16 @@ export type Inline =
   | { kind: "image"; address: string; text: string }
   | { kind: "break" };
 
+/** How the cells of a column are aligned, if the table says so. */
+export type Align = "left" | "center" | "right" | undefined;
+
 export type Block =
   | { kind: "paragraph"; children: Inline[] }
   | { kind: "heading"; level: number; children: Inline[] }
   | { kind: "code"; language: string; text: string }
   | { kind: "quote"; children: Block[] }
   | { kind: "list"; ordered: boolean; start: number; items: Item[] }
-  | { kind: "table"; head: Inline[][]; rows: Inline[][][] }
+  | { kind: "table"; head: Inline[][]; rows: Inline[][][]; align: Align[] }
   | { kind: "rule" };
 
 export interface Item {
@@ -201,7 +204,18 @@ class Reader {
     const cells = (row: SyntaxNode): Inline[][] =>
       row.getChildren("TableCell").map((cell) => this.#inline(cell, depth));
     const head = node.getChild("TableHeader");
-    return { kind: "table", head: head === null ? [] : cells(head), rows: node.getChildren("TableRow").map(cells) };
+    return { kind: "table", head: head === null ? [] : cells(head), rows: node.getChildren("TableRow").map(cells), align: this.#align(node) };
+  }
+
+  /** The alignments in the second line of a table: `:--`, `:-:`, `--:`. */
+  #align(node: SyntaxNode): Align[] {
+    const line = node.getChild("TableDelimiter");
+    if (line === null) return [];
+    const columns = this.#slice(line).trim().replace(/^\||\|$/g, "").split("|");
+    return columns.map((column) => {
+      const [left, right] = [column.trim().startsWith(":"), column.trim().endsWith(":")];
+      return left && right ? "center" : right ? "right" : left ? "left" : undefined;
+    });
   }
 
   #inline(node: SyntaxNode, depth: number): Inline[] {

@@ -1,5 +1,6 @@
 /** A conversation as a Markdown file. */
 
+import { writeJson } from "../engine/json";
 import type { Json, Part } from "../engine/records";
 import type { Call, Conversation, Item } from "../store/call";
 import type { RunStore } from "../store/run.svelte";
@@ -16,7 +17,7 @@ function fenced(text: string, language = ""): string {
 }
 
 const json = (value: Json): string =>
-  typeof value === "string" ? fenced(value) : fenced(JSON.stringify(value, null, 2), "json");
+  typeof value === "string" ? fenced(value) : fenced(writeJson(value, 2), "json");
 
 /** What was said, without what was taken back. Characters that can't be seen are written as escapes. */
 export function markdownOf(conversation: Conversation, run: RunStore, call: Call): string {

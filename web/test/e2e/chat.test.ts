@@ -19,6 +19,20 @@ async function say(page: Page, text: string): Promise<void> {
 const answer = (page: Page, text: string): Promise<void> =>
   page.getByLabel("Answer", { exact: true }).getByText(text, { exact: true }).last().waitFor();
 
+test("the column of a chat has one place and one width, whatever is said", async () => {
+  const page = await stage.page();
+  await startChat(page, "Hi");
+  await answer(page, "You said: Hi");
+  const column = (): Promise<(number | undefined)[]> =>
+    page.locator(".chat").boundingBox().then((box) => [box?.x, box?.width]);
+  const before = await column();
+  expect(before[1]).toBe(980);
+  await say(page, `A long message ${"with many words ".repeat(30)}`);
+  await page.getByLabel("Answer", { exact: true }).getByText("You said: A long message").last().waitFor();
+  expect(await column()).toEqual(before);
+  await page.context().close();
+});
+
 test("messages are said, waited with, said at once, and stopped", async () => {
   const page = await stage.page();
   await startChat(page, "Hello");

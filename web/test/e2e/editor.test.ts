@@ -54,6 +54,32 @@ test("a file that was changed meanwhile is shown beside the text, and nothing is
   await page.context().close();
 });
 
+test("texts that are not saved survive a walk through the app, and the tab asks before it drops them", async () => {
+  const page = await stage.page("#/programs/desk/workers%2Fgreeter.worker");
+  const editor = page.getByRole("textbox", { name: "workers/greeter.worker" });
+  await editor.click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.insertText("Greet me twice.\n");
+  await page.getByRole("link", { name: "Runs", exact: true }).first().click();
+  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  const asked: string[] = [];
+  page.on("dialog", (dialog) => {
+    asked.push(dialog.type());
+    void dialog.dismiss();
+  });
+  await page.getByRole("button", { name: /Sign out/ }).click();
+  expect(asked).toEqual(["confirm"]);
+  await page.goto(`${stage.address}/#/`);
+  await page.getByText("not saved", { exact: true }).waitFor();
+  await page.getByRole("link", { name: "Definitions" }).click();
+  await page.getByRole("link", { name: /greeter\.worker/ }).click();
+  await editor.getByText("Greet me twice.").waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved workers/greeter.worker.").waitFor();
+  expect(readFileSync(join(stage.place.dir, "workers/greeter.worker"), "utf8")).toContain("Greet me twice.");
+  await page.context().close();
+});
+
 test("files of a run are looked at and saved", async () => {
   const page = await stage.page("#/start/desk/courier");
   await page.getByRole("textbox", { name: "input" }).fill("Go.");

@@ -41,6 +41,76 @@ test("the records of every example are shown", async () => {
   await context.close();
 });
 
+test("a call shows its log lines, and an edited call the arguments that were used", async () => {
+  const record = (seq: number, path: string, fields: object): string => JSON.stringify({ seq, at_ms: seq, path, step: "x", ...fields });
+  const begun = { kind: "call_started", source: "program", principal: "operator" };
+  const lines = [
+    record(0, "0", { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
+    record(1, "0", { ...begun, function: "main", input: "hi" }),
+    record(2, "0", { kind: "conversation_started", worker: "main", model: "m", system: "", tools: [], message: { id: 0, role: "user", parts: [{ part: "text", text: "hi" }] } }),
+    record(3, "0", { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "call", id: "a", name: "pay", arguments: { json: { amount: 900 } } }] }, finish: "tool_calls", usage: {} }),
+    record(4, "0/0.0", { ...begun, source: { toolset: "bank" }, principal: { worker: "main" }, function: "pay", input: { amount: 900 } }),
+    record(5, "0/0.0", { kind: "asked", step: "ask", question: "approval", chain: ["main"], function: "pay", risk: "write", input: { amount: 900 }, rule: "x" }),
+    record(6, "0/0.0", { kind: "answered", step: "ask", answer: "edit", input: { amount: 30 }, by: "ada", via: "http" }),
+    record(7, "0/0.0", { kind: "note", step: "log.0", text: "paying now" }),
+    record(8, "0/0.0", { kind: "tool_ended", ending: { output: { transfer: "BIG" } }, log: "x".repeat(256 * 1024) }),
+    record(9, "0", { kind: "call_ended", ending: { output: "done" }, usage: {} }),
+    record(10, "0", { kind: "run_ended", status: "done", ending: { output: "done" }, usage: {} }),
+  ];
+  const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 800 } });
+  const { page, faults } = await open(context, "file:");
+  await page.goto(exported(lines.join("\n").replace('"BIG"', "9007199254740993"), "export-edited.html"));
+  const made = page.getByRole("article", { name: "Answer" }).locator("summary", { hasText: "pay" });
+  await made.getByText("edited").waitFor();
+  expect(await made.innerText()).toContain('{"amount":30}');
+  expect(await made.innerText()).not.toContain("900");
+  await page.getByRole("treeitem", { name: /pay/ }).click();
+  const input = page.locator("section", { has: page.getByRole("heading", { name: /^Input/ }) }).last();
+  expect(await input.locator(".scalar:visible").allInnerTexts()).toEqual(["30"]);
+  await input.getByText("As the caller gave it, not used").click();
+  expect(await input.locator(".scalar").allInnerTexts()).toEqual(["30", "900"]);
+  await page.getByText("9007199254740993").waitFor();
+  const log = page.getByRole("region", { name: "Log" });
+  await log.getByText("paying now").waitFor();
+  await log.getByText("The journal keeps the first 256 KiB.").waitFor();
+  await page.screenshot({ path: `${OUTPUT}/export-edited-1280.png` });
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
+test.each([390, 1280, 1920])("costs, tables and right-to-left texts are whole at %i pixels", async (width) => {
+  const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });
+  const head = Array.from({ length: 9 }, (_, at) => `column${at}`);
+  const row = head.map((_, at) => String(1234567890 + at));
+  const answer = `| ${head.join(" | ")} |\n|${"--:|".repeat(9)}\n| ${row.join(" | ")} |\n\n\u05e9\u05dc\u05d5\u05dd world\n\nplain words`;
+  const lines = [
+    record(0, { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
+    record(1, { kind: "call_started", source: "program", principal: "operator", function: "main", input: "hi" }),
+    record(2, { kind: "conversation_started", worker: "main", model: "m", system: "", tools: [], message: { id: 0, role: "user", parts: [] } }),
+    record(3, { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "text", text: answer }] }, finish: "stop", usage: { input_tokens: 1000, output_tokens: 2, cost_usd: 0.0000042 } }),
+    record(4, { kind: "call_ended", ending: { output: answer }, usage: {} }),
+    record(5, { kind: "run_ended", status: "done", ending: { output: answer }, usage: {} }),
+  ];
+  const context = await browser.newContext({ offline: true, viewport: { width, height: 900 } });
+  const { page, faults } = await open(context, "file:");
+  await page.goto(exported(lines.join("\n"), `export-whole-${width}.html`));
+  await page.getByRole("treeitem").first().waitFor();
+  const money = page.getByRole("treeitem").first().locator(".money");
+  if (await money.isVisible()) {
+    expect(await money.innerText()).toBe("$0.0000042");
+    expect(await money.evaluate((cell) => cell.scrollWidth <= cell.clientWidth)).toBe(true);
+  }
+  const cell = page.getByRole("cell", { name: "1234567890" }).first();
+  expect(await cell.evaluate((element) => [element.getClientRects().length, Math.round(element.clientHeight / parseFloat(getComputedStyle(element).lineHeight))])).toEqual([1, 1]);
+  expect(await cell.evaluate((element) => getComputedStyle(element).textAlign)).toBe("right");
+  const direction = (text: string): Promise<string> => page.locator(".markdown p", { hasText: text }).first().evaluate((element) => getComputedStyle(element).direction);
+  expect([await direction("world"), await direction("plain words")]).toEqual(["rtl", "ltr"]);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+  await page.screenshot({ path: `${OUTPUT}/whole-${width}.png`, fullPage: true });
+  expect(faults).toEqual([]);
+  await context.close();
+});
+
 test("words of a run are never executed in its page", async () => {
   const hostile = `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`;
   const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });

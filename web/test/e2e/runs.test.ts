@@ -1,10 +1,27 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { OUTPUT } from "./browser";
+import type { Place } from "./program";
 import { runOf, Stage, startWriter } from "./stage";
 
+/** A worker that changes lines of a long file which lie far apart. */
+function rewriter({ dir }: Place): void {
+  const lines = (new_: number[]): string =>
+    Array.from({ length: 400 }, (_, at) => `line ${at + 1}${new_.includes(at + 1) ? " is new" : ""}\n`).join("");
+  const few = Array.from({ length: 19 }, (_, at) => 20 * (at + 1));
+  mkdirSync(join(dir, "out"));
+  writeFileSync(join(dir, "out/long.txt"), lines([]));
+  const writer = readFileSync(join(dir, "workers/writer.worker"), "utf8");
+  writeFileSync(join(dir, "workers/rewriter.worker"), writer.replace("scripts/writer.yaml", "scripts/rewriter.yaml"));
+  const project = join(dir, "project.yaml");
+  writeFileSync(project, readFileSync(project, "utf8").replace("exports: [", "exports: [rewriter, "));
+  const calls = [{ tool: "write_file", arguments: { path: "out/long.txt", content: lines(few) } }];
+  writeFileSync(join(dir, "scripts/rewriter.yaml"), JSON.stringify({ answers: [{ when: { turn: 0 }, calls }, { text: "Done." }] }));
+}
+
 let stage: Stage;
-beforeAll(async () => void (stage = await Stage.open()));
+beforeAll(async () => void (stage = await Stage.open(["--edit"], rewriter)));
 afterAll(() => stage.close());
 
 const note = (): string | undefined => {
@@ -83,6 +100,31 @@ test("a call is approved with its diff in view", async () => {
   await page.context().close();
 });
 
+test("all changes of an approval stand above its buttons, in columns that a fold does not squeeze", async () => {
+  const page = await stage.page("#/start/desk/rewriter");
+  await page.getByRole("textbox", { name: "input" }).fill("Go.");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  const diff = page.getByRole("region", { name: "Change to /out/long.txt" });
+  await diff.getByText("line 380 is new").waitFor();
+  await page.getByRole("button", { name: "Side by side" }).click();
+  const [before, number] = await diff.locator("tr:not(.fold)").first().locator("td").evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().width)).then(([a = 0, b = 0]) => [b, a]);
+  expect(number).toBeLessThan(60);
+  expect(before).toBeGreaterThan(400);
+  for (const width of [390, 1280, 1920]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const view of ["Side by side", "Unified"]) {
+      await page.getByRole("button", { name: view }).click();
+      const last = await diff.getByText("line 380 is new").boundingBox();
+      const approve = await page.getByRole("button", { name: "Approve" }).boundingBox();
+      expect(last?.y).toBeLessThan(approve?.y ?? 0);
+      // Nothing between the change and the page scrolls.
+      expect(await diff.evaluate((element) => element.scrollHeight - element.clientHeight)).toBe(0);
+      await page.screenshot({ path: `${OUTPUT}/diff-${width}-${view === "Unified" ? "unified" : "beside"}.png`, fullPage: true });
+    }
+  }
+  await page.context().close();
+});
+
 test("a call is denied with a reason, by keyboard alone", async () => {
   const page = await stage.page();
   await startWriter(page);
@@ -111,6 +153,27 @@ test("arguments are edited before a call is made", async () => {
   await page.getByRole("button", { name: "Call with these arguments" }).click();
   await page.locator("[data-state=done]").first().waitFor();
   expect(note()).toBe("edited\n");
+  await page.context().close();
+});
+
+test("keys reach the editor, the focus stays in the page after an answer, and the tab is named by its run", async () => {
+  const page = await stage.page();
+  await startWriter(page);
+  const id = await runOf(page);
+  await expect.poll(() => page.title()).toBe(`(1) writer waiting · ${id} · llm-do`);
+  await page.keyboard.press("n");
+  await page.keyboard.press("e");
+  await page.locator(".cm-editor.cm-focused").waitFor();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText('{"path": "out/note.txt", "content": "by keyboard\\n"}');
+  await page.getByRole("button", { name: "Call with these arguments" }).focus();
+  await page.keyboard.press("Enter");
+  await page.locator("[data-state=done]").first().waitFor();
+  expect(note()).toBe("by keyboard\n");
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe("main");
+  await expect.poll(() => page.title()).toBe(`writer done · ${id} · llm-do`);
+  await page.goto(`${stage.address}/#/start/desk/writer`);
+  await expect.poll(() => page.title()).toBe("writer · llm-do");
   await page.context().close();
 });
 

@@ -90,7 +90,7 @@ describe("checking", () => {
       ["n"],
     );
     expect(problems(schema, {})).toEqual({ "/n": "This is needed." });
-    expect(problems(schema, { n: 9, name: "🙂", day: "2026-02-30", kind: "b", tags: [1] })).toEqual({
+    expect(problems(schema, { n: 9, name: "🙂", day: "2026-13-30", kind: "b", tags: [1] })).toEqual({
       "/n": "At most 5.",
       "/name": "At least 2 characters.",
       "/day": "Enter a date as 2026-01-31.",
@@ -100,6 +100,19 @@ describe("checking", () => {
     expect(problems(schema, { n: 1.5 })).toEqual({ "/n": "Enter a whole number." });
     expect(problems(schema, { n: 1, more: 2 })).toEqual({ "": "There is no more here." });
     expect(problems(schema, { n: 3, name: "abc", day: "2026-02-28", kind: "a", tags: ["x"] })).toEqual({});
+  });
+
+  test("formats take what the engine takes", () => {
+    const wrong = (format: string, value: string): boolean => Object.keys(problems({ type: "string", format }, value)).length > 0;
+    for (const [format, good, bad] of [
+      ["date-time", ["2026-01-31 14:30", "2026-01-31", "2026-01-31t14:30:00.5+0200", "2026-01-31T14:30:00Z"], ["2026-01-31  14:30", "14:30", "2026-01-31T24:00", "2026-01-31T14:30\n"]],
+      ["time", ["14:30", "14:30:60", "14:30:00,25z"], ["1:30", "24:00", "14:30 "]],
+      ["date", ["2026-02-28"], ["2026-2-8", "2026-01-32"]],
+      ["uuid", ["6f1c1c1e-8f0b-4c39-9d43-0a3c7c1a2b4d", "6F1C1C1E8F0B4C399D430A3C7C1A2B4D"], ["6f1c1c1e"]],
+    ] as const) {
+      for (const value of good) expect(wrong(format, value), `${format} ${value}`).toBe(false);
+      for (const value of bad) expect(wrong(format, value), `${format} ${value}`).toBe(true);
+    }
   });
 
   test("patterns run only where their author is trusted", () => {

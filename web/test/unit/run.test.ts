@@ -147,6 +147,24 @@ describe("folding", () => {
     expect(run.calls.get("0/0.0")?.questions.get("ask")?.answer).toMatchObject({ answer: "deny", by: "ada" });
   });
 
+  test("a call that was edited has the arguments that were used, and those that were given", () => {
+    const asked = { kind: "asked", path: "0/0.0", step: "ask", question: "approval", risk: "write", input: { a: 1 } };
+    const edit = { kind: "answered", path: "0/0.0", step: "ask", answer: "edit", input: { a: 2 }, by: "ada", via: "http" };
+    const begun = { ...CHAT[1], path: "0/0.0", function: "write_file", input: { a: 1 } };
+    const call = store(records(...CHAT, begun, asked, edit)).calls.get("0/0.0");
+    expect([call?.input, call?.given]).toEqual([{ a: 2 }, { a: 1 }]);
+    const again = { ...edit, step: "ask.1", input: { a: 3 } };
+    const twice = store(records(...CHAT, begun, asked, edit, again)).calls.get("0/0.0");
+    expect([twice?.input, twice?.given]).toEqual([{ a: 3 }, { a: 1 }]);
+  });
+
+  test("notes belong to their call", () => {
+    const run = store(recorded("orchestrator"));
+    expect(run.calls.get("0/code")?.notes.map((note) => note.text)).toEqual([
+      "2 of 3 experts have answered\nan answer of 15 words at attempt 2\n",
+    ]);
+  });
+
   test("undone messages are marked, with all that followed", () => {
     const turn = (number: number): Record<string, unknown> => ({
       kind: "asked",

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { common, compare, fold, sideBySide } from "../../src/text/diff";
 import { safeAddress } from "../../src/text/links";
+import { isCutLog } from "../../src/text/log";
 import { parse, wordsOf, type Block, type Inline } from "../../src/text/markdown";
 import { pieces, start, visible } from "../../src/text/visible";
 import * as format from "../../src/text/format";
@@ -59,6 +60,25 @@ describe("visible text", () => {
     expect(start("äöü", 3)).toBe("äöü");
     expect(start("🙂🙂🙂", 2)).toBe("🙂🙂…");
   });
+});
+
+test("small costs have no exponent, and a short form", () => {
+  expect([0.42, 0.0042, 0.00042, 0.0000042, 0.0000012, 0.0000001, 0.00995].map(format.cost)).toEqual([
+    "$0.420", "$0.0042", "$0.00042", "$0.0000042", "$0.0000012", "<$0.000001", "$0.0100",
+  ]);
+});
+
+test("columns of a table keep their alignment", () => {
+  const [table] = blocks("| a | b | c | d |\n|:--|:-:|--:|---|\n| 1 | 2 | 3 | 4 |");
+  expect(table).toMatchObject({ kind: "table", align: ["left", "center", "right", undefined] });
+});
+
+test("a log that reached the limit without saying so is cut", () => {
+  const full = "a".repeat(256 * 1024);
+  expect(isCutLog(full)).toBe(true);
+  expect(isCutLog(`${"ä".repeat(128 * 1024 - 1)}x`)).toBe(true);
+  expect(isCutLog(`${full}[more was printed and is not kept]\n`)).toBe(false);
+  expect(isCutLog("a".repeat(256 * 1024 - 100))).toBe(false);
 });
 
 describe("links", () => {

@@ -23,12 +23,18 @@ pub(crate) fn run(page: Option<&str>, output: &Output) -> Result<Exit, Complaint
         return check::explain(wanted, output);
     }
     let (name, text) = find(wanted)?;
+    let text = without_marks(text);
     match output.format {
-        Format::Text if output.out_terminal => output.print(&markdown::styled(text, output.out)),
-        Format::Text => output.print(text),
+        Format::Text if output.out_terminal => output.print(&markdown::styled(&text, output.out)),
+        Format::Text => output.print(&text),
         _ => output.print_json(&json!({ "page": name, "text": text })),
     }
     Ok(Exit::Done)
+}
+
+/// The page without the comments for the test of the guides, which readers do not see (docs/testing.md).
+fn without_marks(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.starts_with("<!-- guide: ")).collect()
 }
 
 fn list(output: &Output) {
@@ -90,6 +96,14 @@ mod tests {
         }
         assert!(find("mcp").is_err(), "a guide and a page of the reference have this name");
         assert!(find("reference/mcp").is_ok() && find("nothing-like-it").is_err());
+    }
+
+    #[test]
+    fn comments_for_tests_are_not_shown() {
+        let (_, text) = find("installing").unwrap_or_else(|_| panic!("a page"));
+        assert!(text.contains("<!-- "));
+        let shown = without_marks(text);
+        assert!(!shown.contains("<!-- ") && shown.contains("## Container image"));
     }
 
     #[test]

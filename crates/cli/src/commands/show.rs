@@ -177,7 +177,9 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
         false => visible::line(model.as_str()).into_owned(),
     };
     let mut out = format!("{}{model}\n\n", heading("model"));
-    out.push_str(&format!("{}{}\n\n", heading("instructions"), visible::text(system)));
+    if !system.is_empty() {
+        out.push_str(&format!("{}{}\n\n", heading("instructions"), visible::text(system)));
+    }
     out.push_str(&heading("message"));
     for part in &message.parts {
         match part {

@@ -57,7 +57,7 @@ pub(super) fn question(ask: &Approval, extent: Extent, columns: usize) -> Vec<Li
         words(&mut rows, steering);
     }
     arguments(&mut rows, &ask.input, ask.preview.is_some(), extent);
-    if let Some(Preview::Change { path, before, after }) = &ask.preview {
+    if let Some(Preview::Change { path, before, after }) = ask.preview.as_deref() {
         diff(&mut rows, path, before.as_deref(), after.as_deref(), extent);
     }
     rows.finish()
@@ -233,7 +233,7 @@ mod tests {
             function: "write_file".into(),
             risk: Risk::Write,
             input: Arc::new(input),
-            preview,
+            preview: preview.map(Box::new),
             rule: DecidedBy::Default(Risk::Write),
             steering: None,
             rules: Vec::new(),

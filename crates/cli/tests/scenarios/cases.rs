@@ -24,7 +24,9 @@ const LOOKUP: &str = "\
 parameters: {item: string}
 returns: {price: number}
 ---
-The price of {{ item }} on {{ run.date }}?
+Today is {{ run.date }}.
+
+The price of {{ item }}?
 ";
 
 const JUDGE: &str = "\
@@ -151,11 +153,12 @@ fn a_changed_prompt_is_told_with_its_difference() {
     fail  main.cases.yaml: pear
           a request is not the recorded one: `llm-do test --update` records it again
           at 0/0.0 (main → lookup, turn 0)
-          --- recorded instructions
-          +++ now instructions
-          @@ -1 +1 @@
-          -The price of pear on [DATE]?
-          +What is the price of pear on [DATE]?
+          --- recorded messages
+          +++ now messages
+          @@ -1,2 +1,2 @@
+           [0 user]
+          -The price of pear?
+          +What is the price of pear?
     0 of 1 cases pass
     "##);
     // Recorded again it passes.
@@ -386,7 +389,7 @@ cases:
     let before = scenario.run(&["test", "--model", "script:s.yaml", "--json"]);
     assert_eq!(before.code, Some(0), "{before}");
     let worse = format!(
-        "answers:\n  - when: {{worker: main, turn: 0, last: '\"fig\"'}}\n    json: {{total: 9}}\n{}",
+        "answers:\n  - when: {{worker: main, turn: 0, last: 'of fig'}}\n    json: {{total: 9}}\n{}",
         SCRIPT.trim_start_matches("answers:\n")
     );
     let scenario = scenario.file("before.json", &before.stdout).file("s.yaml", &worse);
@@ -785,7 +788,7 @@ cases:
     "##);
     // The judge is not unreachable, and its parameter is not a mistake.
     let checked = scenario.run(&["check"]);
-    assert!(!checked.to_string().contains("strict"), "{checked}");
+    assert!(!checked.stdout.contains("strict"), "{checked}");
 }
 
 #[test]

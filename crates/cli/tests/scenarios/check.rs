@@ -115,6 +115,7 @@ fn certain_fixes_are_applied_only_with_fix() {
     fixed main.worker:7:20: write `string`
     fixed workers/helper.worker:4:1: remove the second one, which has the same value
     nothing is wrong
+    note: `helper`, `main` are pure: they touch nothing
     ");
     assert_snapshot!(scenario.read("main.worker").expect("a file"), @r#"
     ---
@@ -439,6 +440,7 @@ fn program_without_an_entry_is_checked_through_its_exports() {
     exit 0
     --- stderr
     nothing is wrong
+    note: `sorter`, `summarizer` are pure: they touch nothing
     ");
     let stubs = scenario.run(&["stubs", "--python"]);
     assert_eq!(stubs.code, Some(0), "{stubs}");

@@ -172,7 +172,7 @@ fn what_a_rule_can_not_mean_is_refused_before_the_run() {
     assert_snapshot!(scenario.run(&[".", "--deny", "send_money where amount < 5"]), @"
     exit 2
     --- stderr
-    error: --deny: `send_money where amount < 5`: `<` is not an operator: write `=`, `<=`, `>=`, `in`, `matches`, `host`, `from`, `present` or `absent`
+    error: --deny: `send_money where amount < 5`: `<` is not an operator: write `=`, `<=`, `>=`, `in`, `not in`, `without`, `matches`, `host`, `from`, `present` or `absent`
     ");
 }
 

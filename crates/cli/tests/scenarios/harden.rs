@@ -10,9 +10,9 @@ use std::fs;
 /// A caller that asks for three prices, one of them twice.
 const CALLER: &str = "\
 answers:
-  - when: {worker: price, last: '\"pear\"'}
+  - when: {worker: price, last: of pear}
     json: {total: 1.5, note: pears}
-  - when: {worker: price, last: '\"fig\"'}
+  - when: {worker: price, last: of fig}
     json: {total: 0.3333333, note: figs}
   - when: {worker: price}
     text: I don't know that.

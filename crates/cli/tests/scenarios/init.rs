@@ -69,7 +69,7 @@ fn templates_pass_check_without_findings() {
         assert_eq!(scenario.run(&["-q", "init", template, "--template", template]).to_string(), "exit 0\n");
         let told = scenario.run(&["check", template]);
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
-        assert_eq!(told.stderr, "nothing is wrong\n");
+        assert!(told.stderr.starts_with("nothing is wrong\n"), "{told}");
     }
 }
 

@@ -28,8 +28,13 @@ fn scenario() -> Scenario {
         .file("child.yaml", "answers: [{text: ok}]\n")
 }
 
-fn instructions(records: &[Value]) -> Vec<&str> {
-    records.iter().filter_map(|record| record["system"].as_str()).collect()
+/// What each worker was told: its instructions, and the message that they came to with what they print.
+fn instructions(records: &[Value]) -> Vec<String> {
+    let told = |record: &Value| {
+        let system = record["system"].as_str()?;
+        Some(format!("{system}{}", record["message"]["parts"][0]["text"].as_str().unwrap_or_default()))
+    };
+    records.iter().filter_map(told).collect()
 }
 
 #[test]

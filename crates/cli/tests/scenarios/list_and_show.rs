@@ -145,11 +145,8 @@ fn show_prompt_prints_the_request_without_sending_it() {
     == model
     script:script.yaml
 
-    == instructions
-    Write about bees.
-
     == message
-    bees
+    Write about bees.
 
     == tools (3)
     read_file  Read a text file. A long file comes in pages: the end of a page says with which `offset` to read on. Binary files are described instead of shown.
@@ -165,8 +162,8 @@ fn show_prompt_prints_the_request_without_sending_it() {
         scenario.run(&["show", "main", "--prompt", "--param", "topic=bees", "--lib", "libs", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown}"));
     assert_eq!(
-        (&shown["model"], &shown["instructions"]),
-        (&json!("anthropic:claude-haiku-4-5"), &json!("Write about bees."))
+        (&shown["model"], &shown["instructions"], &shown["message"][0]["text"]),
+        (&json!("anthropic:claude-haiku-4-5"), &json!(""), &json!("Write about bees."))
     );
     assert_eq!(shown["tools"].as_array().map(Vec::len), Some(3));
 }
@@ -211,7 +208,7 @@ fn show_prompt_needs_no_model() {
     assert!(told.stdout.contains("none chosen") && told.stdout.contains("Greet Ada."), "{told}");
     let told = scenario.run(&["show", "--prompt", "main", "Ada", "--json"]);
     let request: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
-    assert!(request["model"].is_null() && request["instructions"] == "Greet Ada.", "{told}");
+    assert!(request["model"].is_null() && request["message"][0]["text"] == "Greet Ada.", "{told}");
 }
 
 /// Writes the user's configuration.

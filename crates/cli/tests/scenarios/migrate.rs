@@ -206,7 +206,7 @@ fn registry_is_migrated_to_another_folder() {
     ./mine/workers/greeter.worker
     ./mine/workers/sum.worker
     ");
-    assert_eq!(scenario.run(&["check", "mine"]).stderr, "nothing is wrong\n");
+    assert!(scenario.run(&["check", "mine"]).stderr.starts_with("nothing is wrong\n"));
     let told = scenario.run(&["migrate", registry, "--into", "mine", "--write"]);
     assert!(told.code == Some(2) && told.stderr.contains("already exists"), "{told}");
 }

@@ -227,7 +227,7 @@ fn foreign_journal_grants_nothing_in_a_replay() {
 fn concurrent_workers_are_replayed() {
     let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [child]\n---\nAsk.\n")
-        .file("workers/child.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer}\n---\nThink about {{ n }}.\n")
+        .file("workers/child.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer}\n---\nThink about {{ n + 0 }}.\n")
         .file(
             "s.yaml",
             "answers:\n  - when: {worker: child}\n    text: thought\n  - when: {turn: 0}\n    calls:\n      - {tool: child, arguments: {n: 1}}\n      - {tool: child, arguments: {n: 2}}\n  - text: done\n",

@@ -96,7 +96,7 @@ impl Engine {
             function: Arc::clone(&meta.name),
             risk: meta.risk,
             input: Arc::clone(&admitted.input),
-            preview,
+            preview: preview.map(Box::new),
             rule,
             steering: self.steering(call, admitted),
             rules,

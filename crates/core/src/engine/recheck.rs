@@ -22,7 +22,7 @@ impl Engine {
         asked: Option<&Question>,
     ) -> Result<Option<Arc<str>>, Halt> {
         let shown = match asked {
-            Some(Question::Approval(Approval { preview, .. })) => preview.as_ref(),
+            Some(Question::Approval(Approval { preview, .. })) => preview.as_deref(),
             _ => None,
         };
         if admitted.places.is_empty() && shown.is_none() {

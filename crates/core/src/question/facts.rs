@@ -60,7 +60,7 @@ fn of_approval(approval: &Approval) -> Vec<Fact<'_>> {
         }
     }
     facts.push(Fact::Arguments(&approval.input));
-    facts.extend(approval.preview.as_ref().map(Fact::Change));
+    facts.extend(approval.preview.as_deref().map(Fact::Change));
     facts
 }
 
@@ -92,7 +92,7 @@ mod tests {
             function: "send".into(),
             risk: Risk::Network,
             input: Arc::new(json!({"to": "ada"})),
-            preview: Some(preview.clone()),
+            preview: Some(Box::new(preview.clone())),
             rule: DecidedBy::Default(Risk::Network),
             steering: Some(Box::new(steering)),
             rules: Vec::new(),

@@ -197,7 +197,7 @@ impl Text {
                     self.line(Tone::Notice, &sentence);
                     self.block(Tone::Dim, excerpt);
                 }
-                if let Some(Preview::Change { path, before, after }) = &approval.preview {
+                if let Some(Preview::Change { path, before, after }) = approval.preview.as_deref() {
                     self.diff(path, before.as_deref(), after.as_deref());
                 }
             }

@@ -4,15 +4,21 @@ use crate::{exit::Exit, opening::NotReady};
 use llm_do::{Report, Run, program::Diagnostic};
 use llm_do_core::{
     gate::{Gate, RuleLine},
-    journal::{Record, RecordKind},
+    journal::{Record, RecordKind, RunStatus},
+    launch::Counts,
+    model::Usage,
+    origin::Origins,
+    outcome::{End, Failure, FailureKind},
     worker::WorkerDefinition,
 };
 use llm_do_runs::{Canceller, Interjector, Stopper};
 use serde_json::Value;
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
     thread::JoinHandle,
+    time::Duration,
 };
 
 /// How the conversation begins.
@@ -85,7 +91,10 @@ impl Started {
         let (id, stopper, canceller) = (Arc::clone(run.id()), run.stopper(), run.canceller());
         let interjector = run.interjector();
         let finish = move || {
-            let report = runtime.block_on(run.finish());
+            let (id, dir) = (Arc::clone(run.id()), run.dir().to_owned());
+            // A thread that ends without a report would leave the user with a chat that waits for good.
+            let finished = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run.finish())));
+            let report = finished.unwrap_or_else(|_| broken(id, dir));
             // A model that is cut off in the middle of its work is not waited for.
             runtime.shutdown_background();
             ended(report);
@@ -98,5 +107,24 @@ impl Started {
     pub(super) fn cancel(self) {
         self.canceller.cancel();
         let _ = self.thread.join();
+    }
+}
+
+/// The report of a run that an error of llm-do itself has ended.
+fn broken(run: Arc<str>, dir: PathBuf) -> Report {
+    let message = format!(
+        "an error of llm-do itself, which is shown above, has ended the chat; `llm-do chat --resume {run}` continues it"
+    );
+    Report {
+        run,
+        dir,
+        status: RunStatus::Failed,
+        end: End::Failed(Failure::new(FailureKind::Tool, message)),
+        origins: Origins::TRUSTED,
+        usage: Usage::default(),
+        took: Duration::ZERO,
+        counts: Counts::default(),
+        left: None,
+        halt: None,
     }
 }

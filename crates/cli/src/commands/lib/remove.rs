@@ -1,6 +1,11 @@
 //! `llm-do lib remove`: removes a library that is not in use.
 
-use super::{Places, installed, root::Root, trouble::Trouble, users};
+use super::{
+    Places, installed,
+    root::{Root, clear},
+    trouble::Trouble,
+    users,
+};
 use crate::{args::Format, exit::Complaint, render::Output};
 use llm_do::program::{manifest::Manifest, source::DiskTree};
 use serde_json::json;
@@ -8,6 +13,7 @@ use std::path::Path;
 
 /// Carries out the command. Who uses the library keeps it there, unless `force`.
 pub(crate) fn run(library: &str, force: bool, places: &Places, output: &Output) -> Result<(), Trouble> {
+    places.roots.iter().for_each(|root| clear(root, output));
     let one = installed(library, false, places)?;
     let root = Root::open(one.folder.parent().unwrap_or(Path::new("/")), output)?;
     let (name, version) = named(&one.folder, &one.entry);

@@ -155,6 +155,15 @@ impl Root {
     }
 }
 
+/// Removes the leftovers of killed commands, if there are any: a library that was half removed is in no list of libraries.
+pub(crate) fn clear(root: &Path, output: &Output) {
+    let mut entries = fs::read_dir(root).into_iter().flatten().flatten();
+    if entries.any(|entry| entry.file_name().to_string_lossy().starts_with(SCRATCH)) {
+        // To open a root clears it. One that can't be opened keeps them, which does no harm.
+        let _ = Root::open(root, output);
+    }
+}
+
 /// Names of the libraries' folders in a root, sorted; none if there is no root.
 pub(crate) fn folders(root: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(root) {

@@ -64,7 +64,7 @@ fn calculator_example_runs() {
         compound["input"]["properties"]["rate"]["description"],
         "Yearly rate in percent, such as 3.5."
     );
-    assert_eq!(succeed(&scenario, &["check", "."]).stderr, "nothing is wrong\n");
+    assert!(succeed(&scenario, &["check", "."]).stderr.contains("nothing is wrong\n"));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn orchestrator_example_runs() {
         record["kind"] == "note"
             && record["text"].as_str().is_some_and(|text| text.contains("2 of 3 experts have answered"))
     }));
-    assert_eq!(succeed(&scenario, &["check", "."]).stderr, "nothing is wrong\n");
+    assert!(succeed(&scenario, &["check", "."]).stderr.contains("nothing is wrong\n"));
 }
 
 #[test]
@@ -144,5 +144,5 @@ fn analysis_example_runs_with_its_own_environment() {
     );
     let runtime = record(&scenario, "0", "run_started")["runtimes"][0]["path"].to_string();
     assert!(runtime.contains("/project/.venv/bin/python"), "{runtime}");
-    assert_eq!(succeed(&scenario, &["check", "."]).stderr, "nothing is wrong\n");
+    assert!(succeed(&scenario, &["check", "."]).stderr.contains("nothing is wrong\n"));
 }
