@@ -102,7 +102,7 @@ fn remembering(rules: &[Arc<str>]) -> Choice {
         format!("{}   ({what})", visible::line(rule))
     };
     let options = ["the same arguments".to_owned()].into_iter().chain(rules.iter().map(about)).collect();
-    Choice { options, ..choice('r', "approve for this session …") }
+    Choice { options, ..choice('r', label) }
 }
 
 /// Editing the arguments: in the user's editor, or on a line where none is set.

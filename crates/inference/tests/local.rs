@@ -326,3 +326,22 @@ async fn damaged_files_are_told_apart() {
         assert!(reason.contains("can't be loaded"), "{reason}");
     }
 }
+
+#[tokio::test]
+async fn a_free_text_does_not_say_the_same_line_again_and_again() {
+    let Some(model) = model() else { return };
+    let line = "The meeting notes say that the budget for the new office is approved.";
+    let mut ask = Ask::user(&format!("Write this line again and again, thirty times:\n{line}"));
+    // The likeliest tokens, which loop most.
+    ask.settings =
+        ModelSettings { temperature: Some(0.0), max_tokens: Some(400), ..ModelSettings::default() };
+    let text = text(&ask, &model).await;
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut longest = 1;
+    let mut times = 1;
+    for pair in lines.windows(2) {
+        times = if pair[0] == pair[1] { times + 1 } else { 1 };
+        longest = longest.max(times);
+    }
+    assert!(longest < 8, "{longest} equal lines in a row: {text}");
+}

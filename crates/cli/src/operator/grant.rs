@@ -60,8 +60,8 @@ mod tests {
         insta::assert_snapshot!(question(Path::new("/p\u{1b}]0;x"), &missing, 60, Paint::NEVER), @r"
         /p\x1b]0;x asks for more than its own folder:
           │ to use the network: a.example
-          │   asked for at evil\x1b[2J.worker:3:1; --grant network=
-          ┆ a.example
+          │   asked for at evil\x1b[2J.worker:3:1; --grant
+          ┆ network=a.example
         Grant it?
         ");
     }

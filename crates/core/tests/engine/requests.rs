@@ -6,6 +6,7 @@ use llm_do_core::{
     function::Risk,
     journal::RecordKind,
     model::{ModelError, ModelErrorKind, ModelResponse},
+    worker::WorkerDefinition,
 };
 use serde_json::json;
 
@@ -61,9 +62,11 @@ fn what_cannot_get_better_ends_the_call_at_once() {
 #[test]
 fn an_answer_that_says_the_same_again_and_again_fails_and_is_not_asked_for_again() {
     let line = "- The meeting notes say that the budget is approved.\n";
-    let mut main = worker("main");
+    // Answers that a person has written are not checked.
+    let model = Some("other:test".parse().unwrap());
+    let mut main = WorkerDefinition { model, ..worker("main") };
     main.limits.request_retries = 3;
-    let ran = World::new().worker(main, vec![text(&line.repeat(57))]).run(json!({}));
+    let ran = World::new().worker(main.clone(), vec![text(&line.repeat(57))]).run(json!({}));
     assert_eq!(ran.failure().kind, FailureKind::Model);
     assert!(ran.failure().message.contains("the model repeats itself"), "{}", ran.failure().message);
     let kinds = ran.records.iter().filter_map(|record| match &record.body {
@@ -73,7 +76,7 @@ fn an_answer_that_says_the_same_again_and_again_fails_and_is_not_asked_for_again
     assert_eq!(kinds.collect::<Vec<_>>(), [ModelErrorKind::Repetition]);
     // A list of equal short values is an answer.
     let labels = "not relevant\n".repeat(100);
-    let ran = World::new().worker(worker("main"), vec![text(&labels)]).run(json!({}));
+    let ran = World::new().worker(main, vec![text(&labels)]).run(json!({}));
     assert_eq!(ran.output().as_str().map(str::trim_end), Some(labels.trim_end()));
 }
 
