@@ -2,6 +2,8 @@
 //! file is written, each command is run in order, and its output is compared with the output that the page shows.
 //! `UPDATE_EXPECT=1` writes the output into the pages. docs/testing.md#a-command-in-a-guide describes the marks.
 
+#![allow(clippy::print_stdout, reason = "a test says what it skips")]
+
 mod answers;
 mod commands;
 mod page;
