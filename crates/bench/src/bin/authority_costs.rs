@@ -98,6 +98,7 @@ fn deciding() -> Result<f64, Failure> {
         vouched: false,
         not_own: None,
         foreign: false,
+        borrowed_name: false,
     };
     Ok(each(DECISIONS, || drop(black_box(gate.decide(black_box(&query))))))
 }
