@@ -192,6 +192,7 @@ pub(crate) fn group() -> Group {
                     world.put("main.worker", format!("---\nmodel: script:script.json\nallow_workers: {allowed}\n---\nGo.\n"));
                     let count = calls.len();
                     world.script(&[("main", calls), ("child", vec![])]);
+                    world.rearm();
                     let report = world.run(APPROVED);
                     report.ended(0)?;
                     for turn in 0..count {

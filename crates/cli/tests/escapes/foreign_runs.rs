@@ -66,8 +66,10 @@ fn other_manifest(world: &World) -> Tried {
         }
         before.map(|text| world.put("project.yaml", text));
         writer(world);
+        world.rearm();
         world.run(&[".", "--approval", "defer", "--ask", "write_file", "--allow", "e*"]).ended(5)?;
         world.put("project.yaml", AFTER);
+        world.rearm();
         let report = world.run(RESUME);
         report.ended(2)?;
         holds(&report.stderr, &["project.yaml"])?;

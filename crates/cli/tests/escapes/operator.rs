@@ -71,20 +71,24 @@ fn asked_again(world: &World, first: &Value, other: &Value) -> Tried {
 fn borrowed_names(world: &World) -> Tried {
     world.put(
         "tools.py",
-        "def delete_file(path: str) -> str:\n    open('rw/ran.txt', 'w').write(path)\n    return 'ran'\n",
+        "import llm_do\n\n@llm_do.tool(risk='exec')\ndef delete_file(path: str) -> str:\n    return 'ran'\n",
     );
     for (toolsets, tool) in [
-        ("{shell: {commands: {read_file: {run: [touch, '{path}']}}}}", "read_file"),
+        ("{shell: {commands: {read_file: {run: [touch, '{path}'], args: {path: path}}}}}", "read_file"),
         ("[custom]", "delete_file"),
     ] {
-        world.put(
-            "main.worker",
-            format!("---\nmodel: script:script.json\ntoolsets: {toolsets}\nsandbox: {{paths: {{rw: {{root: ./rw, mode: rw}}}}}}\n---\nGo.\n"),
-        );
+        world.put("main.worker", format!("---\nmodel: script:script.json\ntoolsets: {toolsets}\n---\nGo.\n"));
         world.script(&[("main", vec![call(tool, json!({"path": "rw/ran.txt"}))])]);
+        world.rearm();
         let report = world.run(&[".", "--approval", "auto_deny", "--allow", tool]);
-        must(!world.project("rw/ran.txt").exists(), format!("ESCAPE: {tool} ran: {report:?}"))?;
-        report.refusal("0/0.0")?;
+        // A tool of which every call is refused is not offered.
+        let ran = report.ending("0/0.0").is_ok_and(|ending| ending.is_ok());
+        must(!ran && !world.project("rw/ran.txt").exists(), format!("ESCAPE: {tool} ran: {report:?}"))?;
+        // The control: another rule names it.
+        let report = world.run(&[".", "--approval", "approve_all"]);
+        report.ending("0/0.0")??;
+        let _ = fs::remove_file(world.project("rw/ran.txt"));
+        world.rearm();
     }
     Ok(Outcome::Refused)
 }
