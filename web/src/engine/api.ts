@@ -759,7 +759,7 @@ export interface components {
         } | {
             /** @constant */
             answer: "allow";
-            /** @description One of the [`Approval::rules`]. */
+            /** @description One of the `Approval::rules`. */
             calls: string;
         } | {
             /** @constant */
@@ -1268,7 +1268,7 @@ export interface components {
             rule: components["schemas"]["DecidedBy"];
             /** @description The words of others that could steer the call, if there are any. */
             steering?: components["schemas"]["Steering"] | null;
-            /** @description The rules that [`Answer::Allow`] may make, the narrowest first, as the command line takes them. Each lets this call run. */
+            /** @description The rules that `Answer::Allow` may make, the narrowest first, as the command line takes them. Each lets this call run. */
             rules?: string[];
             /**
              * Format: uint64
@@ -1955,7 +1955,7 @@ export interface components {
         } | {
             /** @constant */
             answer: "allow";
-            /** @description One of the [`Approval::rules`]. */
+            /** @description One of the `Approval::rules`. */
             calls: string;
         } | {
             /** @constant */
@@ -2311,7 +2311,7 @@ export interface components {
             retry_after_ms?: number | null;
         };
         /** @description The kind of a failed request, which decides whether it is retried. */
-        ModelErrorKind: "rate_limited" | "server" | "timeout" | "network" | "auth" | "not_found" | "bad_request" | "context_exceeded" | "unsupported";
+        ModelErrorKind: "rate_limited" | "server" | "timeout" | "network" | "auth" | "not_found" | "bad_request" | "context_exceeded" | "unsupported" | "repetition";
         /** @description How a run ended. */
         RunStatus: "done" | "failed" | "limit" | "refused" | "suspended" | "interrupted";
         /** @description A result that a short line replaces. */
