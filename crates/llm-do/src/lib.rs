@@ -195,8 +195,7 @@ mod problem;
 mod program_operator;
 mod protected;
 mod python;
-#[doc(hidden)]
-pub mod question_text;
+mod question_words;
 mod reach;
 mod recorded_model;
 mod replay;
@@ -348,6 +347,10 @@ pub mod host {
     pub use crate::open_questions::{Asked, NotTaken, OpenQuestions, Taken, digest};
     pub use crate::program_operator::{PROTOCOL, ProgramOperator};
     pub use crate::python::{PythonFor, code_reader};
+    /// A question as plain text and as Markdown.
+    pub mod question_text {
+        pub use crate::question_words::{diff, expiry, fenced, markdown, plain};
+    }
     pub use crate::reach::Reach;
     pub use crate::replay::{Recorded, replay};
     pub use crate::resume::{Decisions, PastRun, ResumeError};
