@@ -485,8 +485,8 @@ fn attached(part: &Part) -> Option<String> {
     }
 }
 
-/// The question as it is asked now, with the expiry of the recorded one, and with what that showed of files, of the context and of
-/// the contents that steer it.
+/// The question as it is asked now, with the expiry of the recorded one, and with what that showed of files, of the context, of
+/// the contents that steer it and of rules.
 fn as_shown_in(before: &Question, now: &Question) -> Question {
     let shown = match (before, now) {
         (Question::Approval(before), Question::Approval(now)) => {
@@ -495,7 +495,9 @@ fn as_shown_in(before: &Question, now: &Question) -> Question {
                 (Some(then), Some(_)) => Some(then.clone()),
                 (_, now) => now.clone(),
             };
-            Question::Approval(Approval { preview: before.preview.clone(), steering, ..now.clone() })
+            // The rules that are offered name the place of the program, which may have been moved since.
+            let (preview, rules) = (before.preview.clone(), before.rules.clone());
+            Question::Approval(Approval { preview, steering, rules, ..now.clone() })
         }
         (
             Question::Input(Input { conversation: Some(before), .. }),

@@ -530,7 +530,7 @@ fn a_state_from_elsewhere_is_refused() {
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, text.replacen("list_files", "list_filez", 1)).unwrap();
     let told = mine.run(&words);
-    assert!(told.code == Some(2) && told.stderr.contains("was not written by this user's llm-do"), "{told}");
+    assert!(told.code == Some(1) && told.stderr.contains("was not written by this user's llm-do"), "{told}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn input_can_be_json_a_file_stdin_or_parameters() {
         let journal = scenario.journal_of_home();
         let sent =
             journal.iter().find(|record| record["kind"] == "conversation_started").expect("a conversation");
-        assert_eq!(sent["system"], hi, "{arguments:?}");
+        assert_eq!(sent["message"]["parts"][0]["text"], hi, "{arguments:?} {sent}");
     }
     let told = scenario.run(&["x.worker", "--param", "n=two", "--param", "name=Ada"]);
     assert_eq!(told.code, Some(2), "{told}");
@@ -425,16 +425,14 @@ fn run_says_that_overrides_do_not_reach_a_locked_worker() {
 
 #[test]
 fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
+    const TOOLS: &str = "from llm_do import tool\n\n@tool\ndef look() -> str:\n    return 'seen'\n\n\
+                         @tool(risk='network')\ndef send() -> str:\n    return 'sent'\n";
     let mentioned = |front: &str, call: &str| {
         let scenario = Scenario::new()
             .file("project.yaml", "model: script:s.yaml\n")
             .file("main.worker", &format!("---\n{front}\n---\nWork.\n"))
             .file("workers/helper.worker", "---\n---\nHelp.\n")
-            .file(
-                "tools.py",
-                "from llm_do import tool\n\n@tool\ndef look() -> str:\n    return 'seen'\n\n\
-                 @tool(risk='network')\ndef send() -> str:\n    return 'sent'\n",
-            )
+            .file("tools.py", if front.contains("custom") { TOOLS } else { "" })
             .file(
                 "s.yaml",
                 &format!(

@@ -218,7 +218,7 @@ fn ask_user_takes_texts_choices_and_forms() {
     let ran = asked(json!({"question": "How many?", "form": form}), give(json!({"n": 3})));
     assert_eq!(ran.results(), [(r#"{"n":3}"#.to_owned(), false)]);
     let ran = asked(json!({"question": "Which?", "choices": ["a", "b"]}), says("c"));
-    assert!(ran.error().contains("does not fit the form"), "{}", ran.error());
+    assert!(ran.error().contains("the answer does not fit the question"), "{}", ran.error());
     let ran = asked(json!({"question": "Name?"}), Answer::Decline { reason: None });
     assert!(ran.error().contains("gave no answer"), "{}", ran.error());
     let ran = asked(json!({"question": "?", "choices": ["a", "b"], "form": form}), says("c"));
