@@ -70,7 +70,8 @@ fn a_session_serves_any_worker_of_the_program() {
     let records = read_journal(&report.dir).unwrap().records;
     let RecordKind::RunStarted { entry, definitions, .. } = &records[0].body else { panic!("{records:?}") };
     assert_eq!(&**entry, "reviewer");
-    assert_eq!(definitions.len(), 1);
+    let definitions: Vec<&str> = definitions.iter().map(|definition| &*definition.worker).collect();
+    assert_eq!(definitions, ["reviewer", "@project.yaml"]);
     let past = PastRun::open(&report.dir, &home.path().join("home")).unwrap();
     let again = Session::open(past.settings(settings(home.path())).unwrap()).unwrap();
     assert_eq!(&*again.entry().id, "reviewer");

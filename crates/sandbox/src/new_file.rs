@@ -13,12 +13,12 @@ use cap_std::{
 };
 use llm_do_core::authority::TEMPORARY_PREFIX;
 use std::{
+    cell::RefCell,
     collections::{BTreeSet, hash_map::RandomState},
     ffi::OsStr,
     hash::{BuildHasher as _, Hasher as _},
     io::{self, Write},
     path::Path,
-    sync::{Mutex, PoisonError},
 };
 
 /// A file that is being written. [`NewFile::replace`] or [`NewFile::put`] gives it its name; dropped before, it leaves nothing.
@@ -217,22 +217,23 @@ fn lock(file: &File) {
     let _ = file;
 }
 
-/// Removes what killed processes have left in a folder, once in this process: a large folder takes a while to list.
+/// Removes what killed processes have left in a folder, once in this thread: a large folder takes a while to list.
 fn sweep(folder: &Dir) {
     /// Folders that are remembered. After that many, they are listed again.
     const MOST: usize = 10_000;
-    static SWEPT: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+    thread_local! {
+        static SWEPT: RefCell<BTreeSet<(u64, u64)>> = const { RefCell::new(BTreeSet::new()) };
+    }
     let Ok(found) = folder.dir_metadata() else { return };
-    {
-        let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_new = SWEPT.with_borrow_mut(|swept| {
         if swept.len() >= MOST {
             swept.clear();
         }
-        if !swept.insert((found.dev(), found.ino())) {
-            return;
-        }
+        swept.insert((found.dev(), found.ino()))
+    });
+    if is_new {
+        remove_leftovers(folder);
     }
-    remove_leftovers(folder);
 }
 
 fn remove_leftovers(folder: &Dir) {
