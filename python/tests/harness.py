@@ -29,7 +29,7 @@ FILES = {
     "project.yaml": "name: desk\nversion: 1.0.0\nexports: [greeter]\nmodel: script:hello.yaml\n",
     "hello.yaml": 'answers:\n  - text: "Hello, {{ input }}!"\n    stream: {chars: 2, pause_ms: 1}\n'
     "    usage: {input_tokens: 12, output_tokens: 4}\n",
-    "greeter.worker": "---\ndescription: Greets somebody.\nparameters: {name: string}\n---\nGreet {{ name }}.\n",
+    "greeter.worker": "---\ndescription: Greets somebody.\nparameters: {name: string}\n---\nGreet the visitor.\n",
     "extractor.worker": f"---{INVOICE}model: script:invoice.yaml\n---\nExtract.\n",
     "invoice.yaml": "answers:\n  - json: {number: A-1, total: 3, due: '2026-11-25', lines: [{item: pear, n: 2}]}\n",
     "a/b.worker": "---\n---\nTalk.\n",

@@ -9,7 +9,7 @@ const FILES = {
   "hello.yaml":
     'answers:\n  - text: "Hello, {{ input }}!"\n    stream: {chars: 2, pause_ms: 1}\n    usage: {input_tokens: 12, output_tokens: 4}\n',
   "workers/greeter.worker":
-    "---\ndescription: Greets somebody.\nparameters: {name: string}\n---\nGreet {{ name }}.\n",
+    "---\ndescription: Greets somebody.\nparameters: {name: string}\n---\nGreet the visitor.\n",
   "workers/sorter.worker":
     "---\nparameters: {mail: string}\nreturns: {type: object, properties: {urgent: {type: boolean}}, required: [urgent]}\nmodel: script:typed.yaml\n---\nSort.\n",
   "typed.yaml": "answers:\n  - json: {urgent: true}\n",

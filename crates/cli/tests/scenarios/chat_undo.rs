@@ -148,7 +148,7 @@ fn an_answer_that_was_remembered_in_an_undone_turn_is_forgotten() {
     window.wait_for("/help");
     window.type_keys("first\r");
     window.wait_for("Ctrl-G");
-    window.type_keys("\u{7}r");
+    window.type_keys("\u{7}r\r");
     window.wait_for("done 0");
     window.wait_for_prompt("main");
     window.type_keys("/undo\r");

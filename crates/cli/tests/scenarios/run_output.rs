@@ -432,7 +432,7 @@ fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
             .file("project.yaml", "model: script:s.yaml\n")
             .file("main.worker", &format!("---\n{front}\n---\nWork.\n"))
             .file("workers/helper.worker", "---\n---\nHelp.\n")
-            .file("tools.py", if front.contains("custom") { TOOLS } else { "" })
+            .file(if front.contains("custom") { "tools.py" } else { "notes.txt" }, TOOLS)
             .file(
                 "s.yaml",
                 &format!(

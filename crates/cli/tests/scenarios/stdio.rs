@@ -107,7 +107,7 @@ fn desk() -> Scenario {
         .file("project.yaml", "name: desk\nversion: 1.0.0\nexports: [greeter]\nmodel: script:s.yaml\n")
         .file(
             "workers/greeter.worker",
-            "---\ndescription: Greets somebody.\nparameters: {name: string}\ntoolsets: []\n---\nGreet {{ name }}.\n",
+            "---\ndescription: Greets somebody.\nparameters: {name: string}\ntoolsets: []\n---\nGreet the visitor.\n",
         )
         .file(
             "workers/mail/sorter.worker",
@@ -154,7 +154,7 @@ fn hello_names_every_worker_with_its_schemas_and_a_hash_that_follows_them() {
     drop(pipe);
     let scenario = scenario.file(
         "workers/greeter.worker",
-        "---\nparameters: {name: string, age: integer?}\n---\nGreet {{ name }}.\n",
+        "---\nparameters: {name: string, age: integer?}\n---\nGreet the visitor.\n",
     );
     let mut pipe = Pipe::open(&scenario, &[]);
     let other = pipe.ask("hello", &json!({"protocol": 1}))["result"].clone();

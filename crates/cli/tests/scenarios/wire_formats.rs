@@ -336,7 +336,8 @@ fn ctrl_c_during_a_delegated_call_stops_the_whole_tree() {
 #[test]
 fn second_ctrl_c_exits_immediately() {
     // Its stdout is not read, so that it cannot end by itself.
-    let server = TestServer::start(Script::turns([Reply::text("long ".repeat(100_000))]));
+    let long: String = (0..100_000).map(|number| format!("{number} ")).collect();
+    let server = TestServer::start(Script::turns([Reply::text(long)]));
     let scenario = plain(project(&server, Way::OpenAiWhole));
     let mut child = spawn(scenario.command(&[".", "go", "--output", "stream-json"]));
     server.wait_for_requests(1);

@@ -193,11 +193,9 @@ impl Engine {
     pub(super) fn has_borrowed_name(&self, meta: &FunctionMeta) -> bool {
         let names = [&*meta.name, &*meta.tool_name];
         let owns = match &meta.source {
-            FunctionSource::Toolset(name) => self
-                .host
-                .toolsets
-                .get(name)
-                .is_some_and(|kind| names.iter().any(|name| kind.tools().contains(name))),
+            FunctionSource::Toolset(name) => self.host.toolsets.get(name).is_some_and(|kind| {
+                kind.tools().iter().chain(kind.rule_names()).any(|own| names.contains(own))
+            }),
             _ => false,
         };
         !owns && self.host.toolsets.reserving(&names, |_| true).is_some()

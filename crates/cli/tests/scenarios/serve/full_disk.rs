@@ -147,11 +147,15 @@ fn runs_that_can_not_be_written_say_so_and_others_are_unharmed() {
     for (run, asked) in hit {
         let view = server.until(run, |view| view["state"] == "waiting" || view["state"] == "done");
         assert_eq!(view["reason"], Value::Null, "{view}");
-        if view["state"] == "waiting" {
-            assert_eq!(view["questions"][0]["call"], asked["call"], "{view}");
-            assert_eq!(approve(&server, &note, run, &view["questions"][0]), 204, "{view}");
+        let mut done = view;
+        // The call is asked about again as often as another run has written the same file meanwhile.
+        for _ in 0..5 {
+            if done["state"] == "waiting" {
+                assert_eq!(done["questions"][0]["call"], asked["call"], "{done}");
+                assert_eq!(approve(&server, &note, run, &done["questions"][0]), 204, "{done}");
+            }
+            done = server.get(&format!("/v1/runs/{run}?wait=60")).send().body;
         }
-        let done = server.get(&format!("/v1/runs/{run}?wait=60")).send().body;
         assert_eq!((&done["state"], &done["output"]), (&json!("done"), &json!("written")), "{done}");
     }
     assert_eq!(server.stop(), Some(130));
