@@ -159,7 +159,7 @@ fn an_answer_that_was_remembered_in_an_undone_turn_is_forgotten() {
     window.type_keys("\u{3}second\r");
     // It is asked about again, because the approval belonged to the undone turn.
     window.wait_for("Ctrl-G");
-    window.type_keys("\u{7}r");
+    window.type_keys("\u{7}r\r");
     window.wait_for("done 1");
     window.type_keys("third\r");
     window.wait_for("done 2");
