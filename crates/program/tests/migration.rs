@@ -355,8 +355,8 @@ fn examples() -> Vec<(String, Files, Files)> {
             }
             (Some(_), "```") => {
                 let (before, path, text) = open.take().unwrap();
-                if !path.is_empty() {
-                    let section = sections.last_mut().unwrap();
+                // What stands before the first section is for the test that follows the guide.
+                if let Some(section) = sections.last_mut().filter(|_| !path.is_empty()) {
                     let files = if before { &mut section.1 } else { &mut section.2 };
                     files.insert(path, text.into_bytes());
                 }
