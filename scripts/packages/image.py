@@ -26,7 +26,10 @@ SUITES = {
     "debian": ["trixie", "trixie-updates"],
     "debian-security": ["trixie-security"],
 }
-MIRRORS = ["http://deb.debian.org"]
+# The archives of Debian that this machine's own sources name, and after them Debian's own of all versions.
+SOURCES = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+ARCHIVE = re.compile(r"https?://[^\s\]]+?(?=/debian(?:-security)?/?(?:\s|$))")
+MIRRORS = list(dict.fromkeys(found for file in SOURCES if file.is_file() for found in ARCHIVE.findall(file.read_text())))
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # The user of the image, and its folders.
 USER, HOME, WORK = 1000, "home/llm-do", "work"
