@@ -210,7 +210,7 @@ struct Hosts {
     plain: Host,
 }
 
-/// Whether the host of the key gets it in this attempt. A probe whose request never comes proves nothing.
+/// The part of the key that its host gets in this attempt. A probe whose request never comes proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gets {
     Key,
