@@ -80,7 +80,7 @@ impl Interrupts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).on_first = Some(Box::new(action));
     }
 
-    /// What happens before the second signal ends the process: the rows that show work in progress go, for example.
+    /// The work that is done before the second signal ends the process: the rows that show work in progress go, for example.
     pub(crate) fn on_end(&self, action: impl FnOnce() + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).on_end = Some(Box::new(action));
     }

@@ -152,7 +152,7 @@ fn say_no_terminal(output: &Output) {
     );
 }
 
-/// Whether a record says that an approval was needed: a call is refused, or a tool is not shown to the model.
+/// A record can say that an approval was needed: a call is refused, or a tool is not shown to the model.
 fn lacks_approval(record: &RecordKind) -> bool {
     match record {
         RecordKind::Verdict { by: DecidedBy::Mode(Mode::AutoDeny), .. } => true,

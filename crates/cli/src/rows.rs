@@ -163,7 +163,7 @@ impl Rows {
     }
 }
 
-/// Where a line may be continued in another row.
+/// The places at which a line may be continued in another row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Breaks {
     /// At a space, if one is near. It is not shown.

@@ -157,7 +157,7 @@ fn line(Listed { run, foreign }: &Listed, paint: Paint) -> String {
     format!("{}{note}\n", line.trim_end())
 }
 
-/// What a run was started with: the worker, the target where it says more, and the beginning of the input.
+/// The text about a run in a list: its worker, its target where that says more, and the beginning of its input.
 pub(crate) fn about(run: &RunSummary) -> String {
     let (entry, target) = (visible::line(&run.entry), visible::line(&run.target));
     let named = Path::new(&run.target).file_stem().is_some_and(|stem| *stem == *run.entry);

@@ -106,7 +106,7 @@ fn follow(name: &str, path: &str, skipped: &[(&str, usize)]) {
     panic!("{}: its output changes each time", path.display());
 }
 
-/// What the blocks need that are skipped, and how many need it.
+/// The needs of the blocks that are skipped, and how many have each.
 fn needs(blocks: &[Block]) -> BTreeMap<String, usize> {
     let mut needs = BTreeMap::new();
     for block in blocks {

@@ -6,7 +6,7 @@ use crate::commands::{Command, console, script};
 const SHELLS: [&str; 2] = ["sh", "console"];
 /// The languages whose blocks may not contain commands.
 const PROSE: [&str; 4] = ["", "bash", "shell", "text"];
-/// What a block may need that a test does not have.
+/// The needs that a block may have and a test can't meet.
 pub(crate) const NEEDS: [&str; 5] = ["browser", "build", "key", "network", "product"];
 
 /// The blocks of a page that a reader acts on.

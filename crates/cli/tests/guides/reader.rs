@@ -29,7 +29,7 @@ pub(crate) struct Reader {
     folder: TempDir,
     model: Option<TestServer>,
     port: String,
-    /// What stands for the words with `…` in the pages.
+    /// The words that stand in the place of `…` in the pages.
     words: Words,
     servers: Vec<Child>,
     /// Of the examples.

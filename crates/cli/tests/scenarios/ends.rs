@@ -244,7 +244,7 @@ fn files_with_a_byte_order_mark_are_read_without_it() {
     assert!(scenario.read("project.yaml").expect("a manifest").contains("notes"), "{told}");
 }
 
-/// A process that is killed before Python is up has not begun the call: nobody has to say whether it had its effect.
+/// A process that is killed before Python is up has not begun the call: it had no effect, and needs no settlement.
 #[test]
 fn call_whose_python_never_started_is_made_when_the_run_continues() {
     use crate::python::fixture::{has_python, wait_for};

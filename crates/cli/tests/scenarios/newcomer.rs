@@ -1,4 +1,4 @@
-//! What somebody meets who has not read the documentation: messages that say what to do, and lists that say what was done.
+//! The first things that a new user meets: messages that say what to do, and lists that say what was done.
 
 use crate::{scenario::Scenario, terminal_session::Session};
 use serde_json::Value;
