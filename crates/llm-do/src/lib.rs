@@ -322,6 +322,7 @@ pub mod driver {
         shared::Shared,
         step_name::StepName,
     };
+    pub use llm_do_host::Recorder;
     pub use llm_do_runs::LocalDriver;
 }
 
