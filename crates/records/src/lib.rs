@@ -53,7 +53,7 @@ pub use steps::{Step, StepKind, steps};
 pub use timeline::{Timeline, TimelineGap, TimelineRow, TimelineSpan};
 pub use tree::{CallNode, CallState, Decision, RunTree, WaitsFor};
 pub use view::{
-    Activity, CallChange, CallStanding, CallView, ConversationView, CostChange, Item, ItemChange, ItemKind, Latest, NoteTone,
-    RunChanges, RunEnd, RunStart, RunView, Spent, SpentChange,
+    Activity, CallChange, CallStanding, CallView, ConversationView, CostChange, Item, ItemChange, ItemKind,
+    Latest, NoteTone, RunChanges, RunEnd, RunStart, RunView, Spent, SpentChange,
 };
 pub use whole::{WholeCall, WholeRun};

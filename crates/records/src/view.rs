@@ -200,6 +200,8 @@ pub struct CallView {
     pub worker: Option<Arc<str>>,
     /// The model that answers.
     pub model: Option<ModelName>,
+    /// Attempts of its code that have failed and were followed by another one.
+    pub failed_attempts: u32,
     /// Requests sent to the model, retries included.
     pub requests: u32,
     /// Of these, further attempts.
@@ -360,6 +362,11 @@ impl RunView {
         chain
     }
 
+    /// The number of calls that have begun.
+    pub fn begun(&self) -> usize {
+        self.begun
+    }
+
     /// The number of calls and requests that have begun, and the last of them.
     pub fn activities(&self) -> (u64, Option<&Latest>) {
         (self.activities, self.latest.as_ref())
@@ -480,6 +487,7 @@ impl RunView {
             leaf: false,
             worker: None,
             model: None,
+            failed_attempts: 0,
             requests: 0,
             retries: 0,
             failed_requests: 0,
@@ -536,13 +544,10 @@ impl RunView {
         }
     }
 
-    /// So many questions of that call wait no more.
-    fn no_longer_wait(&mut self, path: &CallPath, questions: usize, at_ms: u64) {
-        if questions == 0 {
-            return;
-        }
+    /// A question of that call waits no more.
+    fn no_longer_wait(&mut self, path: &CallPath, at_ms: u64) {
         self.around(path, |call| {
-            call.open_questions = call.open_questions.saturating_sub(questions);
+            call.open_questions = call.open_questions.saturating_sub(1);
             if call.open_questions == 0 {
                 call.held_ms = call.held_ms.saturating_add(at_ms.saturating_sub(call.held_since_ms));
             }
@@ -551,7 +556,7 @@ impl RunView {
 
     fn answered(&mut self, record: RecordRef<'_>, answer: &Answer) {
         if self.questions.remove(&QuestionId::new(record.path, record.step)).is_some() {
-            self.no_longer_wait(record.path, 1, record.at_ms);
+            self.no_longer_wait(record.path, record.at_ms);
         }
         let Some(call) = self.calls.get_mut(record.path) else { return };
         // A call that was edited may fail before the gate decides again.
@@ -572,11 +577,15 @@ impl RunView {
 
     /// The questions of a call that has ended, and of those below it, are withdrawn.
     fn withdraw(&mut self, path: &CallPath, at_ms: u64) {
-        let Some(open) = self.calls.get(path).map(|call| call.open_questions).filter(|open| *open > 0) else {
+        if self.calls.get(path).is_none_or(|call| call.open_questions == 0) {
             return;
-        };
-        self.questions.retain(|id, _| !id.call.is_within(path));
-        self.no_longer_wait(path, open, at_ms);
+        }
+        let withdrawn: Vec<QuestionId> =
+            self.questions.keys().filter(|id| id.call.is_within(path)).cloned().collect();
+        for id in withdrawn {
+            self.questions.remove(&id);
+            self.no_longer_wait(&id.call, at_ms);
+        }
     }
 
     fn spend(&mut self, path: &CallPath, usage: Usage) {
@@ -619,12 +628,13 @@ impl RunView {
             }
             RecordKind::ToolStarted { .. } => {
                 call.leaf = true;
-                // A further attempt after a failure.
-                (call.state, call.failure, call.ended_ms, call.ended_seq) =
-                    (CallState::Open, None, None, None);
-                if let StepName::Tool(attempt @ 1..) = step {
-                    call.does(Activity::Repeating { attempt: *attempt }, at_ms);
+                if matches!(call.state, CallState::Failed | CallState::Refused | CallState::TimedOut) {
+                    call.failed_attempts += 1;
+                    let attempt = if let StepName::Tool(attempt) = step { *attempt } else { 0 };
+                    call.does(Activity::Repeating { attempt }, at_ms);
                 }
+                (call.state, call.failure) = (CallState::Open, None);
+                (call.ended_ms, call.ended_seq) = (None, None);
                 self.under_way.insert(path.clone());
                 self.failed.retain(|failed| failed != path);
             }

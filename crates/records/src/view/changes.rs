@@ -53,12 +53,14 @@ impl Changed {
 /// The parts of a run's view that its newest record has changed, each as it is now. Whoever applies the changes of all
 /// records in order has the view, without knowing the records' meaning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct RunChanges<'a> {
     /// How the run ended, or `null` if it has been resumed; absent if that has not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Option<RunStatus>>,
     /// Calls by their places.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schemas", schemars(with = "BTreeMap<String, CallChange>"))]
     pub calls: BTreeMap<&'a CallPath, CallChange>,
     /// Parts of conversations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -70,6 +72,7 @@ pub struct RunChanges<'a> {
 
 /// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct CallChange {
     /// Its state.
     pub state: CallStanding,
@@ -94,6 +97,7 @@ pub struct CallChange {
 
 /// The state of a call for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallStanding {
     /// It works, or waits for its calls.
@@ -114,6 +118,7 @@ pub enum CallStanding {
 
 /// Tokens and costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct SpentChange {
     /// Answers of models.
     pub requests: u64,
@@ -124,6 +129,7 @@ pub struct SpentChange {
     /// Tokens produced.
     pub output: u64,
     /// The costs that are known, in US dollars.
+    #[cfg_attr(feature = "schemas", schemars(with = "f64"))]
     pub cost: Usd,
     /// Answers whose cost is not known.
     pub unpriced: u64,
@@ -133,6 +139,7 @@ pub struct SpentChange {
 
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ItemChange<'a> {
     /// The call that holds the conversation.
     pub call: &'a CallPath,
@@ -144,6 +151,7 @@ pub struct ItemChange<'a> {
 
 /// Tokens and costs of one worker with one model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct CostChange<'a> {
     /// The worker.
     pub worker: &'a str,

@@ -40,6 +40,7 @@ pub struct ConversationView {
 
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Item {
     /// The number of its first record.
     pub seq: u64,
@@ -55,6 +56,7 @@ pub struct Item {
 
 /// A kind of part of a conversation. The JSON form leaves out long texts that the record of the item has.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ItemKind {
     /// A message of the user, or of the caller if its number is 0.
@@ -105,11 +107,10 @@ pub enum ItemKind {
         /// Its output, once it has one.
         #[serde(skip)]
         output: Option<Arc<Value>>,
-        /// The number of the answer by which its result joins a message, or has joined one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        kept_by: Option<u32>,
+        /// The numbers of the answers by which its result joins a message, or has joined one.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        kept_by: Vec<u32>,
         /// The result joins a message, or has joined one.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
         kept: bool,
     },
     /// A file that the user attaches.
@@ -196,6 +197,7 @@ pub enum ItemKind {
 
 /// The tone of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoteTone {
     /// News.
@@ -420,13 +422,15 @@ impl RunView {
             }
             Answer::Run { worker, .. } => {
                 let (worker, path) = (Arc::clone(worker), path.by_user(number));
-                let run = ItemKind::Run { number, worker, path, output: None, kept_by: None, kept: false };
+                let run =
+                    ItemKind::Run { number, worker, path, output: None, kept_by: Vec::new(), kept: false };
                 self.add_item(record, run);
             }
             Answer::Keep { message } => {
                 let kept = self.change_item(path, |kind| match kind {
                     ItemKind::Run { number: of, kept_by, kept, .. } if of == message => {
-                        (*kept_by, *kept) = (Some(number), true);
+                        kept_by.push(number);
+                        *kept = true;
                         true
                     }
                     _ => false,
@@ -438,7 +442,7 @@ impl RunView {
             Answer::Detach { message } => {
                 held.joining.retain(|joining| joining != message);
                 self.change_item(path, |kind| match kind {
-                    ItemKind::Run { kept_by: Some(by), kept, .. } if by == message => {
+                    ItemKind::Run { kept_by, kept, .. } if kept_by.contains(message) => {
                         *kept = false;
                         true
                     }

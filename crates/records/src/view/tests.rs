@@ -445,3 +445,33 @@ fn calls_of_a_hostile_journal_that_begin_twice_or_end_unbegun_do_no_harm() {
     assert_eq!(tree.calls.len(), 2);
     assert_eq!(tree.calls[0].calls[0].calls.len(), 1);
 }
+
+/// The changes that the tests of the web app apply. `UPDATE_EXPECT=1` writes them.
+#[test]
+fn web_app_is_tested_with_the_changes_that_the_view_makes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/test/unit/views");
+    let mut asking = chat();
+    asking.extend([call("0/0.0", "write_file"), asked("0/0.0")]);
+    let edit = answered("0/0.0", "ask", json!({"answer": "edit", "input": {"a": 2}}));
+    let again = answered("0/0.0", "ask.1", json!({"answer": "edit", "input": {"a": 3}}));
+    asking.extend([edit, again, leaf_started("0/0.0", "tool"), leaf_ended("0/0.0", json!({"output": 1}))]);
+    let mut given = vec![("chat".to_owned(), records(&long_chat())), ("asking".to_owned(), records(&asking))];
+    let examples = ["digest", "interview", "orchestrator"];
+    given.extend(recorded().into_iter().filter(|(name, _)| examples.contains(&name.as_str())));
+    for (name, records) in given {
+        let mut view = RunView::with_changes();
+        let mut text = String::new();
+        for record in &records {
+            view.fold(record.into());
+            let line = json!({"record": record, "view": view.changes()});
+            text.push_str(&format!("{line}\n"));
+        }
+        let file = folder.join(format!("{name}.jsonl"));
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(&file, &text).unwrap();
+        }
+        let known = fs::read_to_string(&file).unwrap_or_default();
+        assert!(known == text, "{} differs: run the test again with UPDATE_EXPECT=1", file.display());
+    }
+}
