@@ -183,6 +183,7 @@ impl<'a> Talk<'a> {
     /// Continues a run that was started before, and shows what was said in it.
     fn resumed(&mut self, started: Started, records: &[Record]) {
         for record in records {
+            self.view.fold(record.into());
             self.note_record(record);
         }
         let is_open = |path: &&CallPath| self.view.call_under_way(path).is_some();

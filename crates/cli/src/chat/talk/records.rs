@@ -36,8 +36,9 @@ impl Talk<'_> {
     pub(super) fn event(&mut self, event: &Event) {
         match event {
             Event::Record { record } => {
-                self.note_record(record);
+                self.view.fold((&**record).into());
                 self.show_record(record);
+                self.note_record(record);
             }
             Event::Delta { path, delta: Delta::Text { text }, .. } => {
                 if let Some(conversation) = self.conversations.get(path) {
@@ -53,9 +54,8 @@ impl Talk<'_> {
         }
     }
 
-    /// Keeps what later commands need of a record.
+    /// Keeps what later commands need of a record that the view has.
     pub(super) fn note_record(&mut self, record: &Record) {
-        self.view.fold(record.into());
         let view = &self.view;
         self.decisions.record(record, view, || view.call(&record.path).map(call_line));
         if let Some(conversation) = Conversation::begun(&record.body) {
