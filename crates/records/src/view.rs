@@ -372,7 +372,8 @@ impl RunView {
         (self.activities, self.latest.as_ref())
     }
 
-    /// The questions without an answer, in the order of the tree.
+    /// The questions without an answer, in the order of the tree. Those of a run that was interrupted wait again when it is
+    /// resumed.
     pub fn questions(&self) -> impl Iterator<Item = (&QuestionId, WaitsFor)> {
         self.questions.iter().map(|(id, kind)| (id, *kind))
     }
@@ -453,11 +454,9 @@ impl RunView {
         for path in &self.under_way {
             if let Some(call) = self.calls.get_mut(path) {
                 call.ended_ms.get_or_insert(at_ms);
-                call.open_questions = 0;
                 self.changes.call(path);
             }
         }
-        self.questions.clear();
     }
 
     fn begin_call(&mut self, record: RecordRef<'_>) {

@@ -148,6 +148,7 @@ export class RunStore {
   #apply(view: RunChanges, record: KnownRecord): void {
     for (const [path, change] of Object.entries(view.calls ?? {})) {
       const call = this.#call(path, record.at_ms);
+      const resumes = call.state === "cancelled" || call.state === "suspended";
       call.state = change.state;
       call.started_ms = change.started_ms;
       call.ended_ms = change.ended_ms;
@@ -157,6 +158,10 @@ export class RunStore {
       call.spent = change.spent ?? NOTHING;
       if (change.state === "running" || change.state === "waiting") call.ending = undefined;
       else call.streaming = undefined;
+      // The questions of a run that was interrupted wait again.
+      if (resumes && call.waiting > 0) {
+        for (const asked of call.questions.values()) if (asked.answer === undefined) this.open.set(`${path}:${asked.step}`, asked);
+      }
       // Withdrawn, or over with the run.
       if (call.waiting === 0) for (const [key, asked] of this.open) if (asked.call === path) this.open.delete(key);
     }

@@ -340,9 +340,6 @@ impl<'a> Talk<'a> {
 
     /// The innermost conversation with the user that is under way.
     fn under_way(&self) -> Option<&CallPath> {
-        if self.view.end_of_run().is_some() {
-            return None;
-        }
         let under_way = self.conversations.keys().filter(|path| self.view.call_under_way(path).is_some());
         under_way.max_by_key(|path| path.depth())
     }

@@ -212,11 +212,12 @@ impl CallView {
 impl From<&CallView> for CallChange {
     fn from(call: &CallView) -> Self {
         let state = call.standing();
+        let waits = matches!(state, CallStanding::Running | CallStanding::Waiting | CallStanding::Suspended);
         Self {
             state,
             started_ms: call.started_ms,
             ended_ms: call.ended_ms.filter(|_| state != CallStanding::Suspended),
-            waiting: call.open_questions,
+            waiting: if waits { call.open_questions } else { 0 },
             requested_ms: (call.requested_ms > 0).then_some(call.requested_ms),
             retries: call.retries,
             spent: (call.spent.requests > 0).then(|| (&call.spent).into()),

@@ -415,17 +415,24 @@ fn resumed_run_has_no_end_and_its_suspended_calls_are_at_work() {
     let standing: Vec<_> = view.under_way().map(CallView::standing).collect();
     assert_eq!(standing, [CallStanding::Running, CallStanding::Waiting]);
     given.extend([
+        call("0/0.1", "read_file"),
+        asked("0/0.1"),
         answered("0/0.0", "ask", json!({"answer": "approve"})),
         json!({"kind": "cancelled", "path": "0/0.0", "step": "tool"}),
         run_ended("interrupted", json!({"failure": {"kind": "tool", "message": "interrupted"}})),
     ]);
     let interrupted = RunView::of(&records(&given));
+    let waiting =
+        |view: &RunView| view.under_way().map(|call| CallChange::from(call).waiting).collect::<Vec<_>>();
+    assert_eq!(waiting(&interrupted), [0; 3]);
     let standing: Vec<_> = interrupted.under_way().map(CallView::standing).collect();
-    assert_eq!(standing, [CallStanding::Cancelled; 2]);
+    assert_eq!(standing, [CallStanding::Cancelled; 3]);
     given.push(resumed());
     holds_for_each_prefix(&records(&given));
     let again = RunView::of(&records(&given));
-    assert_eq!(again.under_way().map(CallView::standing).collect::<Vec<_>>(), [CallStanding::Running; 2]);
+    let standing: Vec<_> = again.under_way().map(CallView::standing).collect();
+    assert_eq!(standing, [CallStanding::Running, CallStanding::Running, CallStanding::Waiting]);
+    assert_eq!(waiting(&again), [1, 0, 1], "the question was not answered");
 }
 
 #[test]
