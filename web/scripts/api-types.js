@@ -1,4 +1,5 @@
-// Makes src/engine/api.ts from the description of a server's interface. `--check` compares instead of writing.
+// Makes src/engine/api.ts from the description of a server's interface: the schemas that src/engine/api-fits.ts names. `--check`
+// compares instead of writing.
 //
 //   node scripts/api-types.js [--check] [BINARY]
 import { spawn } from "node:child_process";
@@ -16,6 +17,22 @@ const binary =
   process.env["LLM_DO_BIN"] ??
   fileURLToPath(new URL("../../target/debug/llm-do", import.meta.url));
 const target = new URL("../src/engine/api.ts", import.meta.url);
+const imported = new Set(
+  [...readFileSync(new URL("../src/engine/api-fits.ts", import.meta.url), "utf8").matchAll(/Schemas\["(\w+)"\]/g)].map(([, name]) => name),
+);
+
+/**
+ * The schemas that are imported. A reference to another one is of any type: the page reads that by itself.
+ * @param {{ components: { schemas: Record<string, unknown> } }} document
+ */
+function needed(document) {
+  const schemas = JSON.parse(JSON.stringify(document.components.schemas), (_, value) => {
+    const name = typeof value?.["$ref"] === "string" ? value["$ref"].split("/").at(-1) : undefined;
+    return name === undefined || imported.has(name) ? value : {};
+  });
+  const named = Object.entries(schemas).filter(([name]) => imported.has(name));
+  return { ...document, paths: {}, components: { schemas: Object.fromEntries(named) } };
+}
 
 const dir = mkdtempSync(join(tmpdir(), "llm-do-api-"));
 writeFileSync(join(dir, "main.worker"), "---\nmodel: script:none.yaml\n---\nHi.\n");
@@ -38,7 +55,7 @@ try {
     server.on("exit", (code) => reject(new Error(`the server ended (${code})`)));
   });
   const document = await (await fetch(`${address}/openapi.json`)).json();
-  const text = `// Made by scripts/api-types.js from the server's /openapi.json.\n\n${astToString(await openapi(document))}`;
+  const text = `// Made by scripts/api-types.js from the server's /openapi.json.\n\n${astToString(await openapi(needed(document)))}`;
   if (!check) writeFileSync(target, text);
   else if (readFileSync(target, "utf8") !== text) {
     process.stderr.write("src/engine/api.ts is not what the server describes: run `npm run api-types`\n");

@@ -24,13 +24,12 @@ use agent_client_protocol::{
     },
 };
 use llm_do::{
-    Decisions, Input, PastRun, Problem, Report, Run, Session, Transcript,
+    Decisions, Input, PastRun, Problem, Report, Run, Session,
     core::{
         attachment::Attachment,
         call_path::CallPath,
         event::Event,
         journal::{Record, RecordKind, RunStatus},
-        model::{ModelName, Usage},
         operator::OneAtATime,
         outcome::{End, Failure, FailureKind},
         question::{Answer, Given, QuestionId, Reply, Turn, Waiting},
@@ -118,11 +117,8 @@ struct Listening {
     reply: oneshot::Sender<Reply>,
 }
 
-/// A conversation with the user, for commands.
-struct Conversation {
-    tools: Vec<(String, String)>,
-    transcript: Transcript,
-}
+/// Tools with their descriptions.
+type Tools = Vec<(String, String)>;
 
 /// One session.
 pub(crate) struct Talk {
@@ -143,9 +139,8 @@ pub(crate) struct Talk {
     /// Whether the message that was taken back leaves its files behind, which would join the next one.
     leaves_files: bool,
     updates: Updates,
-    conversations: BTreeMap<CallPath, Conversation>,
-    models: BTreeMap<CallPath, (Arc<str>, ModelName)>,
-    used: BTreeMap<(Arc<str>, ModelName), Usage>,
+    /// The tools of each conversation with the user.
+    tools: BTreeMap<CallPath, Tools>,
 }
 
 impl Talk {
@@ -171,9 +166,7 @@ impl Talk {
             queue: VecDeque::new(),
             leaves_files: false,
             updates: Updates::default(),
-            conversations: BTreeMap::new(),
-            models: BTreeMap::new(),
-            used: BTreeMap::new(),
+            tools: BTreeMap::new(),
         }
     }
 
@@ -437,28 +430,9 @@ impl Talk {
 
     /// Keeps what later commands need of a record.
     fn note(&mut self, record: &Record) {
-        let path = &record.path;
-        match &record.body {
-            RecordKind::ConversationStarted { worker, model, tools, with_user, .. } => {
-                self.models.insert(path.clone(), (Arc::clone(worker), model.clone()));
-                if *with_user {
-                    let tools =
-                        tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
-                    let conversation =
-                        Conversation { tools: tools.collect(), transcript: Transcript::default() };
-                    self.conversations.insert(path.clone(), conversation);
-                }
-            }
-            RecordKind::ModelAnswered { usage, .. } => {
-                if let Some(by) = self.models.get(path) {
-                    let used = self.used.entry(by.clone()).or_default();
-                    *used = used.plus(*usage);
-                }
-            }
-            _ => {}
-        }
-        if let Some(conversation) = self.conversations.get_mut(path) {
-            conversation.transcript.record(record);
+        if let RecordKind::ConversationStarted { tools, with_user: true, .. } = &record.body {
+            let tools = tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
+            self.tools.insert(record.path.clone(), tools.collect());
         }
     }
 

@@ -18,6 +18,7 @@ use llm_do::{
     },
     output_text,
     program::visible,
+    records::RunView,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,12 +35,11 @@ enum Time {
 /// What the client was told, as far as later updates depend on it.
 #[derive(Default)]
 pub(crate) struct Updates {
-    /// Calls under way.
+    view: RunView,
+    /// Calls under way, as the client shows them.
     calls: BTreeMap<CallPath, Call>,
     /// Conversations with the user.
     conversations: BTreeMap<CallPath, Conversation>,
-    /// The worker of each call that has one.
-    workers: BTreeMap<CallPath, Arc<str>>,
 }
 
 #[derive(Default)]
@@ -56,7 +56,10 @@ impl Updates {
     /// The updates of an event, in their order. `slow`: the client has not read what it was sent before.
     pub(crate) fn event(&mut self, event: &Event, slow: bool) -> Vec<SessionUpdate> {
         match event {
-            Event::Record { record } => self.record(record, Time::Now),
+            Event::Record { record } => {
+                self.view.fold((&**record).into());
+                self.record(record, Time::Now)
+            }
             Event::Delta { path, delta, .. } => match (self.conversations.get_mut(path), delta) {
                 (Some(conversation), Delta::Text { .. }) if slow || conversation.held_back => {
                     conversation.held_back = true;
@@ -83,41 +86,36 @@ impl Updates {
         }
     }
 
+    /// The run so far.
+    pub(crate) fn view(&self) -> &RunView {
+        &self.view
+    }
+
     /// What a chat held up to its head, for a client that has not seen it. What was undone is not in it.
     pub(crate) fn replay(&mut self, records: &[Record]) -> Vec<SessionUpdate> {
+        records.iter().for_each(|record| self.view.fold(record.into()));
         let mut updates = Vec::new();
-        // For each conversation the numbers of the user's messages, and where they stand.
-        let mut said: BTreeMap<&CallPath, Vec<(u32, usize)>> = BTreeMap::new();
         for record in records {
             let path = &record.path;
-            match &record.body {
-                RecordKind::ConversationStarted { message, with_user: true, .. } => {
-                    self.record(record, Time::Before);
-                    // A chat in which the user speaks first may have none.
-                    if path.depth() == 0 && !message.parts.is_empty() {
-                        said.entry(path).or_default().push((0, updates.len()));
-                        updates.push(user(&message.text()));
-                    }
+            let undone = self.view.is_undone(path, record.seq);
+            let told = self.record(record, Time::Before);
+            updates.extend(match &record.body {
+                _ if undone => continue,
+                // A chat in which the user speaks first may have none.
+                RecordKind::ConversationStarted { message, with_user: true, .. }
+                    if path.depth() == 0 && !message.parts.is_empty() =>
+                {
+                    vec![user(&message.text())]
                 }
-                RecordKind::Answered(Given { answer, .. }) if self.conversations.contains_key(path) => {
-                    let StepName::Message(number) = record.step else { continue };
-                    let places = said.entry(path).or_default();
-                    match answer {
-                        Answer::Give { value } => {
-                            places.push((number, updates.len()));
-                            updates.push(user(&show(value)));
-                        }
-                        Answer::Undo { message } => {
-                            if let Some(at) = places.iter().position(|(number, _)| number == message) {
-                                updates.truncate(places[at].1);
-                                places.truncate(at);
-                            }
-                        }
-                        _ => {}
-                    }
+                RecordKind::ConversationStarted { with_user: true, .. } => continue,
+                RecordKind::Answered(Given { answer: Answer::Give { value }, .. })
+                    if self.conversations.contains_key(path)
+                        && matches!(record.step, StepName::Message(_)) =>
+                {
+                    vec![user(&show(value))]
                 }
-                _ => updates.extend(self.record(record, Time::Before)),
-            }
+                _ => told,
+            });
         }
         updates
     }
@@ -139,11 +137,7 @@ impl Updates {
     fn record(&mut self, record: &Record, time: Time) -> Vec<SessionUpdate> {
         let path = &record.path;
         match &record.body {
-            RecordKind::ConversationStarted { worker, with_user, .. } => {
-                self.workers.insert(path.clone(), Arc::clone(worker));
-                if !with_user {
-                    return Vec::new();
-                }
+            RecordKind::ConversationStarted { worker, with_user: true, .. } => {
                 self.conversations.insert(path.clone(), Conversation::default());
                 match path.depth() {
                     0 => Vec::new(),
@@ -169,7 +163,7 @@ impl Updates {
             }
             RecordKind::CallStarted { function, source, input, .. } if path.depth() > 0 => {
                 let caller = path.parent().filter(|parent| parent.depth() > 0);
-                let caller = caller.and_then(|caller| self.workers.get(&caller).cloned());
+                let caller = caller.and_then(|caller| self.view.call(&caller)?.worker.clone());
                 let call = Call::new(caller, Arc::clone(function), source.clone(), Arc::clone(input));
                 let shown = ToolCall::new(path.to_string(), call.title()).name(function.to_string());
                 let shown = shown.kind(call.kind()).raw_input(call.input()).content(diff(&call));

@@ -362,7 +362,9 @@ pub mod host {
         AddProviders, Client, Environment, IdempotencyKey, Input, InputPart, ReadPart, RunOptions, Settings,
     };
     pub use crate::stored_keys::{BadKeysFile, StoredKeys};
-    pub use crate::transcript::{Called, Compacted, Held, Joined, Said, Transcript, attached_name};
+    pub use crate::transcript::{
+        Called, Compacted, Held, Joined, Said, Transcript, attached_name, last_answer, last_message, last_run,
+    };
     pub use crate::typed_input::typed_input;
     pub use llm_do_core as core;
     pub use llm_do_core::launch::Counts;

@@ -2,15 +2,13 @@
 
 use crate::output_text;
 use llm_do_core::{
-    journal::{Ending, Record, RecordKind},
-    model::{MessageId, Part, Purpose},
-    question::{Answer, Given},
+    call_path::CallPath,
+    model::{FinishReason, Part},
     results::show,
-    step_name::StepName,
 };
 use llm_do_program::visible;
-use llm_do_records::compacted;
-use std::{collections::HashMap, fmt::Write as _};
+use llm_do_records::{CallState, CallView, ConversationView, Item, ItemKind, RunView, compacted};
+use std::fmt::Write as _;
 
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +61,6 @@ pub struct Compacted {
     pub what: String,
     /// What the model has written in place of older turns, if they were summarised.
     pub summary: Option<String>,
-    /// The newest message of the conversation that it shortens.
-    pub newest: MessageId,
 }
 
 /// A file or a result that joins a message of the user.
@@ -80,16 +76,6 @@ pub struct Joined {
     pub result: Option<String>,
 }
 
-/// A call that the user has made.
-#[derive(Clone, Debug)]
-struct Ran {
-    /// The number of the user's message.
-    number: u32,
-    worker: String,
-    /// The text of its result, once it has one.
-    result: Option<String>,
-}
-
 /// The name of a file that the model gets.
 pub fn attached_name(part: &Part) -> &str {
     match part {
@@ -103,153 +89,32 @@ pub fn attached_name(part: &Part) -> &str {
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
     parts: Vec<Said>,
-    joining: Vec<Joined>,
-    /// The calls that the user has made.
-    ran: Vec<Ran>,
-    /// The file that is being attached.
-    attaching: Option<String>,
-    /// The newest answer of the model.
-    newest: MessageId,
-    /// The newest answer of the model before each message of the user.
-    before: HashMap<u32, MessageId>,
 }
 
 impl Transcript {
-    /// Takes a record of the conversation's call.
-    pub fn record(&mut self, record: &Record) {
-        match &record.body {
-            RecordKind::ConversationStarted { message, listens: false, .. } => {
-                self.parts.push(Said::User(0, message.text(), Vec::new()));
-            }
-            RecordKind::Attached { part, .. } => {
-                let StepName::Attach(number) = record.step else { return };
-                let name = attached_name(part).to_owned();
-                self.joining.push(Joined { number, name, path: self.attaching.take(), result: None });
-            }
-            RecordKind::ModelAnswered { message, finish, .. }
-                if record.step.request() == Some(Purpose::Answer) =>
+    /// The conversation of the call at `path`. `line` describes a call below it that has ended.
+    pub fn of(view: &RunView, path: &CallPath, line: &dyn Fn(&CallView) -> String) -> Self {
+        let Some(held) = view.conversation(path) else { return Self::default() };
+        let mut parts: Vec<(u64, Said)> =
+            held.standing().filter_map(|item| Some((item.seq, said(held, item)?))).collect();
+        for call in view.calls().filter(|call| conversation_above(view, call) == Some(path)) {
+            let Some(seq) = call.ended_seq.filter(|seq| !view.is_undone(path, *seq)) else { continue };
+            let Some(called) = Called::of(call, line) else { continue };
+            if let Some((worker, inner)) = call.worker.as_ref().zip(view.conversation(&call.path))
+                && inner.with_user
             {
-                self.newest = message.id;
-                let text = message.said();
-                let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
-                if cut_off || !text.trim().is_empty() {
-                    self.parts.push(Said::Worker(text, cut_off));
-                }
+                let Self { parts: inner } = Self::of(view, &call.path, line);
+                parts.push((seq, Said::Held(Held { worker: worker.to_string(), parts: inner })));
             }
-            RecordKind::Answered(Given { answer, .. }) => {
-                let number = match record.step {
-                    StepName::Message(number) => number,
-                    StepName::Now(_) => {
-                        if let Answer::Give { value } = answer {
-                            self.parts.push(Said::Meanwhile(show(value)));
-                        }
-                        return;
-                    }
-                    _ => return,
-                };
-                match answer {
-                    Answer::Attach { file, content } => {
-                        self.attaching = content.is_none().then(|| file.to_string());
-                    }
-                    Answer::Detach { message } => self.joining.retain(|joined| joined.number != *message),
-                    Answer::Give { value } => {
-                        let joined = std::mem::take(&mut self.joining);
-                        self.before.insert(number, self.newest);
-                        self.parts.push(Said::User(number, show(value), joined));
-                    }
-                    Answer::Keep { message } => {
-                        let Some(ran) = self.ran.iter().find(|ran| ran.number == *message) else { return };
-                        let (name, result) = (format!("result of {}", ran.worker), ran.result.clone());
-                        self.joining.push(Joined { number, name, path: None, result });
-                    }
-                    Answer::Run { worker, .. } => {
-                        self.ran.push(Ran { number, worker: worker.to_string(), result: None });
-                    }
-                    Answer::Undo { message } => self.undo(*message),
-                    Answer::UndoCompaction => {
-                        let last = self.parts.iter().rposition(|part| matches!(part, Said::Compacted(_)));
-                        if let Some(at) = last {
-                            self.parts.remove(at);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            RecordKind::Compacted(compaction) if compaction.has_effect() => {
-                let summary = compaction.summary.as_ref().map(|summary| summary.text.to_string());
-                let newest = compaction.names().max().unwrap_or_default();
-                self.parts.push(Said::Compacted(Compacted { what: compacted(compaction), summary, newest }));
-            }
-            _ => {}
+            parts.push((seq, Said::Called(called)));
         }
-    }
-
-    /// Takes the record of a call below the conversation that the user has made.
-    pub fn ran(&mut self, record: &Record) {
-        if let RecordKind::CallEnded { ending: Ending::Output(value), .. } = &record.body
-            && let Some(ran) = self.ran.iter_mut().find(|ran| record.path.is_message_of_user(ran.number))
-        {
-            ran.result = Some(output_text(value, true));
-        }
-    }
-
-    /// Takes a call below the conversation that has ended.
-    pub fn called(&mut self, called: Called) {
-        self.parts.push(Said::Called(called));
-    }
-
-    /// Takes a conversation with the user that a call below held, and that has ended.
-    pub fn held(&mut self, worker: &str, conversation: Self) {
-        self.parts.push(Said::Held(Held { worker: worker.to_owned(), parts: conversation.parts }));
-    }
-
-    fn undo(&mut self, number: u32) {
-        let at = self.parts.iter().position(|part| matches!(part, Said::User(n, ..) if *n == number));
-        let Some(at) = at else { return };
-        if let Said::User(_, _, joined) = &mut self.parts[at] {
-            self.joining.splice(0..0, std::mem::take(joined));
-        }
-        let before = self.before.get(&number).copied().unwrap_or_default();
-        // What shortens only older messages stays in force.
-        let stays =
-            |part: &Said| matches!(part, Said::Compacted(Compacted { newest, .. }) if *newest <= before);
-        let compactions: Vec<Said> = self.parts.drain(at..).filter(stays).collect();
-        self.parts.extend(compactions);
-    }
-
-    /// What joins the user's next message.
-    pub fn joining(&self) -> &[Joined] {
-        &self.joining
-    }
-
-    /// The number of the user's last call of a worker.
-    pub fn last_result(&self) -> Option<u32> {
-        self.ran.last().map(|ran| ran.number)
+        parts.sort_by_key(|(seq, _)| *seq);
+        Self { parts: parts.into_iter().map(|(_, part)| part).collect() }
     }
 
     /// What was said, oldest first.
-    pub fn parts(&self) -> &[Said] {
-        &self.parts
-    }
-
-    /// The user's last message, with its number.
-    pub fn last_message(&self) -> Option<(u32, &str)> {
-        self.parts.iter().rev().find_map(|part| match part {
-            Said::User(number, text, _) => Some((*number, text.as_str())),
-            Said::Meanwhile(_) | Said::Worker(..) | Said::Called(_) | Said::Held(_) | Said::Compacted(_) => {
-                None
-            }
-        })
-    }
-
-    /// The worker's last words.
-    pub fn last_answer(&self) -> Option<&str> {
-        self.parts.iter().rev().find_map(|part| match part {
-            Said::Worker(text, _) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
-            Said::User(..) | Said::Meanwhile(_) | Said::Called(_) | Said::Held(_) | Said::Compacted(_) => {
-                None
-            }
-        })
+    pub fn into_parts(self) -> Vec<Said> {
+        self.parts
     }
 
     /// The conversation as Markdown. Characters that a terminal would obey or hide are shown as escapes.
@@ -258,6 +123,105 @@ impl Transcript {
         write_markdown(&self.parts, worker, None, &mut text);
         text
     }
+}
+
+impl Called {
+    /// The call, if it has ended with an output or a failure.
+    pub fn of(call: &CallView, line: &dyn Fn(&CallView) -> String) -> Option<Self> {
+        let done = match call.state {
+            CallState::Done => true,
+            CallState::Failed | CallState::Refused | CallState::TimedOut => false,
+            CallState::Open | CallState::Suspended | CallState::Cancelled => return None,
+        };
+        (done || call.failure.is_some()).then(|| Self {
+            depth: call.path.depth().saturating_sub(1),
+            line: line(call),
+            done,
+        })
+    }
+}
+
+/// The conversation with the user that has led to a call.
+fn conversation_above<'a>(view: &'a RunView, call: &'a CallView) -> Option<&'a CallPath> {
+    let mut above = call.parent.as_ref();
+    while let Some(path) = above.filter(|path| !view.conversation(path).is_some_and(|held| held.with_user)) {
+        above = view.call(path).and_then(|call| call.parent.as_ref());
+    }
+    above
+}
+
+/// A part of a conversation, as a transcript has it.
+fn said(held: &ConversationView, item: &Item) -> Option<Said> {
+    Some(match &item.kind {
+        ItemKind::User { number: 0, .. } if held.listens => return None,
+        ItemKind::User { number, text, joined, .. } => {
+            let joined = joined.iter().filter_map(|number| Joined::of(held, *number));
+            Said::User(*number, show(text), joined.collect())
+        }
+        ItemKind::Interjection { text, .. } => Said::Meanwhile(show(text)),
+        ItemKind::Assistant { message, finish, .. } => {
+            let (text, cut_off) = (message.said(), *finish == FinishReason::Stopped);
+            if !cut_off && text.trim().is_empty() {
+                return None;
+            }
+            Said::Worker(text, cut_off)
+        }
+        ItemKind::Compacted { compaction, taken_back: false } if compaction.has_effect() => {
+            let summary = compaction.summary.as_ref().map(|summary| summary.text.to_string());
+            Said::Compacted(Compacted { what: compacted(compaction), summary })
+        }
+        _ => return None,
+    })
+}
+
+impl Joined {
+    /// The file or result that the user's answer of that number has chosen.
+    fn of(held: &ConversationView, chosen: u32) -> Option<Self> {
+        held.items().iter().rev().find_map(|item| match &item.kind {
+            ItemKind::Attached { number, file, name, given, .. } if *number == chosen => Some(Self {
+                number: chosen,
+                name: name.as_ref().unwrap_or(file).to_string(),
+                path: (!given).then(|| file.to_string()),
+                result: None,
+            }),
+            ItemKind::Run { worker, output, kept_by, .. } if kept_by.contains(&chosen) => Some(Self {
+                number: chosen,
+                name: format!("result of {worker}"),
+                path: None,
+                result: output.as_ref().map(|output| output_text(output, true)),
+            }),
+            _ => None,
+        })
+    }
+
+    /// What joins the user's next message.
+    pub fn next(held: &ConversationView) -> Vec<Self> {
+        held.joining().iter().filter_map(|number| Self::of(held, *number)).collect()
+    }
+}
+
+/// The number of the user's last call of a worker.
+pub fn last_run(held: &ConversationView) -> Option<u32> {
+    held.items().iter().rev().find_map(|item| match item.kind {
+        ItemKind::Run { number, .. } => Some(number),
+        _ => None,
+    })
+}
+
+/// The user's last message, with its number.
+pub fn last_message(held: &ConversationView) -> Option<(u32, String)> {
+    held.standing().rev().find_map(|item| match said(held, item) {
+        Some(Said::User(number, text, _)) => Some((number, text)),
+        _ => None,
+    })
+}
+
+/// The worker's last words.
+pub fn last_answer(held: &ConversationView) -> Option<String> {
+    held.standing().rev().find_map(|item| match said(held, item) {
+        Some(Said::Worker(text, _)) => Some(text).filter(|text| !text.trim().is_empty()),
+        _ => None,
+    })
 }
 
 /// The deepest heading of Markdown.
@@ -328,31 +292,7 @@ mod tests {
         let user = |number, text: &str| Said::User(number, text.into(), Vec::new());
         let worker = |text: &str| Said::Worker(text.into(), false);
         let parts = vec![user(0, "a"), worker("A"), user(1, "b"), worker("B"), user(3, "c")];
-        Transcript { parts, ..Transcript::default() }
-    }
-
-    #[test]
-    fn an_undone_message_takes_what_follows_with_it() {
-        let mut transcript = talk();
-        transcript.undo(1);
-        assert_eq!(transcript.parts().len(), 2);
-        assert_eq!(transcript.last_message(), Some((0, "a")));
-        transcript.undo(7);
-        assert_eq!(transcript.parts().len(), 2, "there is no such message");
-    }
-
-    #[test]
-    fn a_compaction_of_older_messages_stays_when_a_newer_message_is_undone() {
-        let compacted = |newest| {
-            let what = format!("up to {newest}");
-            Said::Compacted(Compacted { what, summary: None, newest: MessageId(newest) })
-        };
-        let mut transcript = talk();
-        transcript.before.insert(1, MessageId(2));
-        transcript.parts.extend([compacted(2), compacted(4)]);
-        transcript.undo(1);
-        assert_eq!(transcript.parts()[2..], [compacted(2)]);
-        assert_eq!(transcript.last_message(), Some((0, "a")));
+        Transcript { parts }
     }
 
     #[test]
@@ -364,13 +304,9 @@ mod tests {
             result: Some("one\n\n\u{1b}[2Jtwo".into()),
         };
         let summary = Some("older\u{200b}".into());
-        let compacted = Said::Compacted(Compacted {
-            what: "compacted: 2 → 1 tokens".into(),
-            summary,
-            newest: MessageId(1),
-        });
+        let compacted = Said::Compacted(Compacted { what: "compacted: 2 → 1 tokens".into(), summary });
         let parts = vec![Said::User(0, "hi".into(), vec![joined]), compacted];
-        let transcript = Transcript { parts, ..Transcript::default() };
+        let transcript = Transcript { parts };
         assert_eq!(
             transcript.markdown("main"),
             "## You\n\nhi\n\n*(with a\\u{202e}\\nb)*\n\n> one\n>\n> \\x1b[2Jtwo\n\n\
@@ -383,7 +319,8 @@ mod tests {
         let mut transcript = talk();
         transcript.parts.truncate(2);
         transcript.parts.push(Said::Meanwhile("quick".into()));
-        transcript.called(Called { depth: 0, line: "read_file path=\"*a*\"  2ms".into(), done: true });
+        let called = Called { depth: 0, line: "read_file path=\"*a*\"  2ms".into(), done: true };
+        transcript.parts.push(Said::Called(called));
         transcript.parts.push(Said::Worker("half".into(), true));
         assert_eq!(
             transcript.markdown("main"),
@@ -397,8 +334,8 @@ mod tests {
         inner.parts.truncate(3);
         let mut transcript = talk();
         transcript.parts.truncate(1);
-        transcript.held("clerk", inner);
-        transcript.called(Called { depth: 0, line: "clerk  2s".into(), done: true });
+        transcript.parts.push(Said::Held(Held { worker: "clerk".into(), parts: inner.parts }));
+        transcript.parts.push(Said::Called(Called { depth: 0, line: "clerk  2s".into(), done: true }));
         assert_eq!(
             transcript.markdown("main"),
             "## You\n\na\n\n### main\n\na\n\n### clerk\n\nA\n\n### You\n\nb\n\n    ✓ clerk  2s\n\n"

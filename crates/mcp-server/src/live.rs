@@ -1,6 +1,6 @@
 //! A run while requests of clients wait for it.
 
-use crate::progress::{Progress, Watching};
+use crate::progress::Watching;
 use llm_do::{
     Decisions, Input, OpenQuestions, PastRun, Problem, Report, Run, Session,
     core::{
@@ -9,6 +9,7 @@ use llm_do::{
         question::{QuestionId, Reply, Waiting},
         send::BoxFuture,
     },
+    records::RunView,
     runs::{Canceller, EventSink},
 };
 use std::{
@@ -28,7 +29,7 @@ pub(crate) struct LiveRun {
     id: Arc<str>,
     canceller: Canceller,
     questions: Arc<OpenQuestions>,
-    progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<RunView>,
     ended: watch::Receiver<Option<Arc<Report>>>,
     refused: AtomicUsize,
     attached: Mutex<Attachments>,
@@ -117,7 +118,7 @@ impl LiveRun {
     }
 
     /// What it is doing.
-    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
+    pub(crate) fn progress(&self) -> watch::Receiver<RunView> {
         self.progress.clone()
     }
 

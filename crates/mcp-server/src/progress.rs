@@ -1,9 +1,9 @@
 //! Progress notifications from the events of a run.
 
 use llm_do::{
-    core::{event::Event, journal::RecordKind},
+    core::event::Event,
     program::visible,
-    records::RecordRef,
+    records::{Latest, RecordRef, RunView},
     runs::EventSink,
 };
 use rmcp::{
@@ -11,7 +11,7 @@ use rmcp::{
     model::{ProgressNotificationParam, ProgressToken},
     service::Peer,
 };
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 use tokio::sync::watch;
 
 /// Least time between two notifications of one request.
@@ -19,27 +19,12 @@ const PACE: Duration = Duration::from_millis(100);
 /// Most characters of the name of a function in a message.
 const LONGEST_NAME: usize = 80;
 
-/// What a run is doing.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Progress {
-    /// Calls and model requests that have begun. It only grows.
-    begun: u64,
-    /// The one that has begun last.
-    latest: Option<Latest>,
-}
-
-#[derive(Clone, Debug)]
-enum Latest {
-    Call(Arc<str>),
-    Model(u32),
-}
-
 /// Follows the records of a run. A slow reader misses steps between, and never slows the run.
-pub(crate) struct Watching(watch::Sender<Progress>);
+pub(crate) struct Watching(watch::Sender<RunView>);
 
 impl Watching {
-    pub(crate) fn new() -> (Self, watch::Receiver<Progress>) {
-        let (sender, receiver) = watch::channel(Progress::default());
+    pub(crate) fn new() -> (Self, watch::Receiver<RunView>) {
+        let (sender, receiver) = watch::channel(RunView::of_calls_under_way());
         (Self(sender), receiver)
     }
 }
@@ -48,14 +33,10 @@ impl EventSink for Watching {
     fn event(&self, _: Event) {}
 
     fn record(&self, record: RecordRef<'_>) {
-        let latest = match record.body {
-            RecordKind::CallStarted { function, .. } => Latest::Call(Arc::clone(function)),
-            RecordKind::ModelRequested { turn, .. } => Latest::Model(*turn),
-            _ => return,
-        };
-        self.0.send_modify(|progress| {
-            progress.begun += 1;
-            progress.latest = Some(latest);
+        self.0.send_if_modified(|view| {
+            let (before, _) = view.activities();
+            view.fold(record);
+            view.activities().0 > before
         });
     }
 
@@ -68,25 +49,25 @@ impl EventSink for Watching {
     }
 }
 
-impl Progress {
-    fn notification(&self, token: ProgressToken) -> ProgressNotificationParam {
-        // A run has far fewer steps than a double can count.
-        let param = ProgressNotificationParam::new(token, self.begun as f64);
-        match &self.latest {
-            None => param,
-            Some(Latest::Call(function)) => {
-                let name = visible::start(function, LONGEST_NAME);
-                param.with_message(format!("calls {}", visible::line(&name)))
-            }
-            Some(Latest::Model(turn)) => param.with_message(format!("model, turn {}", turn + 1)),
+/// A notification of what has begun: calls and model requests. Their number only grows.
+fn notification(run: &RunView, token: ProgressToken) -> ProgressNotificationParam {
+    let (begun, latest) = run.activities();
+    // A run has far fewer steps than a double can count.
+    let param = ProgressNotificationParam::new(token, begun as f64);
+    match latest {
+        None => param,
+        Some(Latest::Call(function)) => {
+            let name = visible::start(function, LONGEST_NAME);
+            param.with_message(format!("calls {}", visible::line(&name)))
         }
+        Some(Latest::Model(turn)) => param.with_message(format!("model, turn {}", turn + 1)),
     }
 }
 
 /// Does some work, and tells a client meanwhile about the progress of a run. Each notification has been sent before the work
 /// continues, so that none comes after the result.
 pub(crate) async fn reporting<T>(
-    mut progress: watch::Receiver<Progress>,
+    mut progress: watch::Receiver<RunView>,
     token: Option<ProgressToken>,
     peer: &Peer<RoleServer>,
     work: impl Future<Output = T>,
@@ -100,7 +81,7 @@ pub(crate) async fn reporting<T>(
                 if changed.is_err() {
                     return work.await;
                 }
-                let notification = progress.borrow_and_update().notification(token.clone());
+                let notification = notification(&progress.borrow_and_update(), token.clone());
                 // A client that has gone hears nothing, and its request ends by itself.
                 let _ = peer.notify_progress(notification).await;
             }

@@ -1,8 +1,8 @@
 //! What can be read from the records of a run, without disk, threads or a clock: the same in a terminal, in a browser and
 //! on a durable engine.
 //!
-//! [`Journal::parse`] reads the bytes of a journal (`docs/reference/journal.md`). [`RunTree`], [`Timeline`] and [`WholeRun`] show what
-//! happened, [`page`] and [`otlp`] export it. [`History`] finds the recorded steps of a run that is resumed,
+//! [`Journal::parse`] reads the bytes of a journal (`docs/reference/journal.md`). [`RunView`] folds records into the state of the run, for
+//! all displays. [`RunTree`], [`Timeline`] and [`WholeRun`] show what happened, [`page`] and [`otlp`] export it. [`History`] finds the recorded steps of a run that is resumed,
 //! [`ReplayDriver`] runs a program over its record, [`RecordedAnswers`] is a model that gives recorded answers.
 //! [`write_line`] writes a record, and [`Redactor`] keeps secrets out of it.
 
@@ -27,6 +27,7 @@ mod sent;
 mod steps;
 mod timeline;
 mod tree;
+mod view;
 mod whole;
 
 pub use answers::RecordedAnswers;
@@ -51,4 +52,8 @@ pub use sent::messages_sent;
 pub use steps::{Step, StepKind, steps};
 pub use timeline::{Timeline, TimelineGap, TimelineRow, TimelineSpan};
 pub use tree::{CallNode, CallState, Decision, RunTree, WaitsFor};
+pub use view::{
+    Activity, CallChange, CallStanding, CallView, ConversationView, CostChange, Item, ItemChange, ItemKind,
+    Latest, NoteTone, RunChanges, RunEnd, RunStart, RunView, Spent, SpentChange,
+};
 pub use whole::{WholeCall, WholeRun};

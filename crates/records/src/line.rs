@@ -29,6 +29,13 @@ pub struct RecordRef<'a> {
     pub body: &'a RecordKind,
 }
 
+impl<'a> From<&'a Record> for RecordRef<'a> {
+    fn from(record: &'a Record) -> Self {
+        let Record { seq, at_ms, path, step, body } = record;
+        Self { seq: *seq, at_ms: *at_ms, path, step, body }
+    }
+}
+
 impl RecordRef<'_> {
     /// A record that can be kept.
     pub fn to_record(self) -> Record {

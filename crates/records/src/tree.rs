@@ -3,17 +3,17 @@
 use crate::{
     journal::Journal,
     run_state::{Open, RunState},
+    view::{CallView, RunView},
 };
 use llm_do_core::{
     call_path::CallPath,
-    engine::{Failure, FailureKind, Principal},
+    engine::{Failure, Principal},
     function::FunctionSource,
     gate::{DecidedBy, Rule},
-    journal::{Ending, Record, RecordKind, RunStatus},
-    launch::unknown_finish_note,
+    journal::{Ending, RunStatus},
     model::{ModelName, Usage},
     origin::Origins,
-    question::{Input, Question, Requester},
+    question::Requester,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -65,17 +65,6 @@ pub enum WaitsFor {
     Approval,
     /// What became of a tool that was cut off.
     Settlement,
-}
-
-impl WaitsFor {
-    fn of(question: &Question) -> Self {
-        match question {
-            Question::Approval(_) => Self::Approval,
-            Question::Input(Input { conversation: Some(_), .. }) => Self::Message,
-            Question::Input(_) => Self::Answer,
-            Question::Settlement(_) => Self::Settlement,
-        }
-    }
 }
 
 /// One call.
@@ -179,61 +168,7 @@ const DEEPEST: usize = 256;
 impl RunTree {
     /// The tree of the calls in these records. `running`: a process is writing the journal.
     pub fn of(run: &str, journal: &Journal, running: bool) -> Self {
-        let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
-        let records = &journal.records;
-        let started_ms = records.first().map_or(0, |record| record.at_ms);
-        let last_ms = records.last().map_or(0, |record| record.at_ms);
-        let mut tree = Self {
-            run: run.into(),
-            state: open,
-            target: "".into(),
-            entry: "".into(),
-            requester: None,
-            started_ms,
-            // In a manipulated journal, times may decrease.
-            took_ms: last_ms.saturating_sub(started_ms),
-            usage: Usage::default(),
-            torn: journal.torn,
-            output: None,
-            failure: None,
-            calls: Vec::new(),
-            waits_for: None,
-        };
-        let mut building = Building::default();
-        let mut asked = HashMap::new();
-        for record in records {
-            let place = || (&record.path, &record.step);
-            match &record.body {
-                RecordKind::Asked(question) => _ = asked.insert(place(), WaitsFor::of(question)),
-                RecordKind::Answered(_) => _ = asked.remove(&place()),
-                _ => {}
-            }
-            match &record.body {
-                RecordKind::RunStarted { target, entry, requester, .. } => {
-                    (tree.target, tree.entry) = (Arc::clone(target), Arc::clone(entry));
-                    tree.requester.clone_from(requester);
-                }
-                RecordKind::RunEnded { status, ending, .. } => {
-                    tree.state = RunState::Ended(*status);
-                    // A resumed run has ended before.
-                    (tree.output, tree.failure) = (None, None);
-                    match ending {
-                        Ending::Output(value) => tree.output = Some(Arc::clone(value)),
-                        Ending::Failure(failure) => tree.failure = Some(failure.clone()),
-                        Ending::Suspended => {}
-                    }
-                }
-                _ => building.take(record),
-            }
-            if let RecordKind::ModelAnswered { usage, .. } = &record.body {
-                tree.usage = tree.usage.plus(*usage);
-            }
-        }
-        tree.calls = building.finish(last_ms);
-        if tree.state == RunState::Ended(RunStatus::Suspended) {
-            tree.waits_for = asked.into_values().max();
-        }
-        tree
+        Self { torn: journal.torn, ..RunView::of(&journal.records).tree(run, running) }
     }
 
     /// The state in a few words for people, with what a suspended run waits for.
@@ -248,127 +183,50 @@ impl RunTree {
     }
 }
 
-/// Calls in the order they began, with the state that building the tree needs.
-#[derive(Default)]
-struct Building {
-    calls: Vec<(CallNode, Times)>,
-    places: HashMap<CallPath, usize>,
-}
-
-#[derive(Default)]
-struct Times {
-    /// When the operator was asked about it, while the question is open.
-    asked_ms: Option<u64>,
-    ended_ms: Option<u64>,
-}
-
-impl Building {
-    fn take(&mut self, record: &Record) {
-        let at_ms = record.at_ms;
-        if let RecordKind::CallStarted { function, source, principal, input, origins } = &record.body {
-            let node = CallNode {
-                path: record.path.clone(),
-                function: Arc::clone(function),
-                source: source.clone(),
-                principal: principal.clone(),
-                input: Arc::clone(input),
-                origins: origins.clone(),
-                state: CallState::Open,
-                output_origins: Origins::TRUSTED,
-                started_ms: at_ms,
-                took_ms: 0,
-                waited_ms: 0,
-                verdict: None,
-                leaf: false,
-                model: None,
-                requests: 0,
-                failed_requests: 0,
-                usage: None,
-                failure: None,
-                unoffered: Vec::new(),
-                notes: Vec::new(),
-                calls: Vec::new(),
-            };
-            self.places.insert(record.path.clone(), self.calls.len());
-            self.calls.push((node, Times::default()));
-            return;
-        }
-        let Some((node, times)) = self.places.get(&record.path).map(|&place| &mut self.calls[place]) else {
-            return;
+impl RunView {
+    /// The run as a tree of calls. `running`: a process is writing the journal.
+    pub fn tree(&self, run: &str, running: bool) -> RunTree {
+        let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
+        let (target, entry, requester) = match self.start() {
+            Some(start) => (Arc::clone(&start.target), Arc::clone(&start.entry), start.requester.clone()),
+            None => ("".into(), "".into(), None),
         };
-        let mut end = |node: &mut CallNode, state| {
-            node.state = state;
-            times.ended_ms = Some(at_ms);
+        let end = self.end_of_run();
+        let (output, failure) = match end.map(|end| &end.ending) {
+            Some(Ending::Output(value)) => (Some(Arc::clone(value)), None),
+            Some(Ending::Failure(failure)) => (None, Some(failure.clone())),
+            Some(Ending::Suspended) | None => (None, None),
         };
-        if let RecordKind::ModelAnswered { unoffered, unknown_finish, .. } = &record.body {
-            node.unoffered.extend(unoffered.iter().cloned());
-            node.notes.extend(unknown_finish.as_deref().map(unknown_finish_note));
-        }
-        match &record.body {
-            RecordKind::Verdict { rule, by, reason } => {
-                node.verdict = Some(Decision { rule: *rule, by: by.clone(), reason: reason.clone() });
-            }
-            RecordKind::Asked(question) => {
-                if let Question::Approval(approval) = question {
-                    let by = approval.rule.clone();
-                    node.verdict = Some(Decision { rule: Rule::Ask, by, reason: None });
-                }
-                times.asked_ms = Some(at_ms);
-            }
-            RecordKind::Answered(_) => {
-                // A call that was edited may fail before the gate decides again.
-                node.verdict.take_if(|verdict| verdict.rule == Rule::Ask);
-                node.waited_ms += times.asked_ms.take().map_or(0, |asked| at_ms.saturating_sub(asked));
-            }
-            RecordKind::ToolStarted { .. } => {
-                node.leaf = true;
-                // A further attempt after a failure.
-                (node.state, node.failure, times.ended_ms) = (CallState::Open, None, None);
-            }
-            RecordKind::ToolEnded { ending, origins, .. } | RecordKind::CallEnded { ending, origins, .. } => {
-                node.output_origins = origins.clone();
-                let state = match ending {
-                    Ending::Output(_) => CallState::Done,
-                    Ending::Suspended => CallState::Suspended,
-                    Ending::Failure(failure) => {
-                        node.failure = Some(failure.clone());
-                        state_of(failure.kind)
-                    }
-                };
-                end(node, state);
-                if let (RecordKind::CallEnded { usage, .. }, true) = (&record.body, node.model.is_some()) {
-                    node.usage = Some(*usage);
-                }
-            }
-            // The timeout of a model request does not end the call: the engine decides how to proceed.
-            RecordKind::TimedOut { .. } if record.step.is_tool() => end(node, CallState::TimedOut),
-            RecordKind::Cancelled => end(node, CallState::Cancelled),
-            RecordKind::ConversationStarted { model, .. } | RecordKind::ModelChosen { model, .. } => {
-                node.model = Some(model.clone());
-            }
-            RecordKind::ModelRequested { .. } => node.requests += 1,
-            RecordKind::ModelAnswered { usage, .. } if node.state == CallState::Open => {
-                // Its own tokens, until the record of its end has the sum.
-                node.usage = Some(node.usage.unwrap_or_default().plus(*usage));
-            }
-            RecordKind::ModelFailed { .. } => node.failed_requests += 1,
-            RecordKind::Note { text } => node.notes.push(Arc::clone(text)),
-            _ => {}
+        let is_suspended = end.is_some_and(|end| end.status == RunStatus::Suspended);
+        RunTree {
+            run: run.into(),
+            state: end.map_or(open, |end| RunState::Ended(end.status)),
+            target,
+            entry,
+            requester,
+            started_ms: self.started_ms(),
+            // In a manipulated journal, times may decrease.
+            took_ms: self.last_ms().saturating_sub(self.started_ms()),
+            usage: self.usage(),
+            torn: false,
+            output,
+            failure,
+            calls: self.nodes(),
+            waits_for: self.questions().map(|(_, kind)| kind).max().filter(|_| is_suspended),
         }
     }
 
-    fn finish(self, last_ms: u64) -> Vec<CallNode> {
+    fn nodes(&self) -> Vec<CallNode> {
+        let mut calls: Vec<&CallView> = self.calls().collect();
+        calls.sort_unstable_by_key(|call| call.number);
         let mut roots = Vec::new();
-        let mut finished: HashMap<CallPath, Vec<CallNode>> = HashMap::new();
+        let mut finished: HashMap<&CallPath, Vec<CallNode>> = HashMap::new();
         // From the last to the first: a call's children begin after it.
-        for (mut node, times) in self.calls.into_iter().rev() {
-            node.waited_ms += times.asked_ms.map_or(0, |asked| last_ms.saturating_sub(asked));
-            let ended_ms = times.ended_ms.unwrap_or(last_ms);
-            node.took_ms = ended_ms.saturating_sub(node.started_ms).saturating_sub(node.waited_ms);
-            node.calls = finished.remove(&node.path).unwrap_or_default();
-            node.calls.reverse();
-            let parent = node.path.parent().filter(|parent| self.places.contains_key(parent));
-            match parent.filter(|_| node.path.depth() <= DEEPEST) {
+        for call in calls.into_iter().rev() {
+            let mut below = finished.remove(&call.path).unwrap_or_default();
+            below.reverse();
+            let node = call.node(self.last_ms(), below);
+            match call.parent.as_ref().filter(|_| call.path.depth() <= DEEPEST) {
                 Some(parent) => finished.entry(parent).or_default().push(node),
                 None => roots.push(node),
             }
@@ -378,10 +236,34 @@ impl Building {
     }
 }
 
-fn state_of(kind: FailureKind) -> CallState {
-    match kind {
-        FailureKind::Blocked | FailureKind::Denied | FailureKind::Authority => CallState::Refused,
-        FailureKind::Timeout => CallState::TimedOut,
-        _ => CallState::Failed,
+impl CallView {
+    /// The node of the call in a tree, with the calls that it made. `last_ms`: the time of the newest record.
+    fn node(&self, last_ms: u64, calls: Vec<CallNode>) -> CallNode {
+        let waiting = self.asked_ms.map_or(0, |asked| last_ms.saturating_sub(asked));
+        let waited_ms = self.waited_ms.saturating_add(waiting);
+        let ended_ms = self.ended_ms.unwrap_or(last_ms);
+        CallNode {
+            path: self.path.clone(),
+            function: Arc::clone(&self.function),
+            source: self.source.clone(),
+            principal: self.principal.clone(),
+            input: Arc::clone(self.given.as_ref().unwrap_or(&self.input)),
+            origins: self.origins.clone(),
+            state: self.state,
+            output_origins: self.output_origins.clone(),
+            started_ms: self.started_ms,
+            took_ms: ended_ms.saturating_sub(self.started_ms).saturating_sub(waited_ms),
+            waited_ms,
+            verdict: self.verdict.clone(),
+            leaf: self.leaf,
+            model: self.model.clone(),
+            requests: self.requests,
+            failed_requests: self.failed_requests,
+            usage: self.usage,
+            failure: self.failure.clone(),
+            unoffered: self.unoffered.clone(),
+            notes: self.notes.clone(),
+            calls,
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::meter::Share;
 use llm_do::{
-    core::event::Event,
+    core::{event::Event, journal::Record},
+    records::{RunChanges, RunView},
     runs::{Follow, Part, ReadError},
 };
 use std::{collections::VecDeque, path::Path, sync::Arc};
@@ -23,7 +24,24 @@ pub(crate) struct Reader {
     next: u64,
     ready: VecDeque<Arc<Event>>,
     behind: bool,
+    view: Option<Box<Folded>>,
     _place: Share,
+}
+
+/// The view of the run up to the last record that was read.
+struct Folded {
+    run: RunView,
+    /// The number of the record that it takes next.
+    next: u64,
+}
+
+impl Folded {
+    fn fold(&mut self, record: &Record) {
+        if record.seq == self.next {
+            self.next += 1;
+            self.run.fold(record.into());
+        }
+    }
 }
 
 /// The journal, or the thread that reads it. A reader that stops waiting for the thread finds it again.
@@ -37,13 +55,25 @@ impl Reader {
     /// A reader of the run in that folder, from the record with the number `next` on. The events end with the run.
     pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64, place: Share) -> Self {
         let journal = Journal::Idle(Follow::new(dir));
-        Self { journal, live, next, ready: VecDeque::new(), behind: true, _place: place }
+        Self { journal, live, next, ready: VecDeque::new(), behind: true, view: None, _place: place }
     }
 
     /// A reader of a run that has not begun: each of its events comes, the deltas of an answer before the record of it.
     pub(crate) fn of_new(dir: &Path, live: Option<Receiver<Arc<Event>>>, place: Share) -> Self {
         let behind = live.is_none();
         Self { behind, ..Self::new(dir, live, 0, place) }
+    }
+
+    /// The same reader, which also folds the records into the view of the run.
+    pub(crate) fn with_view(self) -> Self {
+        Self { view: Some(Box::new(Folded { run: RunView::with_changes(), next: 0 })), ..self }
+    }
+
+    /// The changes that the record of the last event makes to the view, if there is a view. To be called for each event.
+    pub(crate) fn changes(&mut self, event: &Event) -> Option<RunChanges<'_>> {
+        let (Some(view), Event::Record { record }) = (&mut self.view, event) else { return None };
+        view.fold(record);
+        Some(view.run.changes())
     }
 
     /// The next event. `None` after the last one. To be called again if it was not waited for: no record is lost.
@@ -109,6 +139,8 @@ impl Reader {
             if record.seq >= self.next {
                 self.next = record.seq + 1;
                 self.ready.push_back(Arc::new(Event::Record { record: Arc::new(record) }));
+            } else if let Some(view) = &mut self.view {
+                view.fold(&record);
             }
         }
         if !is_last {

@@ -8,7 +8,7 @@ use crate::{
     token::Scope,
 };
 use axum::http::Method;
-use llm_do::core::event::Event;
+use llm_do::{core::event::Event, records::RunChanges};
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Map, Value, json};
 
@@ -29,6 +29,7 @@ pub fn document() -> Value {
         path[route.method.as_str().to_ascii_lowercase()] = of_others(route);
     }
     schemas.subschema_for::<Event>();
+    schemas.subschema_for::<RunChanges<'static>>();
     schemas.subschema_for::<Notice>();
     // What is sent and what is given share names only where they share types.
     let mut components = given.take_definitions(true);

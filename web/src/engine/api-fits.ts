@@ -5,6 +5,7 @@
 
 import type { components } from "./api";
 import type { DefinitionFile, FileEntry, Folder, Page, Program, Run, RunState, Session, StartRequest, Worker } from "./engine";
+import type { CallChange, CallState, RunChanges, Spent } from "./records";
 
 type Schemas = components["schemas"];
 /** Fields of the page that the server lacks. */
@@ -21,7 +22,12 @@ export type Fits = [
   None<Missing<Folder, Schemas["Folder"]>>,
   None<Missing<FileEntry, Schemas["FolderEntry"]>>,
   None<Missing<DefinitionFile, Schemas["DefinitionFile"]>>,
+  None<Missing<RunChanges, Schemas["RunChanges"]>>,
+  None<Missing<CallChange, Schemas["CallChange"]>>,
+  None<Missing<Spent, Schemas["SpentChange"]>>,
   // States, in both directions.
+  None<Exclude<CallState, Schemas["CallStanding"]>>,
+  None<Exclude<Schemas["CallStanding"], CallState>>,
   None<Exclude<RunState, Schemas["State"]>>,
   None<Exclude<Schemas["State"], RunState>>,
 ];

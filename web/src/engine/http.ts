@@ -110,7 +110,7 @@ export class HttpEngine implements Engine {
   }
 
   async *follow(run: string, after: number | undefined, signal: AbortSignal): AsyncGenerator<RunEvent[]> {
-    const path = `/v1/runs/${encodeURIComponent(run)}/events`;
+    const path = `/v1/runs/${encodeURIComponent(run)}/events?view=true`;
     let last = after;
     const headers = (): Record<string, string> => (last === undefined ? {} : { "Last-Event-ID": String(last) });
     const ended = async (): Promise<boolean> => !isUnderWay((await this.run(run)).state);

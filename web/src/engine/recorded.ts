@@ -2,7 +2,9 @@
 
 import { EngineError, type Connection, type Engine, type Folder, type Page, type Run, type RunState, type Session } from "./engine";
 import { parseJson } from "./json";
-import { asRecord, type RunEvent, type RunRecord } from "./records";
+import { asRecorded, type RunEvent, type RunRecord } from "./records";
+
+type Recorded = Extract<RunEvent, { event: "record" }>;
 
 /** What the exporter writes into the page. */
 interface Held {
@@ -13,18 +15,18 @@ interface Held {
 
 const EVENTS_AT_ONCE = 4000;
 
-/** Reads the records out of the page. */
-export async function heldRecords(text: string): Promise<RunRecord[]> {
+/** Reads the records out of the page, each with the changes that it makes to the view of the run. */
+export async function heldRecords(text: string): Promise<Recorded[]> {
   const held = JSON.parse(text) as Held;
-  if (held.format !== 1 || held.encoding !== "gzip+base64") {
+  if (held.format !== 2 || held.encoding !== "gzip+base64") {
     throw new EngineError("unreadable", "This page was made by another version of llm-do.");
   }
   const packed = Uint8Array.from(atob(held.records), (c) => c.charCodeAt(0));
   const lines = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const records: RunRecord[] = [];
+  const records: Recorded[] = [];
   for (const line of (await new Response(lines).text()).split("\n")) {
     if (line.trim() === "") continue;
-    const record = asRecord(parseJson(line));
+    const record = asRecorded(parseJson(line));
     if (record !== undefined) records.push(record);
   }
   return records;
@@ -36,26 +38,30 @@ const REFUSED = (): never => {
 const refused = async (): Promise<never> => REFUSED();
 
 export class RecordedEngine implements Engine {
-  readonly #records: RunRecord[];
+  readonly #records: Recorded[];
 
-  constructor(records: RunRecord[]) {
+  constructor(records: Recorded[]) {
     this.#records = records;
   }
 
+  get #first(): RunRecord | undefined {
+    return this.#records[0]?.record;
+  }
+
   get id(): string {
-    const [first] = this.#records;
+    const first = this.#first;
     return first !== undefined && "run" in first && typeof first.run === "string" ? first.run : "";
   }
 
   session(): Promise<Session> {
-    const [first] = this.#records;
+    const first = this.#first;
     const version = first !== undefined && "version" in first && typeof first.version === "string" ? first.version : "";
     return Promise.resolve({ name: "", scopes: ["read"], read: "own", version });
   }
 
   run(): Promise<Run> {
-    const [first] = this.#records;
-    const last = this.#records.at(-1);
+    const first = this.#first;
+    const last = this.#records.at(-1)?.record;
     const text = (record: RunRecord | undefined, field: string): string => {
       const value = (record as Record<string, unknown> | undefined)?.[field];
       return typeof value === "string" ? value : "";
@@ -73,9 +79,9 @@ export class RecordedEngine implements Engine {
   }
 
   async *follow(_run: string, after: number | undefined): AsyncGenerator<RunEvent[]> {
-    const rest = this.#records.filter((record) => after === undefined || record.seq > after);
+    const rest = this.#records.filter(({ record }) => after === undefined || record.seq > after);
     for (let at = 0; at < rest.length; at += EVENTS_AT_ONCE) {
-      yield rest.slice(at, at + EVENTS_AT_ONCE).map((record) => ({ event: "record", record }));
+      yield rest.slice(at, at + EVENTS_AT_ONCE);
       await new Promise((resolve) => setTimeout(resolve));
     }
   }

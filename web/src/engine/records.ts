@@ -259,9 +259,65 @@ export type KnownRecord =
 export type OtherRecord = Common & { kind: string };
 export type RunRecord = KnownRecord | OtherRecord;
 
+/** Tokens and costs that are known, and whether all are. */
+export interface Spent {
+  requests: number;
+  input: number;
+  cached: number;
+  output: number;
+  cost: number;
+  /** Requests whose cost is not known. */
+  unpriced: number;
+  /** Requests whose tokens are not known. */
+  uncounted: number;
+}
+
+export type CallState = "running" | "waiting" | "done" | "failed" | "refused" | "suspended" | "cancelled";
+
+/** A call as the view of the run has it. */
+export interface CallChange {
+  state: CallState;
+  started_ms: number;
+  ended_ms?: number;
+  /** Questions of this call and below it that have no answer. */
+  waiting?: number;
+  /** When the newest request to the model was sent. */
+  requested_ms?: number;
+  /** Further attempts at requests to the model. */
+  retries?: number;
+  /** Of this call and all below it. */
+  spent?: Spent;
+}
+
+/** A part of a conversation as the view of the run has it. Long texts are in its record alone. */
+export type ItemChange = { seq: number; at_ms: number; undone?: boolean } & (
+  | { kind: "user"; number: number }
+  | { kind: "assistant"; turn: number; finish: string }
+  | { kind: "interjection"; turn: number }
+  | { kind: "repair" }
+  | { kind: "run"; number: number; worker: string; path: string; kept: boolean; kept_by?: number[] }
+  | { kind: "attached"; number: number; file: string; bytes?: number; origin?: Origin; reason?: string; detached?: boolean }
+  | { kind: "compacted"; taken_back?: boolean }
+  | { kind: "undo"; files: FileState[]; others: string[]; restored?: FileState[] }
+  | { kind: "rule"; id: QuestionId; rule: string; calls: string; forgotten?: boolean }
+  | { kind: "model"; model: string }
+  | { kind: "failure"; failure: Failure; cut_off: boolean }
+  | { kind: "note"; text: string; tone: "info" | "warn" }
+  | { kind: "end"; by: string }
+);
+
+/** The parts of the view of a run that a record changes, each as it is from then on. The engine makes it (`RunChanges`). */
+export interface RunChanges {
+  /** How the run ended; `null`: it has been resumed. */
+  end?: string | null;
+  calls?: { [path: string]: CallChange };
+  items?: { call: string; index: number; item: ItemChange }[];
+  costs?: { worker: string; model: string; spent: Spent }[];
+}
+
 /** What a stream brings. */
 export type RunEvent =
-  | { event: "record"; record: RunRecord }
+  | { event: "record"; record: RunRecord; view: RunChanges }
   | { event: "delta"; path: string; turn: number; delta: "text" | "reasoning"; text: string }
   | { event: "delta"; path: string; turn: number; delta: "call"; name: string }
   | { event: "discard"; path: string; turn: number }
@@ -301,13 +357,40 @@ function withCounts(record: Record<string, unknown>): Record<string, unknown> {
   return record;
 }
 
+/** The changes with numbers that are numbers: a provider may report any count. */
+function asChanges(value: unknown): RunChanges {
+  if (!isObject(value)) return {};
+  const { end, calls, items, costs } = value;
+  const list = (given: unknown): Record<string, unknown>[] => (Array.isArray(given) ? given.filter(isObject) : []);
+  const ofCalls = Object.entries(isObject(calls) ? calls : {}).filter(([, call]) => isObject(call)) as [string, Record<string, unknown>][];
+  const places = list(items).filter(({ call, index, item }) => typeof call === "string" && Number.isSafeInteger(index) && isObject(item));
+  return {
+    ...(end === null || typeof end === "string" ? { end } : {}),
+    calls: Object.fromEntries(ofCalls.map(([path, call]) => [path, { ...withNumbers(call), ...spentOf(call["spent"]) }])),
+    items: places.map((change) => ({ ...change, item: withNumbers(change["item"] as Record<string, unknown>) })),
+    costs: list(costs).map((line) => ({ ...line, ...spentOf(line["spent"]) })),
+  } as unknown as RunChanges;
+}
+
+function spentOf(value: unknown): { spent?: Record<string, unknown> } {
+  return isObject(value) ? { spent: withNumbers(value) } : {};
+}
+
+function withNumbers(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, typeof field === "bigint" ? Number(field) : field]));
+}
+
+/** A record with the changes that it makes, if the value is one. */
+export function asRecorded(value: unknown): Extract<RunEvent, { event: "record" }> | undefined {
+  if (!isObject(value)) return undefined;
+  const record = asRecord(value["record"]);
+  return record === undefined ? undefined : { event: "record", record, view: asChanges(value["view"]) };
+}
+
 /** An event, if the value is one. */
 export function asEvent(value: unknown): RunEvent | undefined {
   if (!isObject(value)) return undefined;
-  if (value["event"] === "record") {
-    const record = asRecord(value["record"]);
-    return record === undefined ? undefined : { event: "record", record };
-  }
+  if (value["event"] === "record") return asRecorded(value);
   const placed = typeof value["path"] === "string" && Number.isSafeInteger(value["turn"]);
   if (!placed) return undefined;
   if (value["event"] === "discard") return value as unknown as RunEvent;

@@ -3,13 +3,15 @@
 import type {
   Answer,
   Blob64,
+  CallState,
   ContextUse,
   Decider,
   Ending,
   Failure,
-  FileState,
   Given,
+  ItemChange,
   Json,
+  KnownRecord,
   Mark,
   Message,
   Origin,
@@ -19,33 +21,12 @@ import type {
   Risk,
   RunRecord,
   Source,
+  Spent,
   Usage,
 } from "../engine/records";
+import { writeJson } from "../engine/json";
 
-export type CallState = "running" | "waiting" | "done" | "failed" | "refused" | "suspended" | "cancelled";
-
-/** Tokens and costs that are known, and whether all are. */
-export class Spent {
-  requests = 0;
-  input = 0;
-  cached = 0;
-  output = 0;
-  cost = 0;
-  /** Requests whose cost is not known. */
-  unpriced = 0;
-  /** Requests whose tokens are not known. */
-  uncounted = 0;
-
-  add(usage: Usage): void {
-    this.requests++;
-    this.input += usage.input_tokens ?? 0;
-    this.cached += usage.cached_tokens ?? 0;
-    this.output += usage.output_tokens ?? 0;
-    this.cost += usage.cost_usd ?? 0;
-    if (usage.cost_usd === undefined) this.unpriced++;
-    if (usage.input_tokens === undefined && usage.output_tokens === undefined) this.uncounted++;
-  }
-}
+export const NOTHING: Spent = { requests: 0, input: 0, cached: 0, output: 0, cost: 0, unpriced: 0, uncounted: 0 };
 
 export interface AskedQuestion {
   call: string;
@@ -66,24 +47,21 @@ export interface Streaming {
   partial: boolean;
 }
 
-/** One thing in a conversation, in the order in which it happened. */
-export type Item = { seq: number; at_ms: number; undone?: boolean } & (
-  | { kind: "user"; number: number; parts: Part[]; by?: string }
-  | { kind: "assistant"; turn: number; message: Message; finish: string; usage: Usage }
-  | { kind: "interjection"; turn: number; text: string }
-  | { kind: "repair"; message: Message }
-  | { kind: "run"; number: number; worker: string; input: Json; path: string; kept?: boolean; keptBy?: number }
-  | { kind: "attached"; number: number; file: string; bytes?: number; origin?: Origin; reason?: string; detached?: boolean }
-  | { kind: "compacted"; before: number; after: number; text?: string; failure?: string; results: number; takenBack?: boolean }
-  | { kind: "undo"; number: number; files: FileState[]; others: string[]; restored?: FileState[] }
-  | { kind: "rule"; id: { call: string; step: string }; rule: string; calls: string; forgotten?: boolean }
-  | { kind: "model"; model: string; reason?: string }
-  | { kind: "failure"; failure: Failure; cutOff: boolean }
-  | { kind: "note"; text: string; tone: "info" | "warn" }
-  | { kind: "end"; by: string }
-);
+/** What an item has from its record. */
+interface OfRecord {
+  user: { parts: Part[]; by?: string };
+  assistant: { message: Message; usage: Usage };
+  interjection: { text: string };
+  repair: { message: Message };
+  run: { input: Json };
+  compacted: { before: number; after: number; text?: string; failure?: string; results: number };
+}
 
-export type ItemOf<K extends Item["kind"]> = Extract<Item, { kind: K }>;
+type Whole<C extends ItemChange> = C["kind"] extends keyof OfRecord ? C & OfRecord[C["kind"]] : C;
+type Each<C> = C extends ItemChange ? Whole<C> : never;
+
+/** One thing in a conversation, in the order in which it happened. */
+export type Item = Each<ItemChange>;
 
 /** The conversation of a worker. */
 export class Conversation {
@@ -112,12 +90,52 @@ export class Conversation {
     this.limit = record.max_context_tokens;
   }
 
-  /** Replaces the newest item that fits. */
-  change<K extends Item["kind"]>(kind: K, fits: (item: ItemOf<K>) => boolean, fields: Partial<ItemOf<K>>): void {
-    const index = this.items.findLastIndex((item) => item.kind === kind && fits(item as ItemOf<K>));
-    const item = this.items[index];
-    if (item !== undefined) this.items[index] = { ...item, ...fields };
+  /** Takes an item of the view. The record makes it, if it is new. */
+  take(index: number, change: ItemChange, record: KnownRecord): void {
+    const before = this.items[index];
+    this.items[index] = before === undefined ? whole(change, record) : ({ ...before, ...change } as Item);
   }
+}
+
+/** A new item with what its record has. */
+function whole(change: ItemChange, record: KnownRecord): Item {
+  switch (change.kind) {
+    case "user":
+      if (record.kind === "conversation_started") return { ...change, parts: record.message.parts };
+      return { ...change, parts: [{ part: "text", text: given(record) }], ...(record.kind === "answered" ? { by: record.by } : {}) };
+    case "interjection":
+      return { ...change, text: given(record) };
+    case "assistant":
+      if (record.kind !== "model_answered") break;
+      return { ...change, message: record.message, usage: record.usage ?? {} };
+    case "repair":
+      if (record.kind !== "message_added") break;
+      return { ...change, message: record.message };
+    case "run":
+      return { ...change, input: record.kind === "answered" && record.answer === "run" ? record.input : null };
+    case "compacted": {
+      if (record.kind !== "compacted") break;
+      const { before, after, results, summary, failure } = record;
+      return {
+        ...change,
+        before,
+        after,
+        results: results?.length ?? 0,
+        ...(summary === undefined ? {} : { text: summary.text }),
+        ...(failure === undefined ? {} : { failure }),
+      };
+    }
+    default:
+      return change;
+  }
+  const { seq, at_ms } = change;
+  return { seq, at_ms, kind: "note", tone: "warn", text: `This page can't read record ${seq}.` };
+}
+
+/** The words of the user in an answer. */
+function given(record: KnownRecord): string {
+  if (record.kind !== "answered" || record.answer !== "give") return "";
+  return typeof record.value === "string" ? record.value : writeJson(record.value);
 }
 
 export class Call {
@@ -147,7 +165,7 @@ export class Call {
   conversation: Conversation | undefined;
   streaming: Streaming | undefined;
   /** Of this call and all below it. */
-  readonly spent = new Spent();
+  spent = NOTHING;
   /** Questions of this call, by step. */
   readonly questions = new Map<string, AskedQuestion>();
   /** Questions of this call and below it that have no answer. */

@@ -1,12 +1,11 @@
 /**
- * A run as its events make it. Each event is folded in constant time (but for the depth of the call tree), so that a run of
- * any length can be followed. Nothing here is a proxy: `version` alone says that something changed, at most once a frame.
+ * A run as its events make it. The engine folds the records and sends what each of them changes; this store applies the
+ * changes and keeps the values that the records hold. Nothing here is a proxy: `version` alone says that something changed, at most once a frame.
  */
 
 import { SvelteMap } from "svelte/reactivity";
-import { writeJson } from "../engine/json";
-import type { Ending, KnownRecord, RunEvent, RunRecord, Usage } from "../engine/records";
-import { Call, Conversation, Spent, type AskedQuestion, type Item } from "./call";
+import type { Ending, KnownRecord, RunChanges, RunEvent, RunRecord, Spent, Usage } from "../engine/records";
+import { Call, Conversation, NOTHING, type AskedQuestion } from "./call";
 
 /** A line of the costs: one worker with one model. */
 export interface CostLine {
@@ -56,7 +55,7 @@ export class RunStore {
   /** Takes what a stream brought. */
   take(events: readonly RunEvent[]): void {
     for (const event of events) {
-      if (event.event === "record") this.#record(event.record);
+      if (event.event === "record") this.#record(event.record, event.view);
       else if (event.event === "joined") this.join(Date.now());
       else if (event.event === "discard") this.#discard(event.path, event.turn);
       else {
@@ -130,7 +129,7 @@ export class RunStore {
     return call;
   }
 
-  #record(read: RunRecord): void {
+  #record(read: RunRecord, view: RunChanges): void {
     if (this.lastSeq !== undefined && read.seq <= this.lastSeq) return;
     this.lastSeq = read.seq;
     this.records++;
@@ -138,14 +137,53 @@ export class RunStore {
     const record = read as KnownRecord;
     const call = this.#call(record.path, record.at_ms);
     call.records.push(read);
+    this.#read(call, record);
+    this.#apply(view, record);
+    if (record.kind === "timed_out" && call.state === "failed") {
+      call.ending = { failure: { kind: "timeout", message: `no end within ${record.after_ms} ms` } };
+    }
+  }
+
+  /** Takes the state of the run, its calls and conversations, as the engine has it after the record. */
+  #apply(view: RunChanges, record: KnownRecord): void {
+    for (const [path, change] of Object.entries(view.calls ?? {})) {
+      const call = this.#call(path, record.at_ms);
+      const resumes = call.state === "cancelled" || call.state === "suspended";
+      call.state = change.state;
+      call.started_ms = change.started_ms;
+      call.ended_ms = change.ended_ms;
+      call.waiting = change.waiting ?? 0;
+      call.requested_ms = change.requested_ms ?? 0;
+      call.retries = change.retries ?? 0;
+      call.spent = change.spent ?? NOTHING;
+      if (change.state === "running" || change.state === "waiting") call.ending = undefined;
+      else call.streaming = undefined;
+      // The questions of a run that was interrupted wait again.
+      if (resumes && call.waiting > 0) {
+        for (const asked of call.questions.values()) if (asked.answer === undefined) this.open.set(`${path}:${asked.step}`, asked);
+      }
+      // Withdrawn, or over with the run.
+      if (call.waiting === 0) for (const [key, asked] of this.open) if (asked.call === path) this.open.delete(key);
+    }
+    for (const { call: path, index, item } of view.items ?? []) {
+      const call = this.#call(path, record.at_ms);
+      call.conversation?.take(index, item, record);
+      if (item.kind === "assistant") call.streaming = undefined;
+    }
+    for (const line of view.costs ?? []) this.costs.set(`${line.worker}\n${line.model}`, line);
+    if (view.end === null) this.ended = undefined;
+    else if (view.end !== undefined && record.kind === "run_ended") {
+      const { status, ending, usage, at_ms } = record;
+      this.ended = { status, ending, usage, at_ms };
+    }
+  }
+
+  /** Keeps the values that a record holds. */
+  #read(call: Call, record: KnownRecord): void {
     switch (record.kind) {
       case "run_started":
         this.start = record;
         for (const { worker, file, text } of record.definitions ?? []) this.definitions.set(worker, { file, text });
-        return;
-      case "run_resumed":
-        this.ended = undefined;
-        for (const other of this.calls.values()) if (other.state === "suspended") resume(other);
         return;
       case "definition":
         this.definitions.set(record.worker, { file: record.file, text: record.text });
@@ -156,13 +194,11 @@ export class RunStore {
         call.principal = record.principal;
         call.input = record.input;
         call.inputMarks = record.origins ?? [];
-        call.started_ms = record.at_ms;
         call.definition = this.definitions.get(record.function);
         return;
       case "verdict": {
         const { rule, by, reason } = record;
         call.verdict = reason === undefined ? { rule, by } : { rule, by, reason };
-        if (rule === "blocked") this.#end(call, "refused", record.at_ms);
         return;
       }
       case "asked":
@@ -175,250 +211,74 @@ export class RunStore {
         call.risk = record.risk;
         return;
       case "tool_ended":
-        call.ending = record.ending;
-        call.resultMarks = record.origins ?? [];
-        call.blobs = record.blobs ?? [];
-        if (record.log !== undefined) call.log = record.log;
-        this.#end(call, stateOf(record.ending), record.at_ms);
-        return;
       case "call_ended":
         call.ending = record.ending;
         call.resultMarks = record.origins ?? [];
         call.blobs = record.blobs ?? [];
-        call.streaming = undefined;
-        this.#end(call, stateOf(record.ending), record.at_ms);
+        if (record.kind === "tool_ended" && record.log !== undefined) call.log = record.log;
         return;
-      case "timed_out":
-        if (record.step.startsWith("tool")) {
-          const message = `no end within ${record.after_ms} ms`;
-          call.ending = { failure: { kind: "timeout", message } };
-          this.#end(call, "failed", record.at_ms);
-        }
-        return;
-      case "cancelled":
-        if (record.step.startsWith("tool") || call.children.length === 0) this.#end(call, "cancelled", record.at_ms);
-        return;
-      case "run_ended": {
-        const { status, ending, usage, at_ms } = record;
-        this.ended = { status, ending, usage, at_ms };
-        if (status === "suspended") return;
-        for (const other of this.calls.values()) {
-          if (other.ended_ms === undefined) this.#end(other, "cancelled", at_ms);
-          other.streaming = undefined;
-        }
-        this.open.clear();
-        for (const other of this.calls.values()) other.waiting = 0;
-        return;
-      }
-      default:
-        this.#ofConversation(call, record);
-    }
-  }
-
-  #ofConversation(call: Call, record: KnownRecord): void {
-    const { conversation } = call;
-    const at = { seq: record.seq, at_ms: record.at_ms };
-    switch (record.kind) {
       case "conversation_started":
         call.conversation = new Conversation(record);
-        if (record.message.parts.length > 0) {
-          call.conversation.items.push({ ...at, kind: "user", number: 0, parts: record.message.parts });
-        }
         return;
-      case "model_requested":
-        call.requested_ms = record.at_ms;
-        if (record.attempt > 0) call.retries++;
-        return;
-      case "model_answered": {
-        this.#spend(call, record.usage ?? {});
-        if (record.step.startsWith("summary.")) return;
-        const turn = Number(record.step.split(".")[1]);
-        const { message, finish, usage } = record;
-        conversation?.items.push({ ...at, kind: "assistant", turn, message, finish, usage: usage ?? {} });
-        call.streaming = undefined;
-        return;
-      }
       case "model_failed":
         call.streaming = undefined;
-        conversation?.items.push({ ...at, kind: "note", tone: "warn", text: `Request failed: ${record.error.message}` });
         return;
-      case "message_added":
-        conversation?.items.push({ ...at, kind: "repair", message: record.message });
-        return;
-      case "attached": {
-        const { bytes, origin = "trusted" } = record;
-        conversation?.change("attached", (item) => item.number === numberOf(record.step), { bytes, origin });
-        return;
-      }
-      case "not_attached": {
-        const { reason } = record;
-        conversation?.change("attached", (item) => item.number === numberOf(record.step), { reason });
-        return;
-      }
       case "model_chosen":
-        if (conversation !== undefined) {
-          conversation.model = record.model;
-          conversation.items.push({ ...at, kind: "model", model: record.model });
-        }
-        return;
-      case "model_not_chosen":
-        conversation?.items.push({ ...at, kind: "note", tone: "warn", text: `The model stays: ${record.reason}` });
-        return;
-      case "compacted": {
-        const item: Item = {
-          ...at,
-          kind: "compacted",
-          before: record.before,
-          after: record.after,
-          results: record.results?.length ?? 0,
-          ...(record.summary === undefined ? {} : { text: record.summary.text }),
-          ...(record.failure === undefined ? {} : { failure: record.failure }),
-        };
-        conversation?.items.push(item);
-        return;
-      }
-      case "undone": {
-        const number = numberOf(record.step);
-        conversation?.items.push({ ...at, kind: "undo", number, files: record.files, others: record.others ?? [] });
-        return;
-      }
-      case "restored":
-        conversation?.change("undo", () => true, { restored: record.files });
-        return;
-      case "limit":
-      case "not_reserved":
-        conversation?.items.push({ ...at, kind: "note", tone: "warn", text: `Limit: ${record.what}` });
+        if (call.conversation !== undefined) call.conversation.model = record.model;
         return;
       case "note":
-        call.notes.push({ ...at, text: record.text });
-        conversation?.items.push({ ...at, kind: "note", tone: "info", text: record.text });
+        call.notes.push({ seq: record.seq, at_ms: record.at_ms, text: record.text });
         return;
       default:
-        if (!UNSHOWN.has(record.kind)) this.unknown++;
+        if (!UNREAD.has(record.kind)) this.unknown++;
     }
-  }
-
-  #spend(call: Call, usage: Usage): void {
-    for (let at: Call | undefined = call; at !== undefined; at = at.parent) at.spent.add(usage);
-    const worker = call.conversation?.worker ?? call.name;
-    const model = call.conversation?.model ?? "";
-    const key = `${worker}\n${model}`;
-    let line = this.costs.get(key);
-    if (line === undefined) {
-      line = { worker, model, spent: new Spent() };
-      this.costs.set(key, line);
-    }
-    line.spent.add(usage);
-  }
-
-  #end(call: Call, state: Call["state"], at_ms: number): void {
-    call.state = state;
-    if (state !== "suspended") call.ended_ms = at_ms;
   }
 
   #asked(call: Call, record: Of<"asked">): void {
     const { seq, at_ms, path, step } = record;
     const asked: AskedQuestion = { call: path, step, seq, at_ms, question: record };
     call.questions.set(step, asked);
-    const key = `${path}:${step}`;
-    if (!this.open.has(key)) for (let at: Call | undefined = call; at !== undefined; at = at.parent) at.waiting++;
-    this.open.set(key, asked);
+    this.open.set(`${path}:${step}`, asked);
     if (record.question !== "input") call.risk = record.risk;
-    call.state = "waiting";
-    if (record.question !== "input" || record.conversation === undefined) return;
-    const { context, failure, cut_off } = record.conversation;
-    const { conversation } = call;
-    if (conversation === undefined) return;
-    if (context !== undefined) conversation.context = context;
-    if (failure !== undefined) {
-      conversation.items.push({ seq, at_ms, kind: "failure", failure, cutOff: cut_off === true });
+    else if (record.conversation?.context !== undefined && call.conversation !== undefined) {
+      call.conversation.context = record.conversation.context;
     }
   }
 
   #answered(call: Call, record: Of<"answered">): void {
-    const { path, step, by } = record;
+    const { path, step } = record;
     const asked = call.questions.get(step);
     if (asked !== undefined) asked.answer = record;
+    this.open.delete(`${path}:${step}`);
     if (record.answer === "edit") {
       call.given ??= call.input;
       call.input = record.input;
       // Pointers into the arguments that were given.
       call.inputMarks = [];
-    }
-    if (this.open.delete(`${path}:${step}`)) {
-      for (let at: Call | undefined = call; at !== undefined; at = at.parent) at.waiting--;
-    }
-    if (call.state === "waiting" || call.state === "suspended") call.state = "running";
-    if (call.conversation === undefined || !/^(message|now)\./.test(step)) return;
-    this.#userDid(call, call.conversation, record, by);
-  }
-
-  #userDid(call: Call, conversation: Conversation, record: Of<"answered">, by: string): void {
-    const at = { seq: record.seq, at_ms: record.at_ms };
-    const number = numberOf(record.step);
-    const { items } = conversation;
-    switch (record.answer) {
-      case "give": {
-        const text = typeof record.value === "string" ? record.value : writeJson(record.value);
-        if (record.step.startsWith("now.")) items.push({ ...at, kind: "interjection", turn: number, text });
-        else items.push({ ...at, kind: "user", number, parts: [{ part: "text", text }], by });
-        return;
-      }
-      case "undo": {
-        // Everything from that message on. Costs stay.
-        let from = items.findIndex((item) => item.kind === "user" && item.number === record.message && !item.undone);
-        if (from === -1) return;
-        for (; from < items.length; from++) {
-          const item = items[from];
-          if (item !== undefined && item.kind !== "rule") items[from] = { ...item, undone: true };
-        }
-        return;
-      }
-      case "run": {
-        const path = `${call.path}/run.${number}`;
-        items.push({ ...at, kind: "run", number, worker: record.worker, input: record.input, path });
-        return;
-      }
-      case "keep":
-      case "detach": {
-        const { message } = record;
-        conversation.change("run", (item) => item.number === message || item.keptBy === message, {
-          kept: record.answer === "keep",
-          keptBy: number,
-        });
-        conversation.change("attached", (item) => item.number === message, { detached: true });
-        return;
-      }
-      case "attach":
-        items.push({ ...at, kind: "attached", number, file: record.file });
-        return;
-      case "rule": {
-        const id = { call: record.path, step: record.step };
-        items.push({ ...at, kind: "rule", id, rule: record.rule, calls: record.calls });
-        return;
-      }
-      case "forget": {
-        const { of } = record;
-        conversation.change("rule", (item) => item.id.call === of.call && item.id.step === of.step, { forgotten: true });
-        const asked = this.calls.get(of.call)?.questions.get(of.step);
-        if (asked?.answer && "remember" in asked.answer) asked.answer = { ...asked.answer, remember: false };
-        return;
-      }
-      case "undo_compaction":
-        conversation.change("compacted", (item) => !item.takenBack, { takenBack: true });
-        return;
-      case "end":
-        items.push({ ...at, kind: "end", by });
-        return;
-      default:
+    } else if (record.answer === "forget") {
+      const of = this.calls.get(record.of.call)?.questions.get(record.of.step);
+      if (of?.answer && "remember" in of.answer) of.answer = { ...of.answer, remember: false };
     }
   }
 }
 
-const NOTHING = new Spent();
-
-/** Kinds that need no place of their own. */
-const UNSHOWN = new Set<string>([
+/** Kinds whose values are in the view or in no place of their own. */
+const UNREAD = new Set<string>([
+  "run_resumed",
+  "run_ended",
+  "cancelled",
+  "timed_out",
+  "model_requested",
+  "model_answered",
+  "message_added",
+  "attached",
+  "not_attached",
+  "model_not_chosen",
+  "compacted",
+  "undone",
+  "restored",
+  "limit",
+  "not_reserved",
   "links_followed",
   "rechecked",
   "rule_stated",
@@ -433,18 +293,3 @@ const UNSHOWN = new Set<string>([
   "text_inserted",
   "queued",
 ]);
-
-const numberOf = (step: string): number => Number(step.slice(step.indexOf(".") + 1)) || 0;
-
-function stateOf(ending: Ending): Call["state"] {
-  if (ending === "suspended") return "suspended";
-  if ("output" in ending) return "done";
-  const { kind } = ending.failure;
-  return kind === "denied" || kind === "blocked" || kind === "authority" ? "refused" : "failed";
-}
-
-function resume(call: Call): void {
-  call.ending = undefined;
-  call.ended_ms = undefined;
-  call.state = [...call.questions.values()].some((asked) => asked.answer === undefined) ? "waiting" : "running";
-}

@@ -40,7 +40,7 @@ export function markdownOf(conversation: Conversation, run: RunStore, call: Call
         return item.kept && output !== undefined ? `## Result of ${item.worker}\n\n${json(output)}` : undefined;
       }
       case "compacted":
-        return item.text === undefined || item.takenBack ? undefined : `## Summary of older turns\n\n${item.text}`;
+        return item.text === undefined || item.taken_back ? undefined : `## Summary of older turns\n\n${item.text}`;
       default:
         return undefined;
     }

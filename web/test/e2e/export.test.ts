@@ -1,10 +1,9 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Browser } from "playwright-core";
 import { axe, launch, open, OUTPUT } from "./browser";
-import { exported } from "./export-page";
+import { exported, exportedRun, line } from "./export-page";
 import { runOf, Stage, startChat } from "./stage";
 
 const RECORDED = fileURLToPath(new URL("../../../examples/recorded", import.meta.url));
@@ -14,7 +13,7 @@ beforeAll(async () => void (browser = await launch()));
 afterAll(() => browser.close());
 
 test.each(["light", "dark"] as const)("a recorded run is read from a file, in %s", async (colorScheme) => {
-  const url = exported(readFileSync(join(RECORDED, "mail-assistant/after/journal.jsonl"), "utf8"), "export.html");
+  const url = exportedRun(join(RECORDED, "mail-assistant/after"), "export.html");
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme, offline: true });
   const { page, faults } = await open(context, "file:");
   await page.goto(url);
@@ -33,7 +32,7 @@ test("the records of every example are shown", async () => {
   const context = await browser.newContext({ offline: true });
   const { page, faults } = await open(context, "file:");
   for (const name of ["analysis", "calculator", "digest", "extractor", "greeter", "helpdesk", "interview", "minutes", "notes", "orchestrator"]) {
-    await page.goto(exported(readFileSync(join(RECORDED, name, "journal.jsonl"), "utf8"), "export-example.html"));
+    await page.goto(exportedRun(join(RECORDED, name), "export-example.html"));
     await page.getByRole("treeitem").first().waitFor();
     for (const tab of ["Costs", "Calls"]) await page.getByRole("link", { name: tab }).click();
   }
@@ -42,24 +41,23 @@ test("the records of every example are shown", async () => {
 });
 
 test("a call shows its log lines, and an edited call the arguments that were used", async () => {
-  const record = (seq: number, path: string, fields: object): string => JSON.stringify({ seq, at_ms: seq, path, step: "x", ...fields });
   const begun = { kind: "call_started", source: "program", principal: "operator" };
   const lines = [
-    record(0, "0", { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
-    record(1, "0", { ...begun, function: "main", input: "hi" }),
-    record(2, "0", { kind: "conversation_started", worker: "main", model: "m", system: "", tools: [], message: { id: 0, role: "user", parts: [{ part: "text", text: "hi" }] } }),
-    record(3, "0", { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "call", id: "a", name: "pay", arguments: { json: { amount: 900 } } }] }, finish: "tool_calls", usage: {} }),
-    record(4, "0/0.0", { ...begun, source: { toolset: "bank" }, principal: { worker: "main" }, function: "pay", input: { amount: 900 } }),
-    record(5, "0/0.0", { kind: "asked", step: "ask", question: "approval", chain: ["main"], function: "pay", risk: "write", input: { amount: 900 }, rule: "x" }),
-    record(6, "0/0.0", { kind: "answered", step: "ask", answer: "edit", input: { amount: 30 }, by: "ada", via: "http" }),
-    record(7, "0/0.0", { kind: "note", step: "log.0", text: "paying now" }),
-    record(8, "0/0.0", { kind: "tool_ended", ending: { output: { transfer: "BIG" } }, log: "x".repeat(256 * 1024) }),
-    record(9, "0", { kind: "call_ended", ending: { output: "done" }, usage: {} }),
-    record(10, "0", { kind: "run_ended", status: "done", ending: { output: "done" }, usage: {} }),
+    line(0, "0", { kind: "run_started", target: "t", entry: "main" }),
+    line(1, "0", { ...begun, function: "main", input: "hi" }),
+    line(2, "0", { kind: "conversation_started", worker: "main", message: { id: 0, role: "user", parts: [{ part: "text", text: "hi" }] } }),
+    line(3, "0", { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "call", id: "a", name: "pay", arguments: { json: { amount: 900 } } }] }, finish: "tool_calls", usage: {} }),
+    line(4, "0/0.0", { ...begun, source: { toolset: "bank" }, principal: { worker: "main" }, function: "pay", input: { amount: 900 } }),
+    line(5, "0/0.0", { kind: "asked", step: "ask", question: "approval", chain: ["main"], function: "pay", risk: "write", input: { amount: 900 }, rule: "start" }),
+    line(6, "0/0.0", { kind: "answered", step: "ask", answer: "edit", input: { amount: 30 }, by: "ada", via: "http" }),
+    line(7, "0/0.0", { kind: "note", step: "log.0", text: "paying now" }),
+    line(8, "0/0.0", { kind: "tool_ended", ending: { output: { transfer: "BIG" } }, log: "x".repeat(256 * 1024) }),
+    line(9, "0", { kind: "call_ended", ending: { output: "done" }, usage: {} }),
+    line(10, "0", { kind: "run_ended", status: "done", ending: { output: "done" }, usage: {} }),
   ];
   const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 800 } });
   const { page, faults } = await open(context, "file:");
-  await page.goto(exported(lines.join("\n").replace('"BIG"', "9007199254740993"), "export-edited.html"));
+  await page.goto(exported(lines.map((text) => text.replace('"BIG"', "9007199254740993")), "export-edited.html"));
   const made = page.getByRole("article", { name: "Answer" }).locator("summary", { hasText: "pay" });
   await made.getByText("edited").waitFor();
   expect(await made.innerText()).toContain('{"amount":30}');
@@ -79,21 +77,20 @@ test("a call shows its log lines, and an edited call the arguments that were use
 });
 
 test.each([390, 1280, 1920])("costs, tables and right-to-left texts are whole at %i pixels", async (width) => {
-  const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });
   const head = Array.from({ length: 9 }, (_, at) => `column${at}`);
   const row = head.map((_, at) => String(1234567890 + at));
   const answer = `| ${head.join(" | ")} |\n|${"--:|".repeat(9)}\n| ${row.join(" | ")} |\n\n\u05e9\u05dc\u05d5\u05dd world\n\nplain words`;
   const lines = [
-    record(0, { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
-    record(1, { kind: "call_started", source: "program", principal: "operator", function: "main", input: "hi" }),
-    record(2, { kind: "conversation_started", worker: "main", model: "m", system: "", tools: [], message: { id: 0, role: "user", parts: [] } }),
-    record(3, { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "text", text: answer }] }, finish: "stop", usage: { input_tokens: 1000, output_tokens: 2, cost_usd: 0.0000042 } }),
-    record(4, { kind: "call_ended", ending: { output: answer }, usage: {} }),
-    record(5, { kind: "run_ended", status: "done", ending: { output: answer }, usage: {} }),
+    line(0, "0", { kind: "run_started", target: "t", entry: "main" }),
+    line(1, "0", { kind: "call_started", source: "program", principal: "operator", function: "main", input: "hi" }),
+    line(2, "0", { kind: "conversation_started", worker: "main", message: { id: 0, role: "user", parts: [] } }),
+    line(3, "0", { kind: "model_answered", step: "model.0.0", message: { id: 1, role: "assistant", parts: [{ part: "text", text: answer }] }, finish: "stop", usage: { input_tokens: 1000, output_tokens: 2, cost_usd: 0.0000042 } }),
+    line(4, "0", { kind: "call_ended", ending: { output: answer }, usage: {} }),
+    line(5, "0", { kind: "run_ended", status: "done", ending: { output: answer }, usage: {} }),
   ];
   const context = await browser.newContext({ offline: true, viewport: { width, height: 900 } });
   const { page, faults } = await open(context, "file:");
-  await page.goto(exported(lines.join("\n"), `export-whole-${width}.html`));
+  await page.goto(exported(lines, `export-whole-${width}.html`));
   await page.getByRole("treeitem").first().waitFor();
   const money = page.getByRole("treeitem").first().locator(".money");
   if (await money.isVisible()) {
@@ -112,22 +109,21 @@ test.each([390, 1280, 1920])("costs, tables and right-to-left texts are whole at
 });
 
 test.each([390, 1280, 1920])("the failing call of a failed run is one click away at %i pixels", async (width) => {
-  const record = (seq: number, path: string, fields: object): string => JSON.stringify({ seq, at_ms: 10 * seq, path, step: "x", ...fields });
   const begun = { kind: "call_started", source: { toolset: "x" }, principal: "operator", input: {} };
-  const failed = (kind: string): object => ({ kind, ending: { failure: { kind: "tool", message: "host is away" } }, usage: {} });
+  const failed = (kind: string): Record<string, unknown> => ({ kind, ending: { failure: { kind: "tool", message: "host is away" } }, usage: {} });
   const lines = [
-    record(0, "0", { kind: "run_started", run: "r", target: "t", entry: "main", version: "0", definitions: [] }),
-    record(1, "0", { ...begun, source: "program", function: "main" }),
-    record(2, "0/0.0", { ...begun, function: "look" }),
-    record(3, "0/0.0", { kind: "tool_ended", ending: { output: 1 } }),
-    record(4, "0/0.1", { ...begun, function: "fetch" }),
-    record(9, "0/0.1", failed("tool_ended")),
-    record(10, "0", failed("call_ended")),
-    record(11, "0", { kind: "run_ended", status: "failed", ending: { failure: { kind: "tool", message: "host is away" } }, usage: {} }),
+    line(0, "0", { kind: "run_started", target: "t", entry: "main" }),
+    line(1, "0", { ...begun, source: "program", function: "main" }),
+    line(2, "0/0.0", { ...begun, function: "look" }),
+    line(3, "0/0.0", { kind: "tool_ended", ending: { output: 1 } }),
+    line(4, "0/0.1", { ...begun, function: "fetch" }),
+    line(5, "0/0.1", { ...failed("tool_ended"), at_ms: 90 }),
+    line(6, "0", { ...failed("call_ended"), at_ms: 100 }),
+    line(7, "0", { kind: "run_ended", at_ms: 110, status: "failed", ending: { failure: { kind: "tool", message: "host is away" } }, usage: {} }),
   ];
   const context = await browser.newContext({ offline: true, viewport: { width, height: 900 } });
   const { page, faults } = await open(context, "file:");
-  await page.goto(exported(lines.join("\n"), `export-failing-${width}.html`));
+  await page.goto(exported(lines, `export-failing-${width}.html`));
   await page.getByRole("link", { name: "Failing call: fetch" }).click();
   await page.getByRole("heading", { name: "fetch" }).waitFor();
   await page.getByRole("button", { name: "2 failed" }).click();
@@ -144,15 +140,14 @@ test.each([390, 1280, 1920])("the failing call of a failed run is one click away
 
 test("words of a run are never executed in its page", async () => {
   const hostile = `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`;
-  const record = (seq: number, fields: object): string => JSON.stringify({ seq, at_ms: seq, path: "0", step: "x", ...fields });
   const lines = [
-    record(0, { kind: "run_started", run: hostile, target: hostile, entry: hostile, version: "0", definitions: [] }),
-    record(1, { kind: "call_started", function: hostile, source: { toolset: hostile }, principal: { worker: hostile }, input: JSON.parse(`{${JSON.stringify(hostile)}:${JSON.stringify(hostile)},"__proto__":{"polluted":1}}`) as object }),
-    record(2, { kind: "tool_ended", ending: { output: hostile }, log: hostile, blobs: [{ name: hostile, media_type: "image/svg+xml", data: btoa("<svg onload=alert(1)>") }] }),
+    line(0, "0", { kind: "run_started", run: hostile, target: hostile, entry: hostile }),
+    line(1, "0", { kind: "call_started", function: hostile, source: { toolset: hostile }, principal: { worker: hostile }, input: JSON.parse(`{${JSON.stringify(hostile)}:${JSON.stringify(hostile)},"__proto__":{"polluted":1}}`) as object }),
+    line(2, "0", { kind: "tool_ended", ending: { output: hostile }, log: hostile, blobs: [{ name: hostile, media_type: "image/svg+xml", data: btoa("<svg onload=alert(1)>") }] }),
   ];
   const context = await browser.newContext({ offline: true });
   const { page, faults } = await open(context, "file:");
-  await page.goto(exported(lines.join("\n"), "export-hostile.html"));
+  await page.goto(exported(lines, "export-hostile.html"));
   await page.getByRole("treeitem").first().waitFor();
   await page.getByText("onerror").first().waitFor();
   expect(await page.title()).not.toBe("owned");

@@ -158,8 +158,33 @@ afterAll(async () => {
   server.close();
 });
 
+/** What the server makes of a record: the item of the conversation with that number, and the state of the call. */
+function viewOf(seq: number, { kind, ...fields }: Record<string, unknown>): object {
+  const files = { files: fields["files"], others: [] };
+  const items: Record<string, object> = {
+    conversation_started: { index: 0, item: { kind: "user", number: 0 } },
+    model_answered: { index: 1, item: { kind: "assistant", turn: 0, finish: "stop" } },
+    compacted: { index: 2, item: { kind: "compacted" } },
+    undone: { index: 3, item: { kind: "undo", ...files } },
+    restored: { index: 3, item: { kind: "undo", ...files, restored: fields["files"] } },
+    model_failed: { index: 4, item: { kind: "note", tone: "warn", text: "b" } },
+    note: { index: 5, item: { kind: "note", tone: "info", text: fields["text"] } },
+  };
+  const item = items[String(kind)] as { index: number; item: object } | undefined;
+  const state = kind === "call_ended" ? "failed" : kind === "asked" ? "waiting" : "running";
+  return {
+    calls: { "0": { state, started_ms: 1 } },
+    items: item === undefined ? [] : [{ call: "0", index: item.index, item: { seq, at_ms: 1, ...item.item } }],
+    ...(kind === "run_ended" ? { end: "done" } : {}),
+  };
+}
+
 const told = (seq: number, fields: object): string =>
-  JSON.stringify({ event: "record", record: { seq, at_ms: 1_700_000_000_000, path: "0", step: "model", ...fields } });
+  JSON.stringify({
+    event: "record",
+    record: { seq, at_ms: 1_700_000_000_000, path: "0", step: "model", ...fields },
+    view: viewOf(seq, fields as Record<string, unknown>),
+  });
 const honestRecords = (): string[] => RECORDS.map((record, seq) => told(seq, record));
 
 /** Looks at a page that is there, whatever it shows. */

@@ -11,12 +11,12 @@ function keyOf(home: string): Buffer {
   return Buffer.from(readFileSync(file, "utf8").trim(), "base64");
 }
 
-/** Writes the records of a run, sealed, into its folder. */
-export function writeJournal(home: string, runs: string, id: string, records: object[]): void {
+/** Writes the records of a run, or their lines, sealed, into its folder. */
+export function writeJournal(home: string, runs: string, id: string, records: (object | string)[]): void {
   const key = keyOf(home);
   let before = id;
   const lines = records.map((record) => {
-    const line = JSON.stringify(record);
+    const line = typeof record === "string" ? record : JSON.stringify(record);
     const mac = createHmac("sha256", key).update(before).update(line).digest().subarray(0, 16);
     before = mac.toString("base64").replace(/=+$/, "");
     return `${line.slice(0, -1)},"seal":"${before}"}\n`;

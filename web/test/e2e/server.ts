@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Place } from "./program";
 
-const BINARY = process.env["LLM_DO_BIN"] ?? fileURLToPath(new URL("../../../target/debug/llm-do", import.meta.url));
+export const BINARY = process.env["LLM_DO_BIN"] ?? fileURLToPath(new URL("../../../target/debug/llm-do", import.meta.url));
 
 /** The token of all servers of the tests, so that a page knows the next one, too. */
 const TOKEN = "0123456789abcdef0123456789abcdef";

@@ -27,7 +27,7 @@ const problem = (status: number, body: object): Response => new Response(JSON.st
 async function followed(answers: ((headers: Headers) => Response)[]): Promise<{ seqs: number[]; asked: (string | null)[]; states: string[] }> {
   const asked: (string | null)[] = [];
   vi.stubGlobal("fetch", (url: string, init?: RequestInit) => {
-    if (!url.endsWith("/events")) return Promise.resolve(new Response(JSON.stringify({ run: "r", program: "p", worker: "w", chat: false, client: "c", state: "done" })));
+    if (!url.endsWith("/events?view=true")) return Promise.resolve(new Response(JSON.stringify({ run: "r", program: "p", worker: "w", chat: false, client: "c", state: "done" })));
     const headers = new Headers(init?.headers);
     asked.push(headers.get("Last-Event-ID"));
     const next = answers.shift();

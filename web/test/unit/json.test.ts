@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { asRecord } from "../../src/engine/records";
+import { asRecord, asRecorded } from "../../src/engine/records";
 import { parseJson, writeJson } from "../../src/engine/json";
 import { parsed, run } from "../../src/engine/shapes";
-import { Spent } from "../../src/store/call";
 import { fieldOf, validate } from "../../src/schema/form";
 
 test("integers keep all digits on the way in and out", () => {
@@ -32,7 +31,12 @@ test("values of a record keep their digits, and its counts are numbers", () => {
   ) as unknown as { input: { id: unknown }; usage: { input_tokens: unknown }; bytes: unknown };
   expect(read.input.id).toBe(9007199254740993n);
   expect([typeof read.usage.input_tokens, typeof read.bytes]).toEqual(["number", "number"]);
-  new Spent().add(read.usage as never);
+  const view = asRecorded(
+    parseJson(
+      '{"record":{"seq":0,"at_ms":1,"path":"0","step":"x","kind":"note"},"view":{"calls":{"0":{"state":"done","spent":{"input":9007199254740993}}},"costs":[{"worker":"w","model":"m","spent":{"input":9007199254740993}}]}}',
+    ),
+  )?.view;
+  expect([typeof view?.calls?.["0"]?.spent?.input, typeof view?.costs?.[0]?.spent.input]).toEqual(["number", "number"]);
   const known = '"program":"p","worker":"w","chat":false,"client":"c","state":"done"';
   const shown = parsed(`{"run":"r",${known},"output":9007199254740993,"took_ms":9007199254740993}`, run);
   expect([shown.output, typeof shown.took_ms]).toEqual([9007199254740993n, "number"]);

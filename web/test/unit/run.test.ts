@@ -1,20 +1,19 @@
-import { readFileSync, readdirSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { asEvent, asRecord, type RunEvent, type RunRecord } from "../../src/engine/records";
+import { asEvent, asRecorded, type RunEvent, type RunRecord } from "../../src/engine/records";
 import { take } from "../../src/engine/sse";
 import type { Call } from "../../src/store/call";
 import { failingOf, notableOf } from "../../src/store/notable";
 import { RunStore } from "../../src/store/run.svelte";
 import { decider } from "../../src/text/decider";
 
-const RECORDED = new URL("../../../examples/recorded/", import.meta.url);
-
+/** Records with the changes that the engine makes of them, which `crates/records/src/view/tests.rs` writes. */
 function recorded(name: string): RunEvent[] {
-  const lines = readFileSync(new URL(`${name}/journal.jsonl`, RECORDED), "utf8").trim().split("\n");
+  const lines = readFileSync(new URL(`views/${name}.jsonl`, import.meta.url), "utf8").trim().split("\n");
   return lines.map((line) => {
-    const record = asRecord(JSON.parse(line));
-    if (record === undefined) throw new Error(`no record: ${line}`);
-    return { event: "record", record };
+    const event = asRecorded(JSON.parse(line));
+    if (event === undefined) throw new Error(`no record: ${line}`);
+    return event;
   });
 }
 
@@ -25,20 +24,27 @@ function store(events: RunEvent[]): RunStore {
   return run;
 }
 
-/** Records of a chat, from what matters of each. */
-function records(...given: Partial<RunRecord & Record<string, unknown>>[]): RunEvent[] {
-  return given.map((fields, seq) => ({
+/** Records of a chat, from what matters of each, with the changes that a test gives. */
+function records(...given: Record<string, unknown>[]): RunEvent[] {
+  return given.map(({ view = {}, ...fields }, seq) => ({
     event: "record",
     record: { seq, at_ms: 1000 + seq, path: "0", step: "x", kind: "note", ...fields } as unknown as RunRecord,
+    view: view as object,
   }));
 }
+
+/** A call as the engine has it. */
+const state = (path: string, state: string, started_ms: number, ended_ms?: number): object => ({
+  calls: { [path]: { state, started_ms, ...(ended_ms === undefined ? {} : { ended_ms }) } },
+});
 
 const said = (turn: number, id: number, text: string): Record<string, unknown> => ({
   kind: "model_answered",
   step: `model.${turn}.0`,
   message: { id, role: "assistant", parts: [{ part: "text", text }] },
   finish: "stop",
-  usage: { input_tokens: 100, output_tokens: 10, cost_usd: 0.25 },
+  usage: {},
+  view: { items: [{ call: "0", index: 1, item: { seq: 4, at_ms: 1004, kind: "assistant", turn, finish: "stop" } }] },
 });
 
 const CHAT = [
@@ -53,20 +59,22 @@ const CHAT = [
     with_user: {},
     message: { id: 0, role: "user", parts: [{ part: "text", text: "hi" }] },
   },
-  { kind: "model_requested", step: "model.0.0", turn: 0, attempt: 0 },
+  {
+    kind: "model_requested", step: "model.0.0", turn: 0, attempt: 0,
+    view: { calls: { "0": { state: "running", started_ms: 1001, requested_ms: 1003 } } },
+  },
 ];
 
-describe("the records of the examples", () => {
-  const names = readdirSync(RECORDED).flatMap((name) =>
-    name === "mail-assistant" ? ["mail-assistant/after", "mail-assistant/before"] : [name],
-  );
-  test.each(names)("%s is folded whole", (name) => {
+describe("the changes of the examples", () => {
+  test.each(["digest", "interview", "orchestrator"])("%s is whole", (name) => {
     const run = store(recorded(name));
     expect(run.unknown).toBe(0);
     expect(run.isOver).toBe(true);
     expect(run.root?.state).toMatch(/done|failed/);
     for (const call of run.calls.values()) expect(call.state).not.toMatch(/running|waiting|suspended/);
     expect(run.open.size).toBe(0);
+    const costs = [...run.costs.values()].reduce((sum, line) => sum + line.spent.requests, 0);
+    expect(run.spent.requests).toBe(costs);
   });
 
   test("an interview that was suspended twice has its turns in order", () => {
@@ -76,7 +84,7 @@ describe("the records of the examples", () => {
   });
 });
 
-describe("folding", () => {
+describe("applying", () => {
   test("a record is taken once, however often it comes", () => {
     const run = new RunStore();
     const events = recorded("digest");
@@ -113,51 +121,16 @@ describe("folding", () => {
     expect(run.root?.streaming).toBeUndefined();
   });
 
-  test("tokens and costs add up the tree", () => {
-    const child = { path: "0/0.0" };
-    const run = store(
-      records(
-        ...CHAT,
-        said(0, 1, "a"),
-        { ...CHAT[1], ...child, function: "child" },
-        { ...CHAT[2], ...child, worker: "child" },
-        { ...said(0, 1, "b"), ...child },
-        { ...said(1, 3, "c"), ...child, usage: {} },
-      ),
-    );
-    expect(run.root?.spent).toMatchObject({ requests: 3, input: 200, output: 20, cost: 0.5, unpriced: 1 });
-    expect(run.calls.get("0/0.0")?.spent).toMatchObject({ requests: 2, input: 100 });
-    expect([...run.costs.values()].map((line) => line.worker)).toEqual(["main", "child"]);
-  });
-
   test("a question waits until it is answered", () => {
-    const asked = { kind: "asked", path: "0/0.0", step: "ask", question: "approval", risk: "write", input: {} };
-    const run = store(records(...CHAT, { ...CHAT[1], path: "0/0.0", function: "write_file" }, asked));
+    const events = recorded("asking");
+    const run = store(events.slice(0, 6));
     expect([run.open.size, run.root?.waiting, run.calls.get("0/0.0")?.state]).toEqual([1, 1, "waiting"]);
-    run.take(
-      records(...CHAT, CHAT[1] ?? {}, asked, {
-        kind: "answered",
-        path: "0/0.0",
-        step: "ask",
-        answer: "deny",
-        reason: "no",
-        by: "ada",
-        via: "http",
-      }),
-    );
+    run.take(events);
     expect([run.open.size, run.root?.waiting]).toEqual([0, 0]);
-    expect(run.calls.get("0/0.0")?.questions.get("ask")?.answer).toMatchObject({ answer: "deny", by: "ada" });
-  });
-
-  test("a call that was edited has the arguments that were used, and those that were given", () => {
-    const asked = { kind: "asked", path: "0/0.0", step: "ask", question: "approval", risk: "write", input: { a: 1 } };
-    const edit = { kind: "answered", path: "0/0.0", step: "ask", answer: "edit", input: { a: 2 }, by: "ada", via: "http" };
-    const begun = { ...CHAT[1], path: "0/0.0", function: "write_file", input: { a: 1 } };
-    const call = store(records(...CHAT, begun, asked, edit)).calls.get("0/0.0");
-    expect([call?.input, call?.given]).toEqual([{ a: 2 }, { a: 1 }]);
-    const again = { ...edit, step: "ask.1", input: { a: 3 } };
-    const twice = store(records(...CHAT, begun, asked, edit, again)).calls.get("0/0.0");
-    expect([twice?.input, twice?.given]).toEqual([{ a: 3 }, { a: 1 }]);
+    const call = run.calls.get("0/0.0");
+    expect(call?.questions.get("ask")?.answer).toMatchObject({ answer: "edit", by: "ada" });
+    // The arguments that were used, and those that were given.
+    expect([call?.input, call?.given, call?.state]).toEqual([{ a: 3 }, { a: 1 }, "done"]);
   });
 
   test("notes belong to their call", () => {
@@ -168,22 +141,27 @@ describe("folding", () => {
   });
 
   test("the failing call, and the slowest and the dearest by themselves, are found", () => {
-    const begun = (path: string, name: string): Record<string, unknown> => ({ ...CHAT[1], path, function: name });
+    const began: Record<string, number> = {};
+    const begun = (path: string, name: string, at_ms: number): Record<string, unknown> => {
+      began[path] = at_ms;
+      return { ...CHAT[1], path, function: name, at_ms, view: state(path, "running", at_ms) };
+    };
     const ended = (path: string, at_ms: number, message?: string): Record<string, unknown> => ({
       kind: "call_ended", path, at_ms, usage: {},
       ending: message === undefined ? { output: 1 } : { failure: { kind: "tool", message } },
+      view: state(path, message === undefined ? "done" : "failed", began[path] ?? 0, at_ms),
     });
     const run = store(
       records(
         { ...CHAT[0], at_ms: 0 },
-        { ...begun("0", "main"), at_ms: 0 },
-        { ...begun("0/0.0", "reader"), at_ms: 10 },
+        begun("0", "main", 0),
+        begun("0/0.0", "reader", 10),
         ended("0/0.0", 20, "no such file"),
-        { ...begun("0/0.1", "child"), at_ms: 20 },
-        { ...begun("0/0.1/0.0", "fetch"), at_ms: 30 },
+        begun("0/0.1", "child", 20),
+        begun("0/0.1/0.0", "fetch", 30),
         ended("0/0.1/0.0", 900, "host is away"),
         ended("0/0.1", 910, "fetch failed: host is away"),
-        { ...begun("0/0.2", "later"), at_ms: 910 },
+        begun("0/0.2", "later", 910),
         ended("0/0.2", 920),
         ended("0", 930, "child failed: fetch failed: host is away"),
       ),
@@ -193,48 +171,30 @@ describe("folding", () => {
     expect([failed, waiting, slowest?.call.path, slowest?.ms, dearest]).toEqual([4, 0, "0/0.1/0.0", 870, undefined]);
   });
 
-  test("undone messages are marked, with all that followed", () => {
-    const turn = (number: number): Record<string, unknown> => ({
-      kind: "asked",
-      step: `message.${number}`,
-      question: "input",
-      chain: ["main"],
-      prompt: "",
-      conversation: { number, context: { tokens: 40 } },
-    });
-    const did = (number: number, answer: object): Record<string, unknown> => ({
-      kind: "answered",
-      step: `message.${number}`,
-      by: "ada",
-      via: "http",
-      ...answer,
-    });
-    const run = store(
-      records(
-        ...CHAT,
-        said(0, 1, "one"),
-        turn(1),
-        did(1, { answer: "give", value: "second" }),
-        said(1, 3, "two"),
-        turn(2),
-        did(2, { answer: "undo", message: 1 }),
-        turn(3),
-        did(3, { answer: "rule", rule: "blocked", calls: "shell" }),
-        turn(4),
-        did(4, { answer: "forget", of: { call: "0", step: "message.3" } }),
-        turn(5),
-      ),
-    );
+  test("undone messages are marked, and later changes replace an item", () => {
+    const run = store(recorded("chat"));
     const items = run.root?.conversation?.items ?? [];
     expect(items.map((item) => [item.kind, item.undone === true])).toEqual([
       ["user", false],
       ["assistant", false],
+      ["attached", false],
+      ["run", false],
       ["user", true],
+      ["compacted", false],
+      ["interjection", true],
       ["assistant", true],
+      ["compacted", true],
       ["rule", false],
+      ["undo", false],
     ]);
-    expect(items.at(-1)).toMatchObject({ forgotten: true });
-    expect(run.turnOf("0")?.step).toBe("message.5");
+    expect(items[2]).toMatchObject({ file: "a.txt", bytes: 3, detached: true });
+    expect(items[3]).toMatchObject({ kept: true, kept_by: [3], input: {} });
+    expect(items[4]).toMatchObject({ number: 4, by: "ada", parts: [{ part: "text", text: "second" }] });
+    expect(items[5]).toMatchObject({ taken_back: true, before: 9, after: 3, text: "older" });
+    expect(items[6]).toMatchObject({ text: "quick" });
+    expect(items[9]).toMatchObject({ forgotten: true });
+    expect(run.calls.get("0/run.2")?.output).toBe("found");
+    expect(run.turnOf("0")?.step).toBe("message.10");
     expect(run.root?.conversation?.context?.tokens).toBe(40);
   });
 
@@ -249,11 +209,15 @@ describe("folding", () => {
     expect(({} as Record<string, unknown>)["x"]).toBeUndefined();
   });
 
-  test("a run of 20,000 calls is folded in time that grows with it", () => {
+  test("the changes of a run of 20,000 calls are applied in time that grows with it", () => {
     const call = { kind: "call_started", function: "t", source: { toolset: "x" }, principal: "operator", input: {} };
     const many: Record<string, unknown>[] = [...CHAT];
     for (let i = 0; i < 20_000; i++) {
-      many.push({ ...call, path: `0/${i}.0` }, { kind: "tool_ended", path: `0/${i}.0`, ending: { output: i } });
+      const path = `0/${i}.0`;
+      many.push(
+        { ...call, path, view: state(path, "running", i) },
+        { kind: "tool_ended", path, ending: { output: i }, view: state(path, "done", i, i + 1) },
+      );
     }
     const events = records(...many);
     const began = performance.now();

@@ -17,10 +17,13 @@ use agent_client_protocol::{
         },
     },
 };
-use llm_do::core::{
-    call_path::CallPath,
-    price::Usd,
-    question::{Answer, Input, Question, QuestionId, Reply, Turn, Waiting},
+use llm_do::{
+    core::{
+        call_path::CallPath,
+        price::Usd,
+        question::{Answer, Input, Question, QuestionId, Reply, Turn, Waiting},
+    },
+    records::ConversationView,
 };
 use tokio::{
     sync::{mpsc::UnboundedSender, oneshot},
@@ -66,9 +69,9 @@ impl Talk {
         let id = listening.waiting.id.clone();
         self.seen.remove(&id);
         if std::mem::take(&mut self.leaves_files) {
-            let transcript = self.conversations.get(&id.call).map(|conversation| &conversation.transcript);
-            let joining = transcript.into_iter().flat_map(llm_do::Transcript::joining);
-            let detach = joining.map(|joined| Answer::Detach { message: joined.number });
+            let held = self.updates.view().conversation(&id.call);
+            let joining = held.map(ConversationView::joining).unwrap_or_default();
+            let detach = joining.iter().map(|number| Answer::Detach { message: *number });
             self.queue = detach.chain(std::mem::take(&mut self.queue)).collect();
         }
         self.listening = Some(listening);
@@ -111,8 +114,11 @@ impl Talk {
         else {
             return;
         };
-        let cost: Option<Usd> =
-            self.used.values().try_fold(Usd::ZERO, |sum, usage| Some(sum.plus(usage.cost_usd?)));
+        let cost: Option<Usd> = self
+            .updates
+            .view()
+            .costs()
+            .try_fold(Usd::ZERO, |sum, (.., spent)| Some(sum.plus(spent.usage.cost_usd?)));
         let cost = cost.map(|cost| Cost::new(cost.as_dollars(), "USD"));
         self.tell(SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)));
     }

@@ -5,8 +5,9 @@ use crate::commands::Command;
 use agent_client_protocol::v1::schema::StopReason;
 use llm_do::{
     core::{call_path::CallPath, question::Answer},
+    last_message, last_run,
     program::visible,
-    records::thousands,
+    records::{Spent, thousands},
     typed_input,
 };
 use serde_json::Value;
@@ -82,8 +83,7 @@ impl Talk {
     /// Lets the result of the user's last call join the next message.
     fn keep(&mut self) -> Result<(), &'static str> {
         let at = &self.conversation()?.waiting.id.call;
-        let ran = self.conversations.get(at).and_then(|conversation| conversation.transcript.last_result());
-        let Some(message) = ran else {
+        let Some(message) = self.updates.view().conversation(at).and_then(last_run) else {
             return Err("There is no result to keep: the name of a worker as a command makes one.");
         };
         self.aside(Answer::Keep { message })?;
@@ -104,13 +104,10 @@ impl Talk {
     fn undo(&mut self, again: bool) -> Result<(), &'static str> {
         const NOTHING: &str = "There is nothing to take back.";
         let waiting = &self.conversation()?.waiting;
-        let conversation = self.conversations.get(&waiting.id.call);
-        let Some((message, text)) =
-            conversation.and_then(|conversation| conversation.transcript.last_message())
-        else {
+        let held = self.updates.view().conversation(&waiting.id.call);
+        let Some((message, text)) = held.and_then(last_message) else {
             return Err(NOTHING);
         };
-        let text = text.to_owned();
         if again {
             // What had joined the message joins it again.
             self.queue.push_front(Answer::Give { value: Arc::new(Value::String(text)) });
@@ -123,25 +120,26 @@ impl Talk {
 
     fn tools(&self) -> String {
         let at = self.listening.as_ref().map(|on| &on.waiting.id.call);
-        let conversation = at.and_then(|at| self.conversations.get(at));
-        let Some(conversation) = conversation.or_else(|| self.conversations.get(&CallPath::root())) else {
+        let tools = at.and_then(|at| self.tools.get(at));
+        let Some(tools) = tools.or_else(|| self.tools.get(&CallPath::root())) else {
             return "The tools are known when the chat has begun.".to_owned();
         };
-        if conversation.tools.is_empty() {
+        if tools.is_empty() {
             return "The worker has no tools.".to_owned();
         }
-        let lines = conversation.tools.iter().map(|(name, description)| {
+        let lines = tools.iter().map(|(name, description)| {
             format!("- `{name}`: {}", description.lines().next().unwrap_or_default())
         });
         lines.collect::<Vec<_>>().join("\n")
     }
 
     fn cost(&self) -> String {
-        if self.used.is_empty() {
+        let costs = self.updates.view().costs();
+        if costs.len() == 0 {
             return "Nothing has been used yet.".to_owned();
         }
         let count = |tokens: Option<u64>| tokens.map_or_else(|| "?".to_owned(), thousands);
-        let lines = self.used.iter().map(|((worker, model), usage)| {
+        let lines = costs.map(|(worker, model, Spent { usage, .. })| {
             let cost = usage.cost_usd.map(|cost| format!(", {cost}")).unwrap_or_default();
             format!(
                 "- {worker} · {model}: {} in, {} out{cost}",

@@ -23,17 +23,17 @@ use llm_do_core::{
     engine::{End, Halt},
     gate::WithheldTool,
     journal::{Record, RecordKind, RunStatus},
-    model::{ModelName, Usage},
     origin::Origin,
     outcome::FailureKind,
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
     rule::Mode,
     server_tool::ServerTool,
 };
+use llm_do_records::RunView;
 use serde_json::Value;
 pub(super) use starting::{Begins, Left, Started, Starter};
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     path::{Path, PathBuf},
     sync::{Arc, mpsc::Receiver},
     time::{Duration, Instant},
@@ -92,8 +92,7 @@ pub(super) struct Talk<'a> {
     again: Option<String>,
     /// Conversations with the user, by their call.
     conversations: HashMap<CallPath, Conversation>,
-    open: BTreeMap<CallPath, Open>,
-    used: BTreeMap<(Arc<str>, String), Usage>,
+    view: RunView,
     context: context::Context,
     leaving: Option<Leaving>,
     /// No more input comes: the chat is left when all of it is answered.
@@ -115,7 +114,6 @@ struct Conversation {
     withheld: Vec<WithheldTool>,
     /// Tools that the provider runs.
     server_tools: Vec<&'static str>,
-    transcript: Transcript,
 }
 
 impl Conversation {
@@ -140,23 +138,8 @@ impl Conversation {
             tools: tools.collect(),
             withheld: withheld.clone(),
             server_tools: server_tools.iter().map(ServerTool::name).collect(),
-            transcript: Transcript::default(),
         })
     }
-}
-
-/// A call under way.
-struct Open {
-    function: Arc<str>,
-    input: Arc<Value>,
-    /// When it began to work, later by the time that it, or a call below it, has waited for the user.
-    began_ms: u64,
-    /// Their questions that wait.
-    asked: usize,
-    /// When the first of these was asked.
-    asked_ms: u64,
-    worker: Option<Arc<str>>,
-    model: Option<ModelName>,
 }
 
 impl<'a> Talk<'a> {
@@ -185,8 +168,7 @@ impl<'a> Talk<'a> {
             aside: false,
             again: None,
             conversations: HashMap::new(),
-            open: BTreeMap::new(),
-            used: BTreeMap::new(),
+            view: RunView::new(),
             context: context::Context::default(),
             leaving: None,
             over: false,
@@ -201,15 +183,16 @@ impl<'a> Talk<'a> {
     /// Continues a run that was started before, and shows what was said in it.
     fn resumed(&mut self, started: Started, records: &[Record]) {
         for record in records {
+            self.view.fold(record.into());
             self.note_record(record);
         }
-        let is_open = |path: &&CallPath| self.open.contains_key(*path);
+        let is_open = |path: &&CallPath| self.view.call_under_way(path).is_some();
         let mut open: Vec<CallPath> = self.conversations.keys().filter(is_open).cloned().collect();
         open.sort();
         for path in open {
             let Some(conversation) = self.conversations.get(&path) else { continue };
             let (worker, origin) = (Arc::clone(&conversation.worker), conversation.origin);
-            let parts = conversation.transcript.parts().to_vec();
+            let parts = Transcript::of(&self.view, &path, &records::ended_line).into_parts();
             let is_root = path == CallPath::root();
             if !is_root {
                 self.introduce(&path, &worker, origin);
@@ -357,7 +340,7 @@ impl<'a> Talk<'a> {
 
     /// The innermost conversation with the user that is under way.
     fn under_way(&self) -> Option<&CallPath> {
-        let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
+        let under_way = self.conversations.keys().filter(|path| self.view.call_under_way(path).is_some());
         under_way.max_by_key(|path| path.depth())
     }
 
@@ -516,7 +499,7 @@ impl<'a> Talk<'a> {
         }
         self.join_run();
         self.since = None;
-        (self.pending, self.open) = (None, BTreeMap::new());
+        self.pending = None;
         let left = report.status == RunStatus::Suspended && self.leaving.is_some();
         let interrupted = report.status == RunStatus::Interrupted;
         match &report.end {
@@ -577,7 +560,7 @@ impl<'a> Talk<'a> {
     /// Forgets the run that was left.
     fn begin_again(&mut self) {
         self.conversations.clear();
-        self.used.clear();
+        self.view = RunView::new();
         self.context = context::Context::default();
         self.next.clear();
         self.decisions = Decisions::default();

@@ -11,17 +11,14 @@ use llm_do_core::{
     event::Event,
     journal::{Ending, Record, RecordKind},
     launch::unknown_finish_note,
-    model::{Delta, Message, ModelName, Part, Purpose},
-    question::{Answer, Question},
+    model::{Delta, Message, Part, Purpose},
     server_tool::ServerUse,
-    step_name::StepName,
 };
-use llm_do_records::{compacted, duration};
+use llm_do_records::{Activity, CallState, CallView, RunView, WaitsFor, compacted, duration};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Characters of a call's arguments that are shown.
@@ -41,32 +38,14 @@ pub(super) struct Progress {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    /// The calls under way, by place.
-    open: BTreeMap<CallPath, Open>,
-    /// Leaves that have failed and may be tried again.
-    failed: BTreeMap<CallPath, Open>,
-    /// The model of the root worker.
-    model: Option<ModelName>,
+    view: RunView,
+    /// When the first record came, and its time in milliseconds since 1970.
+    first: Option<(Instant, u64)>,
     /// What of the root's answer has been shown, by turn.
     streamed: Option<(u32, String)>,
     /// The root's answer has a schema: what is shown is its final form alone.
     typed: bool,
-}
-
-struct Open {
-    function: Arc<str>,
-    input: Arc<Value>,
-    /// When it began to work, later by the time that it has waited for the operator.
-    began_ms: u64,
-    asked_ms: u64,
-    worker: bool,
-    /// Its model, if that is another than the root's.
-    model: Option<ModelName>,
-    /// Its activity or the thing that it waits for, and since when.
-    doing: Option<String>,
-    since: Instant,
 }
 
 impl Progress {
@@ -77,7 +56,12 @@ impl Progress {
             verbose: output.verbose > 0,
             live: output.err_terminal,
             streams: output.streams_answer(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                view: RunView::of_calls_under_way(),
+                first: None,
+                streamed: None,
+                typed: false,
+            }),
         }
     }
 
@@ -94,7 +78,11 @@ impl Progress {
     pub(super) fn event(&self, event: &Event) {
         let mut state = self.lock();
         match event {
-            Event::Record { record } => self.record(&mut state, record),
+            Event::Record { record } => {
+                state.first.get_or_insert_with(|| (Instant::now(), record.at_ms));
+                state.view.fold((&**record).into());
+                self.record(&mut state, record);
+            }
             Event::Delta { path, turn, delta: Delta::Text { text } }
                 if self.streams && *path == CallPath::root() =>
             {
@@ -139,55 +127,25 @@ impl Progress {
     fn record(&self, state: &mut State, record: &Record) {
         let path = &record.path;
         match &record.body {
-            RecordKind::CallStarted { function, input, .. } => {
-                let open = Open {
-                    function: Arc::clone(function),
-                    input: Arc::clone(input),
-                    began_ms: record.at_ms,
-                    asked_ms: 0,
-                    worker: false,
-                    model: None,
-                    doing: None,
-                    since: Instant::now(),
-                };
-                state.open.insert(path.clone(), open);
-            }
             RecordKind::ConversationStarted { worker, model, output, .. } => {
-                if *path == CallPath::root() {
+                let root = *path == CallPath::root();
+                if root {
                     state.typed = output.is_some();
                 }
-                let Some(open) = state.open.get_mut(path) else { return };
-                open.worker = true;
-                let root = *path == CallPath::root();
-                let other_model = root || state.model.as_ref() != Some(model);
-                let arguments = if root { String::new() } else { arguments(&open.input, self.verbose) };
+                let Some(call) = state.view.call(path) else { return };
+                let arguments = if root { String::new() } else { arguments(&call.input, self.verbose) };
                 let mut line = format!("{} {}", self.paint.cyan("▸"), self.paint.bold(visible::line(worker)));
                 if !arguments.is_empty() {
                     line.push_str(&format!(" {arguments}"));
                 }
-                if other_model {
+                if root || state.is_of_other_model(call) {
                     line.push_str(&format!("  {}", self.paint.dim(visible::line(model.as_str()))));
-                    open.model = Some(model.clone());
-                }
-                if root {
-                    state.model = Some(model.clone());
                 }
                 if root || !self.live {
                     self.line(path, &line);
                 }
             }
-            RecordKind::ModelRequested { attempt, .. } => {
-                let doing = if record.step.request() == Some(Purpose::Summary) {
-                    "summarising older turns".to_owned()
-                } else if *attempt == 0 {
-                    "thinking".to_owned()
-                } else {
-                    format!("asking again ({})", attempt + 1)
-                };
-                state.doing(path, Some(doing));
-            }
             RecordKind::ModelAnswered { message, usage, unoffered, unknown_finish, .. } => {
-                state.doing(path, None);
                 for (index, name) in unoffered.iter().enumerate() {
                     let name = visible::line(name);
                     let line = format!(
@@ -224,85 +182,49 @@ impl Progress {
                 self.line(&path.keyed("compacted"), &format!("{}", self.paint.dim(line)));
             }
             RecordKind::ModelFailed { error } => {
-                state.doing(path, Some("waiting to ask again".into()));
                 let message = visible::line(&error.message);
                 let line = format!("{} {}", self.paint.yellow("↻"), visible::start(&message, FAILURE));
                 self.line(&path.keyed("failed"), &line);
             }
-            RecordKind::Asked(question) => {
-                if let Some(open) = state.open.get_mut(path) {
-                    let waits_for = match question {
-                        Question::Approval(_) => "waiting for an approval",
-                        Question::Input(_) => "waiting for your input",
-                        Question::Settlement(_) => "waiting for your decision",
-                    };
-                    open.does(Some(waits_for.into()));
-                    open.asked_ms = record.at_ms;
-                }
-            }
-            RecordKind::Answered(given) => {
-                if let Some(open) = state.open.get_mut(path) {
-                    open.does(None);
-                    if let Answer::Edit { input } = &given.answer {
-                        open.input = Arc::clone(input);
-                    }
-                    // Waiting for a person is no work.
-                    open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
-                }
-            }
-            RecordKind::ToolStarted { .. } => {
-                if let StepName::Tool(attempt @ 1..) = record.step
-                    && let Some(open) = state.failed.remove(path)
-                {
-                    let doing = Some(format!("trying again ({})", attempt + 1));
-                    state.open.insert(path.clone(), Open { doing, began_ms: record.at_ms, ..open });
-                }
-            }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
-                if let Some(open) = state.open.remove(path) {
-                    self.ended(path, &open, ending, record.at_ms);
-                    if record.step.is_tool() && matches!(ending, Ending::Failure(_)) {
-                        state.failed.insert(path.clone(), open);
-                    }
+                if let Some(call) = state.view.call(path) {
+                    self.ended(state, call, ending, record.at_ms);
                 }
             }
             RecordKind::TimedOut { .. } => {
                 // Of a leaf it is the end; a worker's own ending follows.
                 if record.step.is_tool()
-                    && let Some(open) = state.open.remove(path)
+                    && let Some(call) = state.view.call(path)
                 {
                     let line = format!(
                         "{} {} {}",
                         self.paint.red("✗"),
-                        name(&open),
+                        visible::line(&call.function),
                         self.paint.dim("ran out of time")
                     );
                     self.line(path, &line);
-                    state.failed.insert(path.clone(), open);
                 }
             }
             RecordKind::Note { text } => {
                 self.output.line(&format!("{} {}", self.paint.dim("note:"), visible::text(text)));
             }
-            RecordKind::RunEnded { .. } => {
-                state.open.clear();
-                state.failed.clear();
-            }
             _ => {}
         }
     }
 
-    fn ended(&self, path: &CallPath, open: &Open, ending: &Ending, at_ms: u64) {
+    fn ended(&self, state: &State, call: &CallView, ending: &Ending, at_ms: u64) {
         // The root's end is told by the result and the summary.
-        if *path == CallPath::root() {
+        if call.path == CallPath::root() {
             return;
         }
-        let took = self.paint.dim(duration(at_ms.saturating_sub(open.began_ms)));
-        let name = name(open);
-        let arguments = arguments(&open.input, self.verbose && !open.worker);
-        let mut what =
-            if arguments.is_empty() { name } else { format!("{name} {}", self.paint.dim(arguments)) };
-        if let (Some(model), true) = (&open.model, self.live) {
+        let took = self.paint.dim(duration(call.took_ms(at_ms)));
+        let name = visible::line(&call.function);
+        let arguments = arguments(&call.input, self.verbose && call.worker.is_none());
+        let mut what = match arguments.is_empty() {
+            true => name.into_owned(),
+            false => format!("{name} {}", self.paint.dim(arguments)),
+        };
+        if let (Some(model), true) = (&call.model, self.live && state.is_of_other_model(call)) {
             what.push_str(&format!("  {}", self.paint.dim(visible::line(model.as_str()))));
         }
         let line = match ending {
@@ -312,7 +234,7 @@ impl Progress {
             }
             Ending::Failure(failure) => format!("{} {what}  {}", self.paint.red("✗"), self.why(failure)),
         };
-        self.line(path, &line);
+        self.line(&call.path, &line);
     }
 
     fn why(&self, failure: &Failure) -> String {
@@ -340,45 +262,58 @@ fn server_uses(message: &Message) -> impl Iterator<Item = &ServerUse> {
 }
 
 impl State {
-    fn doing(&mut self, path: &CallPath, doing: Option<String>) {
-        if let Some(open) = self.open.get_mut(path) {
-            open.does(doing);
-        }
+    /// Whether another model answers than that of the root worker.
+    fn is_of_other_model(&self, call: &CallView) -> bool {
+        let root = self.view.call(&CallPath::root()).and_then(|root| root.model.as_ref());
+        root != call.model.as_ref()
+    }
+
+    /// The moment of a record's time.
+    fn at(&self, ms: u64) -> Instant {
+        let Some((first, first_ms)) = self.first else { return Instant::now() };
+        first + Duration::from_millis(ms.saturating_sub(first_ms))
     }
 
     /// The calls under way, in the order of the tree, and the number of those that find no place.
     fn rows(&self) -> Vec<Row> {
+        if self.view.end_of_run().is_some() {
+            return Vec::new();
+        }
+        let open: Vec<&CallView> =
+            self.view.under_way().filter(|call| call.state == CallState::Open).collect();
         // The root waits for its calls as long as there are any.
-        let alone = self.open.len() == 1;
-        let shown = |path: &CallPath, open: &Open| alone || path.depth() > 0 || open.doing.is_some();
-        let calls: Vec<_> = self.open.iter().filter(|(path, open)| shown(path, open)).collect();
-        let row = |(path, open): &(&CallPath, &Open)| {
-            let mut text = visible::line(&open.function).into_owned();
-            if let Some(doing) = &open.doing {
+        let alone = open.len() == 1;
+        let shown = |call: &&CallView| alone || call.path.depth() > 0 || doing(call.activity).is_some();
+        let calls: Vec<&CallView> = open.into_iter().filter(shown).collect();
+        let row = |call: &&CallView| {
+            let mut text = visible::line(&call.function).into_owned();
+            if let Some(doing) = doing(call.activity) {
                 text = format!("{text}: {doing}");
             }
-            Row { indent: 2 * path.depth(), text, since: open.since }
+            Row { indent: 2 * call.path.depth(), text, since: self.at(call.since_ms) }
         };
         let mut rows: Vec<Row> = calls.iter().take(ROWS).map(row).collect();
         if let Some(first) = calls.get(ROWS) {
             let text = format!("and {} more", calls.len() - ROWS);
-            rows.push(Row { indent: 2 * first.0.depth(), text, since: first.1.since });
+            rows.push(Row { indent: 2 * first.path.depth(), text, since: self.at(first.since_ms) });
         }
         rows
     }
 }
 
-impl Open {
-    fn does(&mut self, doing: Option<String>) {
-        if self.doing != doing {
-            self.doing = doing;
-            self.since = Instant::now();
-        }
-    }
-}
-
-fn name(open: &Open) -> String {
-    visible::line(&open.function).into_owned()
+/// The activity of a call in words, if it has one of its own.
+fn doing(activity: Activity) -> Option<String> {
+    Some(match activity {
+        Activity::Working => return None,
+        Activity::Asking { purpose: Purpose::Summary, .. } => "summarising older turns".to_owned(),
+        Activity::Asking { attempt: 0, .. } => "thinking".to_owned(),
+        Activity::Asking { attempt, .. } => format!("asking again ({})", attempt + 1),
+        Activity::Pausing => "waiting to ask again".to_owned(),
+        Activity::Waiting(WaitsFor::Approval) => "waiting for an approval".to_owned(),
+        Activity::Waiting(WaitsFor::Message | WaitsFor::Answer) => "waiting for your input".to_owned(),
+        Activity::Waiting(WaitsFor::Settlement) => "waiting for your decision".to_owned(),
+        Activity::Repeating { attempt } => format!("trying again ({})", attempt + 1),
+    })
 }
 
 /// `path="notes.txt" offset=3`, cut to one line.

@@ -1,28 +1,43 @@
 //! A run in the page that the web app is built into (`web/`), as one file.
 
-use crate::whole::WholeRun;
+use crate::{
+    view::{RunChanges, RunView},
+    whole::WholeRun,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, GzBuilder};
+use llm_do_core::journal::Record;
+use serde::Serialize;
 use serde_json::json;
 use std::io::{self, Write};
 
 /// Where the template wants the run.
 const PLACE: &str = "__LLM_DO_RUN__";
 
-/// The page of a run, from the web app's template: the records of the run, compressed, in the place that it has for them.
+/// A record with the changes that it makes to the view of the run.
+#[derive(Serialize)]
+struct Line<'a> {
+    record: &'a Record,
+    view: RunChanges<'a>,
+}
+
+/// The page of a run, from the web app's template: the records of the run with its view, compressed, in the place that it has
+/// for them.
 ///
 /// Base64 has no character that could end the script element around it, whatever the run says.
 pub fn page_from(template: &str, run: &WholeRun) -> String {
     // Compressing into memory does not fail.
     let records = compressed(run).unwrap_or_default();
-    let data = json!({"format": 1, "encoding": "gzip+base64", "records": STANDARD.encode(records)});
+    let data = json!({"format": 2, "encoding": "gzip+base64", "records": STANDARD.encode(records)});
     template.replacen(PLACE, &data.to_string(), 1)
 }
 
 fn compressed(run: &WholeRun) -> io::Result<Vec<u8>> {
     let mut lines = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let mut view = RunView::with_changes();
     for record in run.records() {
-        serde_json::to_writer(&mut lines, record)?;
+        view.fold(record.into());
+        serde_json::to_writer(&mut lines, &Line { record, view: view.changes() })?;
         lines.write_all(b"\n")?;
     }
     lines.finish()

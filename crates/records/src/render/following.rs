@@ -4,52 +4,39 @@ use super::{Line, Tone, argument, compacted, duration, first_line, shown, state_
 use crate::{
     render::tone_of,
     run_state::{Open, RunState},
+    view::RunView,
 };
 use llm_do_core::{
-    call_path::CallPath,
     gate::Rule,
     journal::{Ending, Record, RecordKind},
     question::{Answer, Input, Question},
 };
-use std::{collections::HashMap, sync::Arc};
 
 /// Makes lines of records. Lines of parallel calls are mixed; each line is indented by its call's depth and names its
 /// function.
-#[derive(Default)]
 pub struct Following {
-    began_ms: Option<u64>,
-    calls: HashMap<CallPath, Going>,
+    view: RunView,
 }
 
-struct Going {
-    function: Arc<str>,
-    started_ms: u64,
-    asked_ms: Option<u64>,
-    waited_ms: u64,
+impl Default for Following {
+    fn default() -> Self {
+        Self { view: RunView::of_calls_under_way() }
+    }
 }
 
 impl Following {
     /// The line of a record; most records have none.
     pub fn line(&mut self, record: &Record) -> Option<Line> {
-        let began_ms = *self.began_ms.get_or_insert(record.at_ms);
-        if let RecordKind::CallStarted { function, .. } = &record.body {
-            let going = Going {
-                function: Arc::clone(function),
-                started_ms: record.at_ms,
-                asked_ms: None,
-                waited_ms: 0,
-            };
-            self.calls.insert(record.path.clone(), going);
-        }
+        self.view.fold(record.into());
         let (tone, text) = self.said(record)?;
-        let after = duration(record.at_ms.saturating_sub(began_ms));
+        let after = duration(record.at_ms.saturating_sub(self.view.started_ms()));
         let indent = "  ".repeat(record.path.depth().min(24));
         Some(Line(vec![(Tone::Dim, format!("{:>7}  {indent}", format!("+{after}"))), (tone, text)]))
     }
 
-    fn said(&mut self, record: &Record) -> Option<(Tone, String)> {
-        let going = self.calls.get_mut(&record.path);
-        let name = going.as_ref().map(|going| shown(&going.function)).unwrap_or_default();
+    fn said(&self, record: &Record) -> Option<(Tone, String)> {
+        let call = self.view.call(&record.path);
+        let name = call.map(|call| shown(&call.function)).unwrap_or_default();
         Some(match &record.body {
             RecordKind::RunStarted { entry, .. } => (Tone::Strong, format!("run of {}", shown(entry))),
             RecordKind::RunResumed { .. } => (Tone::Strong, "resumed".to_owned()),
@@ -59,7 +46,7 @@ impl Following {
                 (Tone::Plain, format!("▸ {}{space}{argument}", shown(function)))
             }
             RecordKind::Asked(question) => {
-                going?.asked_ms = Some(record.at_ms);
+                call?;
                 let place = shown(record.path.as_str());
                 let waits_for = match question {
                     Question::Approval(approval) => {
@@ -74,9 +61,7 @@ impl Following {
                 (Tone::Notice, format!("? {name} at {place} {waits_for}"))
             }
             RecordKind::Answered(given) => {
-                let going = going?;
-                let asked = going.asked_ms.take().unwrap_or(record.at_ms);
-                going.waited_ms += record.at_ms.saturating_sub(asked);
+                call?;
                 let because = |reason: &Option<String>| {
                     reason.as_ref().map(|reason| format!(": {}", shown(reason))).unwrap_or_default()
                 };
@@ -162,10 +147,10 @@ impl Following {
     }
 
     fn ended(&self, record: &Record, ending: &Ending, tokens: String) -> Option<(Tone, String)> {
-        let going = self.calls.get(&record.path)?;
+        let call = self.view.call(&record.path)?;
         let (tone, sign) = state_of_ending(ending);
-        let worked = record.at_ms.saturating_sub(going.started_ms).saturating_sub(going.waited_ms);
-        let mut text = format!("{sign} {} {}", shown(&going.function), duration(worked));
+        let took = duration(call.took_ms(record.at_ms));
+        let mut text = format!("{sign} {} {took}", shown(&call.function));
         if !tokens.is_empty() {
             text.push_str(&format!("  {tokens}"));
         }

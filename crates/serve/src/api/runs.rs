@@ -18,10 +18,10 @@ use axum::{
     routing::on,
 };
 use futures_util::{StreamExt, stream::unfold};
-use llm_do::{core::event::Event, runs::is_run_id};
-use serde::Deserialize;
+use llm_do::{core::event::Event, records::RunChanges, runs::is_run_id};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// The header by which a client makes a request safe to repeat.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -165,6 +165,14 @@ pub(super) const ROUTES: &[Route] = &[
                 schema: || json!({"type": "integer", "minimum": 0}),
                 required: false,
             },
+            Parameter {
+                name: "view",
+                place: "query",
+                description: "Whether `data` of a record also has the field `view`: a `RunChanges`, with the parts of the \
+                              run's view that the record changes.",
+                schema: || json!({"type": "boolean"}),
+                required: false,
+            },
         ],
         body: RequestBody::None,
         responses: &[(
@@ -249,6 +257,12 @@ impl Waiting {
             wait => Ok(wait.map(|seconds| Duration::from_secs(seconds.into()))),
         }
     }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Following {
+    view: bool,
 }
 
 #[derive(Deserialize)]
@@ -346,6 +360,7 @@ async fn follow_run(
     State(service): State<Service>,
     Extension(token): Caller,
     Path(run): Path<String>,
+    Asked(Following { view }): Asked<Following>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let after = text_of(&headers, "last-event-id")?.map(|text| text.parse::<u64>());
@@ -353,19 +368,33 @@ async fn follow_run(
         .transpose()
         .map_err(|_| ApiError::new(Code::BadRequest, "Last-Event-ID is not the number of a record"))?;
     let reader = service.reader(&token, &run, after).await?;
-    Ok(events(unfold(reader, |mut reader| async move { Some((as_event(reader.event().await?), reader)) })))
+    let reader = if view { reader.with_view() } else { reader };
+    Ok(events(unfold(reader, |mut reader| async move {
+        let event = match reader.event().await? {
+            Ok(event) => as_event(&event, reader.changes(&event)),
+            Err(reason) => sse::Event::default().event("error").data(reason),
+        };
+        Some((event, reader))
+    })))
+}
+
+/// An event with the changes that it makes to the view of its run, if a client wants them.
+#[derive(Serialize)]
+struct Viewed<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    view: RunChanges<'a>,
 }
 
 /// An event of a run, as one that is sent.
-fn as_event(event: Result<Arc<Event>, String>) -> sse::Event {
-    let event = match event {
-        Ok(event) => event,
-        Err(reason) => return sse::Event::default().event("error").data(reason),
-    };
+fn as_event(event: &Event, view: Option<RunChanges<'_>>) -> sse::Event {
     // Events are data that serialises.
-    let data = serde_json::to_string(&*event).unwrap_or_default();
-    let sent = |kind: &str| sse::Event::default().event(kind).data(data);
-    match &*event {
+    let data = match view {
+        Some(view) => serde_json::to_string(&Viewed { event, view }),
+        None => serde_json::to_string(event),
+    };
+    let sent = |kind: &str| sse::Event::default().event(kind).data(data.unwrap_or_default());
+    match event {
         Event::Record { record } => sent("record").id(record.seq.to_string()),
         Event::Delta { .. } => sent("delta"),
         Event::Discard { .. } => sent("discard"),

@@ -20,13 +20,10 @@ use llm_do::{
         step_name::{Attempt, StepName},
     },
     output_text,
+    records::{CallView, RunView as Calls, duration},
 };
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 
 /// How long a run that asks must be quiet before its round is over.
@@ -47,19 +44,13 @@ pub(crate) enum Piece {
     Called(Called),
 }
 
-/// A call that the entry of the run has made.
+/// A call that the entry of the run has made, and that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Called {
-    /// Its place.
-    pub(crate) path: CallPath,
-    /// The function.
-    pub(crate) function: Arc<str>,
-    /// The arguments.
-    pub(crate) input: Arc<Value>,
+    /// The call.
+    pub(crate) open: Open,
     /// The result, or the failure.
     pub(crate) result: Result<Arc<Value>, Failure>,
-    /// Whether it began in an earlier round.
-    pub(crate) began_before: bool,
 }
 
 /// A call of the entry that has begun and not ended.
@@ -76,7 +67,6 @@ pub(crate) struct Open {
 }
 
 /// Turns the events of a run into pieces. Text and calls are those of the entry itself; what happens below it is its own matter.
-#[derive(Default)]
 pub(crate) struct Hearing {
     /// Whether the words of the entry's model are for the client: not where only its typed output is.
     text: bool,
@@ -86,15 +76,23 @@ pub(crate) struct Hearing {
     next_turn: u32,
     /// What was said last.
     last: Option<String>,
-    open: BTreeMap<CallPath, Open>,
-    /// The questions that were asked and not answered. An operator gets them one after another.
-    asked: BTreeSet<(CallPath, StepName)>,
+    calls: Calls,
+    /// The number of calls that began in earlier rounds.
+    began_before: usize,
     usage: Usage,
 }
 
 impl Hearing {
     pub(crate) fn new(text: bool) -> Self {
-        Self { text, ..Self::default() }
+        Self {
+            text,
+            so_far: None,
+            next_turn: 0,
+            last: None,
+            calls: Calls::of_calls_under_way(),
+            began_before: 0,
+            usage: Usage::default(),
+        }
     }
 
     /// One that knows what happened before, which is no part of the round.
@@ -103,8 +101,8 @@ impl Hearing {
         for record in before {
             hearing.record(record);
         }
-        hearing.open.values_mut().for_each(|open| open.began_before = true);
-        Self { usage: Usage::default(), last: None, ..hearing }
+        let began_before = hearing.calls.begun();
+        Self { usage: Usage::default(), last: None, began_before, ..hearing }
     }
 
     fn event(&mut self, event: &Event) -> Vec<Piece> {
@@ -129,41 +127,37 @@ impl Hearing {
 
     pub(crate) fn record(&mut self, record: &Record) -> Vec<Piece> {
         let path = &record.path;
-        match &record.body {
+        // A further attempt says nothing new: the call was told with the result of its first one.
+        let was_open = |call: &&CallView| is_of_entry(path) && call.failed_attempts == 0;
+        let open = self.calls.call_under_way(path).filter(was_open).map(|call| self.open_call(call));
+        self.calls.fold(record.into());
+        let result = match &record.body {
             RecordKind::ModelAnswered { message, usage, .. } => {
                 self.usage = self.usage.plus(*usage);
-                match record.step {
+                return match record.step {
                     StepName::Model(Attempt { turn, .. }) if *path == CallPath::root() => {
                         self.said(turn, message.said())
                     }
                     _ => Vec::new(),
-                }
-            }
-            RecordKind::CallStarted { function, input, .. } if is_of_entry(path) => {
-                let (function, input) = (Arc::clone(function), Arc::clone(input));
-                let open = Open { path: path.clone(), function, input, began_before: false };
-                self.open.insert(path.clone(), open);
-                Vec::new()
+                };
             }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => match ending {
-                Ending::Output(value) => self.called(path, Ok(Arc::clone(value))),
-                Ending::Failure(failure) => self.called(path, Err(failure.clone())),
-                Ending::Suspended => Vec::new(),
+                Ending::Output(value) => Ok(Arc::clone(value)),
+                Ending::Failure(failure) => Err(failure.clone()),
+                Ending::Suspended => return Vec::new(),
             },
-            RecordKind::Asked(_) => {
-                self.asked.insert((path.clone(), record.step.clone()));
-                Vec::new()
-            }
-            RecordKind::Answered(_) => {
-                self.asked.remove(&(path.clone(), record.step.clone()));
-                Vec::new()
+            RecordKind::TimedOut { after_ms } if record.step.is_tool() => {
+                let reason = format!("stopped after {}", duration(*after_ms));
+                Err(Failure::new(FailureKind::Timeout, reason))
             }
             RecordKind::Verdict { rule: Rule::Blocked, reason, .. } => {
                 let reason = reason.as_deref().unwrap_or("the call was refused");
-                self.called(path, Err(Failure::new(FailureKind::Denied, reason)))
+                Err(Failure::new(FailureKind::Denied, reason))
             }
-            _ => Vec::new(),
-        }
+            _ => return Vec::new(),
+        };
+        let called = |open| Piece::Called(Called { open, result });
+        open.map(called).into_iter().collect()
     }
 
     /// The model has answered that turn. Deltas that did not come are made up for.
@@ -188,13 +182,6 @@ impl Hearing {
         pieces
     }
 
-    fn called(&mut self, path: &CallPath, result: Result<Arc<Value>, Failure>) -> Vec<Piece> {
-        let Some(Open { path, function, input, began_before }) = self.open.remove(path) else {
-            return Vec::new();
-        };
-        vec![Piece::Called(Called { path, function, input, result, began_before })]
-    }
-
     /// The text that the round ends with, where it was not said before: the output of a worker whose words are not for the client,
     /// or that is code.
     pub(crate) fn rest(&mut self, text: &str) -> Vec<Piece> {
@@ -207,14 +194,28 @@ impl Hearing {
         vec![Piece::Text { turn, text: text.to_owned() }, Piece::Said { turn }]
     }
 
-    /// The calls that have begun and not ended.
-    fn open(&self) -> Vec<Open> {
-        self.open.values().cloned().collect()
+    fn open_call(&self, call: &CallView) -> Open {
+        Open {
+            path: call.path.clone(),
+            function: Arc::clone(&call.function),
+            input: Arc::clone(call.given.as_ref().unwrap_or(&call.input)),
+            began_before: call.number < self.began_before,
+        }
     }
 
-    /// Whether each of the open calls waits for an answer.
+    /// The calls of the entry that have begun and not ended.
+    fn calls_of_entry(&self) -> impl Iterator<Item = &CallView> {
+        self.calls.under_way().filter(|call| is_of_entry(&call.path))
+    }
+
+    fn open(&self) -> Vec<Open> {
+        let untold = self.calls_of_entry().filter(|call| call.failed_attempts == 0);
+        untold.map(|call| self.open_call(call)).collect()
+    }
+
+    /// Whether each of the open calls waits for an answer. An operator gets their questions one after another.
     fn all_wait(&self) -> bool {
-        self.open.keys().all(|call| self.asked.iter().any(|(asked, _)| asked.is_within(call)))
+        self.calls_of_entry().all(|call| call.open_questions > 0)
     }
 }
 
@@ -513,8 +514,8 @@ mod tests {
         let [Piece::Called(called)] = &heard(&mut hearing, &[ended.clone(), ended])[..] else {
             panic!("one call");
         };
-        assert_eq!((&*called.function, &*called.input), ("write_file", &json!({"path": "a"})));
-        assert!(called.began_before && called.result.is_ok());
+        assert_eq!((&*called.open.function, &*called.open.input), ("write_file", &json!({"path": "a"})));
+        assert!(called.open.began_before && called.result.is_ok());
         assert!(hearing.all_wait() && hearing.open().is_empty());
     }
 }

@@ -20,6 +20,7 @@ use super::{Conversation, Talk};
 use crate::chat::{Kind, known::Known, words::mention};
 use llm_do::program::diagnostics::nearest;
 use llm_do_core::call_path::CallPath;
+use llm_do_records::ConversationView;
 use llm_do_terminal::{Candidate, Candidates, fuzzy};
 
 /// All commands, in the order of the help.
@@ -213,10 +214,21 @@ impl Talk<'_> {
         }
     }
 
-    /// The conversation that waits for the user, or the chat itself.
+    /// The conversation that waits for the user, or the chat itself, with its call.
+    pub(super) fn at(&self) -> Option<(&CallPath, &Conversation)> {
+        let waiting =
+            self.pending.as_ref().and_then(|pending| self.conversations.get_key_value(&pending.id.call));
+        waiting.or_else(|| self.conversations.get_key_value(&CallPath::root()))
+    }
+
+    /// The same without the call.
     pub(super) fn current(&self) -> Option<&Conversation> {
-        let waiting = self.pending.as_ref().and_then(|pending| self.conversations.get(&pending.id.call));
-        waiting.or_else(|| self.conversations.get(&CallPath::root()))
+        self.at().map(|(_, conversation)| conversation)
+    }
+
+    /// What was said and done in it.
+    pub(super) fn held(&self) -> Option<&ConversationView> {
+        self.view.conversation(self.at()?.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the records of the run say: it is shown, and kept as far as commands need it.
 
-use super::{CALL, Conversation, Open, Talk, arguments, start};
+use super::{CALL, Conversation, Talk, arguments, start};
 
 use llm_do::{Called, attached_name, output_text};
 use llm_do_core::{
@@ -14,14 +14,21 @@ use llm_do_core::{
     step_name::StepName,
     undo::Restoration,
 };
-use llm_do_records::duration;
+use llm_do_records::{CallView, duration};
 use serde_json::Value;
 use std::sync::Arc;
 
-impl Open {
-    /// The function and its arguments, on one line.
-    fn call(&self) -> String {
-        start(&format!("{}{}", self.function, arguments(&self.input)), CALL)
+/// The function and its arguments, on one line.
+fn call_line(call: &CallView) -> String {
+    start(&format!("{}{}", call.function, arguments(&call.input)), CALL)
+}
+
+/// The same of a call that has ended, and how long it took or why it failed.
+pub(super) fn ended_line(call: &CallView) -> String {
+    let what = call_line(call);
+    match &call.failure {
+        Some(failure) => format!("{what}  {}", start(&failure.message, CALL)),
+        None => format!("{what}  {}", duration(call.worked_ms(call.ended_ms.unwrap_or(call.started_ms)))),
     }
 }
 
@@ -29,6 +36,7 @@ impl Talk<'_> {
     pub(super) fn event(&mut self, event: &Event) {
         match event {
             Event::Record { record } => {
+                self.view.fold((&**record).into());
                 self.show_record(record);
                 self.note_record(record);
             }
@@ -46,123 +54,12 @@ impl Talk<'_> {
         }
     }
 
-    /// Keeps what later commands need of a record.
+    /// Keeps what later commands need of a record that the view has.
     pub(super) fn note_record(&mut self, record: &Record) {
-        let path = &record.path;
-        let open = self.open.get(path);
-        self.decisions.record(record, || open.map(Open::call));
-        match &record.body {
-            RecordKind::CallStarted { function, input, .. } => {
-                let (function, input) = (Arc::clone(function), Arc::clone(input));
-                let at_ms = record.at_ms;
-                let open =
-                    Open { function, input, began_ms: at_ms, asked: 0, asked_ms: at_ms, worker: None, model: None };
-                self.open.insert(path.clone(), open);
-            }
-            RecordKind::ConversationStarted { worker, model, .. } => {
-                if let Some(open) = self.open.get_mut(path) {
-                    (open.worker, open.model) = (Some(Arc::clone(worker)), Some(model.clone()));
-                }
-                if let Some(conversation) = Conversation::begun(&record.body) {
-                    self.conversations.insert(path.clone(), conversation);
-                }
-            }
-            RecordKind::ModelChosen { model, .. } => {
-                if let Some(open) = self.open.get_mut(path) {
-                    open.model = Some(model.clone());
-                }
-            }
-            RecordKind::Asked(_) => {
-                for open in self.open_around(path) {
-                    if open.asked == 0 {
-                        open.asked_ms = record.at_ms;
-                    }
-                    open.asked += 1;
-                }
-            }
-            RecordKind::Answered(_) => self.no_longer_wait(path, 1, record.at_ms),
-            RecordKind::ModelAnswered { usage, .. } => {
-                if let Some(Open { worker: Some(worker), model: Some(model), .. }) = self.open.get(path) {
-                    let used = self.used.entry((Arc::clone(worker), model.to_string())).or_default();
-                    *used = used.plus(*usage);
-                }
-            }
-            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
-                // A call that was suspended continues when the run is resumed.
-                if *path != CallPath::root() && *ending != Ending::Suspended =>
-            {
-                // Questions of a call that was stopped are withdrawn.
-                let withdrawn = self.open.get(path).map_or(0, |open| open.asked);
-                self.no_longer_wait(path, withdrawn, record.at_ms);
-                let held = self.conversations.get(path);
-                let held = held.map(|held| (Arc::clone(&held.worker), held.transcript.clone()));
-                if let (Some(called), Some(conversation)) = (self.called(record), self.conversation_above(path)) {
-                    if let Some((worker, transcript)) = held {
-                        conversation.transcript.held(&worker, transcript);
-                    }
-                    conversation.transcript.called(called);
-                }
-                self.open.remove(path);
-            }
-            _ => {}
-        }
-        self.note_turn(record);
-    }
-
-    /// A call under way, and those that it is part of.
-    fn open_around(&mut self, path: &CallPath) -> impl Iterator<Item = &mut Open> {
-        self.open.iter_mut().filter(|(other, _)| path.is_within(other)).map(|(_, open)| open)
-    }
-
-    /// Leaves the time out in which a call, and those that it is part of, did nothing but wait for the user.
-    fn no_longer_wait(&mut self, path: &CallPath, questions: usize, at_ms: u64) {
-        for open in self.open_around(path).filter(|open| open.asked > 0) {
-            open.asked = open.asked.saturating_sub(questions);
-            if open.asked == 0 {
-                open.began_ms += at_ms.saturating_sub(open.asked_ms);
-            }
-        }
-    }
-
-    /// The workers from the entry to that call, as far as they are under way.
-    pub(super) fn chain(&self, path: &CallPath) -> Vec<&str> {
-        let within = self.open.iter().filter(|(other, _)| path.is_within(other));
-        within.filter_map(|(_, open)| open.worker.as_deref()).collect()
-    }
-
-    /// The conversation with the user that has led to a call.
-    fn conversation_above(&mut self, path: &CallPath) -> Option<&mut Conversation> {
-        let above = std::iter::successors(path.parent(), CallPath::parent);
-        let path = above.into_iter().find(|path| self.conversations.contains_key(path))?;
-        self.conversations.get_mut(&path)
-    }
-
-    /// The call that has ended with that record; `None`: it is not under way.
-    fn called(&self, record: &Record) -> Option<Called> {
-        let (RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }) = &record.body
-        else {
-            return None;
-        };
-        let open = self.open.get(&record.path)?;
-        let what = open.call();
-        let (line, done) = match ending {
-            Ending::Output(_) => {
-                (format!("{what}  {}", duration(record.at_ms.saturating_sub(open.began_ms))), true)
-            }
-            Ending::Failure(failure) => (format!("{what}  {}", start(&failure.message, CALL)), false),
-            Ending::Suspended => return None,
-        };
-        Some(Called { depth: record.path.depth().saturating_sub(1), line, done })
-    }
-
-    /// Keeps what a record tells of its own conversation.
-    pub(super) fn note_turn(&mut self, record: &Record) {
-        if let Some(conversation) = self.conversations.get_mut(&record.path) {
-            conversation.transcript.record(record);
-        }
-        let above = record.path.parent().filter(|_| record.path.is_by_user());
-        if let Some(conversation) = above.and_then(|path| self.conversations.get_mut(&path)) {
-            conversation.transcript.ran(record);
+        let view = &self.view;
+        self.decisions.record(record, view, || view.call(&record.path).map(call_line));
+        if let Some(conversation) = Conversation::begun(&record.body) {
+            self.conversations.insert(record.path.clone(), conversation);
         }
     }
 
@@ -176,7 +73,7 @@ impl Talk<'_> {
 
     /// Says that a worker talks to the user in the middle of the run.
     pub(super) fn introduce(&mut self, path: &CallPath, worker: &str, origin: Origin) {
-        let above = path.parent().map(|parent| self.chain(&parent)).unwrap_or_default();
+        let above = path.parent().map(|parent| self.view.chain(&parent)).unwrap_or_default();
         let chain = [above, vec![worker]].concat().join(" → ");
         let library = worker.split_once(':').map(|(library, _)| format!(" (of the library {library})"));
         let library = library.unwrap_or_default();
@@ -261,9 +158,10 @@ impl Talk<'_> {
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
                 if *path != CallPath::root() =>
             {
-                let (Some(open), Some(called)) = (self.open.get(path), self.called(record)) else { return };
+                let Some(call) = self.view.call(path) else { return };
+                let Some(called) = Called::of(call, &ended_line) else { return };
                 if let (true, Ending::Output(value)) = (path.is_by_user(), ending) {
-                    let name = Arc::clone(&open.function);
+                    let name = Arc::clone(&call.function);
                     self.show_output(&name, value);
                     self.face.note("/keep lets this result join your next message");
                 }

@@ -2,6 +2,7 @@
 
 use super::{Leaving, NOT_YOUR_TURN, Pending, Started, Talk, VIA};
 use crate::{exit::Exit, opening::NotReady};
+use llm_do::Joined;
 use llm_do_core::{
     call_path::CallPath,
     question::{Answer, Given, Reply},
@@ -27,7 +28,7 @@ impl Talk<'_> {
         }
         self.face.user(&text);
         self.working();
-        let joins = self.current().map(|conversation| conversation.transcript.joining()).unwrap_or_default();
+        let joins = self.held().map(Joined::next).unwrap_or_default();
         files.retain(|file| !joins.iter().any(|joined| joined.path.as_deref() == Some(file)));
         self.next.extend(files.into_iter().map(|file| Answer::Attach { file: file.into(), content: None }));
         self.next.push_back(Answer::Give { value: Arc::new(Value::String(text)) });

@@ -8,10 +8,10 @@ use std::time::Instant;
 impl Talk<'_> {
     /// Shows the state, if it has changed.
     pub(super) fn show_status(&mut self) {
-        let total = self.used.values().fold(Usage::default(), |sum, usage| sum.plus(*usage));
+        let total = self.view.usage();
         let path = self.under_way().cloned().unwrap_or_else(CallPath::root);
-        let chain = self.chain(&path).join(" → ");
-        let model = self.open.get(&path).and_then(|open| open.model.as_ref());
+        let chain = self.view.chain(&path).join(" → ");
+        let model = self.view.call_under_way(&path).and_then(|call| call.model.as_ref());
         let mut about = vec![if chain.is_empty() { self.worker.to_string() } else { chain }];
         about.extend(model.map(ToString::to_string));
         if total.total() > 0 {
@@ -24,8 +24,8 @@ impl Talk<'_> {
                 // No seconds: nothing is written while the user thinks.
                 return "waiting for you".to_owned();
             }
-            let call = self.open.iter().rfind(|(path, _)| **path != CallPath::root());
-            let what = call.map_or("answering".into(), |(_, open)| open.function.to_string());
+            let call = self.view.under_way().rfind(|call| call.path != CallPath::root());
+            let what = call.map_or("answering".into(), |call| call.function.to_string());
             // As wide as most times, so that the rest of the row keeps its place and is not written again.
             let time = format!("{}s", since.elapsed().as_secs());
             format!("{what} {time:<4}")

@@ -59,10 +59,10 @@ impl Writing {
     }
 
     fn called(&mut self, called: &Called) -> Vec<Event> {
-        let id = call_id(&self.id, &called.path);
+        let id = call_id(&self.id, &called.open.path);
         let mut events: Vec<Event> = self.end_message().into_iter().collect();
-        if !called.began_before {
-            events.extend(Self::begin_call(&id, &called.function, &called.input));
+        if !called.open.began_before {
+            events.extend(Self::begin_call(&id, &called.open.function, &called.open.input));
         }
         let content = match &called.result {
             Ok(value) => output_text(value, false),

@@ -216,7 +216,7 @@ impl Call<'_> {
             let settled = match self.next(&mut round).await? {
                 Next::Piece(Piece::Called(called)) => {
                     calls += 1;
-                    self.report(calls, &called.function).await;
+                    self.report(calls, &called.open.function).await;
                     continue;
                 }
                 Next::Piece(_) => continue,

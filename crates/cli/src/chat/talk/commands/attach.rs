@@ -2,6 +2,7 @@
 
 use super::{Arguments, Command, Talk, candidate};
 use crate::chat::known::Known;
+use llm_do::Joined;
 use llm_do_core::question::Answer;
 use llm_do_terminal::{Candidate, fuzzy};
 
@@ -37,8 +38,8 @@ pub(super) const DETACH: Command = Command {
 
 /// What joins the next message: each with its name.
 fn joining(talk: &Talk<'_>) -> Vec<(u32, String)> {
-    let joining = talk.current().map(|conversation| conversation.transcript.joining());
-    joining.into_iter().flatten().map(|joined| (joined.number, joined.name.clone())).collect()
+    let joining = talk.held().map(Joined::next).unwrap_or_default();
+    joining.into_iter().map(|joined| (joined.number, joined.name)).collect()
 }
 
 fn list(talk: &Talk<'_>) -> String {

@@ -17,10 +17,10 @@ pub(super) const COST: Command = Command {
 };
 
 fn cost(talk: &Talk<'_>) -> String {
-    if talk.used.is_empty() {
+    let costs = talk.view.costs();
+    if costs.len() == 0 {
         return "Nothing has been used yet.".to_owned();
     }
-    let lines =
-        talk.used.iter().map(|((worker, model), usage)| format!("{worker}  {model}  {}", used(*usage)));
+    let lines = costs.map(|(worker, model, spent)| format!("{worker}  {model}  {}", used(spent.usage)));
     lines.chain(talk.context_line()).collect::<Vec<_>>().join("\n")
 }

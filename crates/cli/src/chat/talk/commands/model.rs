@@ -44,7 +44,7 @@ fn switch(talk: &mut Talk<'_>, name: &str) {
 
 fn list(talk: &Talk<'_>) -> String {
     let entry = talk.known.entry();
-    let model = talk.open.get(&CallPath::root()).and_then(|open| open.model.as_ref());
+    let model = talk.view.call(&CallPath::root()).and_then(|call| call.model.as_ref());
     let mut lines: Vec<String> = model.map(|model| format!("now: {model}")).into_iter().collect();
     if entry.locked {
         lines.push(format!("{} is locked to its model", entry.id));

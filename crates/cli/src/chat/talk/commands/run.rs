@@ -2,7 +2,7 @@
 
 use super::{Arguments, Command, Talk, candidate};
 use crate::chat::known::Known;
-use llm_do::typed_input;
+use llm_do::{last_run, typed_input};
 use llm_do_core::{question::Answer, worker::WorkerDefinition};
 use llm_do_terminal::{Candidate, fuzzy};
 use serde_json::Value;
@@ -32,13 +32,10 @@ pub(super) const KEEP: Command = Command {
     of_chat: false,
     does: "let the result of your last call of a worker join your next message",
     more: "/detach takes it back.",
-    run: |talk, _| {
-        let ran = talk.current().and_then(|conversation| conversation.transcript.last_result());
-        match ran {
-            None => talk.face.problem("there is no result to keep: /run WORKER makes one"),
-            Some(message) => {
-                talk.aside(Answer::Keep { message });
-            }
+    run: |talk, _| match talk.held().and_then(last_run) {
+        None => talk.face.problem("there is no result to keep: /run WORKER makes one"),
+        Some(message) => {
+            talk.aside(Answer::Keep { message });
         }
     },
 };

@@ -1,6 +1,8 @@
 //! `/save`.
 
 use super::{Arguments, Command, Talk, no_completion};
+use crate::chat::talk::records::ended_line;
+use llm_do::Transcript;
 use std::{fs::OpenOptions, io::Write as _};
 
 /// Chats are saved under this name unless the user names a file.
@@ -17,11 +19,11 @@ pub(super) const SAVE: Command = Command {
 };
 
 fn save(talk: &mut Talk<'_>, file: &str) {
-    let Some(conversation) = talk.current() else {
+    let Some((path, conversation)) = talk.at() else {
         talk.face.problem("there is nothing to save yet");
         return;
     };
-    let text = conversation.transcript.markdown(&conversation.worker);
+    let text = Transcript::of(&talk.view, path, &ended_line).markdown(&conversation.worker);
     let written = OpenOptions::new().write(true).create_new(true).open(file);
     match written.and_then(|mut file| file.write_all(text.as_bytes())) {
         Ok(()) => talk.face.note(&format!("saved to {file}")),

@@ -2,6 +2,7 @@
 
 use super::{Arguments, Command, Talk, no_completion};
 use crate::chat::talk::{NOT_YOUR_TURN, VIA};
+use llm_do::last_message;
 use llm_do_core::question::{Answer, Given, Reply};
 use std::time::Instant;
 
@@ -54,8 +55,7 @@ pub(super) const EDIT: Command = Command {
 
 /// Takes the user's last message back. Gives its text.
 fn undo(talk: &mut Talk<'_>) -> Option<String> {
-    let last = talk.current().and_then(|conversation| conversation.transcript.last_message());
-    let Some((message, text)) = last.map(|(number, text)| (number, text.to_owned())) else {
+    let Some((message, text)) = talk.held().and_then(last_message) else {
         talk.face.problem("there is nothing to take back");
         return None;
     };

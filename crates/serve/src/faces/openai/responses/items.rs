@@ -85,11 +85,11 @@ impl Items {
             }
         };
         json!({
-            "id": format!("mcp_{}_{}", self.run, called.path.as_str().replace('/', "-")),
+            "id": format!("mcp_{}_{}", self.run, called.open.path.as_str().replace('/', "-")),
             "type": "mcp_call",
             "server_label": "llm-do",
-            "name": called.function,
-            "arguments": called.input.to_string(),
+            "name": called.open.function,
+            "arguments": called.open.input.to_string(),
             "approval_request_id": null,
             "output": output,
             "status": if error.is_some() { "failed" } else { "completed" },
