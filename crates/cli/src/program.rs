@@ -171,6 +171,8 @@ pub(crate) fn complaint(problem: &Problem) -> Complaint {
             } else {
                 format!("or run one on this machine, with a build that has local models: `{WITH_LOCAL_MODELS}`")
             }),
+        Problem::Input(wrong) if wrong.takes_no_message() => Complaint::wrong(problem.to_string())
+            .hint("write `--param NAME=VALUE` for each, or `--input JSON`"),
         _ => Complaint::wrong(problem.to_string()),
     }
 }

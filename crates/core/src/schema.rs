@@ -1,5 +1,6 @@
 //! JSON Schema 2020-12, compiled once and shared, and canonical JSON.
 
+mod alternatives;
 mod clean;
 mod defaults;
 mod dialect;
@@ -132,7 +133,7 @@ impl Schema {
             Ok(false) => Err(validator
                 .violations(value, |error| Violation {
                     pointer: error.instance_path().to_string(),
-                    message: error.to_string(),
+                    message: alternatives::reason(&error),
                 })
                 .unwrap_or_else(|TooMuch| whole("it does not fit, and listing the reasons takes too long"))),
             Err(TooMuch) => Err(whole(

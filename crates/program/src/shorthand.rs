@@ -259,16 +259,27 @@ fn json_schema(node: &Node) -> Type {
     if path {
         schema["type"] = "string".into();
     }
-    let shown = match (schema.get("type"), schema.get("enum")) {
-        (_, Some(Value::Array(values))) => {
-            format!("[{}]", values.iter().map(plain).collect::<Vec<_>>().join(", "))
-        }
-        _ if path => "path".into(),
-        (Some(Value::String(kind)), _) => kind.clone(),
-        _ => "any".into(),
-    };
+    let shown = if path { "path".into() } else { shown(&schema) };
     let optional = schema.get("default").is_some();
     Type { schema, optional, shown, path }
+}
+
+/// A JSON Schema as people write types.
+pub fn shown(schema: &Value) -> String {
+    let listed = |values: &[Value]| format!("[{}]", values.iter().map(plain).collect::<Vec<_>>().join(", "));
+    let several = ["anyOf", "oneOf"].into_iter().find_map(|key| schema.get(key)?.as_array());
+    match (schema.get("enum"), schema.get("const"), schema.get("type"), several) {
+        (Some(Value::Array(values)), ..) => listed(values),
+        (_, Some(value), ..) => listed(std::slice::from_ref(value)),
+        (_, _, Some(Value::String(kind)), _) => kind.clone(),
+        (_, _, Some(Value::Array(kinds)), _) => kinds.iter().map(plain).collect::<Vec<_>>().join(" | "),
+        (_, _, _, Some(several)) => {
+            let mut kinds: Vec<String> = several.iter().map(shown).collect();
+            kinds.dedup();
+            kinds.join(" | ")
+        }
+        _ => "any".into(),
+    }
 }
 
 fn bad_type(node: &Node, name: &str, part: &str) -> Diagnostic {

@@ -168,14 +168,13 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             let properties = schema.get("properties").and_then(Value::as_object);
             let mut strings = Vec::new();
             for (name, property) in properties.into_iter().flatten() {
-                let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
                 let is_required = required.contains(&name.as_str()) && property.get("default").is_none();
                 if is_required && is_string(property) {
                     strings.push(name);
                 }
                 parameters.push(Parameter {
                     name: name.as_str().into(),
-                    shown_type: kind.to_owned(),
+                    shown_type: shorthand::shown(property),
                     required: is_required,
                     path: None,
                 });
@@ -347,6 +346,16 @@ pub struct InputError {
     pub signature: String,
 }
 
+/// The message for text that no parameter takes.
+const NO_MESSAGE: &str = "a plain message fits none of the parameters: give each by its name";
+
+impl InputError {
+    /// Whether a plain message was given, and the parameters have to be given by name.
+    pub fn takes_no_message(&self) -> bool {
+        self.message == NO_MESSAGE
+    }
+}
+
 /// The input on a command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
@@ -384,13 +393,10 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
     }
     if let Some(message) = given.message {
         let Some(name) = signature.message.as_deref() else {
-            return fail(
-                "a plain message fits none of the parameters: use `--param NAME=VALUE` or `--input JSON`"
-                    .into(),
-            );
+            return fail(NO_MESSAGE.into());
         };
         if input.contains_key(name) {
-            return fail(format!("`{name}` is given both as the message and in `--input`"));
+            return fail(format!("`{name}` is given both as the message and in the input"));
         }
         input.insert(name.to_owned(), message.into());
     }
@@ -430,7 +436,7 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
             }
             Some(Value::Object(map)) => map.extend(loose),
             Some(_) => {
-                return fail("`--param` needs an object as input, but `--input` is not an object".into());
+                return fail("parameters are members of an object, but the input is not an object".into());
             }
         }
     }
@@ -538,7 +544,8 @@ mod tests {
         );
         let two = signature("{a: string, b: string}");
         assert!(two.message.is_none());
-        assert!(input_value("w", &two, given).unwrap_err().message.contains("fits none"));
+        let refused = input_value("w", &two, given).unwrap_err();
+        assert!(refused.takes_no_message() && !refused.message.contains("--"), "{refused}");
         let named = signature("{a: string, b: string, input: any}");
         assert_eq!(named.message.as_deref(), Some("input"));
     }

@@ -1,6 +1,7 @@
 //! The routes: one table for the router and for the description of the interface.
 
 mod chats;
+mod costs;
 mod definitions;
 mod files;
 mod programs;
@@ -132,6 +133,7 @@ const GROUPS: &[&[Route]] = &[
     programs::ROUTES,
     runs::ROUTES,
     chats::ROUTES,
+    costs::ROUTES,
     files::ROUTES,
     definitions::ROUTES,
 ];

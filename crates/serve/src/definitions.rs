@@ -32,7 +32,8 @@ const OF_TOOLS: &[&str] = &["node_modules", "__pycache__", ".venv", "venv", "tar
 pub(crate) struct Definitions {
     dir: Dir,
     root: Place,
-    protection: Arc<Protection>,
+    /// The protection of each worker with those that it may call: their code is a definition, too.
+    protections: Vec<Arc<Protection>>,
 }
 
 /// A definition file.
@@ -50,14 +51,15 @@ impl Definition {
 }
 
 impl Definitions {
-    /// Those of the program with that protection.
+    /// Those of the program whose workers have these protections.
     ///
     /// # Errors
-    /// Its folder can't be opened.
-    pub(crate) fn open(protection: Arc<Protection>) -> Result<Self, ApiError> {
-        let root = protection.root().clone();
+    /// There is no worker, or the program's folder can't be opened.
+    pub(crate) fn open(protections: Vec<Arc<Protection>>) -> Result<Self, ApiError> {
+        let first = protections.first().ok_or_else(|| ApiError::internal("the program has no worker"))?;
+        let root = first.root().clone();
         let dir = Dir::open_ambient_dir(root.as_str(), ambient_authority()).map_err(ApiError::internal)?;
-        Ok(Self { dir, root, protection })
+        Ok(Self { dir, root, protections })
     }
 
     /// All of them, by path.
@@ -168,8 +170,8 @@ impl Definitions {
         let place = self.root.join(path);
         let hidden = |part: &str| Protection::is_version_control(part) || Protection::is_invisible(part);
         !path.split('/').any(|part| hidden(part) || OF_TOOLS.contains(&part.to_ascii_lowercase().as_str()))
-            && !self.protection.is_executed(&place)
-            && self.protection.class(&place, &self.root) == Class::Protected
+            && !self.protections.iter().any(|one| one.is_executed(&place))
+            && self.protections.iter().any(|one| one.class(&place, &self.root) == Class::Protected)
     }
 
     /// The bytes of a regular file. `None`: it is not there.

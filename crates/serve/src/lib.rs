@@ -9,6 +9,7 @@ mod app;
 mod browser_sessions;
 mod cookie;
 mod cors;
+mod costs;
 mod definitions;
 mod disk;
 mod error;

@@ -9,7 +9,7 @@ use llm_do::{
     core::{
         journal::{Ending, RecordKind, RunStatus},
         model::Usage,
-        outcome::Halt,
+        outcome::{Failure, Halt},
     },
     records::{Open, RunState},
     runs::{JOURNAL_FILE, RunSummary, SealKey, began_here, is_own, read_ends, run_ids, summary_of},
@@ -25,6 +25,8 @@ use std::{
 
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 120;
+/// The longest message of a failure in a list, in characters.
+const LONGEST_FAILURE: usize = 300;
 /// Most runs that are remembered. Beyond it all are read again.
 const MOST_REMEMBERED: usize = 100_000;
 /// Most journals that one search for a text opens.
@@ -42,6 +44,8 @@ pub(crate) struct Listed {
     pub(crate) state: State,
     /// Why it was cut off, where its journal says so.
     pub(crate) reason: Option<String>,
+    /// Why it has no output, with the beginning of the message.
+    pub(crate) failure: Option<Failure>,
     pub(crate) started_ms: u64,
     pub(crate) took_ms: Option<u64>,
     pub(crate) usage: Option<Usage>,
@@ -186,9 +190,25 @@ pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed
         chat: summary.chat,
         state,
         reason,
+        failure: failure_of(state, dir),
         started_ms: summary.started_ms.unwrap_or_default(),
         took_ms: summary.took_ms,
         usage: summary.usage,
+    }
+}
+
+/// Why the run in that folder has no output.
+fn failure_of(state: State, dir: &Path) -> Option<Failure> {
+    if !matches!(state, State::Failed | State::Limit | State::Refused) {
+        return None;
+    }
+    match read_ends(dir).ok()??.1.body {
+        RecordKind::RunEnded { ending: Ending::Failure(mut failure), .. } => {
+            failure.message = beginning(&failure.message, LONGEST_FAILURE);
+            failure.partial = None;
+            Some(failure)
+        }
+        _ => None,
     }
 }
 
@@ -218,34 +238,54 @@ pub(crate) fn title_of(input: &Value) -> Option<String> {
 
 /// The beginning of a text, on one line.
 pub(crate) fn title(text: &str) -> String {
+    beginning(text, LONGEST_TITLE)
+}
+
+fn beginning(text: &str, longest: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().take(LONGEST_TITLE).collect()
+    line.chars().take(longest).collect()
 }
 
 /// Whether the input or the end of the run in that folder has the text, which is in lower case.
 pub(crate) fn has_text(dir: &Path, text: &str) -> bool {
     let Ok(Some((first, last))) = read_ends(dir) else { return false };
-    let has = |found: &str| found.to_lowercase().contains(text);
+    let has = |found: &str| contains(found, text);
     let started = match &first.body {
         RecordKind::RunStarted { invocation: Some(invocation), .. } => {
             let input = &invocation["input"];
             match (&input["message"], &input["json"]) {
                 (Value::String(message), _) => has(message),
                 (_, Value::Null) => false,
-                (_, json) => has(&json.to_string()),
+                (_, json) => holds(json, text),
             }
         }
         _ => false,
     };
     started
         || match &last.body {
-            RecordKind::RunEnded { ending: Ending::Output(output), .. } => match &**output {
-                Value::String(output) => has(output),
-                output => has(&output.to_string()),
-            },
+            RecordKind::RunEnded { ending: Ending::Output(output), .. } => holds(output, text),
             RecordKind::RunEnded { ending: Ending::Failure(failure), .. } => has(&failure.message),
             _ => false,
         }
+}
+
+/// Whether a text has the other one, which is in lower case. White space of any length is one space, as titles show it.
+fn contains(found: &str, text: &str) -> bool {
+    let found = found.to_lowercase();
+    found.contains(text) || found.split_whitespace().collect::<Vec<_>>().join(" ").contains(text)
+}
+
+/// Whether a value has the text in one of its texts, or in its JSON.
+fn holds(value: &Value, text: &str) -> bool {
+    fn in_texts(value: &Value, text: &str) -> bool {
+        match value {
+            Value::String(found) => contains(found, text),
+            Value::Array(items) => items.iter().any(|item| in_texts(item, text)),
+            Value::Object(members) => members.values().any(|member| in_texts(member, text)),
+            _ => false,
+        }
+    }
+    in_texts(value, text) || (!value.is_string() && value.to_string().to_lowercase().contains(text))
 }
 
 #[cfg(test)]
@@ -260,6 +300,15 @@ mod tests {
         assert_eq!(title_of(&json!({"json": {"$blob": "sha256:00", "bytes": 9}})), None);
         assert_eq!(title_of(&json!({})), None);
         assert_eq!(title(&"ä".repeat(500)).chars().count(), LONGEST_TITLE);
+    }
+
+    #[test]
+    fn a_text_is_found_as_a_reader_sees_it() {
+        let value = json!({"mail": {"body": "He said \"Ünder\nway\" twice."}, "n": [12]});
+        for text in ["said \"ünder way\"", "\"mail\":{", "12", "ünder\nway"] {
+            assert!(holds(&value, text), "{text}");
+        }
+        assert!(!holds(&value, "no such"));
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The description of the interface: OpenAPI 3.1, from the table of routes and the types that they take and give.
 
+mod choices;
+mod named;
+
 use crate::{
     api::{Body, RequestBody, Route, routes},
     error::ApiError,
@@ -9,12 +12,20 @@ use crate::{
 };
 use axum::http::Method;
 use llm_do::{core::event::Event, records::RunChanges};
-use schemars::{Schema, SchemaGenerator, generate::SchemaSettings, transform::transform_subschemas};
+use schemars::{
+    Schema, SchemaGenerator,
+    generate::SchemaSettings,
+    transform::{ReplaceBoolSchemas, transform_subschemas},
+};
 use serde_json::{Map, Value, json};
 
 /// The OpenAPI document (<https://spec.openapis.org/oas/v3.1.1>).
 pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with_transform(without_links);
+    // Generators of clients take no `true` for a schema.
+    let mut plain = ReplaceBoolSchemas::default();
+    plain.skip_additional_properties = true;
+    let settings = settings.with_transform(plain);
     let settings = settings.with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut schemas = settings.clone().for_serialize().into_generator();
     let mut given = settings.for_deserialize().into_generator();
@@ -34,7 +45,8 @@ pub fn document() -> Value {
     // What is sent and what is given share names only where they share types.
     let mut components = given.take_definitions(true);
     components.extend(schemas.take_definitions(true));
-    json!({
+    let components = named::components(components);
+    let mut document = json!({
         "openapi": "3.1.1",
         "info": {
             "title": "llm-do serve",
@@ -50,7 +62,9 @@ pub fn document() -> Value {
                 "page": {"type": "apiKey", "in": "header", "name": "Llm-Do-Session"},
             },
         },
-    })
+    });
+    choices::joined(&mut document);
+    document
 }
 
 fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenerator) -> Value {
@@ -72,7 +86,8 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
             Body::None => {}
             Body::Json(schema) => response["content"] = json!({"application/json": {"schema": schema(sent)}}),
             Body::Bytes => {
-                response["content"] = json!({"application/octet-stream": {}, "text/plain": {}});
+                let text = json!({"schema": {"type": "string"}});
+                response["content"] = json!({"application/octet-stream": bytes(), "text/plain": text});
             }
             Body::Text(kind) => response["content"] = json!({*kind: {"schema": {"type": "string"}}}),
         }
@@ -81,7 +96,7 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
     let content = match &route.body {
         RequestBody::None => None,
         RequestBody::Json(schema) => Some(json!({"application/json": {"schema": schema(given)}})),
-        RequestBody::Bytes => Some(json!({"application/octet-stream": {}})),
+        RequestBody::Bytes => Some(json!({ "application/octet-stream": bytes() })),
     };
     if let Some(content) = content {
         // A file may be empty.
@@ -105,6 +120,11 @@ fn operation(route: &Route, given: &mut SchemaGenerator, sent: &mut SchemaGenera
         operation["description"] = scope_text(scope).into();
     }
     operation
+}
+
+/// The content of a file.
+fn bytes() -> Value {
+    json!({"schema": {"type": "string", "format": "binary"}})
 }
 
 /// An operation in a format that is described elsewhere.

@@ -270,8 +270,8 @@ impl Served {
         with: impl FnOnce(&Definitions) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let sessions = self.sessions();
-        let first = sessions.first().ok_or_else(|| ApiError::internal("the program has no worker"))?;
-        with(&Definitions::open(Arc::clone(first.program().protection()))?)
+        let protections = sessions.iter().map(|session| Arc::clone(session.program().protection()));
+        with(&Definitions::open(protections.collect())?)
     }
 
     /// Everything that `check` finds, with these texts in the place of its files.

@@ -2,6 +2,7 @@
 
 mod answering;
 mod continuing;
+mod costs;
 mod editing;
 mod files;
 mod followed;
@@ -13,6 +14,7 @@ mod starting;
 
 use crate::{
     browser_sessions::BrowserSessions,
+    costs::Costs,
     disk::Disk,
     error::{ApiError, Code},
     listing::Listing,
@@ -47,6 +49,7 @@ use tokio::{
     task::{JoinSet, spawn_blocking},
 };
 
+pub(crate) use costs::{CostsOfRuns, Span};
 pub(crate) use owning::Begun;
 pub(crate) use reading::{LARGEST_PAGE, Page};
 
@@ -65,6 +68,7 @@ struct Inner {
     chat_models: Vec<ModelName>,
     runs: Runs,
     listing: Listing,
+    costs: Costs,
     notices: Arc<Notices>,
     quotas: Quotas,
     disk: Disk,
@@ -138,6 +142,7 @@ impl Service {
             tokens,
             runs: Runs::new(limits.runs, limits.queue, Arc::clone(&quotas.runs)),
             listing: Listing::of(key),
+            costs: Costs::default(),
             notices: Arc::default(),
             titles: OnceLock::new(),
             quotas,

@@ -287,11 +287,15 @@ impl Stdio {
             "runs" => {
                 let PageOf { before, limit } = read(params)?;
                 let limit = limit.unwrap_or(LARGEST_PAGE).clamp(1, LARGEST_PAGE);
-                value(&service.runs(token, Page { before, limit, filter: Filter::default() }).await?)
+                value(
+                    &service
+                        .runs(token, Page { before, limit, filter: Filter::default(), previews: true })
+                        .await?,
+                )
             }
             "questions" => {
                 read::<Nothing>(params)?;
-                value(&Questions { questions: service.questions(token) })
+                value(&Questions { questions: service.questions(token, true) })
             }
             other => Err(RpcError::no_method(other)),
         }

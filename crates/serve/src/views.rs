@@ -7,7 +7,7 @@ use llm_do::{
         journal::RunStatus,
         model::{ModelName, Usage},
         outcome::Failure,
-        question::{Answer, QuestionId, Waiting},
+        question::{Answer, Question, QuestionId, Waiting},
     },
     digest,
 };
@@ -151,7 +151,7 @@ pub(crate) struct RunView {
     /// Why it has no output, once it is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<Failure>,
-    /// Its tokens and their cost, once it is over.
+    /// Its tokens and their cost, once it is over. In lists also so far, while it is at work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Usage>,
     /// The questions that it waits for.
@@ -168,6 +168,16 @@ pub(crate) struct QuestionView {
     /// The question.
     #[serde(flatten)]
     pub(crate) waiting: Waiting,
+}
+
+impl QuestionView {
+    /// The question without what shows the effect of a call, which can be long.
+    pub(crate) fn without_preview(mut self) -> Self {
+        if let Question::Approval(approval) = &mut self.waiting.question {
+            approval.preview = None;
+        }
+        self
+    }
 }
 
 impl From<Waiting> for QuestionView {
@@ -353,7 +363,7 @@ pub(crate) struct SessionView {
 pub(crate) struct ProgramView {
     /// Its name.
     pub(crate) program: Arc<str>,
-    /// What its default worker does.
+    /// What it does: the description of its manifest, else of its default worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     /// Whether the token may change its definitions.

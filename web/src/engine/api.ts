@@ -341,6 +341,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The costs of runs by worker, model, day and client, and the dearest runs
+         * @description The token needs the scope `read`.
+         */
+        get: operations["sumCosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/uploads": {
         parameters: {
             query?: never;
@@ -748,125 +768,7 @@ export interface components {
             step: string;
             /** @description The question's digest, as it was shown. */
             digest: string;
-        } & ({
-            /** @constant */
-            answer: "approve";
-            /**
-             * @description Whether to remember.
-             * @default false
-             */
-            remember: boolean;
-        } | {
-            /** @constant */
-            answer: "allow";
-            /** @description One of the `Approval::rules`. */
-            calls: string;
-        } | {
-            /** @constant */
-            answer: "deny";
-            /** @description Why, in the operator's words. */
-            reason?: string | null;
-            /**
-             * @description Whether to remember.
-             * @default false
-             */
-            remember: boolean;
-        } | {
-            /** @constant */
-            answer: "edit";
-            /** @description The new arguments. */
-            input: unknown;
-        } | {
-            /** @constant */
-            answer: "attach";
-            /** @description Its path, as the conversation's caller knows it; with a content, its name for people. */
-            file: string;
-            /** @description Its content, if it comes with the answer and is not read. */
-            content?: components["schemas"]["Attachment"] | null;
-        } | {
-            /** @constant */
-            answer: "detach";
-            /**
-             * Format: uint32
-             * @description The number of the `Answer::Attach` or `Answer::Keep`.
-             */
-            message: number;
-        } | {
-            /** @constant */
-            answer: "give";
-            /** @description The text as a string, or the form. */
-            value: unknown;
-        } | {
-            /** @constant */
-            answer: "decline";
-            /** @description Why, in the operator's words. */
-            reason?: string | null;
-        } | {
-            /** @constant */
-            answer: "stop";
-        } | {
-            /** @constant */
-            answer: "end";
-        } | {
-            /** @constant */
-            answer: "keep";
-            /**
-             * Format: uint32
-             * @description The number of the `Answer::Run`.
-             */
-            message: number;
-        } | {
-            /** @constant */
-            answer: "model";
-            /** @description Which. */
-            model: components["schemas"]["ModelName"];
-        } | {
-            /** @constant */
-            answer: "rule";
-            /** @description What it says. */
-            rule: components["schemas"]["Rule"];
-            /** @description The calls that it applies to, as the command line takes them. */
-            calls: string;
-        } | {
-            /** @constant */
-            answer: "forget";
-            /** @description The question. */
-            of: components["schemas"]["QuestionId"];
-        } | {
-            /** @constant */
-            answer: "run";
-            /** @description Its name. */
-            worker: string;
-            /** @description Its input, by parameter. */
-            input: unknown;
-        } | {
-            /** @constant */
-            answer: "undo";
-            /**
-             * Format: uint32
-             * @description The number of the message.
-             */
-            message: number;
-        } | {
-            /** @constant */
-            answer: "compact";
-            /** @description What the summary must keep, in the user's words. */
-            keep?: string | null;
-        } | {
-            /** @constant */
-            answer: "undo_compaction";
-        } | {
-            /** @constant */
-            answer: "again";
-        } | {
-            /** @constant */
-            answer: "done";
-            /** @description The result. */
-            result: unknown;
-        } | {
-            /** @constant */
-            answer: "abort";
-        });
+        } & (components["schemas"]["GiveAnswerApprove"] | components["schemas"]["GiveAnswerAllow"] | components["schemas"]["GiveAnswerDeny"] | components["schemas"]["GiveAnswerEdit"] | components["schemas"]["GiveAnswerAttach"] | components["schemas"]["GiveAnswerDetach"] | components["schemas"]["GiveAnswerGive"] | components["schemas"]["GiveAnswerDecline"] | components["schemas"]["GiveAnswerStop"] | components["schemas"]["GiveAnswerEnd"] | components["schemas"]["GiveAnswerKeep"] | components["schemas"]["GiveAnswerModel"] | components["schemas"]["GiveAnswerRule"] | components["schemas"]["GiveAnswerForget"] | components["schemas"]["GiveAnswerRun"] | components["schemas"]["GiveAnswerUndo"] | components["schemas"]["GiveAnswerCompact"] | components["schemas"]["GiveAnswerUndoCompaction"] | components["schemas"]["GiveAnswerAgain"] | components["schemas"]["GiveAnswerDone"] | components["schemas"]["GiveAnswerAbort"]);
         /**
          * @description A place in the call tree, for example `0/3.1/0.0`: the root call, its turn 3's call 1, that one's turn 0's call 0.
          *
@@ -997,7 +899,7 @@ export interface components {
         Program: {
             /** @description Its name. */
             program: string;
-            /** @description What its default worker does. */
+            /** @description What it does: the description of its manifest, else of its default worker. */
             description?: string | null;
             /** @description Whether the token may change its definitions. */
             edit: boolean;
@@ -1077,7 +979,7 @@ export interface components {
             output?: unknown;
             /** @description Why it has no output, once it is over. */
             failure?: components["schemas"]["Failure"] | null;
-            /** @description Its tokens and their cost, once it is over. */
+            /** @description Its tokens and their cost, once it is over. In lists also so far, while it is at work. */
             usage?: components["schemas"]["Usage"] | null;
             /** @description The questions that it waits for. */
             questions?: components["schemas"]["Question"][];
@@ -1136,86 +1038,13 @@ export interface components {
             call: components["schemas"]["CallPath"];
             /** @description The step within the call. */
             step: string;
-        } & (components["schemas"]["Approval"] | components["schemas"]["Input"] | components["schemas"]["Settlement"]);
+        } & (components["schemas"]["QuestionApproval"] | components["schemas"]["QuestionInput"] | components["schemas"]["QuestionSettlement"]);
         /** @description The risk of a call, which decides when no rule applies. */
         Risk: "read" | "write" | "network" | "exec" | "destructive" | "delegate";
         /** @description The preview for the operator in addition to the arguments. */
-        Preview: {
-            /** @constant */
-            preview: "change";
-            /** @description Virtual path. */
-            path: string;
-            /** @description Content now; absent for a new file. */
-            before: string | null;
-            /** @description Content after; absent if it is removed. */
-            after: string | null;
-        };
+        Preview: components["schemas"]["PreviewChange"];
         /** @description The origin of a decision about a call. It is data; `Display` makes the sentence for people. */
-        DecidedBy: {
-            rule: {
-                /** @description Where: `--deny write_file`, `main.worker:12`. */
-                origin: string;
-                /** @description Whether it is a rule of a caller further up, which can only block. */
-                of_caller?: boolean;
-            };
-        } | {
-            policy: {
-                /** @description Where the block is written. */
-                origin: string;
-                /** @description The risk that it names; absent for its default. */
-                risk?: components["schemas"]["Risk"] | null;
-            };
-        } | {
-            outside_mounts: {
-                /** @description What pre-approves it. */
-                rule: components["schemas"]["DecidedBy"];
-            };
-        } | {
-            executed_file: {
-                /** @description What pre-approves it. */
-                rule: components["schemas"]["DecidedBy"];
-            };
-        } | {
-            changed: {
-                /** @description What changed. */
-                what: string;
-                /** @description What asked in the first place. */
-                rule: components["schemas"]["DecidedBy"];
-            };
-        } | {
-            untrusted: {
-                /** @description What pre-approves it. */
-                rule: components["schemas"]["DecidedBy"];
-            };
-        } | {
-            mount: {
-                /** @description Where it is mounted. */
-                at: string;
-            };
-        } | {
-            function: {
-                /** @description The tool. */
-                function: string;
-            };
-        } | {
-            toolset: {
-                /** @description Its reason. */
-                why: string;
-            };
-        } | {
-            default: components["schemas"]["Risk"];
-        } | {
-            mode: components["schemas"]["Mode"];
-        } | {
-            operator: {
-                /** @description The person or program that answered. */
-                by: string;
-                /** @description The channel. */
-                via: string;
-                /** @description Whether the arguments were edited. */
-                edited?: boolean;
-            };
-        } | "start" | "delegation";
+        DecidedBy: components["schemas"]["DecidedByRule"] | components["schemas"]["DecidedByPolicy"] | components["schemas"]["DecidedByOutsideMounts"] | components["schemas"]["DecidedByExecutedFile"] | components["schemas"]["DecidedByChanged"] | components["schemas"]["DecidedByUntrusted"] | components["schemas"]["DecidedByMount"] | components["schemas"]["DecidedByFunction"] | components["schemas"]["DecidedByToolset"] | components["schemas"]["DecidedByDefault"] | components["schemas"]["DecidedByMode"] | components["schemas"]["DecidedByOperator"] | "start" | "delegation";
         /** @description How words that others wrote could steer a call. */
         Steering: {
             /** @description Where such words came from: contents that the caller, or a caller of its own, has read. Oldest first. */
@@ -1358,11 +1187,50 @@ export interface components {
             call: components["schemas"]["CallPath"];
             /** @description The step within the call. */
             step: string;
-        } & (components["schemas"]["Approval"] | components["schemas"]["Input"] | components["schemas"]["Settlement"]);
+        } & (components["schemas"]["QuestionOfRunApproval"] | components["schemas"]["QuestionOfRunInput"] | components["schemas"]["QuestionOfRunSettlement"]);
         /** @description What became of a message. */
         MessageSent: {
             /** @description Whether the conversation has it. If not, the conversation gets it as soon as its answer is complete. */
             delivered: boolean;
+        };
+        /** @description The costs of runs, each by what the name of its field says. */
+        CostsOfRuns: {
+            /** @description The sum. */
+            total: components["schemas"]["CostLine"];
+            /** @description By the worker that sent the requests, as `PROGRAM/WORKER`, dearest first. */
+            workers: components["schemas"]["CostLine"][];
+            /** @description By model, dearest first. */
+            models: components["schemas"]["CostLine"][];
+            /** @description By the day on which the run began, in UTC, `YYYY-MM-DD`, newest first. */
+            days: components["schemas"]["CostLine"][];
+            /** @description By the client that started the run, dearest first. */
+            clients: components["schemas"]["CostLine"][];
+            /** @description The dearest runs, with what they have used so far. */
+            dearest: components["schemas"]["Run"][];
+            /** @description Whether more runs are to be read: the next request has them too. */
+            more: boolean;
+        };
+        /** @description Requests and their costs. */
+        CostLine: {
+            /** @description What the line is about. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description How many runs have a part in it.
+             */
+            runs: number;
+            /**
+             * Format: uint64
+             * @description How many requests to models were answered.
+             */
+            requests: number;
+            /**
+             * Format: uint64
+             * @description How many of these have an unknown cost, which the sum lacks.
+             */
+            unpriced: number;
+            /** @description Tokens, and the known costs. */
+            usage: components["schemas"]["Usage"];
         };
         /** @description A file that was uploaded. */
         Uploaded: {
@@ -1440,47 +1308,7 @@ export interface components {
             diagnostics: unknown[];
         };
         /** @description One event. */
-        Event: {
-            /** @constant */
-            event: "record";
-            /** @description The record, as in the journal but with long values in place. */
-            record: components["schemas"]["Record"];
-        } | ({
-            /** @constant */
-            event: "delta";
-            /** @description The call whose worker is answering. */
-            path: components["schemas"]["CallPath"];
-            /**
-             * Format: uint32
-             * @description Turn of its conversation.
-             */
-            turn: number;
-        } & ({
-            /** @constant */
-            delta: "text";
-            /** @description The new piece. */
-            text: string;
-        } | {
-            /** @constant */
-            delta: "reasoning";
-            /** @description The new piece. */
-            text: string;
-        } | {
-            /** @constant */
-            delta: "call";
-            /** @description Name of the tool. */
-            name: string;
-        })) | {
-            /** @constant */
-            event: "discard";
-            /** @description The call. */
-            path: components["schemas"]["CallPath"];
-            /**
-             * Format: uint32
-             * @description The turn.
-             */
-            turn: number;
-        };
+        Event: components["schemas"]["EventRecord"] | components["schemas"]["EventDelta"] | components["schemas"]["EventDiscard"];
         /** @description One line of a journal. */
         Record: {
             /**
@@ -1497,371 +1325,7 @@ export interface components {
             path: components["schemas"]["CallPath"];
             /** @description The step within the call; with `path` it is the record's key. Intent and outcome share it. */
             step: string;
-        } & ({
-            /** @constant */
-            kind: "run_started";
-            /**
-             * Format: uint32
-             * @description `FORMAT`.
-             */
-            format: number;
-            /** @description ID of the run. */
-            run: string;
-            /** @description Version of llm-do. */
-            version: string;
-            /** @description What was run: the target as given, made absolute relative to nothing (as typed). */
-            target: string;
-            /** @description Entry worker. */
-            entry: string;
-            /** @description Whether the entry holds a conversation with the operator. */
-            chat?: boolean;
-            /** @description Approval mode in effect. */
-            approval: components["schemas"]["Mode"];
-            /** @description `run.date` of templates, `YYYY-MM-DD`, in UTC. */
-            date: string;
-            /** @description Every worker of the closure. */
-            definitions: components["schemas"]["UsedDefinition"][];
-            /** @description The runtimes for the code of its tools. */
-            runtimes?: components["schemas"]["Runtime"][];
-            /** @description How the host started the run, in the host's own format: the data that it needs to resume the run. */
-            invocation?: unknown;
-            /** @description Who started the run, and through which channel. Journals of earlier versions do not say so. */
-            requester?: components["schemas"]["Requester"] | null;
-        } | {
-            /** @constant */
-            kind: "run_resumed";
-            /** @description Version of llm-do. */
-            version: string;
-            /**
-             * Format: uint64
-             * @description The idle time, in milliseconds. It does not count towards any deadline.
-             */
-            idle_ms: number;
-        } | components["schemas"]["UsedDefinition"] | {
-            /** @constant */
-            kind: "call_started";
-            /** @description Its function. */
-            function: string;
-            /** @description Where the function comes from. */
-            source: components["schemas"]["FunctionSource"];
-            /** @description On whose behalf. */
-            principal: components["schemas"]["Principal"];
-            /** @description The arguments as given; shared with the caller's record of them. */
-            input: unknown;
-            /** @description The origins of the arguments; left out if all of them are trusted. */
-            origins?: components["schemas"]["Origins"];
-        } | {
-            /** @constant */
-            kind: "links_followed";
-            /** @description The real place of each path that the call touches, in order. */
-            places: components["schemas"]["Place"][];
-            /** @description Whether a link leads to a place other than its path. */
-            elsewhere?: boolean;
-            /** @description The positions of the places that hold what was written from untrusted words. */
-            untrusted?: number[];
-            /** @description Whether the process of the call can read such a place, or an untrusted mount. */
-            reads_untrusted?: boolean;
-        } | {
-            /** @constant */
-            kind: "rechecked";
-            /** @description What is not as it was when the operator was asked, so that the operator is asked again; absent if all is. */
-            changed?: string | null;
-        } | {
-            /** @constant */
-            kind: "rule_stated";
-            /** @description Its answer; `ask` if it failed. */
-            rule: components["schemas"]["Rule"];
-            /** @description Why it failed. */
-            reason?: string | null;
-        } | {
-            /** @constant */
-            kind: "verdict";
-            /** @description The decision: `preApproved` runs, `blocked` is refused. */
-            rule: components["schemas"]["Rule"];
-            /** @description The rule, mode or operator that decided. */
-            by: components["schemas"]["DecidedBy"];
-            /** @description Reason given to the caller when refused. */
-            reason?: string | null;
-        } | components["schemas"]["Question2"] | components["schemas"]["Given"] | {
-            /** @constant */
-            kind: "foreseen";
-            /** @description The changes; absent if they can't be predicted. */
-            foreseen?: components["schemas"]["Foreseen"] | null;
-        } | {
-            /** @constant */
-            kind: "tool_started";
-            /** @description Name. */
-            function: string;
-            /** @description Risk: decides how a resume treats it. */
-            risk: components["schemas"]["Risk"];
-            /** @description The same for each attempt. */
-            idempotency_key: string;
-        } | {
-            /** @constant */
-            kind: "tool_asked";
-            /** @description What it asks. */
-            questions: components["schemas"]["ToolQuestion"][];
-            /** @description What it needs to continue, apart from the answers. */
-            state: unknown;
-            /** @description The output that its code printed. */
-            log?: string | null;
-            /** @description The origins of the questions; left out if all of them are trusted. */
-            origins?: components["schemas"]["Origins"];
-        } | {
-            /** @constant */
-            kind: "tool_ended";
-            /** @description How. */
-            ending: components["schemas"]["Ending"];
-            /** @description Images and files that it returned beside its value. */
-            blobs?: components["schemas"]["Blob"][];
-            /** @description The output that its code printed. */
-            log?: string | null;
-            /** @description The origins of the value; left out if all of it is trusted. */
-            origins?: components["schemas"]["Origins"];
-        } | {
-            /** @constant */
-            kind: "call_ended";
-            /** @description How. */
-            ending: components["schemas"]["Ending"];
-            /**
-             * @description Tokens of the call and all below it.
-             * @default {}
-             */
-            usage: components["schemas"]["Usage"];
-            /** @description Images and files that it returned beside its value. */
-            blobs?: components["schemas"]["Blob"][];
-            /** @description The origins of the value; left out if all of it is trusted. */
-            origins?: components["schemas"]["Origins"];
-            /**
-             * @description What the operator wrote in the conversations of the call and below it. Its caller's rules may test for these
-             *     words (`from: input`).
-             */
-            said?: unknown[];
-        } | {
-            /** @constant */
-            kind: "conversation_started";
-            /** @description Worker ID. */
-            worker: string;
-            /** @description The model. */
-            model: components["schemas"]["ModelName"];
-            /** @description The rendered instructions. */
-            system: string;
-            /** @description The tools offered, fixed from here on. */
-            tools: components["schemas"]["ToolSpec"][];
-            /** @description The tools that the worker has and that no arguments could make pass the gate. */
-            withheld?: components["schemas"]["WithheldTool"][];
-            /**
-             * @description The tools that the provider runs itself, with their options, as the gate allowed them. What such a
-             *     conversation answers may hold words of others.
-             */
-            server_tools?: components["schemas"]["ServerTool"][];
-            /** @description Schema the answer must satisfy. */
-            output?: unknown;
-            /**
-             * @description Whether `output` is asked for through the final-result tool.
-             * @default false
-             */
-            final_tool: boolean;
-            /** @description Whether the conversation is held with the user: what the user says follows an answer. */
-            with_user?: boolean;
-            /**
-             * @description Whether the user speaks first. `message` is then empty, or holds what the conversation was begun with, and the
-             *     model is not asked before the user has said something.
-             */
-            listens?: boolean;
-            /** @description Conditions on the answer beyond its schema. */
-            ensures?: components["schemas"]["Ensures"] | null;
-            /**
-             * @description Whether long results can be read on.
-             * @default false
-             */
-            can_read_on: boolean;
-            /**
-             * Format: uint64
-             * @description Most tokens of one request, if that is known: it is compacted before it would have more.
-             */
-            max_context_tokens?: number | null;
-            /** @description The model's capabilities. */
-            can: components["schemas"]["Capabilities"];
-            /** @description The first message. */
-            message: components["schemas"]["Message"];
-            /** @description The origin of the instructions and the first message; left out if they are trusted. */
-            origin?: components["schemas"]["Origin"];
-        } | {
-            /** @constant */
-            kind: "leased";
-            /** @description Whether the user, or a program in the user's place, can be asked now or later. */
-            attended: boolean;
-        } | {
-            /** @constant */
-            kind: "attached";
-            /** @description The file, as the model gets it. */
-            part: components["schemas"]["Part"];
-            /**
-             * Format: uint64
-             * @description Its size.
-             */
-            bytes: number;
-            /** @description The origin of its content. */
-            origin?: components["schemas"]["Origin"];
-        } | {
-            /** @constant */
-            kind: "not_attached";
-            /** @description Why. */
-            reason: string;
-        } | {
-            /** @constant */
-            kind: "model_chosen";
-            /** @description Which. */
-            model: components["schemas"]["ModelName"];
-            /**
-             * Format: uint64
-             * @description Most tokens of one request to it, if that is known.
-             */
-            max_context_tokens?: number | null;
-        } | {
-            /** @constant */
-            kind: "model_not_chosen";
-            /** @description Why. */
-            reason: string;
-        } | {
-            /** @constant */
-            kind: "message_added";
-            /** @description The message. */
-            message: components["schemas"]["Message"];
-        } | components["schemas"]["Reserved"] | {
-            /** @constant */
-            kind: "not_reserved";
-            /** @description Which limit, and the usage when it was reached. */
-            what: string;
-        } | {
-            /** @constant */
-            kind: "model_requested";
-            /**
-             * Format: uint32
-             * @description Turn, from 0. Of a summary, the number of its compaction.
-             */
-            turn: number;
-            /**
-             * Format: uint32
-             * @description Attempt at this turn, from 0.
-             */
-            attempt: number;
-            /** @description Last message sent; the others follow from it. */
-            head: components["schemas"]["MessageId"];
-            /** @description Chained hash of everything sent, which detects divergence at no cost per turn. */
-            digest: string;
-            /**
-             * Format: uint32
-             * @description Most tokens the answer may have, where known.
-             */
-            max_tokens?: number | null;
-        } | {
-            /** @constant */
-            kind: "model_answered";
-            /** @description The answer as a message. */
-            message: components["schemas"]["Message"];
-            /** @description Why it ended. */
-            finish: components["schemas"]["FinishReason"];
-            /**
-             * @description Its usage.
-             * @default {}
-             */
-            usage: components["schemas"]["Usage"];
-            /** @description The provider's word for why it ended, if llm-do does not know it. */
-            unknown_finish?: string | null;
-            /** @description The tools that it calls and that were not offered, in order. The model hears that there are none such. */
-            unoffered?: string[];
-        } | {
-            /** @constant */
-            kind: "model_failed";
-            /** @description How. */
-            error: components["schemas"]["ModelError"];
-        } | {
-            /** @constant */
-            kind: "slept";
-            /**
-             * Format: uint64
-             * @description How long, in milliseconds.
-             */
-            ms: number;
-        } | {
-            /** @constant */
-            kind: "random";
-            /**
-             * Format: uint64
-             * @description The number.
-             */
-            value: number;
-        } | {
-            /** @constant */
-            kind: "timed_out";
-            /**
-             * Format: uint64
-             * @description The deadline, in milliseconds.
-             */
-            after_ms: number;
-        } | {
-            /** @constant */
-            kind: "cancelled";
-        } | {
-            /** @constant */
-            kind: "limit";
-            /** @description Which limit, and the usage when it was reached. */
-            what: string;
-        } | {
-            /** @constant */
-            kind: "note";
-            /** @description The text. */
-            text: string;
-        } | {
-            /** @constant */
-            kind: "run_ended";
-            /** @description How. */
-            status: components["schemas"]["RunStatus"];
-            /** @description The output, or the failure. */
-            ending: components["schemas"]["Ending"];
-            /**
-             * @description Tokens of the whole run.
-             * @default {}
-             */
-            usage: components["schemas"]["Usage"];
-        } | {
-            /** @constant */
-            kind: "worked";
-        } | components["schemas"]["Compaction"] | {
-            /** @constant */
-            kind: "undone";
-            /** @description The files that file tools have changed, if they are not as they were before. */
-            files: components["schemas"]["UndoneFile"][];
-            /** @description The functions that may have done something else, which can't be restored. */
-            others?: string[];
-        } | {
-            /** @constant */
-            kind: "restored";
-            /** @description The files that could be restored before, and what became of each. */
-            files: components["schemas"]["UndoneFile"][];
-        } | {
-            /** @constant */
-            kind: "tools_listed";
-            /** @description The kind of toolset. */
-            toolset: string;
-            /** @description The tools, and what the operator should know about them. */
-            listing: components["schemas"]["Listing"];
-        } | {
-            /** @constant */
-            kind: "text_inserted";
-            /** @description The kind of toolset. */
-            toolset: string;
-            /** @description The name of the text for that kind. */
-            name: string;
-            /** @description The arguments that the template gives. */
-            arguments?: {
-                [key: string]: string;
-            };
-            /** @description The text, or why there is none. */
-            ending: components["schemas"]["Ending"];
-        } | components["schemas"]["Queued"]);
+        } & (components["schemas"]["RecordRunStarted"] | components["schemas"]["RecordRunResumed"] | components["schemas"]["RecordDefinition"] | components["schemas"]["RecordCallStarted"] | components["schemas"]["RecordLinksFollowed"] | components["schemas"]["RecordRechecked"] | components["schemas"]["RecordRuleStated"] | components["schemas"]["RecordVerdict"] | components["schemas"]["RecordAsked"] | components["schemas"]["RecordAnswered"] | components["schemas"]["RecordForeseen"] | components["schemas"]["RecordToolStarted"] | components["schemas"]["RecordToolAsked"] | components["schemas"]["RecordToolEnded"] | components["schemas"]["RecordCallEnded"] | components["schemas"]["RecordConversationStarted"] | components["schemas"]["RecordLeased"] | components["schemas"]["RecordAttached"] | components["schemas"]["RecordNotAttached"] | components["schemas"]["RecordModelChosen"] | components["schemas"]["RecordModelNotChosen"] | components["schemas"]["RecordMessageAdded"] | components["schemas"]["RecordReserved"] | components["schemas"]["RecordNotReserved"] | components["schemas"]["RecordModelRequested"] | components["schemas"]["RecordModelAnswered"] | components["schemas"]["RecordModelFailed"] | components["schemas"]["RecordSlept"] | components["schemas"]["RecordRandom"] | components["schemas"]["RecordTimedOut"] | components["schemas"]["RecordCancelled"] | components["schemas"]["RecordLimit"] | components["schemas"]["RecordNote"] | components["schemas"]["RecordRunEnded"] | components["schemas"]["RecordWorked"] | components["schemas"]["RecordCompacted"] | components["schemas"]["RecordUndone"] | components["schemas"]["RecordRestored"] | components["schemas"]["RecordToolsListed"] | components["schemas"]["RecordTextInserted"] | components["schemas"]["RecordQueued"]);
         /** @description A definition that a run used. */
         UsedDefinition: {
             /** @description Worker ID. */
@@ -1900,22 +1364,9 @@ export interface components {
          * @description Where a function comes from. Source and name are the function's identity; the name that a model sees is only a
          *     label.
          */
-        FunctionSource: {
-            toolset: string;
-        } | "program" | {
-            library: string;
-        } | "generated";
+        FunctionSource: components["schemas"]["FunctionSourceToolset"] | "program" | components["schemas"]["FunctionSourceLibrary"] | "generated";
         /** @description On whose behalf a call is made. */
-        Principal: "operator" | {
-            worker: string;
-        } | {
-            tool: {
-                /** @description The tool. */
-                tool: string;
-                /** @description The worker that called it. */
-                worker: string;
-            };
-        };
+        Principal: "operator" | components["schemas"]["PrincipalWorker"] | components["schemas"]["PrincipalTool"];
         /** @description The origins of a value: the parts of it that are not trusted. Everything else is trusted. */
         Origins: components["schemas"]["Mark"][];
         /** @description One part of a value that is not trusted. */
@@ -1928,7 +1379,7 @@ export interface components {
             origin: components["schemas"]["Origin"];
         };
         /** @description A question to the operator. */
-        Question2: components["schemas"]["Approval"] | components["schemas"]["Input"] | components["schemas"]["Settlement"];
+        Question2: components["schemas"]["Question2Approval"] | components["schemas"]["Question2Input"] | components["schemas"]["Question2Settlement"];
         /** @description An answer, with the person or program that gave it and the channel. */
         Given: {
             /** @description Who gave it: `operator`, or a name that the host knows. */
@@ -1944,125 +1395,7 @@ export interface components {
              * @description When the question would have expired, in milliseconds since 1970.
              */
             expires_ms?: number | null;
-        } & ({
-            /** @constant */
-            answer: "approve";
-            /**
-             * @description Whether to remember.
-             * @default false
-             */
-            remember: boolean;
-        } | {
-            /** @constant */
-            answer: "allow";
-            /** @description One of the `Approval::rules`. */
-            calls: string;
-        } | {
-            /** @constant */
-            answer: "deny";
-            /** @description Why, in the operator's words. */
-            reason?: string | null;
-            /**
-             * @description Whether to remember.
-             * @default false
-             */
-            remember: boolean;
-        } | {
-            /** @constant */
-            answer: "edit";
-            /** @description The new arguments. */
-            input: unknown;
-        } | {
-            /** @constant */
-            answer: "attach";
-            /** @description Its path, as the conversation's caller knows it; with a content, its name for people. */
-            file: string;
-            /** @description Its content, if it comes with the answer and is not read. */
-            content?: components["schemas"]["Attachment"] | null;
-        } | {
-            /** @constant */
-            answer: "detach";
-            /**
-             * Format: uint32
-             * @description The number of the `Answer::Attach` or `Answer::Keep`.
-             */
-            message: number;
-        } | {
-            /** @constant */
-            answer: "give";
-            /** @description The text as a string, or the form. */
-            value: unknown;
-        } | {
-            /** @constant */
-            answer: "decline";
-            /** @description Why, in the operator's words. */
-            reason?: string | null;
-        } | {
-            /** @constant */
-            answer: "stop";
-        } | {
-            /** @constant */
-            answer: "end";
-        } | {
-            /** @constant */
-            answer: "keep";
-            /**
-             * Format: uint32
-             * @description The number of the `Answer::Run`.
-             */
-            message: number;
-        } | {
-            /** @constant */
-            answer: "model";
-            /** @description Which. */
-            model: components["schemas"]["ModelName"];
-        } | {
-            /** @constant */
-            answer: "rule";
-            /** @description What it says. */
-            rule: components["schemas"]["Rule"];
-            /** @description The calls that it applies to, as the command line takes them. */
-            calls: string;
-        } | {
-            /** @constant */
-            answer: "forget";
-            /** @description The question. */
-            of: components["schemas"]["QuestionId"];
-        } | {
-            /** @constant */
-            answer: "run";
-            /** @description Its name. */
-            worker: string;
-            /** @description Its input, by parameter. */
-            input: unknown;
-        } | {
-            /** @constant */
-            answer: "undo";
-            /**
-             * Format: uint32
-             * @description The number of the message.
-             */
-            message: number;
-        } | {
-            /** @constant */
-            answer: "compact";
-            /** @description What the summary must keep, in the user's words. */
-            keep?: string | null;
-        } | {
-            /** @constant */
-            answer: "undo_compaction";
-        } | {
-            /** @constant */
-            answer: "again";
-        } | {
-            /** @constant */
-            answer: "done";
-            /** @description The result. */
-            result: unknown;
-        } | {
-            /** @constant */
-            answer: "abort";
-        });
+        } & (components["schemas"]["GivenApprove"] | components["schemas"]["GivenAllow"] | components["schemas"]["GivenDeny"] | components["schemas"]["GivenEdit"] | components["schemas"]["GivenAttach"] | components["schemas"]["GivenDetach"] | components["schemas"]["GivenGive"] | components["schemas"]["GivenDecline"] | components["schemas"]["GivenStop"] | components["schemas"]["GivenEnd"] | components["schemas"]["GivenKeep"] | components["schemas"]["GivenModel"] | components["schemas"]["GivenRule"] | components["schemas"]["GivenForget"] | components["schemas"]["GivenRun"] | components["schemas"]["GivenUndo"] | components["schemas"]["GivenCompact"] | components["schemas"]["GivenUndoCompaction"] | components["schemas"]["GivenAgain"] | components["schemas"]["GivenDone"] | components["schemas"]["GivenAbort"]);
         /** @description The expected effects of a call that succeeds. */
         Foreseen: {
             /** @description The paths that it changes. */
@@ -2080,9 +1413,7 @@ export interface components {
             after: components["schemas"]["FileState"];
         };
         /** @description The state of a path, in enough detail to distinguish before and after. */
-        FileState: "absent" | "folder" | {
-            file: string;
-        };
+        FileState: "absent" | "folder" | components["schemas"]["FileStateFile"];
         /** @description A question of a tool to the user, in the middle of a call. Its words are those of others: of a server, for example. */
         ToolQuestion: {
             /** @description The question, which says who asks. */
@@ -2091,11 +1422,7 @@ export interface components {
             schema?: unknown;
         };
         /** @description How a tool or call ended, as recorded. */
-        Ending: {
-            output: unknown;
-        } | {
-            failure: components["schemas"]["Failure"];
-        } | "suspended";
+        Ending: components["schemas"]["EndingOutput"] | components["schemas"]["EndingFailure"] | "suspended";
         /** @description A file given to a model as content. */
         Blob: {
             /** @description File name shown to the model. */
@@ -2122,10 +1449,7 @@ export interface components {
             why: string;
         };
         /** @description One tool that a provider runs, with its options. */
-        ServerTool: components["schemas"]["WebLimits"] | components["schemas"]["WebLimits"] | {
-            /** @constant */
-            tool_type: "code_execution";
-        };
+        ServerTool: components["schemas"]["ServerToolWebSearch"] | components["schemas"]["ServerToolWebFetch"] | components["schemas"]["ServerToolCodeExecution"];
         /** @description Limits of a tool that reads the web. */
         WebLimits: {
             /**
@@ -2149,11 +1473,7 @@ export interface components {
         Ensure: {
             /** @description A message to the model in addition to the judge's own. */
             reason?: string | null;
-        } & ({
-            that: string;
-        } | {
-            tool: string;
-        });
+        } & (components["schemas"]["EnsureThat"] | components["schemas"]["EnsureTool"]);
         /** @description The capabilities of a model that the engine must know. */
         Capabilities: {
             /** @description Takes an output schema with a request and keeps to it, tools present or not. */
@@ -2189,47 +1509,9 @@ export interface components {
         /** @description The author of a message. The system text is not a message; a request carries it separately. */
         Role: "user" | "assistant" | "tool";
         /** @description A piece of a message. */
-        Part: {
-            /** @constant */
-            part: "text";
-            /** @description The text. */
-            text: string;
-        } | {
-            /** @constant */
-            part: "attachment";
-            /** @description Its file name. */
-            name: string;
-            /** @description Its content. */
-            text: string;
-        } | components["schemas"]["Blob"] | components["schemas"]["ToolCall"] | components["schemas"]["ToolResult"] | {
-            /** @constant */
-            part: "reasoning";
-            /** @description The text of it. */
-            text: string;
-        } | {
-            /** @constant */
-            part: "opaque";
-            /** @description The provider that owns the data; it is not sent to others. */
-            provider: string;
-            /** @description The data. */
-            value: unknown;
-        } | components["schemas"]["ServerUse"] | {
-            /** @constant */
-            part: "cited";
-            /** @description Each page once. */
-            sources: components["schemas"]["Source"][];
-        };
+        Part: components["schemas"]["PartText"] | components["schemas"]["PartAttachment"] | components["schemas"]["PartBlob"] | components["schemas"]["PartCall"] | components["schemas"]["PartResult"] | components["schemas"]["PartReasoning"] | components["schemas"]["PartOpaque"] | components["schemas"]["PartServerUse"] | components["schemas"]["PartCited"];
         /** @description Arguments as a model wrote them. */
-        Arguments: {
-            json: unknown;
-        } | {
-            invalid: {
-                /** @description What was received. */
-                text: string;
-                /** @description The parse error. */
-                reason: string;
-            };
-        };
+        Arguments: components["schemas"]["ArgumentsJson"] | components["schemas"]["ArgumentsInvalid"];
         /** @description The model's request to call a function. */
         ToolCall: {
             /** @description The provider's id of the call; results refer to it. */
@@ -2370,12 +1652,7 @@ export interface components {
             preview?: components["schemas"]["Preview"] | null;
         };
         /** @description Whether a file can be, or was, restored. */
-        Restoration: "restorable" | "restored" | "changed" | "not_kept" | {
-            failed: {
-                /** @description Why. */
-                reason: string;
-            };
-        };
+        Restoration: "restorable" | "restored" | "changed" | "not_kept" | components["schemas"]["RestorationFailed"];
         /**
          * @description What something outside the program says about the tools of a worker. It is recorded, so that a resume and a replay make
          *     the same tools.
@@ -2419,6 +1696,1125 @@ export interface components {
              * @description Over all runs that the token may see.
              */
             count: number;
+        };
+        /** @description To an approval: make the call; `remember`: also the same call later in this session. */
+        GiveAnswerApprove: {
+            /** @constant */
+            answer: "approve";
+            /**
+             * @description Whether to remember.
+             * @default false
+             */
+            remember: boolean;
+        };
+        /** @description To an approval: make the call, and later in this session also the calls to which this rule applies. */
+        GiveAnswerAllow: {
+            /** @constant */
+            answer: "allow";
+            /** @description One of the `Approval::rules`. */
+            calls: string;
+        };
+        /** @description To an approval: refuse the call; the model receives the reason. */
+        GiveAnswerDeny: {
+            /** @constant */
+            answer: "deny";
+            /** @description Why, in the operator's words. */
+            reason?: string | null;
+            /**
+             * @description Whether to remember.
+             * @default false
+             */
+            remember: boolean;
+        };
+        /** @description To an approval: make the call with these arguments. They pass every step again except the question. */
+        GiveAnswerEdit: {
+            /** @constant */
+            answer: "edit";
+            /** @description The new arguments. */
+            input: unknown;
+        };
+        /** @description To a conversation: this file joins the user's next message. */
+        GiveAnswerAttach: {
+            /** @constant */
+            answer: "attach";
+            /** @description Its path, as the conversation's caller knows it; with a content, its name for people. */
+            file: string;
+            /** @description Its content, if it comes with the answer and is not read. */
+            content?: components["schemas"]["Attachment"] | null;
+        };
+        /** @description To a conversation: what joined the next message with that number does not join it any more. */
+        GiveAnswerDetach: {
+            /** @constant */
+            answer: "detach";
+            /**
+             * Format: uint32
+             * @description The number of the `Answer::Attach` or `Answer::Keep`.
+             */
+            message: number;
+        };
+        /** @description To an input: the user's text, or the form in the shape of its schema. */
+        GiveAnswerGive: {
+            /** @constant */
+            answer: "give";
+            /** @description The text as a string, or the form. */
+            value: unknown;
+        };
+        /** @description To an input: the user declines. */
+        GiveAnswerDecline: {
+            /** @constant */
+            answer: "decline";
+            /** @description Why, in the operator's words. */
+            reason?: string | null;
+        };
+        /**
+         * @description To an approval or an input: the user stopped the answer that the call is part of. It decides nothing about the call,
+         *     which is not made.
+         */
+        GiveAnswerStop: {
+            /** @constant */
+            answer: "stop";
+        };
+        /** @description To a conversation: it is over. A worker that has a caller gives its result. */
+        GiveAnswerEnd: {
+            /** @constant */
+            answer: "end";
+        };
+        /** @description To a conversation: the result of a call that the user has made joins the next message. */
+        GiveAnswerKeep: {
+            /** @constant */
+            answer: "keep";
+            /**
+             * Format: uint32
+             * @description The number of the `Answer::Run`.
+             */
+            message: number;
+        };
+        /** @description To a conversation: another model answers from the next message on. */
+        GiveAnswerModel: {
+            /** @constant */
+            answer: "model";
+            /** @description Which. */
+            model: components["schemas"]["ModelName"];
+        };
+        /** @description To a conversation: this rule holds from here on, for the calls of the conversation and those below it. */
+        GiveAnswerRule: {
+            /** @constant */
+            answer: "rule";
+            /** @description What it says. */
+            rule: components["schemas"]["Rule"];
+            /** @description The calls that it applies to, as the command line takes them. */
+            calls: string;
+        };
+        /**
+         * @description To a conversation: what the user said to an earlier question holds no more: a remembered approval or denial, or an
+         *     `Answer::Rule` of this conversation.
+         */
+        GiveAnswerForget: {
+            /** @constant */
+            answer: "forget";
+            /** @description The question. */
+            of: components["schemas"]["QuestionId"];
+        };
+        /**
+         * @description To a conversation: the user calls a worker of the program. The result is shown to the user, and the model does not
+         *     see it.
+         */
+        GiveAnswerRun: {
+            /** @constant */
+            answer: "run";
+            /** @description Its name. */
+            worker: string;
+            /** @description Its input, by parameter. */
+            input: unknown;
+        };
+        /**
+         * @description To a conversation: go back to before the user's message of that number. It and all that follows are no longer part
+         *     of what the model is sent. The first message is number 0.
+         */
+        GiveAnswerUndo: {
+            /** @constant */
+            answer: "undo";
+            /**
+             * Format: uint32
+             * @description The number of the message.
+             */
+            message: number;
+        };
+        /** @description To a conversation: compact it. Older turns are summarised. */
+        GiveAnswerCompact: {
+            /** @constant */
+            answer: "compact";
+            /** @description What the summary must keep, in the user's words. */
+            keep?: string | null;
+        };
+        /** @description To a conversation: take the last compaction back. The model is sent again what it replaced. */
+        GiveAnswerUndoCompaction: {
+            /** @constant */
+            answer: "undo_compaction";
+        };
+        /** @description To a settlement: run the tool again. */
+        GiveAnswerAgain: {
+            /** @constant */
+            answer: "again";
+        };
+        /** @description To a settlement: the tool counts as done, with this result. */
+        GiveAnswerDone: {
+            /** @constant */
+            answer: "done";
+            /** @description The result. */
+            result: unknown;
+        };
+        /** @description To a settlement: end the run. */
+        GiveAnswerAbort: {
+            /** @constant */
+            answer: "abort";
+        };
+        /** @description May this call be made? */
+        QuestionApproval: components["schemas"]["Approval"];
+        /** @description A worker, or a server behind a tool, wants text or a form from the user. */
+        QuestionInput: components["schemas"]["Input"];
+        /** @description A tool was interrupted, and only the operator can know whether its effect took place. */
+        QuestionSettlement: components["schemas"]["Settlement"];
+        /** @description A file before and after; shown as a diff. */
+        PreviewChange: {
+            /** @constant */
+            preview: "change";
+            /** @description Virtual path. */
+            path: string;
+            /** @description Content now; absent for a new file. */
+            before: string | null;
+            /** @description Content after; absent if it is removed. */
+            after: string | null;
+        };
+        /** @description A rule that is written somewhere. */
+        DecidedByRule: {
+            rule: components["schemas"]["DecidedByRuleRule"];
+        };
+        /** @description An `approval` block, by the risk of the call or by its default. */
+        DecidedByPolicy: {
+            policy: components["schemas"]["DecidedByPolicyPolicy"];
+        };
+        /**
+         * @description A file of the program pre-approves the call, and its effect is outside the mounts that the program declares: the
+         *     operator decides.
+         */
+        DecidedByOutsideMounts: {
+            outside_mounts: components["schemas"]["DecidedByOutsideMountsOutsideMounts"];
+        };
+        /**
+         * @description A file of the program pre-approves the call, and it changes a file that other programs execute: the operator
+         *     decides.
+         */
+        DecidedByExecutedFile: {
+            executed_file: components["schemas"]["DecidedByExecutedFileExecutedFile"];
+        };
+        /** @description The operator has approved the call, but something changed before it could run: the operator decides again. */
+        DecidedByChanged: {
+            changed: components["schemas"]["DecidedByChangedChanged"];
+        };
+        /** @description A file of the program pre-approves the call, and words that others wrote could steer it: the operator decides. */
+        DecidedByUntrusted: {
+            untrusted: components["schemas"]["DecidedByUntrustedUntrusted"];
+        };
+        /** @description The approval of a mount that the call touches. */
+        DecidedByMount: {
+            mount: components["schemas"]["DecidedByMountMount"];
+        };
+        /** @description The approval function of the tool. */
+        DecidedByFunction: {
+            function: components["schemas"]["DecidedByFunctionFunction"];
+        };
+        /** @description The toolset, by these arguments. */
+        DecidedByToolset: {
+            toolset: components["schemas"]["DecidedByToolsetToolset"];
+        };
+        /** @description No rule matches the call: its risk decides. */
+        DecidedByDefault: {
+            default: components["schemas"]["Risk"];
+        };
+        /** @description The mode in the operator's place. */
+        DecidedByMode: {
+            mode: components["schemas"]["Mode"];
+        };
+        /** @description The operator, who was asked. */
+        DecidedByOperator: {
+            operator: components["schemas"]["DecidedByOperatorOperator"];
+        };
+        /** @description May this call be made? */
+        QuestionOfRunApproval: components["schemas"]["Approval"];
+        /** @description A worker, or a server behind a tool, wants text or a form from the user. */
+        QuestionOfRunInput: components["schemas"]["Input"];
+        /** @description A tool was interrupted, and only the operator can know whether its effect took place. */
+        QuestionOfRunSettlement: components["schemas"]["Settlement"];
+        /** @description Something has been recorded. */
+        EventRecord: {
+            /** @constant */
+            event: "record";
+            /** @description The record, as in the journal but with long values in place. */
+            record: components["schemas"]["Record"];
+        };
+        /** @description Part of an answer in progress. */
+        EventDelta: {
+            /** @constant */
+            event: "delta";
+            /** @description The call whose worker is answering. */
+            path: components["schemas"]["CallPath"];
+            /**
+             * Format: uint32
+             * @description Turn of its conversation.
+             */
+            turn: number;
+        } & (components["schemas"]["EventDeltaText"] | components["schemas"]["EventDeltaReasoning"] | components["schemas"]["EventDeltaCall"]);
+        /** @description Discards the deltas of this turn: the request failed and may be repeated. */
+        EventDiscard: {
+            /** @constant */
+            event: "discard";
+            /** @description The call. */
+            path: components["schemas"]["CallPath"];
+            /**
+             * Format: uint32
+             * @description The turn.
+             */
+            turn: number;
+        };
+        /** @description First record of a run. */
+        RecordRunStarted: {
+            /** @constant */
+            kind: "run_started";
+            /**
+             * Format: uint32
+             * @description `FORMAT`.
+             */
+            format: number;
+            /** @description ID of the run. */
+            run: string;
+            /** @description Version of llm-do. */
+            version: string;
+            /** @description What was run: the target as given, made absolute relative to nothing (as typed). */
+            target: string;
+            /** @description Entry worker. */
+            entry: string;
+            /** @description Whether the entry holds a conversation with the operator. */
+            chat?: boolean;
+            /** @description Approval mode in effect. */
+            approval: components["schemas"]["Mode"];
+            /** @description `run.date` of templates, `YYYY-MM-DD`, in UTC. */
+            date: string;
+            /** @description Every worker of the closure. */
+            definitions: components["schemas"]["UsedDefinition"][];
+            /** @description The runtimes for the code of its tools. */
+            runtimes?: components["schemas"]["Runtime"][];
+            /** @description How the host started the run, in the host's own format: the data that it needs to resume the run. */
+            invocation?: unknown;
+            /** @description Who started the run, and through which channel. Journals of earlier versions do not say so. */
+            requester?: components["schemas"]["Requester"] | null;
+        };
+        /** @description The run continues after a suspension or an interruption. The steps recorded before are not repeated. */
+        RecordRunResumed: {
+            /** @constant */
+            kind: "run_resumed";
+            /** @description Version of llm-do. */
+            version: string;
+            /**
+             * Format: uint64
+             * @description The idle time, in milliseconds. It does not count towards any deadline.
+             */
+            idle_ms: number;
+        };
+        /** @description A definition that was loaded later, for a callee that only a wildcard allows. */
+        RecordDefinition: components["schemas"]["UsedDefinition"];
+        /** @description A call has begun. */
+        RecordCallStarted: {
+            /** @constant */
+            kind: "call_started";
+            /** @description Its function. */
+            function: string;
+            /** @description Where the function comes from. */
+            source: components["schemas"]["FunctionSource"];
+            /** @description On whose behalf. */
+            principal: components["schemas"]["Principal"];
+            /** @description The arguments as given; shared with the caller's record of them. */
+            input: unknown;
+            /** @description The origins of the arguments; left out if all of them are trusted. */
+            origins?: components["schemas"]["Origins"];
+        };
+        /** @description The real places of a call's paths after links are followed. Rules match these places. */
+        RecordLinksFollowed: {
+            /** @constant */
+            kind: "links_followed";
+            /** @description The real place of each path that the call touches, in order. */
+            places: components["schemas"]["Place"][];
+            /** @description Whether a link leads to a place other than its path. */
+            elsewhere?: boolean;
+            /** @description The positions of the places that hold what was written from untrusted words. */
+            untrusted?: number[];
+            /** @description Whether the process of the call can read such a place, or an untrusted mount. */
+            reads_untrusted?: boolean;
+        };
+        /** @description An approval was compared with the state of the files after the answer came. */
+        RecordRechecked: {
+            /** @constant */
+            kind: "rechecked";
+            /** @description What is not as it was when the operator was asked, so that the operator is asked again; absent if all is. */
+            changed?: string | null;
+        };
+        /** @description The answer of a tool's approval code to a call (`@tool(approval=…)`): one source of the verdict. */
+        RecordRuleStated: {
+            /** @constant */
+            kind: "rule_stated";
+            /** @description Its answer; `ask` if it failed. */
+            rule: components["schemas"]["Rule"];
+            /** @description Why it failed. */
+            reason?: string | null;
+        };
+        /** @description The gate's verdict on a call. */
+        RecordVerdict: {
+            /** @constant */
+            kind: "verdict";
+            /** @description The decision: `preApproved` runs, `blocked` is refused. */
+            rule: components["schemas"]["Rule"];
+            /** @description The rule, mode or operator that decided. */
+            by: components["schemas"]["DecidedBy"];
+            /** @description Reason given to the caller when refused. */
+            reason?: string | null;
+        };
+        /** @description The operator is asked. */
+        RecordAsked: components["schemas"]["Question2"];
+        /** @description A question has its answer. */
+        RecordAnswered: components["schemas"]["Given"];
+        /**
+         * @description The predicted changes of a leaf that changes files, recorded before it runs. A resume uses them to check
+         *     whether the leaf took effect.
+         */
+        RecordForeseen: {
+            /** @constant */
+            kind: "foreseen";
+            /** @description The changes; absent if they can't be predicted. */
+            foreseen?: components["schemas"]["Foreseen"] | null;
+        };
+        /** @description A leaf is about to run: written before its first effect. */
+        RecordToolStarted: {
+            /** @constant */
+            kind: "tool_started";
+            /** @description Name. */
+            function: string;
+            /** @description Risk: decides how a resume treats it. */
+            risk: components["schemas"]["Risk"];
+            /** @description The same for each attempt. */
+            idempotency_key: string;
+        };
+        /** @description A leaf wants to know something from the user before it continues. It continues in its next step. */
+        RecordToolAsked: {
+            /** @constant */
+            kind: "tool_asked";
+            /** @description What it asks. */
+            questions: components["schemas"]["ToolQuestion"][];
+            /** @description What it needs to continue, apart from the answers. */
+            state: unknown;
+            /** @description The output that its code printed. */
+            log?: string | null;
+            /** @description The origins of the questions; left out if all of them are trusted. */
+            origins?: components["schemas"]["Origins"];
+        };
+        /** @description A leaf has ended. */
+        RecordToolEnded: {
+            /** @constant */
+            kind: "tool_ended";
+            /** @description How. */
+            ending: components["schemas"]["Ending"];
+            /** @description Images and files that it returned beside its value. */
+            blobs?: components["schemas"]["Blob"][];
+            /** @description The output that its code printed. */
+            log?: string | null;
+            /** @description The origins of the value; left out if all of it is trusted. */
+            origins?: components["schemas"]["Origins"];
+        };
+        /** @description A composite call has ended, or a call was refused before it ran. */
+        RecordCallEnded: {
+            /** @constant */
+            kind: "call_ended";
+            /** @description How. */
+            ending: components["schemas"]["Ending"];
+            /**
+             * @description Tokens of the call and all below it.
+             * @default {}
+             */
+            usage: components["schemas"]["Usage"];
+            /** @description Images and files that it returned beside its value. */
+            blobs?: components["schemas"]["Blob"][];
+            /** @description The origins of the value; left out if all of it is trusted. */
+            origins?: components["schemas"]["Origins"];
+            /**
+             * @description What the operator wrote in the conversations of the call and below it. Its caller's rules may test for these
+             *     words (`from: input`).
+             */
+            said?: unknown[];
+        };
+        /**
+         * @description A worker's conversation has begun. With the later records of its path it holds everything that the model was
+         *     sent.
+         */
+        RecordConversationStarted: {
+            /** @constant */
+            kind: "conversation_started";
+            /** @description Worker ID. */
+            worker: string;
+            /** @description The model. */
+            model: components["schemas"]["ModelName"];
+            /** @description The rendered instructions. */
+            system: string;
+            /** @description The tools offered, fixed from here on. */
+            tools: components["schemas"]["ToolSpec"][];
+            /** @description The tools that the worker has and that no arguments could make pass the gate. */
+            withheld?: components["schemas"]["WithheldTool"][];
+            /**
+             * @description The tools that the provider runs itself, with their options, as the gate allowed them. What such a
+             *     conversation answers may hold words of others.
+             */
+            server_tools?: components["schemas"]["ServerTool"][];
+            /** @description Schema the answer must satisfy. */
+            output?: unknown;
+            /**
+             * @description Whether `output` is asked for through the final-result tool.
+             * @default false
+             */
+            final_tool: boolean;
+            /** @description Whether the conversation is held with the user: what the user says follows an answer. */
+            with_user?: boolean;
+            /**
+             * @description Whether the user speaks first. `message` is then empty, or holds what the conversation was begun with, and the
+             *     model is not asked before the user has said something.
+             */
+            listens?: boolean;
+            /** @description Conditions on the answer beyond its schema. */
+            ensures?: components["schemas"]["Ensures"] | null;
+            /**
+             * @description Whether long results can be read on.
+             * @default false
+             */
+            can_read_on: boolean;
+            /**
+             * Format: uint64
+             * @description Most tokens of one request, if that is known: it is compacted before it would have more.
+             */
+            max_context_tokens?: number | null;
+            /** @description The model's capabilities. */
+            can: components["schemas"]["Capabilities"];
+            /** @description The first message. */
+            message: components["schemas"]["Message"];
+            /** @description The origin of the instructions and the first message; left out if they are trusted. */
+            origin?: components["schemas"]["Origin"];
+        };
+        /** @description A conversation in the middle of a run has the line to the user, or there is none. */
+        RecordLeased: {
+            /** @constant */
+            kind: "leased";
+            /** @description Whether the user, or a program in the user's place, can be asked now or later. */
+            attended: boolean;
+        };
+        /** @description A file that the user attaches was read: it joins the next message. */
+        RecordAttached: {
+            /** @constant */
+            kind: "attached";
+            /** @description The file, as the model gets it. */
+            part: components["schemas"]["Part"];
+            /**
+             * Format: uint64
+             * @description Its size.
+             */
+            bytes: number;
+            /** @description The origin of its content. */
+            origin?: components["schemas"]["Origin"];
+        };
+        /** @description A file that the user wanted to attach does not join the next message. */
+        RecordNotAttached: {
+            /** @constant */
+            kind: "not_attached";
+            /** @description Why. */
+            reason: string;
+        };
+        /** @description Another model answers from here on, because the user has chosen it. */
+        RecordModelChosen: {
+            /** @constant */
+            kind: "model_chosen";
+            /** @description Which. */
+            model: components["schemas"]["ModelName"];
+            /**
+             * Format: uint64
+             * @description Most tokens of one request to it, if that is known.
+             */
+            max_context_tokens?: number | null;
+        };
+        /** @description The model that the user has chosen can't answer. The previous one answers from here on. */
+        RecordModelNotChosen: {
+            /** @constant */
+            kind: "model_not_chosen";
+            /** @description Why. */
+            reason: string;
+        };
+        /** @description A message of the harness that follows from nothing else recorded (a repair turn). */
+        RecordMessageAdded: {
+            /** @constant */
+            kind: "message_added";
+            /** @description The message. */
+            message: components["schemas"]["Message"];
+        };
+        /** @description The budget for a request or for the calls of a turn was reserved in the ledger. */
+        RecordReserved: components["schemas"]["Reserved"];
+        /** @description The ledger has too little left for a request or for the calls of a turn: a limit was reached. */
+        RecordNotReserved: {
+            /** @constant */
+            kind: "not_reserved";
+            /** @description Which limit, and the usage when it was reached. */
+            what: string;
+        };
+        /** @description A request is about to be sent: for the next turn of a conversation, or for a summary (`summary.N.A`). */
+        RecordModelRequested: {
+            /** @constant */
+            kind: "model_requested";
+            /**
+             * Format: uint32
+             * @description Turn, from 0. Of a summary, the number of its compaction.
+             */
+            turn: number;
+            /**
+             * Format: uint32
+             * @description Attempt at this turn, from 0.
+             */
+            attempt: number;
+            /** @description Last message sent; the others follow from it. */
+            head: components["schemas"]["MessageId"];
+            /** @description Chained hash of everything sent, which detects divergence at no cost per turn. */
+            digest: string;
+            /**
+             * Format: uint32
+             * @description Most tokens the answer may have, where known.
+             */
+            max_tokens?: number | null;
+        };
+        /** @description A request was answered. */
+        RecordModelAnswered: {
+            /** @constant */
+            kind: "model_answered";
+            /** @description The answer as a message. */
+            message: components["schemas"]["Message"];
+            /** @description Why it ended. */
+            finish: components["schemas"]["FinishReason"];
+            /**
+             * @description Its usage.
+             * @default {}
+             */
+            usage: components["schemas"]["Usage"];
+            /** @description The provider's word for why it ended, if llm-do does not know it. */
+            unknown_finish?: string | null;
+            /** @description The tools that it calls and that were not offered, in order. The model hears that there are none such. */
+            unoffered?: string[];
+        };
+        /** @description A request failed. */
+        RecordModelFailed: {
+            /** @constant */
+            kind: "model_failed";
+            /** @description How. */
+            error: components["schemas"]["ModelError"];
+        };
+        /** @description The run waited (before a retry). */
+        RecordSlept: {
+            /** @constant */
+            kind: "slept";
+            /**
+             * Format: uint64
+             * @description How long, in milliseconds.
+             */
+            ms: number;
+        };
+        /** @description A random number was drawn. */
+        RecordRandom: {
+            /** @constant */
+            kind: "random";
+            /**
+             * Format: uint64
+             * @description The number.
+             */
+            value: number;
+        };
+        /** @description A step's deadline expired before its end. */
+        RecordTimedOut: {
+            /** @constant */
+            kind: "timed_out";
+            /**
+             * Format: uint64
+             * @description The deadline, in milliseconds.
+             */
+            after_ms: number;
+        };
+        /** @description A step was interrupted because the run was cancelled. */
+        RecordCancelled: {
+            /** @constant */
+            kind: "cancelled";
+        };
+        /** @description A limit was reached. */
+        RecordLimit: {
+            /** @constant */
+            kind: "limit";
+            /** @description Which limit, and the usage when it was reached. */
+            what: string;
+        };
+        /** @description A note: the printed output of a tool, or a notice. */
+        RecordNote: {
+            /** @constant */
+            kind: "note";
+            /** @description The text. */
+            text: string;
+        };
+        /** @description Last record of a run. */
+        RecordRunEnded: {
+            /** @constant */
+            kind: "run_ended";
+            /** @description How. */
+            status: components["schemas"]["RunStatus"];
+            /** @description The output, or the failure. */
+            ending: components["schemas"]["Ending"];
+            /**
+             * @description Tokens of the whole run.
+             * @default {}
+             */
+            usage: components["schemas"]["Usage"];
+        };
+        /**
+         * @description Code that makes calls has reached its next call or its end within its time limit, or the functions of a worker
+         *     that is code were made in time. A resume doesn't measure that time again.
+         */
+        RecordWorked: {
+            /** @constant */
+            kind: "worked";
+        };
+        /**
+         * @description A conversation was compacted, or could not be. From here on the model is sent what this record says in place of what
+         *     it names.
+         */
+        RecordCompacted: components["schemas"]["Compaction"];
+        /** @description The user has taken a message back. This is what the turns since then have done. */
+        RecordUndone: {
+            /** @constant */
+            kind: "undone";
+            /** @description The files that file tools have changed, if they are not as they were before. */
+            files: components["schemas"]["UndoneFile"][];
+            /** @description The functions that may have done something else, which can't be restored. */
+            others?: string[];
+        };
+        /** @description The files of undone turns were restored, as the user wanted. */
+        RecordRestored: {
+            /** @constant */
+            kind: "restored";
+            /** @description The files that could be restored before, and what became of each. */
+            files: components["schemas"]["UndoneFile"][];
+        };
+        /** @description Something outside the program said which tools a worker's toolset has. */
+        RecordToolsListed: {
+            /** @constant */
+            kind: "tools_listed";
+            /** @description The kind of toolset. */
+            toolset: string;
+            /** @description The tools, and what the operator should know about them. */
+            listing: components["schemas"]["Listing"];
+        };
+        /**
+         * @description A toolset returned a text that a worker's instructions insert, or the reason why there is none. Both are in the words
+         *     of others.
+         */
+        RecordTextInserted: {
+            /** @constant */
+            kind: "text_inserted";
+            /** @description The kind of toolset. */
+            toolset: string;
+            /** @description The name of the text for that kind. */
+            name: string;
+            /** @description The arguments that the template gives. */
+            arguments?: {
+                [key: string]: string;
+            };
+            /** @description The text, or why there is none. */
+            ending: components["schemas"]["Ending"];
+        };
+        /**
+         * @description The user has said something to a conversation that does not wait for it. It is delivered later, as an answer with the
+         *     same words: `now.T` with the next request of the answer under way, else `message.N`.
+         */
+        RecordQueued: components["schemas"]["Queued"];
+        /** @description A toolset that is part of llm-do, or registered by the embedding program. */
+        FunctionSourceToolset: {
+            toolset: string;
+        };
+        /** @description A worker or tool of this library. */
+        FunctionSourceLibrary: {
+            library: string;
+        };
+        /** @description A worker, by ID. */
+        PrincipalWorker: {
+            worker: string;
+        };
+        /** @description A tool, on behalf of a worker. */
+        PrincipalTool: {
+            tool: components["schemas"]["PrincipalToolTool"];
+        };
+        /** @description May this call be made? */
+        Question2Approval: components["schemas"]["Approval"];
+        /** @description A worker, or a server behind a tool, wants text or a form from the user. */
+        Question2Input: components["schemas"]["Input"];
+        /** @description A tool was interrupted, and only the operator can know whether its effect took place. */
+        Question2Settlement: components["schemas"]["Settlement"];
+        /** @description To an approval: make the call; `remember`: also the same call later in this session. */
+        GivenApprove: {
+            /** @constant */
+            answer: "approve";
+            /**
+             * @description Whether to remember.
+             * @default false
+             */
+            remember: boolean;
+        };
+        /** @description To an approval: make the call, and later in this session also the calls to which this rule applies. */
+        GivenAllow: {
+            /** @constant */
+            answer: "allow";
+            /** @description One of the `Approval::rules`. */
+            calls: string;
+        };
+        /** @description To an approval: refuse the call; the model receives the reason. */
+        GivenDeny: {
+            /** @constant */
+            answer: "deny";
+            /** @description Why, in the operator's words. */
+            reason?: string | null;
+            /**
+             * @description Whether to remember.
+             * @default false
+             */
+            remember: boolean;
+        };
+        /** @description To an approval: make the call with these arguments. They pass every step again except the question. */
+        GivenEdit: {
+            /** @constant */
+            answer: "edit";
+            /** @description The new arguments. */
+            input: unknown;
+        };
+        /** @description To a conversation: this file joins the user's next message. */
+        GivenAttach: {
+            /** @constant */
+            answer: "attach";
+            /** @description Its path, as the conversation's caller knows it; with a content, its name for people. */
+            file: string;
+            /** @description Its content, if it comes with the answer and is not read. */
+            content?: components["schemas"]["Attachment"] | null;
+        };
+        /** @description To a conversation: what joined the next message with that number does not join it any more. */
+        GivenDetach: {
+            /** @constant */
+            answer: "detach";
+            /**
+             * Format: uint32
+             * @description The number of the `Answer::Attach` or `Answer::Keep`.
+             */
+            message: number;
+        };
+        /** @description To an input: the user's text, or the form in the shape of its schema. */
+        GivenGive: {
+            /** @constant */
+            answer: "give";
+            /** @description The text as a string, or the form. */
+            value: unknown;
+        };
+        /** @description To an input: the user declines. */
+        GivenDecline: {
+            /** @constant */
+            answer: "decline";
+            /** @description Why, in the operator's words. */
+            reason?: string | null;
+        };
+        /**
+         * @description To an approval or an input: the user stopped the answer that the call is part of. It decides nothing about the call,
+         *     which is not made.
+         */
+        GivenStop: {
+            /** @constant */
+            answer: "stop";
+        };
+        /** @description To a conversation: it is over. A worker that has a caller gives its result. */
+        GivenEnd: {
+            /** @constant */
+            answer: "end";
+        };
+        /** @description To a conversation: the result of a call that the user has made joins the next message. */
+        GivenKeep: {
+            /** @constant */
+            answer: "keep";
+            /**
+             * Format: uint32
+             * @description The number of the `Answer::Run`.
+             */
+            message: number;
+        };
+        /** @description To a conversation: another model answers from the next message on. */
+        GivenModel: {
+            /** @constant */
+            answer: "model";
+            /** @description Which. */
+            model: components["schemas"]["ModelName"];
+        };
+        /** @description To a conversation: this rule holds from here on, for the calls of the conversation and those below it. */
+        GivenRule: {
+            /** @constant */
+            answer: "rule";
+            /** @description What it says. */
+            rule: components["schemas"]["Rule"];
+            /** @description The calls that it applies to, as the command line takes them. */
+            calls: string;
+        };
+        /**
+         * @description To a conversation: what the user said to an earlier question holds no more: a remembered approval or denial, or an
+         *     `Answer::Rule` of this conversation.
+         */
+        GivenForget: {
+            /** @constant */
+            answer: "forget";
+            /** @description The question. */
+            of: components["schemas"]["QuestionId"];
+        };
+        /**
+         * @description To a conversation: the user calls a worker of the program. The result is shown to the user, and the model does not
+         *     see it.
+         */
+        GivenRun: {
+            /** @constant */
+            answer: "run";
+            /** @description Its name. */
+            worker: string;
+            /** @description Its input, by parameter. */
+            input: unknown;
+        };
+        /**
+         * @description To a conversation: go back to before the user's message of that number. It and all that follows are no longer part
+         *     of what the model is sent. The first message is number 0.
+         */
+        GivenUndo: {
+            /** @constant */
+            answer: "undo";
+            /**
+             * Format: uint32
+             * @description The number of the message.
+             */
+            message: number;
+        };
+        /** @description To a conversation: compact it. Older turns are summarised. */
+        GivenCompact: {
+            /** @constant */
+            answer: "compact";
+            /** @description What the summary must keep, in the user's words. */
+            keep?: string | null;
+        };
+        /** @description To a conversation: take the last compaction back. The model is sent again what it replaced. */
+        GivenUndoCompaction: {
+            /** @constant */
+            answer: "undo_compaction";
+        };
+        /** @description To a settlement: run the tool again. */
+        GivenAgain: {
+            /** @constant */
+            answer: "again";
+        };
+        /** @description To a settlement: the tool counts as done, with this result. */
+        GivenDone: {
+            /** @constant */
+            answer: "done";
+            /** @description The result. */
+            result: unknown;
+        };
+        /** @description To a settlement: end the run. */
+        GivenAbort: {
+            /** @constant */
+            answer: "abort";
+        };
+        /** @description A file with this content: SHA-256 in hexadecimal. */
+        FileStateFile: {
+            file: string;
+        };
+        /** @description With this value. */
+        EndingOutput: {
+            output: unknown;
+        };
+        /** @description With a failure that the caller receives. */
+        EndingFailure: {
+            failure: components["schemas"]["Failure"];
+        };
+        /** @description Searches the web. */
+        ServerToolWebSearch: components["schemas"]["WebLimits"];
+        /** @description Reads web pages whose addresses it has seen. */
+        ServerToolWebFetch: components["schemas"]["WebLimits"];
+        /** @description Runs code in a sandbox of the provider. */
+        ServerToolCodeExecution: {
+            /** @constant */
+            tool_type: "code_execution";
+        };
+        /** @description An expression over `input` and `output`, in the language of templates. */
+        EnsureThat: {
+            that: string;
+        };
+        /** @description A tool of the worker, called with the output. A worker that it may call also counts as a tool. */
+        EnsureTool: {
+            tool: string;
+        };
+        /** @description Text. */
+        PartText: {
+            /** @constant */
+            part: "text";
+            /** @description The text. */
+            text: string;
+        };
+        /** @description A text file that the caller attached. Models receive `Part::sent`. */
+        PartAttachment: {
+            /** @constant */
+            part: "attachment";
+            /** @description Its file name. */
+            name: string;
+            /** @description Its content. */
+            text: string;
+        };
+        /** @description An image, a PDF or another file, for models that read them. */
+        PartBlob: components["schemas"]["Blob"];
+        /** @description The model asks for a function to be called (assistant messages only). */
+        PartCall: components["schemas"]["ToolCall"];
+        /** @description The answer to one such call (tool messages only). */
+        PartResult: components["schemas"]["ToolResult"];
+        /** @description The model's visible thinking; never sent back as text. */
+        PartReasoning: {
+            /** @constant */
+            part: "reasoning";
+            /** @description The text of it. */
+            text: string;
+        };
+        /** @description A provider's own data (signed thinking, for example) that must be sent back as it came. */
+        PartOpaque: {
+            /** @constant */
+            part: "opaque";
+            /** @description The provider that owns the data; it is not sent to others. */
+            provider: string;
+            /** @description The data. */
+            value: unknown;
+        };
+        /**
+         * @description The provider ran a tool of its own here (assistant messages only). A record of it for people; what goes back to
+         *     the provider is the `Part::Opaque` beside it.
+         */
+        PartServerUse: components["schemas"]["ServerUse"];
+        /** @description The pages that the provider names for the text before it (assistant messages only). Never sent back. */
+        PartCited: {
+            /** @constant */
+            part: "cited";
+            /** @description Each page once. */
+            sources: components["schemas"]["Source"][];
+        };
+        /** @description Well-formed JSON. */
+        ArgumentsJson: {
+            json: unknown;
+        };
+        /**
+         * @description Not JSON (cut off, or broken), or JSON that can't be kept as it is (`json::read`). Kept to be quoted back to the
+         *     model.
+         */
+        ArgumentsInvalid: {
+            invalid: components["schemas"]["ArgumentsInvalidInvalid"];
+        };
+        /** @description It can't be reached or written. */
+        RestorationFailed: {
+            failed: components["schemas"]["RestorationFailedFailed"];
+        };
+        DecidedByRuleRule: {
+            /** @description Where: `--deny write_file`, `main.worker:12`. */
+            origin: string;
+            /** @description Whether it is a rule of a caller further up, which can only block. */
+            of_caller?: boolean;
+        };
+        DecidedByPolicyPolicy: {
+            /** @description Where the block is written. */
+            origin: string;
+            /** @description The risk that it names; absent for its default. */
+            risk?: components["schemas"]["Risk"] | null;
+        };
+        DecidedByOutsideMountsOutsideMounts: {
+            /** @description What pre-approves it. */
+            rule: components["schemas"]["DecidedBy"];
+        };
+        DecidedByExecutedFileExecutedFile: {
+            /** @description What pre-approves it. */
+            rule: components["schemas"]["DecidedBy"];
+        };
+        DecidedByChangedChanged: {
+            /** @description What changed. */
+            what: string;
+            /** @description What asked in the first place. */
+            rule: components["schemas"]["DecidedBy"];
+        };
+        DecidedByUntrustedUntrusted: {
+            /** @description What pre-approves it. */
+            rule: components["schemas"]["DecidedBy"];
+        };
+        DecidedByMountMount: {
+            /** @description Where it is mounted. */
+            at: string;
+        };
+        DecidedByFunctionFunction: {
+            /** @description The tool. */
+            function: string;
+        };
+        DecidedByToolsetToolset: {
+            /** @description Its reason. */
+            why: string;
+        };
+        DecidedByOperatorOperator: {
+            /** @description The person or program that answered. */
+            by: string;
+            /** @description The channel. */
+            via: string;
+            /** @description Whether the arguments were edited. */
+            edited?: boolean;
+        };
+        /** @description More text of the answer. */
+        EventDeltaText: {
+            /** @constant */
+            delta: "text";
+            /** @description The new piece. */
+            text: string;
+        };
+        /** @description More of the model's visible thinking. */
+        EventDeltaReasoning: {
+            /** @constant */
+            delta: "reasoning";
+            /** @description The new piece. */
+            text: string;
+        };
+        /** @description A tool call has begun to appear. */
+        EventDeltaCall: {
+            /** @constant */
+            delta: "call";
+            /** @description Name of the tool. */
+            name: string;
+        };
+        PrincipalToolTool: {
+            /** @description The tool. */
+            tool: string;
+            /** @description The worker that called it. */
+            worker: string;
+        };
+        ArgumentsInvalidInvalid: {
+            /** @description What was received. */
+            text: string;
+            /** @description The parse error. */
+            reason: string;
+        };
+        RestorationFailedFailed: {
+            /** @description Why. */
+            reason: string;
         };
     };
     responses: never;
@@ -2485,8 +2881,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
-                    "text/plain": unknown;
+                    "application/octet-stream": string;
+                    "text/plain": string;
                 };
             };
             /** @description The file that the client has. */
@@ -2907,6 +3303,8 @@ export interface operations {
                 chat?: boolean;
                 /** @description Only runs whose ID, worker, input, output or failure has this text in any case. A page with it may be short and still have a next one. */
                 q?: string;
+                /** @description Whether questions show the effects of their calls, such as diffs. Default: true. */
+                previews?: boolean;
             };
             header?: never;
             path?: never;
@@ -2914,7 +3312,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Runs, without their outputs. */
+            /** @description Runs, without their outputs, and with the beginnings of their failures. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3397,7 +3795,10 @@ export interface operations {
     };
     listQuestions: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether questions show the effects of their calls, such as diffs. Default: true. */
+                previews?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3654,6 +4055,58 @@ export interface operations {
             };
         };
     };
+    sumCosts: {
+        parameters: {
+            query?: {
+                /** @description Only runs of this program. */
+                program?: string;
+                /** @description Only runs that began at this time or later, in milliseconds since 1970. */
+                since_ms?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The costs. A journal is read once: `more` says that this answer lacks some that are still to be read. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostsOfRuns"];
+                };
+            };
+            /** @description The request is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no token, or no such token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The token, the host or the origin is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     upload: {
         parameters: {
             query: {
@@ -3666,7 +4119,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/octet-stream": unknown;
+                "application/octet-stream": string;
             };
         };
         responses: {
@@ -3827,8 +4280,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
-                    "text/plain": unknown;
+                    "application/octet-stream": string;
+                    "text/plain": string;
                 };
             };
             /** @description The request is wrong. */

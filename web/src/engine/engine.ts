@@ -104,6 +104,28 @@ export interface Page {
   next?: string;
 }
 
+/** Requests to models and their costs. */
+export interface CostLine {
+  name: string;
+  runs: number;
+  requests: number;
+  /** Requests whose cost is not known. */
+  unpriced: number;
+  usage: Usage;
+}
+
+/** The costs of runs, by what the names of the fields say. */
+export interface CostsOfRuns {
+  total: CostLine;
+  workers: CostLine[];
+  models: CostLine[];
+  days: CostLine[];
+  clients: CostLine[];
+  dearest: Run[];
+  /** Whether the server has still journals to read. */
+  more: boolean;
+}
+
 /** A run to start: `message` or `input`. */
 export interface StartRequest {
   program: string;
@@ -215,6 +237,8 @@ export interface Engine {
   cancel(run: string): Promise<void>;
   exportRun(run: string): Promise<Blob>;
 
+  /** The costs of the runs that began at that time or later. */
+  costs(program: string | undefined, since_ms: number): Promise<CostsOfRuns>;
   questions(): Promise<QuestionOfRun[]>;
   notices(signal: AbortSignal): AsyncIterable<Notice>;
 

@@ -4,6 +4,7 @@ import {
   EngineError,
   isUnderWay,
   type Connection,
+  type CostsOfRuns,
   type Definition,
   type DefinitionFile,
   type Diagnostic,
@@ -160,6 +161,11 @@ export class HttpEngine implements Engine {
 
   async exportRun(run: string): Promise<Blob> {
     return (await this.#send("GET", `/v1/runs/${encodeURIComponent(run)}/export`)).blob();
+  }
+
+  costs(program: string | undefined, since_ms: number): Promise<CostsOfRuns> {
+    const query = new URLSearchParams({ since_ms: String(since_ms), ...(program === undefined ? {} : { program }) });
+    return this.#get(`/v1/costs?${query}`, shapes.costs);
   }
 
   async questions(): Promise<QuestionOfRun[]> {

@@ -118,6 +118,7 @@ export class RecordedEngine implements Engine {
   stop = refused;
   cancel = refused;
   exportRun = refused;
+  costs = refused;
   file = refused;
   definition = refused;
   save = refused;

@@ -3,6 +3,8 @@
 import {
   EngineError,
   STATES,
+  type CostLine,
+  type CostsOfRuns,
   type Definition,
   type DefinitionFile,
   type Diagnostic,
@@ -230,6 +232,18 @@ export const runs: Shape<Page> = object<Page>({
   runs: unique(list(run), (one) => one.run),
   next: maybe(text),
 } as Fields<Page>);
+
+const costLine = object<CostLine>({ name: text, runs: number, requests: number, unpriced: number, usage });
+const costLines = unique(list(costLine), (line) => line.name);
+export const costs: Shape<CostsOfRuns> = object<CostsOfRuns>({
+  total: costLine,
+  workers: costLines,
+  models: costLines,
+  days: costLines,
+  clients: costLines,
+  dearest: unique(list(run), (one) => one.run),
+  more: flag,
+});
 
 const place = object({ run: text, program: text, client: text });
 const questionOfRun: Shape<QuestionOfRun> = (value, at) => ({ ...question(value, at), ...place(value, at) });

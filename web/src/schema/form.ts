@@ -14,6 +14,9 @@ export type FieldKind =
   | { kind: "boolean" }
   | { kind: "choice"; options: Json[] }
   | { kind: "list"; item: Field }
+  /** Any number of names, each with a value. */
+  | { kind: "map"; item: Field }
+  | { kind: "alternatives"; options: Field[] }
   | { kind: "object"; fields: Field[] }
   | { kind: "json" };
 
@@ -34,6 +37,14 @@ export interface Field {
 export type Problems = ReadonlyMap<string, string>;
 
 const DEEPEST = 8;
+/** Most fields of a form. Schemas that refer to themselves in several places would have too many. */
+const MOST_FIELDS = 3000;
+const MOST_ALTERNATIVES = 20;
+
+/** How many more fields a form may have. */
+interface Left {
+  fields: number;
+}
 
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -60,7 +71,8 @@ const isNumeric = (value: Json | undefined): value is Numeric =>
 const number = (value: Json | undefined): Numeric | undefined => (isNumeric(value) ? value : undefined);
 
 /** The field for a schema. */
-export function fieldOf(schema: Json, name = "", required = true, root: Json = schema, depth = 0): Field {
+export function fieldOf(schema: Json, name = "", required = true, root: Json = schema, depth = 0, left: Left = { fields: MOST_FIELDS }): Field {
+  left.fields--;
   const resolved = resolve(schema, root);
   const { inner, nullable } = withoutNull(resolved, root);
   const annotation = (key: string): string => text(member(resolved, key)) || text(member(inner, key));
@@ -72,7 +84,7 @@ export function fieldOf(schema: Json, name = "", required = true, root: Json = s
     nullable,
     untrusted: member(resolved, "untrusted") === true || member(inner, "untrusted") === true,
     schema: isObject(inner) ? inner : {},
-    type: depth > DEEPEST ? { kind: "json" } : typeOf(inner, root, depth),
+    type: depth > DEEPEST || left.fields <= 0 ? { kind: "json" } : typeOf(inner, root, depth, left),
   };
 }
 
@@ -110,11 +122,77 @@ function withoutNull(schema: Json, root: Json): { inner: Json; nullable: boolean
   if (Array.isArray(choices)) {
     const rest = choices.map((choice) => resolve(choice, root)).filter((choice) => member(choice, "type") !== "null");
     if (rest.length === 1 && choices.length === 2) return { inner: rest[0] ?? {}, nullable: true };
+    if (rest.length < choices.length) return { inner: schema, nullable: true };
   }
   return { inner: schema, nullable: false };
 }
 
-function typeOf(schema: Json, root: Json, depth: number): FieldKind {
+/** The alternatives of a schema as fields, or as a choice if each is one value. */
+function alternativesOf(schema: Json, choices: Json[], root: Json, depth: number, left: Left): FieldKind {
+  const resolved = choices.map((choice) => resolve(choice, root));
+  const constants = resolved.map((choice) => (isObject(choice) && Object.hasOwn(choice, "const") ? (choice["const"] ?? null) : undefined));
+  if (constants.every((constant) => constant !== undefined)) return { kind: "choice", options: constants };
+  if (choices.length > MOST_ALTERNATIVES) return { kind: "json" };
+  // Keywords beside the alternatives hold for each.
+  const { anyOf: _, oneOf: _others, $defs: _defs, title: _title, description: _about, default: _default, ...beside } = isObject(schema) ? schema : {};
+  const options = resolved.map((choice, index) => {
+    const whole = isObject(choice) ? { ...beside, ...choice } : choice;
+    const field = fieldOf(whole, "", true, root, depth + 1, left);
+    return { ...field, title: field.title || alternativeTitle(field, index) };
+  });
+  return { kind: "alternatives", options };
+}
+
+/** A name for an alternative without a title: the value of its tag, its only property, or its type. */
+function alternativeTitle({ type }: Field, index: number): string {
+  if (type.kind === "object") {
+    const tag = type.fields.find(({ type }) => type.kind === "choice" && type.options.length === 1);
+    if (tag?.type.kind === "choice" && typeof tag.type.options[0] === "string") return tag.type.options[0];
+    const needed = type.fields.filter((inner) => inner.required);
+    const names = (needed.length > 0 ? needed : type.fields).map((inner) => inner.title);
+    return names.slice(0, 3).join(", ");
+  }
+  const words: Partial<Record<FieldKind["kind"], string>> = { string: "text", choice: "one of a list", boolean: "yes or no", json: `alternative ${index + 1}` };
+  return words[type.kind] ?? type.kind;
+}
+
+/** The alternative that a value is of: the first that it fits, else the nearest of its type. */
+export function alternativeOf(options: readonly Field[], value: Json | undefined): number {
+  if (value === undefined) return 0;
+  const wrong = options.map((option) => validate(option, value, false));
+  const fits = wrong.findIndex((problems) => problems.size === 0);
+  if (fits !== -1) return fits;
+  // The fewest problems tell apart alternatives of one type.
+  const ofType = wrong.map((problems, index) => ({ index, count: problems.size })).filter(({ index }) => isOfType(options[index], value));
+  return ofType.toSorted((a, b) => a.count - b.count)[0]?.index ?? 0;
+}
+
+function isOfType(field: Field | undefined, value: Json): boolean {
+  switch (field?.type.kind) {
+    case "object":
+    case "map":
+      return isObject(value);
+    case "list":
+      return Array.isArray(value);
+    case "integer":
+    case "number":
+      return isNumeric(value);
+    case "boolean":
+      return typeof value === "boolean";
+    case "string":
+    case "path":
+      return typeof value === "string";
+    default:
+      return false;
+  }
+}
+
+function typeOf(schema: Json, root: Json, depth: number, left: Left): FieldKind {
+  const choices = member(schema, "oneOf") ?? member(schema, "anyOf");
+  if (Array.isArray(choices) && choices.length > 0) {
+    const some = choices.filter((choice) => member(resolve(choice, root), "type") !== "null");
+    if (some.length > 0) return alternativesOf(schema, some, root, depth, left);
+  }
   const options = member(schema, "enum");
   if (Array.isArray(options) && options.length > 0 && options.length <= 500) return { kind: "choice", options };
   if (isObject(schema) && Object.hasOwn(schema, "const")) return { kind: "choice", options: [schema["const"] ?? null] };
@@ -137,17 +215,22 @@ function typeOf(schema: Json, root: Json, depth: number): FieldKind {
       return { kind: "boolean" };
     case "array": {
       const items = member(schema, "items");
-      return isObject(items) ? { kind: "list", item: fieldOf(items, "", true, root, depth + 1) } : { kind: "json" };
+      return isObject(items) ? { kind: "list", item: fieldOf(items, "", true, root, depth + 1, left) } : { kind: "json" };
     }
     case "object": {
       const properties = member(schema, "properties");
-      if (!isObject(properties) || Object.keys(properties).length === 0) return { kind: "json" };
+      if (!isObject(properties) || Object.keys(properties).length === 0) {
+        const values = member(schema, "additionalProperties");
+        return isObject(values) && Object.keys(values).length > 0
+          ? { kind: "map", item: fieldOf(values, "", true, root, depth + 1, left) }
+          : { kind: "json" };
+      }
       const required = member(schema, "required");
       const needed = new Set(Array.isArray(required) ? required : []);
       return {
         kind: "object",
         fields: Object.entries(properties).map(([name, property]) =>
-          fieldOf(property, name, needed.has(name), root, depth + 1),
+          fieldOf(property, name, needed.has(name), root, depth + 1, left),
         ),
       };
     }
@@ -167,6 +250,8 @@ export function initial(field: Field): Json | undefined {
     return value;
   }
   if (type.kind === "list" && field.required && !field.nullable) return [];
+  if (type.kind === "map" && field.required && !field.nullable) return {};
+  if (type.kind === "alternatives" && field.required && !field.nullable) return type.options[0] && initial(type.options[0]);
   if (type.kind === "boolean" && field.required && !field.nullable) return false;
   if (type.kind === "choice" && type.options.length === 1 && field.required) return type.options[0];
   return undefined;
@@ -229,6 +314,22 @@ function look(field: Field, value: Json | undefined, at: string, patterns: boole
       if (format !== undefined && !format.pattern.test(value)) return wrong(format.message);
       const pattern = text(member(schema, "pattern"));
       if (patterns && pattern !== "" && !matches(pattern, value)) wrong(`This must match ${pattern}`);
+      return;
+    }
+    case "alternatives": {
+      const [first] = type.options;
+      if (first === undefined) return;
+      const option = type.options[alternativeOf(type.options, value)] ?? first;
+      look({ ...option, required: true }, value, at, patterns, problems);
+      return;
+    }
+    case "map": {
+      if (!isObject(value)) return wrong("Enter an object.");
+      const names = Object.keys(value);
+      const [least, most] = [number(member(schema, "minProperties")), number(member(schema, "maxProperties"))];
+      if (least !== undefined && names.length < least) wrong(`At least ${least} entries.`);
+      else if (most !== undefined && names.length > most) wrong(`At most ${most} entries.`);
+      for (const name of names) look(type.item, value[name], pointer(at, name), patterns, problems);
       return;
     }
     case "list": {

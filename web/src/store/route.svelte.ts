@@ -4,11 +4,28 @@ export type Route =
   | { page: "home" }
   /** `from`, `call`: the call of an earlier run whose input is filled in. */
   | { page: "start"; program: string; worker: string; from: string; call: string }
+  /** Two calls of runs. An empty `b` is chosen by the page. */
+  | { page: "compare"; a: Side; b: Side }
+  /** The costs of runs. */
+  | { page: "costs"; query: URLSearchParams }
   | { page: "runs"; query: URLSearchParams }
   | { page: "run"; run: string; view: string; item: string }
   | { page: "inbox" }
   | { page: "program"; program: string; file: string }
   | { page: "missing" };
+
+/** A call of a run. */
+export interface Side {
+  run: string;
+  call: string;
+}
+
+/** The address of the comparison of two calls. Without `b`, with the one before. */
+export function compared(a: Side, b?: Side): string {
+  const query = new URLSearchParams({ a: a.run, ac: a.call });
+  if (b !== undefined) for (const [name, value] of [["b", b.run], ["bc", b.call]] as const) query.set(name, value);
+  return `#/compare?${query}`;
+}
 
 /** An address of a page of the app. */
 export function href(...parts: string[]): string {
@@ -36,6 +53,12 @@ export function routeOf(hash: string): Route {
       return { page: "home" };
     case "start":
       return { page: "start", program: first, worker: second, from: query.get("from") ?? "", call: query.get("call") ?? "0" };
+    case "compare": {
+      const side = (name: string): Side => ({ run: query.get(name) ?? "", call: query.get(`${name}c`) ?? "0" });
+      return { page: "compare", a: side("a"), b: side("b") };
+    }
+    case "costs":
+      return { page: "costs", query };
     case "runs":
       return first === ""
         ? { page: "runs", query }

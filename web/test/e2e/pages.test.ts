@@ -43,6 +43,13 @@ const VIEWS: [string, () => string, (page: Page) => Promise<unknown>][] = [
   ["run-question", () => `#/runs/${made.get("writer")}`, (page) => page.getByRole("button", { name: "Approve" }).waitFor()],
   ["run-untrusted", () => `#/runs/${made.get("courier")}/calls/0%2F0.0`, (page) => page.getByText("Words of others").first().waitFor()],
   ["run-form", () => `#/runs/${made.get("asker")}`, (page) => page.getByRole("button", { name: "Answer" }).waitFor()],
+  ["compare", () => `#/compare?a=${made.get("courier")}&ac=0&b=${made.get("writer")}&bc=0`, (page) => page.getByRole("heading", { name: "Prompt" }).waitFor()],
+  ["costs", () => "#/costs", (page) => page.getByRole("list", { name: "Dearest runs" }).waitFor()],
+  ["run-arguments", () => `#/runs/${made.get("writer")}`, async (page) => {
+    await page.getByRole("button", { name: "Edit arguments" }).click();
+    await page.getByRole("textbox", { name: "content" }).fill("first line\nanother line\nthird line\n");
+    await page.getByText("The change with these arguments").waitFor();
+  }],
   ["run-costs", () => `#/runs/${made.get("reporter")}/costs`, (page) => page.getByRole("table").waitFor()],
   ["run-files", () => `#/runs/${made.get("courier")}/files/%2Finbox`, (page) => page.getByText("mail.txt").first().waitFor()],
   ["chat", () => `#/runs/${made.get("chat")}`, (page) => page.getByRole("button", { name: "Approve" }).waitFor()],

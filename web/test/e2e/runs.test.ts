@@ -143,7 +143,8 @@ test("arguments are edited before a call is made", async () => {
   const page = await stage.page();
   await startWriter(page);
   await page.getByRole("button", { name: "Edit arguments" }).click();
-  const editor = page.getByRole("textbox", { name: "Arguments" });
+  await page.getByRole("button", { name: "JSON" }).click();
+  const editor = page.getByRole("textbox", { name: "Arguments as JSON" });
   await editor.click();
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText('{"path": "out/note.txt", "content": ');
@@ -165,9 +166,10 @@ test("keys reach the editor, the focus stays in the page after an answer, and th
   await expect.poll(() => page.title()).toMatch(new RegExp(`^\\(\\d+\\) writer waiting · ${id} · llm-do$`));
   await page.keyboard.press("n");
   await page.keyboard.press("e");
-  await page.locator(".cm-editor.cm-focused").waitFor();
+  await page.locator("[data-question] :focus").and(page.getByRole("textbox", { name: "path" })).waitFor();
+  await page.keyboard.press("Tab");
   await page.keyboard.press("Control+a");
-  await page.keyboard.insertText('{"path": "out/note.txt", "content": "by keyboard\\n"}');
+  await page.keyboard.insertText("by keyboard\n");
   await page.getByRole("button", { name: "Call with these arguments" }).focus();
   await page.keyboard.press("Enter");
   await page.locator("[data-state=done]").first().waitFor();
@@ -189,7 +191,8 @@ test("arguments can be edited before the editor has arrived, and while it arrive
   });
   await startWriter(page);
   await page.getByRole("button", { name: "Edit arguments" }).click();
-  const field = page.locator("textarea[aria-label=Arguments]");
+  await page.getByRole("button", { name: "JSON" }).click();
+  const field = page.locator("textarea[aria-label='Arguments as JSON']");
   await field.click();
   await page.keyboard.press("Control+a");
   const arrived = page.waitForResponse(/CodeEditor[^/]*\.js/);
@@ -209,6 +212,7 @@ test("a run is cancelled", async () => {
   await page.getByRole("textbox", { name: "input" }).fill("Think.");
   await page.getByRole("button", { name: "Start the run" }).click();
   await page.getByRole("button", { name: "Cancel the run" }).click();
+  await page.getByRole("button", { name: "Cancel it now" }).click();
   await page.locator("header [data-state=cancelled]").first().waitFor();
   await page.context().close();
 });

@@ -62,6 +62,7 @@ test("a token that reads its own runs sees no others", async () => {
   await startWriterWithout(page);
   await page.getByText("Your token does not allow answers.").waitFor();
   await page.getByRole("button", { name: "Cancel the run" }).click();
+  await page.getByRole("button", { name: "Cancel it now" }).click();
   await page.locator("header [data-state=cancelled]").first().waitFor();
   await page.goto(`${stage.address}/#/runs`);
   await expect.poll(() => page.getByRole("list", { name: "Runs" }).getByRole("link").count()).toBe(1);

@@ -66,6 +66,7 @@ test("a call that was cut off is run again, or the run is ended", async () => {
     await page.goto(`${stage.address}/#/inbox`);
     await page.getByRole("heading", { name: "What became of write_file?" }).waitFor();
     await page.getByRole("button", { name: button }).click();
+    if (state === "failed") await page.getByRole("button", { name: "End it now" }).click();
     await page.getByText("Nothing waits for you.").waitFor();
     await page.goto(`${stage.address}/#/runs/${run}`);
     await page.locator(`header [data-state=${state}]`).first().waitFor();

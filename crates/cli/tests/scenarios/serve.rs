@@ -3,10 +3,12 @@
 mod acknowledged;
 mod chats;
 mod client;
+mod costs;
 mod editing;
 mod faces;
 mod files;
 mod full_disk;
+mod generated_client;
 mod lists;
 mod observation;
 mod pressure;
@@ -57,6 +59,35 @@ fn desk() -> Scenario {
             ]),
         )
         .file("slow.yaml", "answers:\n  - text: late\n    delay_ms: 600000\n")
+}
+
+#[test]
+fn wrong_inputs_are_explained_without_flags_of_the_command_line() {
+    let scenario = desk()
+        .file(
+            "project.yaml",
+            "name: desk\ndescription: Answers mail.\nexports: [greeter, picker]\nmodel: script:s.yaml\n",
+        )
+        .file(
+            "workers/picker.worker",
+            "---\nparameters:\n  type: object\n  required: [kind, who]\n  properties:\n    kind: {enum: [mail, phone]}\n    who:\n      oneOf:\n        - {type: object, required: [mail]}\n        - {type: object, required: [phone]}\n---\nPick.\n",
+        );
+    let server = Server::start(&scenario, &[]);
+    let programs = server.get("/v1/programs").send().body;
+    assert_eq!(programs["programs"][0]["description"], "Answers mail.", "{programs}");
+    let refused = |body| {
+        let response = server.post("/v1/runs", &body).send();
+        assert_eq!((response.status, &response.body["code"]), (422, &json!("bad_input")), "{response:?}");
+        response.body["detail"].as_str().expect("a text").to_owned()
+    };
+    let message = refused(json!({"worker": "picker", "message": "Hi"}));
+    assert!(message.contains("fits none of the parameters") && !message.contains("--"), "{message}");
+    assert!(message.contains("picker(kind: [mail, phone], who: object)"), "{message}");
+    let choice = refused(json!({"worker": "picker", "input": {"kind": "mail", "who": {}}}));
+    assert!(choice.contains("1: \"mail\" is a required property; 2: \"phone\" is"), "{choice}");
+    let on_the_command_line = scenario.run(&["--project", ".", "--entry", "picker", "-m", "Hi"]);
+    let said = on_the_command_line.stderr;
+    assert!(said.contains("hint: write `--param NAME=VALUE`"), "{said}");
 }
 
 #[test]

@@ -38,6 +38,14 @@ const WAIT: Parameter = Parameter {
     required: false,
 };
 
+const PREVIEWS: Parameter = Parameter {
+    name: "previews",
+    place: "query",
+    description: "Whether questions show the effects of their calls, such as diffs. Default: true.",
+    schema: || json!({"type": "boolean"}),
+    required: false,
+};
+
 pub(super) const ROUTES: &[Route] = &[
     Route {
         method: Method::POST,
@@ -132,9 +140,14 @@ pub(super) const ROUTES: &[Route] = &[
                 schema: || json!({"type": "string"}),
                 required: false,
             },
+            PREVIEWS,
         ],
         body: RequestBody::None,
-        responses: &[(200, "Runs, without their outputs.", Body::Json(schema::<Runs>))],
+        responses: &[(
+            200,
+            "Runs, without their outputs, and with the beginnings of their failures.",
+            Body::Json(schema::<Runs>),
+        )],
         own_errors: &[],
         handler: |on_method| on(on_method, list),
     },
@@ -217,7 +230,7 @@ pub(super) const ROUTES: &[Route] = &[
         name: "listQuestions",
         summary: "The questions that wait, over all runs that the token may see",
         scope: Some(Some(Scope::Read)),
-        parameters: &[],
+        parameters: &[PREVIEWS],
         body: RequestBody::None,
         responses: &[(200, "The questions.", Body::Json(schema::<Questions>))],
         own_errors: &[],
@@ -275,6 +288,7 @@ struct Query {
     state: Option<String>,
     chat: Option<bool>,
     q: Option<String>,
+    previews: Option<bool>,
 }
 
 impl Query {
@@ -303,7 +317,7 @@ impl Query {
             chat: self.chat,
             text: self.q.map(|text| text.to_lowercase()).filter(|text| !text.is_empty()),
         };
-        Ok(Page { before: self.before, limit, filter })
+        Ok(Page { before: self.before, limit, filter, previews: self.previews.unwrap_or(true) })
     }
 }
 
@@ -429,6 +443,16 @@ async fn cancel(
     Ok(StatusCode::ACCEPTED)
 }
 
-async fn questions(State(service): State<Service>, Extension(token): Caller) -> Json<Questions> {
-    Json(Questions { questions: service.questions(&token) })
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Previews {
+    previews: Option<bool>,
+}
+
+async fn questions(
+    State(service): State<Service>,
+    Extension(token): Caller,
+    Asked(Previews { previews }): Asked<Previews>,
+) -> Json<Questions> {
+    Json(Questions { questions: service.questions(&token, previews.unwrap_or(true)) })
 }

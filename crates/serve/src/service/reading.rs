@@ -49,14 +49,14 @@ impl Service {
     }
 
     fn page(&self, token: &Token, page: &Page) -> io::Result<Runs> {
-        let Page { before, limit, filter } = page;
+        let Page { before, limit, filter, previews } = page;
         let (mut runs, mut searched) = (Vec::new(), 0);
         let mut last: Option<String> = None;
         for (id, folder) in Listing::ids(&self.runs_dirs(token), before.as_deref())? {
             if runs.len() == *limit || searched == MOST_SEARCHED {
                 return Ok(Runs { runs, next: last.map(Arc::from) });
             }
-            if let Some(view) = self.in_list(token, &folder, &id)
+            if let Some(mut view) = self.in_list(token, &folder, &id)
                 && filter.admits(&view.program, &view.worker, view.chat, view.state)
                 && filter.text.as_deref().is_none_or(|text| {
                     let shown = id.contains(text) || view.worker.to_lowercase().contains(text);
@@ -66,6 +66,13 @@ impl Service {
                     }
                 })
             {
+                if view.usage.is_none() && matches!(view.state, State::Running | State::Waiting) {
+                    view.usage = self.0.costs.usage(&folder.join(&id));
+                }
+                if !previews {
+                    let questions = std::mem::take(&mut view.questions).into_iter();
+                    view.questions = questions.map(QuestionView::without_preview).collect();
+                }
                 runs.push(view);
             }
             last = Some(id);
@@ -74,7 +81,7 @@ impl Service {
     }
 
     /// A run as lists show it, if the client may see it.
-    fn in_list(&self, token: &Token, folder: &Path, id: &str) -> Option<RunView> {
+    pub(super) fn in_list(&self, token: &Token, folder: &Path, id: &str) -> Option<RunView> {
         if let Some(live) = self.live(token, id) {
             return Some(live_view(&live));
         }
@@ -100,14 +107,14 @@ impl Service {
             started_ms: listed.started_ms,
             took_ms: listed.took_ms,
             output: None,
-            failure: None,
+            failure: listed.failure.clone(),
             usage: listed.usage,
             questions: Vec::new(),
         }
     }
 
-    /// The questions that a client may see.
-    pub(crate) fn questions(&self, token: &Token) -> Vec<QuestionOfRun> {
+    /// The questions that a client may see, with the effects of their calls if `previews`.
+    pub(crate) fn questions(&self, token: &Token, previews: bool) -> Vec<QuestionOfRun> {
         let mut questions = Vec::new();
         for run in self.0.runs.all() {
             let Client { name, program, .. } = run.client();
@@ -116,7 +123,10 @@ impl Service {
                     run: Arc::clone(&run.id),
                     program: Arc::clone(program),
                     client: Arc::clone(name),
-                    question: waiting.into(),
+                    question: match QuestionView::from(waiting) {
+                        question if previews => question,
+                        question => question.without_preview(),
+                    },
                 }));
             }
         }
@@ -155,9 +165,10 @@ impl Service {
             let sessions = program.sessions();
             views.push(ProgramView {
                 program: program.name().as_str().into(),
-                description: sessions
-                    .first()
-                    .and_then(|first| first.entry().description.as_ref().map(ToString::to_string)),
+                description: sessions.first().and_then(|first| {
+                    let of_entry = || first.entry().description.as_ref().map(ToString::to_string);
+                    first.program().manifest().description.clone().or_else(of_entry)
+                }),
                 edit: token.has(Scope::Edit),
                 findings: self.findings(program).await?,
             });
@@ -205,6 +216,8 @@ pub(crate) struct Page {
     pub(crate) limit: usize,
     /// Which runs.
     pub(crate) filter: Filter,
+    /// Whether its questions show the effects of their calls.
+    pub(crate) previews: bool,
 }
 
 /// How the run in that folder ended, and what it waits for.

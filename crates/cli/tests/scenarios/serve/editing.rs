@@ -4,6 +4,7 @@ use super::{
     client::{Response, Server, TOKEN_OF_CI, ci_token},
     desk,
 };
+use crate::scenario::Scenario;
 use serde_json::{Value, json};
 use std::{
     thread::sleep,
@@ -52,6 +53,26 @@ fn saved_definition_counts_for_later_runs_and_waiting_ones_keep_theirs() {
     start();
     let journal = scenario.journal();
     assert!(journal[0].to_string().contains("Write it all down."), "{}", journal[0]);
+}
+
+#[test]
+fn code_of_every_exported_worker_is_a_definition() {
+    let scenario = Scenario::new()
+        .file("project.yaml", "name: desk\nentry: greeter\nexports: [greeter, flow]\nmodel: script:s.yaml\n")
+        .file("workers/greeter.worker", "---\n---\nGreet.\n")
+        .file("s.yaml", "answers:\n  - text: Hello!\n")
+        .file("workers/flow.worker", "---\ncode: flow.py:run\n---\n")
+        .file("flow.py", "def run(n: int) -> int:\n    return n\n")
+        .file("notes.py.txt", "no code\n");
+    let server = Server::start(&scenario, &["--edit"]);
+    let files = server.get("/v1/programs/desk/files").send().body;
+    let paths: Vec<_> = files["files"].as_array().expect("files").iter().map(|file| &file["path"]).collect();
+    assert!(paths.contains(&&json!("flow.py")), "{files}");
+    assert!(!paths.contains(&&json!("notes.py.txt")), "{files}");
+    let before = read(&server, "flow.py").body;
+    let text = before["text"].as_str().expect("text").replace("return n", "return n + 1");
+    assert_eq!(save(&server, "flow.py", &text, &before["sha256"]).status, 200);
+    assert_eq!(scenario.read("flow.py").as_deref(), Some(text.as_str()));
 }
 
 #[test]

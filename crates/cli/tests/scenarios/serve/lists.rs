@@ -20,6 +20,25 @@ fn start(server: &Server, body: &Value) -> String {
 }
 
 #[test]
+fn lists_show_failures_and_spare_previews() {
+    let scenario =
+        desk().file("typed.yaml", "answers:\n  - error: {kind: bad_request, message: \"no such\\nthing\"}\n");
+    let server = Server::start(&scenario, &[]);
+    start(&server, &json!({"worker": "sorter", "input": {"mail": "to all"}}));
+    start(&server, &json!({"worker": "writer", "message": "Write."}));
+    let listed = server.get("/v1/runs?previews=false").send().body;
+    let message = listed["runs"][1]["failure"]["message"].as_str().expect("a failure");
+    assert!(message.contains("no such thing"), "{message}");
+    let with = server.get("/v1/questions").send().body;
+    let without = server.get("/v1/questions?previews=false").send().body;
+    let preview = |list: &Value| list["questions"][0].get("preview").is_some();
+    assert!(preview(&with) && !preview(&without), "{with}\n{without}");
+    assert_eq!(with["questions"][0]["digest"], without["questions"][0]["digest"]);
+    assert!(listed["runs"][0]["questions"][0].get("preview").is_none(), "{listed}");
+    assert_eq!(server.get("/v1/questions?previews=perhaps").send().status, 400);
+}
+
+#[test]
 fn list_is_filtered_by_what_its_runs_are_and_say() {
     let scenario = desk();
     let server = Server::start(&scenario, &[]);
