@@ -165,6 +165,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use llm_do::core::price::Usd;
     use serde_json::json;
     use std::{fs::OpenOptions, io::Write};
 
@@ -193,7 +194,7 @@ mod tests {
             found.iter().map(|(by, spent)| (by.model.as_str(), spent.requests, spent.unpriced)).collect();
         assert_eq!(lines, [("m:one", 1, 0), ("m:two", 1, 1)]);
         let usage = costs.usage(dir.path()).unwrap();
-        assert_eq!((usage.input_tokens, usage.cost_usd.map(|cost| cost.as_dollars())), (Some(6), Some(0.5)));
+        assert_eq!((usage.input_tokens, usage.cost_usd.map(Usd::as_dollars)), (Some(6), Some(0.5)));
         assert!(!costs.is_new(dir.path()));
     }
 }

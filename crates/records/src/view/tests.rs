@@ -1,5 +1,7 @@
 //! The fold over recorded journals and over journals that a test makes.
 
+#![allow(clippy::disallowed_methods, reason = "the test reads recorded journals")]
+
 use super::*;
 use crate::{blob::BlobSource, journal::Journal};
 use serde_json::{Map, json};

@@ -12,7 +12,7 @@ use jiff::{Timestamp, tz::Offset};
 use llm_do::core::{model::Usage, price::Usd};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, io, sync::Arc};
 use tokio::task::spawn_blocking;
 
 /// Most journals that one request opens for the first time.
@@ -90,7 +90,7 @@ impl Lines {
 
     fn dearest_first(self) -> Vec<CostLine> {
         let mut lines: Vec<CostLine> = self.0.into_values().collect();
-        lines.sort_by(|a, b| weight(&b.usage).cmp(&weight(&a.usage)));
+        lines.sort_by_key(|line| Reverse(weight(&line.usage)));
         lines
     }
 }
@@ -163,8 +163,7 @@ impl Service {
 }
 
 fn keep_dearest(runs: &mut Vec<RunView>) {
-    let of = |run: &RunView| run.usage.as_ref().map(weight);
-    runs.sort_by(|a, b| of(b).cmp(&of(a)));
+    runs.sort_by_key(|run| Reverse(run.usage.as_ref().map(weight)));
     runs.truncate(DEAREST);
 }
 
