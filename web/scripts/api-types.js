@@ -23,10 +23,11 @@ const imported = new Set(
 
 /**
  * The schemas that are imported. A reference to another one is of any type: the page reads that by itself.
- * @param {{ components: { schemas: Record<string, unknown> } }} document
+ * @param {import("openapi-typescript").OpenAPI3} document
+ * @returns {import("openapi-typescript").OpenAPI3}
  */
 function needed(document) {
-  const schemas = JSON.parse(JSON.stringify(document.components.schemas), (_, value) => {
+  const schemas = JSON.parse(JSON.stringify(document.components?.schemas ?? {}), (_, value) => {
     const name = typeof value?.["$ref"] === "string" ? value["$ref"].split("/").at(-1) : undefined;
     return name === undefined || imported.has(name) ? value : {};
   });

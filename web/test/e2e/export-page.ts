@@ -1,7 +1,7 @@
 /** The page of a run, as the exporter makes it. */
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -20,31 +20,28 @@ export function line(seq: number, path: string, fields: Record<string, unknown>)
   return JSON.stringify({ seq, at_ms: seq, path, step: "x", ...REST[String(fields["kind"])], ...fields });
 }
 
-function exportOf(run: string, home: string, name: string): string {
+const ID = "20261127-120000-0000";
+
+/** Exports a run that `record` puts into a folder of runs. */
+function exportOf(name: string, record: (home: string, runs: string) => void): string {
+  const home = mkdtempSync(join(tmpdir(), "llm-do-export-"));
   const page = join(OUTPUT, name);
   const env = { PATH: process.env["PATH"], HOME: home, LLM_DO_HOME: home };
-  execFileSync(BINARY, ["runs", "export", run, "--html", "-o", page], { cwd: home, env });
+  try {
+    record(home, join(home, "runs"));
+    execFileSync(BINARY, ["runs", "export", ID, "--html", "-o", page], { cwd: home, env, stdio: "pipe" });
+  } finally {
+    rmSync(home, { recursive: true });
+  }
   return pathToFileURL(page).href;
 }
 
 /** Exports a run that these lines record into the output of the tests, and returns the page's address. */
 export function exported(lines: string[], name: string): string {
-  const home = mkdtempSync(join(tmpdir(), "llm-do-export-"));
-  const id = "20261127-120000-0000";
-  try {
-    writeJournal(home, home, id, lines);
-    return exportOf(join(home, id), home, name);
-  } finally {
-    rmSync(home, { recursive: true });
-  }
+  return exportOf(name, (home, runs) => writeJournal(home, runs, ID, lines));
 }
 
 /** The same of the run in that folder. */
 export function exportedRun(folder: string, name: string): string {
-  const home = mkdtempSync(join(tmpdir(), "llm-do-export-"));
-  try {
-    return exportOf(folder, home, name);
-  } finally {
-    rmSync(home, { recursive: true });
-  }
+  return exportOf(name, (_, runs) => cpSync(folder, join(runs, ID), { recursive: true }));
 }
