@@ -159,6 +159,7 @@ impl<'a> CodeCalls<'a> {
             }
             _ => self.frame.functions().iter().collect(),
         };
+        let definitions = &*self.engine.host().definitions;
         let is_tool = |f: &&&Function| only_tools || f.meta.risk != Risk::Delegate;
         let is_named = |f: &&&Function| *f.meta.name == *name || *f.meta.tool_name == *name;
         let (function, definition, callee, input) = match own.iter().filter(is_tool).find(is_named) {
@@ -171,7 +172,7 @@ impl<'a> CodeCalls<'a> {
                 let message = format!("there is no tool `{name}`; there are: {}", names.join(", "));
                 return refuse(FailureKind::Definition, message);
             }
-            None => match self.engine.host().definitions.named_by(&self.package, name) {
+            None => match definitions.named_by(&self.package, name) {
                 Ok(callee) => {
                     let input = match callee.signature.arguments(Some(&input)) {
                         Ok(arguments) => Value::Object(arguments),
@@ -179,7 +180,7 @@ impl<'a> CodeCalls<'a> {
                             return refuse(FailureKind::InvalidInput, format!("`{name}`: {error}."));
                         }
                     };
-                    let function = worker::function(&callee, name, false, None);
+                    let function = worker::called_by(&self.frame, definitions, &callee, name, false, None);
                     let named = Callee::Named { package: self.package.clone(), reference: name.into() };
                     (function, Some(callee), named, input)
                 }
