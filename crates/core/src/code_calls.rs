@@ -218,12 +218,10 @@ impl<'a> CodeCalls<'a> {
         let (path, input) = (call.spec.path.clone(), Arc::clone(&call.spec.input));
         let frame = self.frame.after(self.trail());
         let outcome = worker::caller::call(self.engine, &frame, call.spec, Some(&call.function)).await?;
-        let origins = outcome.origins.clone();
-        let ending = outcome.end.to_ending();
         for said in Content::said(&path, &call.function.meta.name, &outcome.said) {
             self.receive(said)?;
         }
-        if let Some(content) = Content::of_outcome(path, &call.function.meta, &ending, origins, &input) {
+        if let Some(content) = Content::of_outcome(path, &call.function.meta, &outcome, &input) {
             self.receive(content.shortened())?;
         }
         Ok(outcome)
@@ -247,7 +245,7 @@ impl<'a> CodeCalls<'a> {
     pub fn outcome(&self, end: End, usage: Usage, blobs: Vec<Blob>) -> Outcome {
         let trail = self.trail();
         let (origins, said) = (trail.ends(&end), trail.said_since(self.frame.trail()));
-        Outcome { end, usage, blobs, origins, said }
+        Outcome { blobs, origins, said, ..Outcome::of(end, usage) }
     }
 
     /// Waits for the code's next call or its end. `limit` and the deadlines of its callers apply; `None` if one of
@@ -419,7 +417,7 @@ impl<'a> CodeCalls<'a> {
                             (Ending::Failure(failure), Origins::TRUSTED)
                         }
                     };
-                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins }
+                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins, mixed: false }
                 }),
             })
             .await?;

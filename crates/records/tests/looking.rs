@@ -115,6 +115,7 @@ impl Sample {
                 blobs: Vec::new(),
                 log: log.map(Into::into),
                 origins: Default::default(),
+                mixed: false,
             },
         );
     }

@@ -40,7 +40,13 @@ fn output(value: Value) -> Ending {
 }
 
 fn tool_ended(value: Value) -> RecordKind {
-    RecordKind::ToolEnded { ending: output(value), blobs: Vec::new(), log: None, origins: Default::default() }
+    RecordKind::ToolEnded {
+        ending: output(value),
+        blobs: Vec::new(),
+        log: None,
+        origins: Default::default(),
+        mixed: false,
+    }
 }
 
 fn call_ended(value: Value) -> RecordKind {

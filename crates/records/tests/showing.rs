@@ -53,7 +53,13 @@ impl Sample {
         self.add(
             path,
             "tool",
-            RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins: Default::default() },
+            RecordKind::ToolEnded {
+                ending,
+                blobs: Vec::new(),
+                log: None,
+                origins: Default::default(),
+                mixed: false,
+            },
         );
     }
     fn tool_started(&self, path: &str) {

@@ -102,6 +102,7 @@ fn ended() -> RecordKind {
         blobs: Vec::new(),
         log: None,
         origins: Default::default(),
+        mixed: false,
     }
 }
 
@@ -492,6 +493,7 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
             blobs: Vec::new(),
             log: None,
             origins: Default::default(),
+            mixed: false,
         }
     };
     let stepped = run.driver.step(step(&path, body)).await.unwrap();
@@ -500,6 +502,7 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
         blobs: Vec::new(),
         log: None,
         origins: Default::default(),
+        mixed: false,
     };
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == clean));
     assert_eq!(run.records()[1].body, clean);

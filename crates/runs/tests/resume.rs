@@ -84,6 +84,7 @@ fn ended(value: Value) -> RecordKind {
         blobs: Vec::new(),
         log: None,
         origins: Default::default(),
+        mixed: false,
     }
 }
 

@@ -1618,6 +1618,11 @@ export interface components {
             log?: string | null;
             /** @description The origins of the value; left out if all of it is trusted. */
             origins?: components["schemas"]["Origins"];
+            /**
+             * @description Whether the value is more than the content that the arguments name: rows of a listing or a search, or what a
+             *     tainted conversation may have written. Such a value is no source for `from: source(input)`.
+             */
+            mixed?: boolean;
         } | {
             /** @constant */
             kind: "call_ended";
