@@ -98,6 +98,7 @@ impl Sample {
             steering: None,
             rules: Vec::new(),
             expires_ms: None,
+            arguments: Default::default(),
         }));
         self.add(path, "ask", body);
     }

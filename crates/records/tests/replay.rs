@@ -110,6 +110,7 @@ fn approval(risk: Risk) -> Question {
         steering: None,
         rules: Vec::new(),
         expires_ms: None,
+        arguments: Default::default(),
     })
 }
 

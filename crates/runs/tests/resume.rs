@@ -118,6 +118,7 @@ fn ask() -> Question {
         steering: None,
         rules: Vec::new(),
         expires_ms: None,
+        arguments: Default::default(),
     })
 }
 
