@@ -135,7 +135,9 @@ impl Asking {
                     self.drafts.edit(terminal, cancelled, &approval.input)
                 };
                 let input = self.dialogue.away(edit).map_err(|error| error.to_string())??;
-                Ok(Some(Some(Answer::Edit { input })))
+                let answer = Answer::Edit { input };
+                self.waiting.question.accept(&answer).map_err(questions::rejection)?;
+                Ok(Some(Some(answer)))
             }
         }
     }

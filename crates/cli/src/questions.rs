@@ -13,11 +13,11 @@ use crate::{
     visible,
 };
 use llm_do_core::{
-    question::{Answer, Input, Question, Waiting},
-    schema::{Schema, Violation},
+    question::{Answer, Input, NotAccepted, Question, Waiting},
+    schema::Violation,
 };
 use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind, Line, Rejection};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// A question in a transcript, in rows of at most so many columns: a rule is between a call and what came before.
@@ -184,47 +184,35 @@ pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, Reje
                 Answer::Done { result: Arc::new(result) }
             }
         },
-        (Question::Input(input), entered) => Answer::Give { value: Arc::new(given(input, entered)?) },
+        (Question::Input(input), entered) => given(input, entered)?,
         _ => return Err("this is no answer to the question".into()),
     };
+    question.accept(&answer).map_err(rejection)?;
     Ok(Meant::Answer(answer))
 }
 
-fn given(input: &Input, entered: Entered) -> Result<Value, Rejection> {
-    let schema = input.schema.as_deref();
-    match entered {
-        Entered::Pick(number) => schema
-            .and_then(|schema| schema.get("enum")?.get(number).cloned())
-            .ok_or_else(|| "there is no such choice".into()),
-        Entered::Form(fields) => {
-            let mut values = Map::new();
-            for (name, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
-                let of_field = schema.and_then(|schema| schema.get("properties")?.get(&name)).cloned();
-                let of_field = of_field.and_then(|schema| Schema::new(schema).ok());
-                match input::value(&text, of_field.as_ref()) {
-                    Ok(value) => values.insert(name, value),
-                    Err(wrong) => {
-                        return Err(Rejection { problem: format!("{name}: {wrong}"), field: Some(name) });
-                    }
-                };
-            }
-            let value = Value::Object(values);
-            match schema
-                .and_then(|schema| Schema::new(schema.clone()).ok())
-                .map(|schema| schema.validate(&value))
-            {
-                Some(Err(wrong)) => Err(Rejection {
-                    problem: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-                    field: wrong.first().and_then(Violation::property),
-                }),
-                _ => Ok(value),
-            }
+fn given(input: &Input, entered: Entered) -> Result<Answer, Rejection> {
+    let read = match entered {
+        Entered::Pick(number) => {
+            let choice = input.schema.as_deref().and_then(|schema| schema.get("enum")?.get(number).cloned());
+            let value = choice.ok_or("there is no such choice")?;
+            input.accept(&value).map(|()| Answer::Give { value: Arc::new(value) })
         }
-        Entered::Text(text) | Entered::Key(_, Some(text)) => {
-            let schema = schema.and_then(|schema| Schema::new(schema.clone()).ok());
-            Ok(input::value(&text, schema.as_ref())?)
-        }
-        Entered::Key(_, None) | Entered::Option(..) => Err("this is no answer to the question".into()),
+        Entered::Form(fields) => input.read_fields(fields),
+        Entered::Text(text) | Entered::Key(_, Some(text)) => input.read(&text),
+        Entered::Key(_, None) | Entered::Option(..) => return Err("this is no answer to the question".into()),
+    };
+    read.map_err(rejection)
+}
+
+/// The reason why an answer is not taken, at the field of the form that is wrong.
+pub(crate) fn rejection(why: NotAccepted) -> Rejection {
+    match why {
+        NotAccepted::Misfit(wrong) => Rejection {
+            problem: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            field: wrong.first().and_then(Violation::property),
+        },
+        why => why.to_string().into(),
     }
 }
 

@@ -159,6 +159,7 @@ impl<'a> CodeCalls<'a> {
             }
             _ => self.frame.functions().iter().collect(),
         };
+        let definitions = &*self.engine.host().definitions;
         let is_tool = |f: &&&Function| only_tools || f.meta.risk != Risk::Delegate;
         let is_named = |f: &&&Function| *f.meta.name == *name || *f.meta.tool_name == *name;
         let (function, definition, callee, input) = match own.iter().filter(is_tool).find(is_named) {
@@ -171,7 +172,7 @@ impl<'a> CodeCalls<'a> {
                 let message = format!("there is no tool `{name}`; there are: {}", names.join(", "));
                 return refuse(FailureKind::Definition, message);
             }
-            None => match self.engine.host().definitions.named_by(&self.package, name) {
+            None => match definitions.named_by(&self.package, name) {
                 Ok(callee) => {
                     let input = match callee.signature.arguments(Some(&input)) {
                         Ok(arguments) => Value::Object(arguments),
@@ -179,7 +180,7 @@ impl<'a> CodeCalls<'a> {
                             return refuse(FailureKind::InvalidInput, format!("`{name}`: {error}."));
                         }
                     };
-                    let function = worker::function(&callee, name, false, None);
+                    let function = worker::called_by(&self.frame, definitions, &callee, name, false, None);
                     let named = Callee::Named { package: self.package.clone(), reference: name.into() };
                     (function, Some(callee), named, input)
                 }
@@ -217,12 +218,10 @@ impl<'a> CodeCalls<'a> {
         let (path, input) = (call.spec.path.clone(), Arc::clone(&call.spec.input));
         let frame = self.frame.after(self.trail());
         let outcome = worker::caller::call(self.engine, &frame, call.spec, Some(&call.function)).await?;
-        let origins = outcome.origins.clone();
-        let ending = outcome.end.to_ending();
         for said in Content::said(&path, &call.function.meta.name, &outcome.said) {
             self.receive(said)?;
         }
-        if let Some(content) = Content::of_outcome(path, &call.function.meta, &ending, origins, &input) {
+        if let Some(content) = Content::of_outcome(path, &call.function.meta, &outcome, &input) {
             self.receive(content.shortened())?;
         }
         Ok(outcome)
@@ -246,7 +245,7 @@ impl<'a> CodeCalls<'a> {
     pub fn outcome(&self, end: End, usage: Usage, blobs: Vec<Blob>) -> Outcome {
         let trail = self.trail();
         let (origins, said) = (trail.ends(&end), trail.said_since(self.frame.trail()));
-        Outcome { end, usage, blobs, origins, said }
+        Outcome { blobs, origins, said, ..Outcome::of(end, usage) }
     }
 
     /// Waits for the code's next call or its end. `limit` and the deadlines of its callers apply; `None` if one of
@@ -418,7 +417,7 @@ impl<'a> CodeCalls<'a> {
                             (Ending::Failure(failure), Origins::TRUSTED)
                         }
                     };
-                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins }
+                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins, mixed: false }
                 }),
             })
             .await?;

@@ -272,6 +272,10 @@ pub enum RecordKind {
         /// The origins of the value; left out if all of it is trusted.
         #[serde(default, skip_serializing_if = "Origins::is_trusted")]
         origins: Origins,
+        /// Whether the value is more than the content that the arguments name: rows of a listing or a search, or what a
+        /// tainted conversation may have written. Such a value is no source for `from: source(input)`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        mixed: bool,
     },
     /// A composite call has ended, or a call was refused before it ran.
     CallEnded {

@@ -145,6 +145,10 @@ pub struct Outcome {
     /// What the operator wrote within it: messages and answers that conversations of it and below it hold.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub said: Box<[Arc<Value>]>,
+    /// Whether its value is the content that the arguments of the call name: a leaf that only reads has returned it
+    /// (`docs/reference/origins.md`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_source: bool,
 }
 
 impl Outcome {
@@ -154,7 +158,14 @@ impl Outcome {
     }
     /// An end with that usage.
     pub fn of(end: End, usage: Usage) -> Self {
-        Self { end, usage, blobs: Vec::new(), origins: Origins::TRUSTED, said: Box::default() }
+        Self {
+            end,
+            usage,
+            blobs: Vec::new(),
+            origins: Origins::TRUSTED,
+            said: Box::default(),
+            is_source: false,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     outcome::Failure,
     risk::Risk,
     rule::{DecidedBy, Rule},
-    schema::sha256,
+    schema::{Schema, sha256},
     step_name::StepName,
 };
 use serde::{Deserialize, Serialize};
@@ -147,6 +147,19 @@ pub struct Approval {
     /// When the question expires, in milliseconds since 1970: from then on the call is denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
+    /// The arguments that an edit may give. Only a question of a running call knows them.
+    #[serde(skip)]
+    pub arguments: Arguments,
+}
+
+/// The schema of the arguments of a call, for [`Question::accept`]. It is no part of the question: all are equal.
+#[derive(Clone, Debug, Default)]
+pub struct Arguments(pub Option<Arc<Schema>>);
+
+impl PartialEq for Arguments {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The preview for the operator in addition to the arguments.
@@ -571,6 +584,7 @@ mod tests {
             steering: None,
             rules: Vec::new(),
             expires_ms: None,
+            arguments: Default::default(),
         })
     }
 

@@ -47,6 +47,8 @@ pub fn conversation_at(
     let mut ends: HashMap<&CallPath, Ended<'_>> = HashMap::new();
     let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
     let mut inputs: HashMap<&CallPath, &Arc<Value>> = HashMap::new();
+    // The calls of leaves that only read.
+    let mut reading: HashSet<&CallPath> = HashSet::new();
     let mut trail = Trail::default();
     let mut user = Origin::Trusted;
     // What the user answered to the question of each call.
@@ -68,7 +70,14 @@ pub fn conversation_at(
                     (Ending::Output(value), Some(given)) => value == *given,
                     _ => false,
                 };
-                ends.insert(&record.path, Ended { ending, blobs, function, input, origins, by_user, said });
+                let source = match &record.body {
+                    RecordKind::ToolEnded { mixed: false, .. } if reading.contains(&record.path) => input,
+                    _ => None,
+                };
+                ends.insert(&record.path, Ended { ending, blobs, function, source, origins, by_user, said });
+            }
+            RecordKind::ToolStarted { risk, .. } if risk.only_reads() => {
+                reading.insert(&record.path);
             }
             RecordKind::CallStarted { function, input, origins, .. } => {
                 names.insert(&record.path, function);
@@ -91,10 +100,9 @@ pub fn conversation_at(
                 let function = names.get(&record.path).copied();
                 let failure = timed_out(function.map_or("?", |name| &**name), *after_ms);
                 let (ending, origins) = (Ending::Failure(failure), Origins::TRUSTED);
-                let input = inputs.get(&record.path).copied();
                 ends.insert(
                     &record.path,
-                    Ended { ending, blobs: &[], function, input, origins, by_user: false, said: &[] },
+                    Ended { ending, blobs: &[], function, source: None, origins, by_user: false, said: &[] },
                 );
             }
             RecordKind::ConversationStarted {
@@ -205,8 +213,8 @@ struct Ended<'a> {
     /// The files that it returned.
     blobs: &'a [Blob],
     function: Option<&'a Arc<str>>,
-    /// The arguments of the call.
-    input: Option<&'a Arc<Value>>,
+    /// The arguments of the call, if its value is the content that they name.
+    source: Option<&'a Arc<Value>>,
     /// The origins of its value.
     origins: Origins,
     /// Whether its value is what the user answered.
@@ -222,7 +230,8 @@ impl Ended<'_> {
 
     /// Its result, as its caller receives it.
     fn result(&self, path: CallPath) -> Option<Content> {
-        let content = Content::result(path, self.function(), &self.ending, self.origins.clone(), self.input)?;
+        let content =
+            Content::result(path, self.function(), &self.ending, self.origins.clone(), self.source)?;
         Some(if self.by_user { content.of_user() } else { content })
     }
 

@@ -23,6 +23,11 @@ pub enum Risk {
 }
 
 impl Risk {
+    /// Whether calls of this risk read, here or at other machines, and nothing else is known of them.
+    pub fn only_reads(self) -> bool {
+        matches!(self, Self::Read | Self::Network)
+    }
+
     /// Whether calls of this risk run one after another within a turn.
     pub fn is_barrier(self) -> bool {
         matches!(self, Self::Write | Self::Exec | Self::Destructive)

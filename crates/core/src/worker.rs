@@ -5,6 +5,7 @@ mod retry;
 mod run;
 
 pub use crate::{code::*, definition::*, limits::*};
+pub(crate) use caller::called_by;
 pub use caller::make_from_spec;
 pub(crate) use run::{attached, fixing};
 pub use run::{explain, function, media_type};

@@ -198,6 +198,7 @@ mod python;
 mod question_words;
 mod reach;
 mod recorded_model;
+mod replaced_file;
 mod replay;
 mod resume;
 mod run;

@@ -66,6 +66,9 @@ pub enum NotTaken {
         /// Who answered it.
         by: Arc<str>,
     },
+    /// The question is not the one that the answer is for.
+    #[error("the question `{0}` is not the one that `digest` names: read it again")]
+    Changed(QuestionId),
     /// The question has expired.
     #[error("the question `{0}` has expired: it counts as denied, and the run continues without an answer")]
     Expired(QuestionId),
@@ -140,16 +143,26 @@ impl OpenQuestions {
         self.state().open.len()
     }
 
-    /// Takes an answer to a question, which is no longer open then. The run gets it with [`Taken::give`].
+    /// Takes an answer to a question, which is no longer open then. The run gets it with [`Taken::give`]. `seen` is the
+    /// [`digest`] of the question that the answer is for; without it, the answer is for whatever the run asks there.
     ///
     /// # Errors
-    /// The question is not open or has expired, or the answer does not fit it.
-    pub fn take(&self, id: &QuestionId, answer: &Answer, by: &Arc<str>) -> Result<Taken, NotTaken> {
+    /// The question is not open, is another one or has expired, or the answer does not fit it.
+    pub fn take(
+        &self,
+        id: &QuestionId,
+        seen: Option<&str>,
+        answer: &Answer,
+        by: &Arc<str>,
+    ) -> Result<Taken, NotTaken> {
         let mut state = self.state();
         match state.find(id) {
             // The run takes it from those that wait, as soon as it sees this.
             Ok(at) if state.open[at].waiting.question.has_expired(now_ms()) => {
                 Err(NotTaken::Expired(id.clone()))
+            }
+            Ok(at) if seen.is_some_and(|seen| state.open[at].waiting.digest() != seen) => {
+                Err(NotTaken::Changed(id.clone()))
             }
             Ok(at) => {
                 let accepted = state.open[at].waiting.question.accept(answer);
@@ -252,13 +265,25 @@ mod tests {
         let misfit = Answer::Approve { remember: false };
         let why = NotAccepted::OtherKind;
         let refused = NotTaken::NotAccepted { id: asks.id.clone(), why };
-        assert_eq!(questions.take(&asks.id, &misfit, &ann).err(), Some(refused));
-        let taken = questions.take(&asks.id, &give("one"), &ann).expect("it is open");
-        let late = questions.take(&asks.id, &give("two"), &bob).err();
+        assert_eq!(questions.take(&asks.id, None, &misfit, &ann).err(), Some(refused));
+        let taken = questions.take(&asks.id, None, &give("one"), &ann).expect("it is open");
+        let late = questions.take(&asks.id, None, &give("two"), &bob).err();
         assert_eq!(late, Some(NotTaken::AlreadyDecided { id: asks.id.clone(), by: ann }));
         taken.give(Given::operator(give("one"), "test"));
         assert!(matches!(asked.reply().await, Reply::Given(given) if given.answer == give("one")));
         assert!(questions.waiting().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_answer_for_one_question_does_not_settle_another_in_its_place() {
+        let questions = OpenQuestions::default();
+        let (shown, by) = (question("0/0.0"), OPERATOR.into());
+        let seen = digest(&shown);
+        let now = Waiting { question: shown.question.clone().expiring(now_ms() + 3_600_000), ..shown };
+        let _asked = questions.ask(&now).expect("it is open");
+        let take = |seen: &str| questions.take(&now.id, Some(seen), &give("x"), &by);
+        assert_eq!(take(&seen).err(), Some(NotTaken::Changed(now.id.clone())));
+        assert!(take(&digest(&now)).is_ok(), "it has stayed open");
     }
 
     #[tokio::test]
@@ -283,12 +308,15 @@ mod tests {
         let ann: Arc<str> = "ann".into();
         let past = Waiting { id: id.clone(), question: question.clone().expiring(now_ms()) };
         let asked = questions.ask(&past).expect("it is open");
-        assert_eq!(questions.take(&id, &give("late"), &ann).err(), Some(NotTaken::Expired(id.clone())));
+        assert_eq!(questions.take(&id, None, &give("late"), &ann).err(), Some(NotTaken::Expired(id.clone())));
         drop(asked);
-        assert_eq!(questions.take(&id, &give("later"), &ann).err(), Some(NotTaken::Expired(id.clone())));
+        assert_eq!(
+            questions.take(&id, None, &give("later"), &ann).err(),
+            Some(NotTaken::Expired(id.clone()))
+        );
         let future = Waiting { id: id.clone(), question: question.expiring(now_ms() + 3_600_000) };
         let _asked = questions.ask(&future).expect("it is open");
-        assert!(questions.take(&id, &give("in time"), &ann).is_ok());
+        assert!(questions.take(&id, None, &give("in time"), &ann).is_ok());
     }
 
     #[tokio::test]
@@ -299,7 +327,10 @@ mod tests {
         drop(questions.ask(&one).expect("it is open"));
         assert!(changed.has_changed().expect("it lives"));
         let by = OPERATOR.into();
-        assert_eq!(questions.take(&one.id, &give("x"), &by).err(), Some(NotTaken::Unknown(one.id.clone())));
+        assert_eq!(
+            questions.take(&one.id, None, &give("x"), &by).err(),
+            Some(NotTaken::Unknown(one.id.clone()))
+        );
         let mut asked = questions.ask(&other).expect("it is open");
         assert_eq!(questions.waiting(), [other]);
         questions.close();

@@ -167,7 +167,7 @@ impl Talk {
 
     fn take(&self, Answered { id, answer, by }: Answered) {
         let by = by.unwrap_or_else(|| OPERATOR.into());
-        match self.questions.take(&id, &answer, &by) {
+        match self.questions.take(&id, None, &answer, &by) {
             Ok(taken) => {
                 self.say(&Message::Accepted { id: &id });
                 taken.give(Given::new(answer, by, VIA));
@@ -204,6 +204,7 @@ mod tests {
             steering: None,
             rules: Vec::new(),
             expires_ms: None,
+            arguments: Default::default(),
         };
         Waiting { id: QuestionId::new(call, &StepName::Ask(0)), question: Question::Approval(approval) }
     }

@@ -5,7 +5,7 @@ use llm_do_core::{
     authority::Place,
     worker::{CodeEntry, CodeModule, CodePackage, ToolLevel},
 };
-use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
+use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, HiddenCode, ModuleTools};
 use llm_do_python::{ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted, code_sha256};
 use llm_do_sandbox::confine::Confiner;
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl CodeReader for Reader {
                 return level
                     .modules
                     .iter()
-                    .map(|_| ModuleTools { tools: Vec::new(), problem: Some(problem.clone()) })
+                    .map(|_| ModuleTools { problem: Some(problem.clone()), ..ModuleTools::default() })
                     .collect();
             }
         };
@@ -138,7 +138,12 @@ fn module_tools(report: &ModuleReport, root: &Place, interpreter: &Interpreter) 
         }),
         None => None,
     };
-    ModuleTools { tools: report.functions.iter().map(code_tool).collect(), problem }
+    let hidden = report.hidden.iter().map(|function| HiddenCode {
+        name: Arc::clone(&function.name),
+        file: Place::new(&function.file),
+        line: function.line,
+    });
+    ModuleTools { tools: report.functions.iter().map(code_tool).collect(), hidden: hidden.collect(), problem }
 }
 
 fn code_tool(tool: &ExposedTool) -> CodeTool {

@@ -103,6 +103,7 @@ mod tests {
             steering: None,
             rules: Vec::new(),
             expires_ms: Some(0),
+            arguments: Default::default(),
         })
     }
 

@@ -1,13 +1,12 @@
 //! The user's keys of providers in a file that only the user can read (`docs/guides/models.md`).
 
+use crate::replaced_file::lock_to_replace;
 use llm_do_sandbox::read_regular;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fmt,
-    fs::{self, File, OpenOptions},
-    io,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    fmt, fs, io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -114,8 +113,7 @@ impl fmt::Debug for StoredKeys {
 fn change(home: &Path, change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<(), BadKeysFile> {
     let path = StoredKeys::file(home);
     let bad = |error: io::Error| BadKeysFile { path: path.clone(), reason: error.to_string() };
-    llm_do_sandbox::private_dir(home).map_err(bad)?;
-    let _alone = lock(&path.with_extension("lock")).map_err(bad)?;
+    let _alone = lock_to_replace(&path).map_err(bad)?;
     let StoredKeys { mut keys } = StoredKeys::read(home)?;
     change(&mut keys);
     if keys.is_empty() {
@@ -126,13 +124,6 @@ fn change(home: &Path, change: impl FnOnce(&mut BTreeMap<String, String>)) -> Re
     }
     let json = serde_json::to_vec_pretty(&Document { keys }).map_err(|error| bad(error.into()))?;
     llm_do_sandbox::write_private(&path, &json).map_err(bad)
-}
-
-/// A lock that is held until the file is dropped.
-fn lock(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-    file.lock()?;
-    Ok(file)
 }
 
 #[cfg(test)]

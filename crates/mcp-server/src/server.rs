@@ -15,7 +15,7 @@ use llm_do::{
     Decisions, Input, Report, Session,
     core::{
         engine::End,
-        question::{Answer, Given, OPERATOR, QuestionId, Waiting},
+        question::{Answer, Given, OPERATOR, Waiting},
     },
     program::visible,
 };
@@ -154,14 +154,17 @@ impl Server {
             let resume = || {
                 let (session, past) = self.0.past(&round.run)?;
                 let waiting = past.waiting();
-                let decisions = Decisions(self.answers(&round, &waiting, responses, call).collect());
+                let answers = self.answers(&round, &waiting, responses, call);
+                let decisions =
+                    Decisions(answers.map(|(waiting, given)| (waiting.id.clone(), given)).collect());
                 self.log(&format!("{}: run {} continues", call.tool.tool.name, round.run));
                 LiveRun::resume(&session, past, decisions)
             };
             return Ok(match self.0.runs.continued(&round.run, resume) {
                 Ok(run) => {
-                    for (id, given) in self.answers(&round, &run.questions().waiting(), responses, call) {
-                        give(&run, &id, given);
+                    for (waiting, given) in self.answers(&round, &run.questions().waiting(), responses, call)
+                    {
+                        give(&run, waiting, given);
                     }
                     Ok(run)
                 }
@@ -193,13 +196,13 @@ impl Server {
         waiting: &'a [Waiting],
         responses: Option<&'a InputResponses>,
         call: &'a Call<'_>,
-    ) -> impl Iterator<Item = (QuestionId, Given)> + 'a {
+    ) -> impl Iterator<Item = (&'a Waiting, Given)> + 'a {
         responses.into_iter().flatten().filter_map(move |(id, response)| {
             let waiting =
                 waiting.iter().find(|waiting| waiting.id.to_string() == *id && round.asked(waiting))?;
             let filled = serde_json::from_value::<ElicitResult>(response.clone());
             match filled.map_err(|error| error.to_string()).and_then(|filled| ask::answer(waiting, &filled)) {
-                Ok(answer) => Some((waiting.id.clone(), call.given(answer))),
+                Ok(answer) => Some((waiting, call.given(answer))),
                 Err(why) => {
                     self.log(&format!("run {}: question {id}: {}", round.run, visible::line(&why)));
                     None
@@ -226,7 +229,7 @@ impl Server {
                 Next::Asks(waiting) if call.asking == Asking::No => {
                     for waiting in &waiting {
                         run.count_refused();
-                        give(run, &waiting.id, call.given(waiting.question.refusal(Some(CANNOT_ASK))));
+                        give(run, waiting, call.given(waiting.question.refusal(Some(CANNOT_ASK))));
                     }
                 }
                 Next::Asks(waiting) if call.asking == Asking::Rounds => {
@@ -241,7 +244,7 @@ impl Server {
                         false if attempts + 1 < MOST_ATTEMPTS => attempts + 1,
                         false => {
                             let why = "the client did not answer the question";
-                            give(run, &first.id, call.given(first.question.refusal(Some(why))));
+                            give(run, first, call.given(first.question.refusal(Some(why))));
                             0
                         }
                     };
@@ -282,7 +285,7 @@ impl Server {
             Err(error) => Err(error.to_string()),
         };
         match answer {
-            Ok(answer) => give(run, &waiting.id, call.given(answer)),
+            Ok(answer) => give(run, waiting, call.given(answer)),
             Err(why) => {
                 self.log(&format!("run {}: question {}: {}", run.id(), waiting.id, visible::line(&why)));
                 return false;
@@ -314,8 +317,9 @@ impl Server {
 }
 
 /// Gives an answer to a question. Another request may have answered it in between: the first answer stands.
-fn give(run: &LiveRun, id: &QuestionId, given: Given) {
-    if let Ok(taken) = run.questions().take(id, &given.answer, &given.by) {
+fn give(run: &LiveRun, waiting: &Waiting, given: Given) {
+    let (id, seen) = (&waiting.id, waiting.digest());
+    if let Ok(taken) = run.questions().take(id, Some(&seen), &given.answer, &given.by) {
         taken.give(given);
     }
 }

@@ -36,8 +36,21 @@ pub trait CodeReader: MaybeSend + MaybeSync {
 pub struct ModuleTools {
     /// Its tools, in order.
     pub tools: Vec<CodeTool>,
+    /// The functions with a docstring that would be tools if none was marked with `@tool`.
+    pub hidden: Vec<HiddenCode>,
     /// A problem with the whole module.
     pub problem: Option<CodeProblem>,
+}
+
+/// A function of a module that is no tool because others are marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HiddenCode {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The file that defines it.
+    pub file: Place,
+    /// The line there, from 1.
+    pub line: u32,
 }
 
 /// A tool of a module.

@@ -168,6 +168,9 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
                         ))
                         .into());
                 }
+                (Err(_), None) if request.positionals.len() == 1 && reads_like_a_message(&target) => {
+                    return Err(message_without_target(&target, around).into());
+                }
                 (_, None) if named || target.contains('/') => {
                     let missing = no_target(format!("`{target}` does not exist"));
                     return Err(missing
@@ -229,6 +232,42 @@ fn is_manifest(path: &Path) -> bool {
 
 fn no_target(message: String) -> Diagnostic {
     Diagnostic::error(codes::NO_TARGET, message)
+}
+
+/// Whether a word of the command line has white space inside, as messages have. Few names have.
+fn reads_like_a_message(word: &str) -> bool {
+    word.trim().contains(char::is_whitespace)
+}
+
+/// The error for a message in the place of the target, with the command that was probably meant.
+fn message_without_target(message: &str, around: &Surroundings) -> Diagnostic {
+    let words = in_shell_quotes(message);
+    let way_out = match nearest_project(&around.here, around) {
+        Some(root) if fs::canonicalize(&around.here).is_ok_and(|here| here == root) => {
+            format!("to give it to the project in this folder: `llm-do . {words}`")
+        }
+        Some(root) => {
+            let root = in_shell_quotes(&root.display().to_string());
+            format!("to give it to the project around this folder: `llm-do {root} {words}`")
+        }
+        None => format!("to ask a model without a worker: `llm-do ask {words}`"),
+    };
+    no_target(format!(
+        "there is no target: `{message}` reads like a message, and names no file, folder or worker"
+    ))
+    .help(way_out)
+}
+
+/// A text as one word of a shell. Plain words stay as they are.
+fn in_shell_quotes(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    match text.contains(['"', '$', '`', '\\', '!']) {
+        true => format!("'{}'", text.replace('\'', "'\\''")),
+        false => format!("\"{text}\""),
+    }
 }
 
 fn contradiction(message: &str) -> Diagnostics {
@@ -574,6 +613,27 @@ mod tests {
         fs::write(here.join("p/extract.worker"), "---\n---\nHi\n").unwrap();
         w.around.here = here.join("p");
         assert_eq!(find_words(&w, &["extract"]).unwrap_err().0[0].code, codes::AMBIGUOUS);
+    }
+
+    #[test]
+    fn a_message_without_a_target_is_told_the_command() {
+        let mut w = world(&["p/project.yaml", "p/sub/notes.txt", "q/notes.txt"]);
+        let top = w.around.here.clone();
+        let at = |folder: &str| top.join(folder);
+        for (folder, message, command) in [
+            ("p", "Sum up notes/a.md", "`llm-do . \"Sum up notes/a.md\"`".to_owned()),
+            (
+                "p/sub",
+                "Say \"no\" to it's $1",
+                format!("`llm-do {} 'Say \"no\" to it'\\''s $1'`", at("p").display()),
+            ),
+            ("q", "What now?", "`llm-do ask \"What now?\"`".to_owned()),
+        ] {
+            w.around.here = top.join(folder);
+            let told = find_words(&w, &[message]).unwrap_err();
+            assert_eq!(told.0[0].code, codes::NO_TARGET);
+            assert!(told.0[0].help[0].contains(&command), "{:?}", told.0[0].help);
+        }
     }
 
     #[test]

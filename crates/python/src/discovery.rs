@@ -135,6 +135,17 @@ impl ExposedTool {
     }
 }
 
+/// A function that is no tool because others are marked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HiddenFunction {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The file that defines it.
+    pub file: String,
+    /// The line there, from 1.
+    pub line: u32,
+}
+
 /// What one module exposes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -143,6 +154,8 @@ pub struct ModuleReport {
     pub functions: Vec<ExposedTool>,
     /// How it exposes them: `register`, `decorated`, `__all__`, `plain`, `names` or `nothing`.
     pub exposes: String,
+    /// The functions with a docstring that would be tools if none was marked with `@tool`.
+    pub hidden: Vec<HiddenFunction>,
     /// The error of its import.
     pub(crate) error: Option<PythonError>,
 }

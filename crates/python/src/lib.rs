@@ -28,7 +28,9 @@ mod view;
 mod waits;
 mod wire;
 
-pub use discovery::{Declared, Described, DiscoveryError, ExposedTool, ModuleReport, OwnProcess, Parallel};
+pub use discovery::{
+    Declared, Described, DiscoveryError, ExposedTool, HiddenFunction, ModuleReport, OwnProcess, Parallel,
+};
 pub use interpreter::{Environment, Interpreter, InterpreterError, Origin};
 pub use prepared::Wanted;
 pub use python::{Python, Settings};

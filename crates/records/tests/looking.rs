@@ -98,6 +98,7 @@ impl Sample {
             steering: None,
             rules: Vec::new(),
             expires_ms: None,
+            arguments: Default::default(),
         }));
         self.add(path, "ask", body);
     }
@@ -115,6 +116,7 @@ impl Sample {
                 blobs: Vec::new(),
                 log: log.map(Into::into),
                 origins: Default::default(),
+                mixed: false,
             },
         );
     }

@@ -40,7 +40,13 @@ fn output(value: Value) -> Ending {
 }
 
 fn tool_ended(value: Value) -> RecordKind {
-    RecordKind::ToolEnded { ending: output(value), blobs: Vec::new(), log: None, origins: Default::default() }
+    RecordKind::ToolEnded {
+        ending: output(value),
+        blobs: Vec::new(),
+        log: None,
+        origins: Default::default(),
+        mixed: false,
+    }
 }
 
 fn call_ended(value: Value) -> RecordKind {
@@ -104,6 +110,7 @@ fn approval(risk: Risk) -> Question {
         steering: None,
         rules: Vec::new(),
         expires_ms: None,
+        arguments: Default::default(),
     })
 }
 

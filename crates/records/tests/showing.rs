@@ -53,7 +53,13 @@ impl Sample {
         self.add(
             path,
             "tool",
-            RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins: Default::default() },
+            RecordKind::ToolEnded {
+                ending,
+                blobs: Vec::new(),
+                log: None,
+                origins: Default::default(),
+                mixed: false,
+            },
         );
     }
     fn tool_started(&self, path: &str) {
@@ -219,6 +225,7 @@ fn report() -> Sample {
         steering: None,
         rules: Vec::new(),
         expires_ms: None,
+        arguments: Default::default(),
     });
     scenario.add("0/1.0", "ask", RecordKind::Asked(ask));
     scenario.pass(12_000);
@@ -328,6 +335,7 @@ fn open_questions_and_retries_are_said() {
         steering: None,
         rules: Vec::new(),
         expires_ms: None,
+        arguments: Default::default(),
     });
     scenario.add("0/0.0", "ask", RecordKind::Asked(ask));
     scenario.add(

@@ -20,6 +20,8 @@ use crate::files::{open_regular, private_dir, private_file};
 
 /// Name of the key's file in the user's folder (`~/.llm-do`).
 const KEY_FILE: &str = "journal.key";
+/// How often a process tries to make the key beside others that do the same.
+const ATTEMPTS: usize = 20;
 /// The bytes between a record's last field and its seal.
 const FIELD: &[u8] = b",\"seal\":\"";
 /// Letters of a seal: 128 bits as Base64 without padding.
@@ -49,8 +51,12 @@ impl SealKey {
     /// There is none, it can't be read, or the file holds no key.
     pub fn read(home: &Path) -> io::Result<Self> {
         let path = home.join(KEY_FILE);
-        let mut text = String::new();
-        io::Read::read_to_string(&mut io::Read::take(open_regular(&path)?, 100), &mut text)?;
+        let (file, mut text) = (open_regular(&path)?, String::new());
+        #[cfg(unix)]
+        if std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) > 1 {
+            remove_unfinished(home);
+        }
+        io::Read::read_to_string(&mut io::Read::take(file, 100), &mut text)?;
         let bytes =
             STANDARD_NO_PAD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         bytes.map(Self::from).ok_or_else(|| {
@@ -64,15 +70,21 @@ impl SealKey {
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
         // Linked to its name only when it is complete, and never over the key that another process created first.
         let path = home.join(KEY_FILE);
-        let new = home.join(format!("{KEY_FILE}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
-        let mut file = private_file(OpenOptions::new().write(true).create_new(true)).open(&new)?;
-        let linked =
-            writeln!(file, "{}", STANDARD_NO_PAD.encode(bytes)).and_then(|()| fs::hard_link(&new, &path));
-        let _ = fs::remove_file(&new);
-        match linked {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Self::read(home),
+        for left in (0..ATTEMPTS).rev() {
+            remove_unfinished(home);
+            let new = home.join(format!("{KEY_FILE}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
+            let mut file = private_file(OpenOptions::new().write(true).create_new(true)).open(&new)?;
+            let linked =
+                writeln!(file, "{}", STANDARD_NO_PAD.encode(bytes)).and_then(|()| fs::hard_link(&new, &path));
+            let _ = fs::remove_file(&new);
+            match linked {
+                // Another process has taken the new file for an unfinished one.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && left > 0 => {}
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => break,
+            }
         }
+        Self::read(home)
     }
 
     /// A JSON object with a seal as its last field. The object must have a field already. `purpose` says what the object
@@ -90,6 +102,17 @@ impl SealKey {
     /// The seals of a run's records.
     pub(crate) fn chain(&self, run: &str) -> Chain {
         Chain { key: self.clone(), before: run.as_bytes().into() }
+    }
+}
+
+/// Removes what processes have left that were killed while they made the key.
+fn remove_unfinished(home: &Path) {
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let is_unfinished =
+            |name: &str| name.strip_prefix(KEY_FILE).is_some_and(|rest| rest.starts_with('.'));
+        if entry.file_name().to_str().is_some_and(is_unfinished) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -177,6 +200,35 @@ mod tests {
         let mut lines = line.as_bytes().to_vec();
         chain.seal(&mut lines, 0);
         lines
+    }
+
+    #[test]
+    fn the_next_use_removes_what_a_kill_left_of_the_key() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, left) = (home.path().join(KEY_FILE), home.path().join("journal.key.7.0000abcd"));
+        let names = || fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.file_name());
+        // Killed before the file had the key's name.
+        fs::write(&left, "half").unwrap();
+        SealKey::of(home.path()).unwrap();
+        assert_eq!(names().collect::<Vec<_>>(), [KEY_FILE]);
+        let key = fs::read(&path).unwrap();
+        // Killed after it.
+        fs::hard_link(&path, &left).unwrap();
+        SealKey::of(home.path()).unwrap();
+        assert_eq!(names().collect::<Vec<_>>(), [KEY_FILE]);
+        assert_eq!(fs::read(&path).unwrap(), key);
+    }
+
+    #[test]
+    fn many_processes_make_one_key() {
+        let home = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..8).map(|_| scope.spawn(|| SealKey::of(home.path()).unwrap())).collect();
+            let sealed =
+                makers.into_iter().map(|maker| maker.join().unwrap().seal("x", b"{\"a\":1}".to_vec()));
+            let sealed: Vec<_> = sealed.collect();
+            assert!(sealed.windows(2).all(|pair| pair[0] == pair[1]));
+        });
     }
 
     #[test]

@@ -90,6 +90,7 @@ fn long_values_are_stored_as_documented() {
         blobs: Vec::new(),
         log: None,
         origins: Default::default(),
+        mixed: false,
     };
     journal.append(&CallPath::root(), &"tool".into(), body, None).unwrap();
     let line = fs::read_to_string(journal.dir().join("journal.jsonl")).unwrap();

@@ -102,6 +102,7 @@ fn ended() -> RecordKind {
         blobs: Vec::new(),
         log: None,
         origins: Default::default(),
+        mixed: false,
     }
 }
 
@@ -127,6 +128,7 @@ fn ask() -> Question {
         steering: None,
         rules: Vec::new(),
         expires_ms: None,
+        arguments: Default::default(),
     })
 }
 
@@ -492,6 +494,7 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
             blobs: Vec::new(),
             log: None,
             origins: Default::default(),
+            mixed: false,
         }
     };
     let stepped = run.driver.step(step(&path, body)).await.unwrap();
@@ -500,6 +503,7 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
         blobs: Vec::new(),
         log: None,
         origins: Default::default(),
+        mixed: false,
     };
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == clean));
     assert_eq!(run.records()[1].body, clean);

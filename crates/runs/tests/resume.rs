@@ -87,6 +87,7 @@ fn ended(value: Value) -> RecordKind {
         blobs: Vec::new(),
         log: None,
         origins: Default::default(),
+        mixed: false,
     }
 }
 
@@ -120,6 +121,7 @@ fn ask() -> Question {
         steering: None,
         rules: Vec::new(),
         expires_ms: None,
+        arguments: Default::default(),
     })
 }
 

@@ -228,6 +228,7 @@ impl From<NotTaken> for ApiError {
         match &error {
             NotTaken::Unknown(_) => Self::new(Code::NotFound, error.to_string()),
             NotTaken::NotAccepted { .. } => Self::new(Code::BadRequest, error.to_string()),
+            NotTaken::Changed(_) => Self::new(Code::QuestionChanged, error.to_string()),
             NotTaken::Expired(_) => Self::new(Code::QuestionExpired, error.to_string()),
             NotTaken::AlreadyDecided { by, .. } => Self::decided(error.to_string(), by),
         }

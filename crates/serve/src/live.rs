@@ -285,10 +285,10 @@ impl LiveRun {
     ///
     /// # Errors
     /// It is not taken.
-    pub(crate) fn give(&self, question: &QuestionId, given: Given) -> Result<Recorded, NotTaken> {
+    pub(crate) fn give(&self, question: &QuestionId, seen: &str, given: Given) -> Result<Recorded, NotTaken> {
         // Before it is given: the run may record it at once.
         let recorded = self.feed.awaits(question);
-        match self.desk.questions.take(question, &given.answer, &given.by) {
+        match self.desk.questions.take(question, Some(seen), &given.answer, &given.by) {
             Ok(taken) => {
                 taken.give(given);
                 Ok(recorded)
@@ -329,7 +329,7 @@ impl LiveRun {
         let turn = questions.iter().find(|waiting| is_turn(waiting));
         let message = || Message { text: text.clone(), by: Arc::clone(by) };
         if let Some(waiting) = turn.filter(|_| messages.is_empty())
-            && let Ok(recorded) = self.give(&waiting.id, message().answer(self.desk.via))
+            && let Ok(recorded) = self.give(&waiting.id, &waiting.digest(), message().answer(self.desk.via))
         {
             return Ok(Said::Answers(recorded));
         }

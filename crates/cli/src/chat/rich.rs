@@ -268,7 +268,11 @@ impl RichFace {
         Ok(match questions::meant(&waiting.question, entered)? {
             Meant::Later => Some(Wish::Later(id)),
             Meant::Answer(answer) => Some(Wish::Answer(id, answer)),
-            Meant::Edit => Some(Wish::Answer(id, self.edited(waiting)?)),
+            Meant::Edit => {
+                let edited = self.edited(waiting)?;
+                waiting.question.accept(&edited).map_err(questions::rejection)?;
+                Some(Wish::Answer(id, edited))
+            }
             Meant::Show => None,
         })
     }

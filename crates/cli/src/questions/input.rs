@@ -5,24 +5,9 @@ use crate::rows::{Rows, Tone};
 use llm_do_core::{
     question::{Input, Preview},
     results::show,
-    schema::Schema,
 };
 use llm_do_terminal::Line;
 use serde_json::Value;
-
-/// The line as the schema wants it, or what is wrong with it.
-pub(super) fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String> {
-    let text = Value::String(line.to_owned());
-    let Some(schema) = schema else { return Ok(text) };
-    let read = llm_do_core::json::read(line).unwrap_or_else(|_| text.clone());
-    for candidate in [&text, &read] {
-        if schema.validate(candidate).is_ok() {
-            return Ok(candidate.clone());
-        }
-    }
-    let wrong = schema.validate(&read).err().unwrap_or_default();
-    Err(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-}
 
 /// What is asked.
 pub(super) fn question(wanted: &Input, extent: Extent, columns: usize) -> Vec<Line> {
@@ -89,17 +74,6 @@ mod tests {
         ] {
             assert_eq!(in_words(&schema).as_deref(), words, "{schema}");
         }
-    }
-
-    #[test]
-    fn a_line_is_read_as_its_schema_wants_it() {
-        let schema = |value| Schema::new(value).unwrap();
-        assert_eq!(value("12", None), Ok(json!("12")));
-        assert_eq!(value("12", Some(&schema(json!({"type": "integer"})))), Ok(json!(12)));
-        assert_eq!(value("12", Some(&schema(json!({"type": "string"})))), Ok(json!("12")));
-        let form = schema(json!({"type": "object", "required": ["n"]}));
-        assert_eq!(value(r#"{"n": 1}"#, Some(&form)), Ok(json!({"n": 1})));
-        assert!(value("{}", Some(&form)).unwrap_err().contains("n"));
     }
 
     #[test]

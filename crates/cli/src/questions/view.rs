@@ -238,6 +238,7 @@ mod tests {
             steering: None,
             rules: Vec::new(),
             expires_ms: None,
+            arguments: Default::default(),
         }
     }
 

@@ -24,6 +24,7 @@ mod chats;
 mod client_authority;
 mod command_processes;
 mod command_words;
+mod declared_commands;
 mod definitions;
 mod delegation;
 mod domain_lists;
@@ -40,6 +41,7 @@ mod links;
 mod loading;
 mod mcp_clients;
 mod mcp_servers;
+mod named_words;
 mod operator;
 mod paths;
 mod probe;
@@ -118,11 +120,13 @@ groups! {
     request_keys: request_keys::group,
     command_words: command_words::group,
     command_processes: command_processes::group,
+    declared_commands: declared_commands::group,
     project_code: project_code::group,
     python_environments: python_environments::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     injected_words: injected_words::group,
+    named_words: named_words::group,
     tables: tables::group,
     rule_arguments: rule_arguments::group,
     approvals: operator::approvals,

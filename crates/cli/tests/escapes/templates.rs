@@ -139,6 +139,26 @@ pub(crate) fn group() -> Group {
             row(
                 Library,
                 Templates,
+                "many inputs that are captured and never printed, beside a long text",
+                "the search for printed inputs reads at most 16 MiB",
+                |world| {
+                    // Without a limit, each input is searched in all of the text: some 80 GB.
+                    let items: Vec<String> =
+                        (0..20_000).map(|number| format!("a name with number {number}")).collect();
+                    world.put("items.json", serde_json::json!({ "items": items }).to_string());
+                    let capture = "{% for item in items %}{% set x %}{{ item }}{% endset %}{% endfor %}";
+                    main_worker(
+                        world,
+                        "parameters: {items: {type: array, items: {type: string}}}",
+                        &format!("{capture}{{{{ ('a name ' * 500000)[:3000000] }}}}{{{{ items|length }}}}"),
+                    );
+                    world.run(&[".", "--input", "@items.json"]).ended(0)?;
+                    Ok(Outcome::Bounded)
+                },
+            ),
+            row(
+                Library,
+                Templates,
                 "values that grow and are never printed (`~`, `+`, `*`, `replace`, `join`, lists in lists)",
                 "limits: 4 MiB for a text, 16 MiB for a list, 64 MiB for all values",
                 |world| {

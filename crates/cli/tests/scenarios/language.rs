@@ -140,6 +140,61 @@ fn a_caller_fixes_arguments_of_its_callee() {
     }
 }
 
+#[test]
+fn a_caller_fixes_arguments_of_what_its_python_code_calls() {
+    if !has_python() {
+        return;
+    }
+    const TOOLS: &str = "from llm_do import tool, ToolContext\n\n\
+        @tool(risk='read')\ndef check(ctx: ToolContext, text: str, style: str = '') -> str:\n    \
+        chosen = {'style': style} if style else {}\n    \
+        return ctx.call('reviewer', text=text, **chosen)\n";
+    let calls = [
+        Reply::tool("check", json!({"text": "one"})),
+        Reply::text("fine"),
+        Reply::tool("check", json!({"text": "two", "style": "mild"})),
+        Reply::text("done"),
+    ];
+    let server = TestServer::start(Script::turns(calls));
+    let scenario = project(&server, Way::OpenAi)
+        .file("tools.py", TOOLS)
+        .file("main.worker", "---\nallow_workers: [{name: reviewer, with: {style: strict}}]\n---\nGo.\n")
+        .file(
+            "workers/reviewer.worker",
+            "---\nparameters: {text: string, style: [strict, mild]}\n---\nReview.\n",
+        );
+    succeed(&scenario, &["check", "."]);
+    succeed(&scenario, &[".", "go"]);
+    let requests = server.requests();
+    assert!(requests[1].first_user_text().contains("\"style\": \"strict\""), "{}", requests[1].body);
+    assert_eq!(requests.len(), 4, "the second call did not run");
+    let refused = requests[3].tool_results().last().expect("a result").clone();
+    assert!(format!("{refused:?}").contains("strict"), "{refused:?}");
+}
+
+#[test]
+fn an_input_that_the_instructions_do_not_show_is_in_the_message() {
+    let ask = |head: &str, body: &str, input: &[&str]| {
+        let server = TestServer::start(Script::turns([Reply::text("done")]));
+        let scenario = project(&server, Way::OpenAi).file("main.worker", &format!("{head}{body}\n"));
+        succeed(&scenario, &[&["."][..], input].concat());
+        server.requests()[0].first_user_text().to_owned()
+    };
+    let text = "---\nparameters: {text: string}\n---\n";
+    for body in [
+        "{% set x %}{{ text }}{% endset %}Answer yes or no.",
+        "{% set x %}{{ text }}{% endset %}{{ 'Answer yes or no.'|trim }}",
+    ] {
+        assert_eq!(ask(text, body, &["--param", "text=yes"]), "yes", "{body}");
+    }
+    let run = r#"{"run": {"date": "2020-01-01"}, "note": "kept"}"#;
+    let message = ask("", "Today is {{ run.date }}.", &["--input", run]);
+    assert!(message.contains("2020-01-01") && message.contains("kept"), "{message}");
+    let declared = "---\nparameters: {run: {type: object, properties: {date: {type: string}}}}\n---\n";
+    let shown = ask(declared, "Run of {{ run.date }}.", &["--input", r#"{"run": {"date": "2020-01-01"}}"#]);
+    assert_eq!(shown, "Run of 2020-01-01.");
+}
+
 /// A worker with these commands, whose model makes these calls.
 fn commands(commands: &str, calls: &[Value]) -> Scenario {
     let calls = calls.iter().enumerate();

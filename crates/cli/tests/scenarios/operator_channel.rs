@@ -59,6 +59,11 @@ fn listening_program_answers_each_question() {
     assert_eq!(asked["function"], "write_file");
     assert_eq!(asked["chain"], json!(["main"]));
     assert_eq!(asked["preview"]["after"], "a");
+    let misfit = json!({"path": "c.txt", "contents": "edited"});
+    client.says(&json!({"call": "0/0.0", "step": "ask", "answer": "edit", "input": misfit}));
+    let told = client.hears();
+    let message = told["message"].as_str().unwrap_or_default();
+    assert!(message.contains("stays open: the arguments do not fit `write_file`: "), "{told}");
     let edited = json!({"path": "c.txt", "content": "edited"});
     client.says(&json!({"call": "0/0.0", "step": "ask", "answer": "edit", "input": edited}));
     assert_eq!(client.hears()["type"], "accepted");

@@ -183,6 +183,7 @@ impl Engine {
                 blobs: Vec::new(),
                 log: None,
                 origins: Default::default(),
+                mixed: false,
             })),
             Answer::Abort => Err(Halt::Aborted { path: path.clone(), function }.into()),
             _ => Err(misfit(path, &StepName::Settle).into()),

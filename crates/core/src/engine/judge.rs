@@ -12,7 +12,7 @@ use crate::{
     gate::{Facts, Gate, Query, SessionRules, Subject},
     journal::RecordKind,
     outcome::{FailureKind, Halt, Stop},
-    question::{Answer, Approval, Given, MemoryKeys, Preview, Question, QuestionId},
+    question::{Answer, Approval, Arguments, Given, MemoryKeys, Preview, Question, QuestionId},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
     schema::{canonical, sha256},
@@ -65,7 +65,7 @@ impl Engine {
             Mode::AutoDeny => {
                 record(Rule::Blocked, DecidedBy::Mode(Mode::AutoDeny), Some(&asks.to_string()))?;
                 let message = format!(
-                    "`{}` needs an approval that nobody can give in this run. Do it another way or say that you can't.",
+                    "`{}` was not called: it needs an approval, and this run has no operator to ask. Do it another way, or say that you can't.",
                     meta.name
                 );
                 Err(Stop::failed(FailureKind::Denied, message))
@@ -101,6 +101,7 @@ impl Engine {
             steering: self.steering(call, admitted),
             rules,
             expires_ms: None,
+            arguments: Arguments(Some(Arc::clone(&meta.input))),
         });
         let known = Known::Remembered(keys);
         let step = StepName::Ask(round);

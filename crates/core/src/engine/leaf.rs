@@ -145,9 +145,11 @@ impl Engine {
                         }
                     };
                     let failed = || self.failure_origins(call, admitted);
+                    let mut mixed = false;
                     let (ending, origins, blobs, log) = match result {
                         Ok(Round::Asks(asks)) => return self.asks(asks, failed()),
                         Ok(Round::Done(ToolOutput { value, blobs, log, origins })) => {
+                            mixed = origins.is_some() || self.reads_listed(call, admitted);
                             let of = |value: &Value, fits| {
                                 let origins = self.leaf_origins(call, admitted, origins, value, fits);
                                 // No type describes files, and no field holds them.
@@ -176,7 +178,7 @@ impl Engine {
                         }
                     };
                     let log = log.map(|log| self.host.redact.text(&log).into());
-                    RecordKind::ToolEnded { ending, blobs, log, origins }
+                    RecordKind::ToolEnded { ending, blobs, log, origins, mixed }
                 }),
             })
             .await?;
@@ -185,8 +187,15 @@ impl Engine {
                 return Ok(Attempted::Asks { questions, state });
             }
             StepEnd::Done(RecordKind::ToolEnded {
-                ending: Ending::Output(value), blobs, origins, ..
-            }) => Outcome { blobs, origins, ..Outcome::free(End::Done(value)) },
+                ending: Ending::Output(value),
+                blobs,
+                origins,
+                mixed,
+                ..
+            }) => {
+                let is_source = !mixed && meta.risk.only_reads();
+                Outcome { blobs, origins, is_source, ..Outcome::free(End::Done(value)) }
+            }
             StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), origins, .. }) => {
                 Outcome { origins, ..Outcome::free(End::Failed(failure)) }
             }
@@ -282,7 +291,7 @@ fn stopped(meta: &FunctionMeta, origins: Origins) -> RecordKind {
     };
     let message = format!("The user stopped `{}`.{effect}", meta.name);
     let ending = Ending::Failure(Failure::new(FailureKind::Stopped, message));
-    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins }
+    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins, mixed: false }
 }
 
 /// The result of a function that ran to its end.

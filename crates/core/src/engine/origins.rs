@@ -7,7 +7,7 @@ use super::{
 use crate::{
     authority::{Access, Authority, Located, Origin as MountOrigin, Place},
     call_path::CallPath,
-    function::{Effects, FunctionMeta, Implementation, OutputSchema},
+    function::{Effects, FunctionMeta, Implementation, OutputSchema, Touch},
     gate::{Gate, Query, Verdict},
     origin::{Content, ContentKind, Origin, Origins, ResultOrigin, Steering, Trail, cleaned, echoed},
     outcome::{End, Ending, Halt, Outcome},
@@ -76,6 +76,19 @@ impl Engine {
         self.cleaned(meta, origins, value, fits)
     }
 
+    /// Whether a leaf may have read what untrusted words were written to. Called within the leaf's step.
+    pub(super) fn reads_listed(&self, call: &Call<'_>, admitted: &Admitted) -> bool {
+        let (listed, effects) = (self.host.driver.untrusted_places(), &admitted.effects);
+        let touched = effects.touches.iter().zip(admitted.places.iter().zip(&admitted.real));
+        let reads = |(touch, (place, real)): (&Touch, (&Located, &Place))| {
+            touch.access == Access::Read && (listed.hold(real) || listed.hold(&place.place()))
+        };
+        touched.into_iter().any(reads)
+            || effects.process
+                && !states_origins(&call.function.meta.results)
+                && self.can_read_untrusted(call.frame.authority())
+    }
+
     /// The origins of the failure of a leaf: its message may quote the arguments, or what the leaf has read. Called within
     /// the leaf's step.
     pub(super) fn failure_origins(&self, call: &Call<'_>, admitted: &Admitted) -> Origins {
@@ -114,7 +127,7 @@ impl Engine {
             End::Failed(_) => origins.and(refused(&admitted.origins)),
             End::Suspended(_) => origins,
         };
-        Outcome { origins, ..outcome }
+        Outcome { origins, is_source: false, ..outcome }
     }
 
     /// The origins of a result whose function a process executes: what it read may lie in an untrusted place.
@@ -332,28 +345,30 @@ impl Content {
     pub(crate) fn of_outcome(
         call: CallPath,
         function: &FunctionMeta,
-        ending: &Ending,
-        origins: Origins,
+        outcome: &Outcome,
         input: &Arc<Value>,
     ) -> Option<Self> {
-        let content = Self::result(call, Arc::clone(&function.name), ending, origins, Some(input))?;
+        let (ending, origins) = (&outcome.end.to_ending(), outcome.origins.clone());
+        let source = outcome.is_source.then_some(input);
+        let content = Self::result(call, Arc::clone(&function.name), ending, origins, source)?;
         let by_user = matches!(function.results, ResultOrigin::User) && matches!(ending, Ending::Output(_));
         Some(if by_user { content.of_user() } else { content })
     }
 
-    /// The result of a call with these arguments, or its failure as its caller reads it. `None` if the call waits.
+    /// The result of a call, or its failure as its caller reads it. `source` are the arguments of the call, if its result is
+    /// the content that they name. `None` if the call waits.
     pub fn result(
         call: CallPath,
         function: Arc<str>,
         ending: &Ending,
         origins: Origins,
-        input: Option<&Arc<Value>>,
+        source: Option<&Arc<Value>>,
     ) -> Option<Self> {
         let value = match ending {
             Ending::Output(value) => Arc::clone(value),
             Ending::Failure(failure) => Arc::new(Value::String(show_failure(failure))),
             Ending::Suspended => return None,
         };
-        Some(Self { kind: ContentKind::Result, call, function, value, origins, source: input.cloned() })
+        Some(Self { kind: ContentKind::Result, call, function, value, origins, source: source.cloned() })
     }
 }

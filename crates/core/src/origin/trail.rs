@@ -3,7 +3,7 @@
 use super::{
     From, Mark, Origin, Origins, Provenance,
     scalars::{same, scalars},
-    words::{names_host, stands_in},
+    words::{holds_token, names_host, names_place, stands_in},
 };
 use crate::{call_path::CallPath, model::Message};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -23,7 +23,8 @@ pub struct Content {
     pub value: Arc<Value>,
     /// The origins of its parts.
     pub origins: Origins,
-    /// The arguments of the call whose result it is: they say which source it was read from.
+    /// The arguments of the call whose result it is, if the result is the content that they name: they say which source it
+    /// was read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<Value>>,
 }
@@ -230,14 +231,14 @@ impl Provenance for Trail {
             (_, Value::Null | Value::Object(_) | Value::Array(_)) => false,
             (From::Known, value) => self.holds(From::Input, value) || self.holds(From::Trusted, value),
             (From::Source, value) => {
-                let named = self.contents().filter(|content| {
-                    content.kind == ContentKind::Result
-                        && content.source.as_ref().is_some_and(|arguments| self.names_source(arguments))
-                });
-                named.flat_map(|content| scalars(&content.value)).any(|part| match part.value {
-                    Value::String(text) => stands_in(value, text),
-                    part => value.is_number() && same(part, value),
-                })
+                let sources = self.contents().filter(|content| content.kind == ContentKind::Result);
+                sources.filter_map(|content| Some((content, content.source.as_ref()?))).any(
+                    |(content, arguments)| {
+                        says(&content.value, value)
+                            && !is_repeated(arguments, value)
+                            && self.names_source(arguments)
+                    },
+                )
             }
             (From::Input, value) => {
                 let inputs = self.contents().filter(|content| content.kind == ContentKind::Input);
@@ -266,24 +267,52 @@ impl Provenance for Trail {
 }
 
 impl Trail {
-    /// Whether the operator's input names the source of a call: each text among its arguments that is an address, a path, the
-    /// name of a file or an ID. Words to search for are no source: what they find is anything with these words.
+    /// Whether the operator's input names the source of a call: each text and each number among its arguments, where a text is
+    /// an address, a path, the name of a file or an ID. Words to search for are no source: what they find is anything with
+    /// these words.
     fn names_source(&self, arguments: &Value) -> bool {
-        let texts = scalars(arguments).into_iter().filter_map(|scalar| scalar.value.as_str());
-        let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
-        !texts.is_empty() && texts.iter().all(|text| is_source(text) && self.is_in_input(text))
+        let arguments = scalars(arguments).into_iter().map(|scalar| scalar.value);
+        let (texts, others): (Vec<&Value>, Vec<&Value>) = arguments.partition(|value| value.is_string());
+        let texts: Vec<&str> = texts
+            .into_iter()
+            .filter_map(Value::as_str)
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .collect();
+        let named = |text: &str| is_source(text) && self.inputs().any(|own| names_place(own, text));
+        let mut numbers = others.into_iter().filter(|value| value.is_number());
+        !texts.is_empty()
+            && texts.into_iter().all(named)
+            && numbers.all(|number| self.holds(From::Input, number))
     }
 
-    fn is_in_input(&self, text: &str) -> bool {
-        let bare = text.trim().trim_start_matches("https://").trim_start_matches("http://");
-        let bare = bare.trim_start_matches("./").trim_end_matches('/').to_lowercase();
-        let value = Value::String(bare);
+    /// The texts of the operator.
+    fn inputs(&self) -> impl Iterator<Item = &str> {
         let inputs = self.contents().filter(|content| content.kind == ContentKind::Input);
-        inputs
-            .flat_map(Content::trusted)
-            .filter_map(Value::as_str)
-            .any(|own| stands_in(&value, &own.to_lowercase()))
+        inputs.flat_map(Content::trusted).filter_map(Value::as_str)
     }
+}
+
+/// Whether the content of a source says a value: a text as one or more whole tokens. Elements of lists say nothing, because a
+/// list has contents that the name of the source does not tell apart.
+fn says(content: &Value, value: &Value) -> bool {
+    match content {
+        Value::Object(fields) => fields.values().any(|field| says(field, value)),
+        Value::Array(_) => false,
+        Value::String(text) => match document(text) {
+            Some(document) => says(&document, value),
+            None => holds_token(text, value),
+        },
+        own => value.is_number() && same(own, value),
+    }
+}
+
+/// Whether a value is, or occurs in, one of the arguments of the call, so that its result may only repeat it.
+fn is_repeated(arguments: &Value, value: &Value) -> bool {
+    scalars(arguments).into_iter().any(|own| match own.value {
+        Value::String(text) => stands_in(value, text),
+        own => same(own, value),
+    })
 }
 
 /// Whether a text is written as an address, a path, the name of a file or an ID: one word with a sign or a digit in it.
@@ -295,11 +324,16 @@ fn is_source(text: &str) -> bool {
 
 /// Whether a text is a JSON document with that scalar: a file that a tool has read.
 fn holds_json(text: &str, value: &Value) -> bool {
-    if !text.trim_start().starts_with(['{', '[']) {
-        return false;
-    }
-    let Ok(document) = serde_json::from_str::<Value>(text) else { return false };
-    scalars(&document).iter().any(|own| own.value.is_string() == value.is_string() && same(own.value, value))
+    document(text).is_some_and(|document| {
+        scalars(&document)
+            .iter()
+            .any(|own| own.value.is_string() == value.is_string() && same(own.value, value))
+    })
+}
+
+/// The JSON document that a text is.
+fn document(text: &str) -> Option<Value> {
+    text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
 }
 
 impl Drop for Node {
@@ -386,28 +420,55 @@ mod tests {
     }
 
     #[test]
-    fn what_a_named_source_says_is_known_by_it() {
-        let read = |arguments: Value, text: &str| Content {
+    fn a_named_source_knows_what_it_says() {
+        let read = |arguments: Value, value: Value| Content {
             source: Some(Arc::new(arguments)),
-            ..result(json!({"text": text}), Origins::untrusted())
+            ..result(value, Origins::untrusted())
         };
         let input = json!(
-            "Pay the bill in bill-12.txt, see https://www.shop.example/orders/7. Mails about rent matter."
+            "Pay the bill in bill-12.txt (3 pages), see https://www.shop.example/orders/7. Mails about rent and \
+             `old bills/9.txt` matter."
         );
+        let listed = Content { source: None, ..read(json!({"path": "bill-12.txt"}), json!("DE00")) };
         let trail = Trail::default()
             .with(content(ContentKind::Input, input, Origins::TRUSTED))
-            .with(read(json!({"path": "bill-12.txt", "n": 3}), "To DE89, 1200 EUR"))
-            .with(read(json!({"url": "https://www.shop.example/orders/7/"}), "order DE77"))
-            .with(read(json!({"query": "rent"}), "attack DE66"))
-            .with(read(json!({"path": "bill-1.txt"}), "attack DE55"))
-            .with(read(json!({"path": "bill-12.txt", "also": "other.txt"}), "attack DE44"));
+            .with(read(
+                json!({"path": "bill-12.txt", "n": 3}),
+                json!({"text": "To DE89, 1200 EUR (\"DE88\")"}),
+            ))
+            .with(read(json!({"url": "www.shop.example/orders/7/"}), json!("{\"order\":\"DE77 DE78\"}")))
+            .with(read(json!({"query": "rent"}), json!("attack DE66")))
+            .with(read(json!({"path": "bill-1.txt"}), json!("attack DE55")))
+            .with(read(json!({"path": "orders/7"}), json!("attack DE56")))
+            .with(read(json!({"path": "bills/9.txt"}), json!("attack DE57")))
+            .with(read(json!({"path": "BILL-12.txt"}), json!("attack DE58")))
+            .with(read(json!({"url": "http://www.shop.example/orders/7"}), json!("attack DE59")))
+            .with(read(json!({"path": "bill-12.txt", "also": "other.txt"}), json!("attack DE44")))
+            .with(read(json!({"path": "bill-12.txt", "page": 2}), json!("attack DE43")))
+            .with(read(json!({"path": "bill-12.txt"}), json!(["DE33", {"iban": "DE32"}])))
+            .with(listed);
         for (value, holds) in [
             (json!("DE89"), true),
+            (json!("DE88"), true),
             (json!(1200), true),
-            (json!("DE77"), true),
+            (json!("DE77 DE78"), true),
+            (json!("1200 EUR"), true),
+            // Parts of tokens, arguments, and what other sources say.
+            (json!("DE78\"}"), false),
+            (json!("E89"), false),
+            (json!("bill-12.txt"), false),
+            (json!(3), false),
             (json!("DE66"), false),
             (json!("DE55"), false),
+            (json!("DE56"), false),
+            (json!("DE57"), false),
+            (json!("DE58"), false),
+            (json!("DE59"), false),
             (json!("DE44"), false),
+            (json!("DE43"), false),
+            (json!("DE33"), false),
+            (json!("DE32"), false),
+            (json!("DE00"), false),
         ] {
             assert_eq!(trail.holds(From::Source, &value), holds, "{value}");
         }

@@ -5,7 +5,7 @@ use crate::{
     json,
     schema::{Schema, Violation},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{fmt, sync::Arc};
 
 /// The reason why an answer is none to a question, which stays open.
@@ -23,6 +23,14 @@ pub enum NotAccepted {
     /// The arguments of an edit are no object, as those of the call are.
     #[error("the arguments must be a JSON object, as those of the call are")]
     NoArguments,
+    /// The arguments of an edit don't fit the schema of the function.
+    #[error("the arguments do not fit `{function}`: {}", Listed(.wrong))]
+    BadArguments {
+        /// The function.
+        function: Arc<str>,
+        /// What is wrong with them.
+        wrong: Vec<Violation>,
+    },
     /// The schema that a tool gave its question is none, so that no value can be judged.
     #[error("the question can only be declined, because its form is {0}")]
     NoForm(String),
@@ -57,6 +65,13 @@ impl Question {
             {
                 Err(NotAccepted::NoArguments)
             }
+            (Self::Approval(asked), Answer::Edit { input }) => match &asked.arguments.0 {
+                Some(schema) => schema.accept(input).map(drop).map_err(|wrong| NotAccepted::BadArguments {
+                    function: Arc::clone(&asked.function),
+                    wrong,
+                }),
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }
@@ -93,22 +108,50 @@ impl Input {
     /// The question takes neither. The violations are those of the JSON, or of the text if it is none.
     pub fn read(&self, text: &str) -> Result<Answer, NotAccepted> {
         let Some(schema) = self.form()? else { return Ok(given(text.into())) };
-        let read = json::read(text.trim()).ok();
-        let candidates = [Some(Value::from(text)), Some(Value::from(text.trim())), read];
-        let mut wrong = Vec::new();
-        for value in candidates.into_iter().flatten() {
-            match schema.validate(&value) {
-                Ok(()) => return Ok(given(value)),
-                Err(violations) => wrong = violations,
-            }
+        read(text, &schema).map(given)
+    }
+
+    /// Reads the answer from what a person wrote into the fields of a form. Fields without text are left out.
+    ///
+    /// # Errors
+    /// A field, or all of the form, does not fit. The violations say where.
+    pub fn read_fields(
+        &self,
+        fields: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Answer, NotAccepted> {
+        let form = self.schema.as_deref();
+        let mut values = Map::new();
+        for (name, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
+            let of_field = form.and_then(|form| form.get("properties")?.get(&name));
+            let value = match of_field.and_then(|schema| Schema::new(schema.clone()).ok()) {
+                // All of the form is judged below, where a violation says which field it is about.
+                Some(schema) => read(&text, &schema).unwrap_or_else(|_| text.into()),
+                None => text.into(),
+            };
+            values.insert(name, value);
         }
-        Err(NotAccepted::Misfit(wrong))
+        let value = Value::Object(values);
+        self.accept(&value).map(|()| given(value))
     }
 
     fn form(&self) -> Result<Option<Schema>, NotAccepted> {
         let schema = self.schema.as_deref().cloned().map(Schema::new).transpose();
         schema.map_err(|error| NotAccepted::NoForm(error.to_string()))
     }
+}
+
+/// Reads a value from a text that a person wrote.
+fn read(text: &str, schema: &Schema) -> Result<Value, NotAccepted> {
+    let read = json::read(text.trim()).ok();
+    let candidates = [Some(Value::from(text)), Some(Value::from(text.trim())), read];
+    let mut wrong = Vec::new();
+    for value in candidates.into_iter().flatten() {
+        match schema.validate(&value) {
+            Ok(()) => return Ok(value),
+            Err(violations) => wrong = violations,
+        }
+    }
+    Err(NotAccepted::Misfit(wrong))
 }
 
 fn given(value: Value) -> Answer {
@@ -119,7 +162,7 @@ fn given(value: Value) -> Answer {
 mod tests {
     use super::*;
     use crate::{
-        question::{Approval, Settlement},
+        question::{Approval, Arguments, Settlement},
         risk::Risk,
         rule::DecidedBy,
     };
@@ -157,6 +200,8 @@ mod tests {
 
     #[test]
     fn edited_arguments_are_an_object_if_those_of_the_call_are() {
+        let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
+        let schema = Schema::new(schema).unwrap();
         let question = Question::Approval(Approval {
             chain: vec!["main".into()],
             function: "send".into(),
@@ -167,10 +212,13 @@ mod tests {
             steering: None,
             rules: Vec::new(),
             expires_ms: None,
+            arguments: Arguments(Some(Arc::new(schema))),
         });
         let edit = |input: Value| question.accept(&Answer::Edit { input: Arc::new(input) });
         assert_eq!(edit(json!({"to": "bob"})), Ok(()));
         assert_eq!(edit(json!(["bob"])), Err(NotAccepted::NoArguments));
+        let wrong = edit(json!({"to": 3})).unwrap_err().to_string();
+        assert!(wrong.starts_with("the arguments do not fit `send`: "), "{wrong}");
     }
 
     #[test]
@@ -186,6 +234,25 @@ mod tests {
         assert_eq!(read(Some(form.clone()), "{\"n\": 1}"), Ok(given(json!({"n": 1}))));
         let wrong = read(Some(form), "{}").unwrap_err().to_string();
         assert!(wrong.contains("\"n\""), "{wrong}");
+    }
+
+    #[test]
+    fn the_fields_of_a_form_are_read_as_it_takes_them() {
+        let form = json!({"type": "object", "required": ["city"], "additionalProperties": false, "properties": {
+            "city": {"type": "string"}, "n": {"type": "integer"}, "ok": {"type": "boolean"},
+        }});
+        let read = |fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            input(Some(form.clone())).read_fields(fields)
+        };
+        assert_eq!(
+            read(&[("city", "12"), ("n", " 3"), ("ok", "true")]),
+            Ok(given(json!({"city": "12", "n": 3, "ok": true})))
+        );
+        assert_eq!(read(&[("city", "Rome"), ("n", "")]), Ok(given(json!({"city": "Rome"}))));
+        for wrong in [&[("n", "3")][..], &[("city", "Rome"), ("n", "three")]] {
+            assert!(matches!(read(wrong), Err(NotAccepted::Misfit(_))), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -97,6 +97,7 @@ mod tests {
             steering: Some(Box::new(steering)),
             rules: Vec::new(),
             expires_ms: Some(7),
+            arguments: Default::default(),
         });
         let facts = question.facts();
         assert_eq!(question.subject(), "main → mailer wants to call send (risk: network)");

@@ -46,9 +46,18 @@ struct State {
     /// The variable that the tag prints which is being evaluated.
     pending: Option<String>,
     printed: BTreeSet<String>,
-    /// Texts that were printed into a macro or a block, which may be printed later.
-    captured: Vec<(String, Arc<str>)>,
+    /// The texts that were printed into a macro or a block, which may be printed later: each variable, and the length of
+    /// `computed` at that time.
+    captured: Vec<(String, usize)>,
+    /// The texts that were printed and are not known, such as the results of macros, each before a NUL.
+    computed: String,
 }
+
+/// A shorter text stands in another one by chance. If only a macro printed it, it counts as not printed.
+const LONG: usize = 16;
+
+/// The bytes in which captured texts are searched at most. Those beyond count as not printed.
+const MOST_SEARCHED: usize = 16 << 20;
 
 impl Watch {
     pub(super) fn new(variables: &Json, inputs: BTreeSet<String>) -> Self {
@@ -103,16 +112,23 @@ impl Watch {
         let is_direct = self.written.load(Ordering::Relaxed) > before;
         let mut state = self.state();
         let known = value.as_str().and_then(|text| state.texts.get(&(text.as_ptr() as usize)).cloned());
+        if let (Some(text), true, None) = (value.as_str(), is_direct, &known) {
+            state.computed.push_str(text);
+            state.computed.push('\0');
+        }
         let is_input = known.as_ref().is_some_and(|pointer| self.inputs.contains(&first(pointer)));
         if std::mem::take(&mut state.looked_up) || is_input {
             state.begins.get_or_insert(before);
         }
         for pointer in state.pending.take().into_iter().chain(known) {
-            let text = self.variables.pointer(&pointer).and_then(Json::as_str);
+            let text = self.variables.pointer(&pointer).and_then(Json::as_str).map(str::trim);
             match text {
                 // An empty text is whole wherever it is printed.
-                Some(text) if !is_direct && !text.trim().is_empty() => {
-                    state.captured.push((pointer, text.into()));
+                Some(text) if !is_direct && !text.is_empty() => {
+                    if text.len() >= LONG && !state.printed.contains(&pointer) {
+                        let from = state.computed.len();
+                        state.captured.push((pointer, from));
+                    }
                 }
                 None if !is_direct => {}
                 _ => {
@@ -123,14 +139,36 @@ impl Watch {
         Ok(())
     }
 
+    /// Notes the captured texts that were printed with what a macro or a block returned. They are searched in their order, each
+    /// behind the one before, so that the search usually reads what was printed once.
+    fn find_captured(&self, state: &mut State) {
+        let (mut left, mut next) = (MOST_SEARCHED, 0);
+        let (captured, computed) = (std::mem::take(&mut state.captured), std::mem::take(&mut state.computed));
+        for (pointer, from) in captured {
+            let text = self.variables.pointer(&pointer).and_then(Json::as_str).map(str::trim);
+            let Some(text) = text.filter(|_| !state.printed.contains(&pointer)) else { continue };
+            for begin in [next.max(from), from] {
+                let end = (begin + left).min(computed.len());
+                let end = (begin..=end).rev().find(|at| computed.is_char_boundary(*at)).unwrap_or(begin);
+                let within = &computed[begin..end];
+                if let Some(at) = within.find(text) {
+                    left -= at;
+                    next = begin + at + text.len();
+                    state.printed.insert(pointer);
+                    break;
+                }
+                left -= within.len();
+                if begin == from {
+                    break;
+                }
+            }
+        }
+    }
+
     /// The result of the rendering.
     pub(super) fn rendered(&self, text: String) -> Rendered {
         let mut state = self.state();
-        for (pointer, captured) in std::mem::take(&mut state.captured) {
-            if text.contains(captured.trim()) {
-                state.printed.insert(pointer);
-            }
-        }
+        self.find_captured(&mut state);
         let printed = std::mem::take(&mut state.printed);
         let of_input = |pointer: &String| self.inputs.contains(&first(pointer));
         let begins = state.begins.filter(|_| printed.iter().any(of_input));
@@ -228,12 +266,22 @@ mod tests {
             ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(text) }}", &["/text"]),
             ("{% set x %}{{ text }}{% endset %}{{ x }}", &["/text"]),
             ("{% set x = text %}{{ x }}", &["/text"]),
+            ("{% set x %}{% set y %}{{ text }}{% endset %}{{ y }}{% endset %}- {{ x }}", &["/text"]),
+            (
+                "{% macro m(x) %}{{ caller() }}{% endmacro %}{% call m(1) %}{{ text }}{% endcall %}",
+                &["/text"],
+            ),
             ("{{ empty }}", &["/empty"]),
             ("{{ kind }}", &["/kind"]),
             // Not whole, or not printed.
             ("{{ text|upper }}{{ text[:3] }}{{ text|length }}", &[]),
             ("{% if text and n > 2 %}x{% endif %}", &[]),
             ("{% set x %}{{ text }}{% endset %}", &[]),
+            ("{% set x %}{{ text }}{% endset %}A long story about a river.", &[]),
+            ("{% set x %}{{ tags[0] }}{% endset %}a {{ 'a' }}{{ kind|upper }}", &[]),
+            ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(tags[0]) }}", &[]),
+            ("{{ 'A long story about a river.' }}{% set x %}{{ text }}{% endset %}", &[]),
+            ("{% set x %}{{ text }}{% endset %}{{ text|upper }}{{ x|length }}", &[]),
             ("{% for n in [1] %}{{ n }}{% endfor %}", &[]),
             ("{{ items|join(', ') }}{{ items|join(', ', attribute='price') }}", &[]),
             ("{{ tags|first|upper }}", &[]),
@@ -241,6 +289,24 @@ mod tests {
             let found: Vec<String> = shown(text).printed.into_iter().collect();
             assert_eq!(found, printed, "{text}");
         }
+    }
+
+    #[test]
+    fn the_search_for_captured_inputs_is_bounded() {
+        let items: Vec<String> = (0..4_000).map(|number| format!("a name with number {number}.")).collect();
+        let variables = json!({ "items": items });
+        let rendered = |text: &str| {
+            let inputs = ["items".to_owned()].into();
+            let source = Arc::new(NoTemplates);
+            render_showing(text, &Origin::file("x"), &variables, inputs, source).expect("it renders")
+        };
+        let each = "{% macro m(x) %}- {{ x }}{% endmacro %}{% for item in items %}{{ m(item) }}{% endfor %}";
+        assert_eq!(rendered(each).printed.len(), items.len());
+        let once = "{% set all %}{% for item in items %}{{ item }}{% endfor %}{% endset %}{{ all }}";
+        assert_eq!(rendered(once).printed.len(), items.len());
+        let never =
+            "{% for item in items %}{% set x %}{{ item }}{% endset %}{% endfor %}{{ 'a name ' * 400000 }}";
+        assert!(rendered(never).printed.is_empty());
     }
 
     #[test]

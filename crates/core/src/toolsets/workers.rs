@@ -275,8 +275,8 @@ impl Composite for WorkerCall {
                 Ok(input) => input,
                 Err(message) => return refuse(message),
             };
-            let fixed = caller.fixed_for(&*host.definitions, &callee);
-            let function = worker::fixing(&callee, reference, wildcard, self.policy.clone(), fixed);
+            let (definitions, policy) = (&*host.definitions, self.policy.clone());
+            let function = worker::called_by(call.frame, definitions, &callee, reference, wildcard, policy);
             let callee = Callee::Delegate { reference: reference.into(), by: worker_call_id(), wildcard };
             let spec = CallSpec { path: call.path.keyed("worker"), callee, input: Arc::new(input) };
             caller::call(call.engine, call.frame, spec, Some(&function)).await

@@ -4,10 +4,11 @@ use super::run;
 use crate::{
     call_path::CallPath,
     call_spec::{CallSpec, Callee, FrameSpec, WorkerCall},
-    definition::WorkerDefinition,
+    definition::{Definitions, WorkerDefinition},
     driver::Caller,
     engine::{Call, Engine, Frame},
     function::Function,
+    gate::Policy,
     outcome::{Failure, FailureKind, Halt, Outcome, Stop},
     send::BoxFuture,
     source::{FunctionId, FunctionSource},
@@ -111,16 +112,29 @@ async fn called(engine: &Engine, frame: &Frame, callee: &Callee, path: &CallPath
         Callee::Delegate { reference, by, wildcard } => {
             let worker = delegate(engine, frame, reference).await?;
             let policy = frame.function(by).and_then(|function| function.meta.policy.clone());
-            let fixed = frame.worker().and_then(|caller| caller.fixed_for(&*host.definitions, &worker));
-            Ok(run::fixing(&worker, reference, *wildcard, policy, fixed))
+            Ok(called_by(frame, &*host.definitions, &worker, reference, *wildcard, policy))
         }
         Callee::Named { package, reference } => {
             let worker = host.definitions.named_by(package, reference);
             let worker = worker.map_err(|error| failed(error.to_string()))?;
-            Ok(run::function(&worker, reference, false, None))
+            Ok(called_by(frame, &*host.definitions, &worker, reference, false, None))
         }
         Callee::Code => Ok(code_again(engine, frame, path).await?),
     }
+}
+
+/// A worker as the function that the worker of a frame, or code on its behalf, calls: with the arguments that the caller's
+/// definition fixes.
+pub(crate) fn called_by(
+    frame: &Frame,
+    definitions: &dyn Definitions,
+    callee: &Arc<WorkerDefinition>,
+    reference: &str,
+    wildcard: bool,
+    policy: Option<Arc<Policy>>,
+) -> Function {
+    let fixed = frame.worker().and_then(|caller| caller.fixed_for(definitions, callee));
+    run::fixing(callee, reference, wildcard, policy, fixed)
 }
 
 /// The worker that the calling worker names: one that it has generated, or one of the program.

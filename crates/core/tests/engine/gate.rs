@@ -212,7 +212,11 @@ fn nobody_to_ask_means_refused_and_not_offered() {
     };
     let ran = world.run(json!({}));
     assert_eq!(ran.first("main").tools, ["send"]);
-    assert!(ran.error().contains("needs an approval that nobody can give"), "{}", ran.error());
+    assert!(
+        ran.error().contains("needs an approval, and this run has no operator to ask"),
+        "{}",
+        ran.error()
+    );
     assert_eq!(ran.made().len(), 1);
 }
 

@@ -1,12 +1,12 @@
 //! What was granted before: `grants.yaml` in the user's folder. See `docs/reference/sandbox.md`.
 
 use super::{Grantor, MissingGrant};
+use crate::replaced_file::lock_to_replace;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
-    fs::{self, File, OpenOptions},
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -111,9 +111,7 @@ impl RememberedGrants {
     /// Replaces the file as a whole, under a lock.
     fn change(&self, change: impl FnOnce(&mut Vec<RememberedGrant>)) -> Result<(), BadGrantsFile> {
         let io = |error: io::Error| self.bad(error);
-        let folder = self.file.parent().unwrap_or(Path::new("."));
-        llm_do_sandbox::private_dir(folder).map_err(io)?;
-        let _alone = lock(&self.file.with_extension("lock")).map_err(io)?;
+        let _alone = lock_to_replace(&self.file).map_err(io)?;
         let mut grants = self.list()?;
         change(&mut grants);
         let yaml = serde_saphyr::to_string(&Document { grants }).map_err(|error| self.bad(error))?;
@@ -135,13 +133,6 @@ impl Grantor for RememberedGrants {
 /// What is asked for, whatever the order.
 fn set_of(missing: &[MissingGrant]) -> BTreeSet<String> {
     missing.iter().map(|missing| missing.grant.to_string()).collect()
-}
-
-/// Held until it is dropped.
-fn lock(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-    file.lock()?;
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -137,6 +137,17 @@ fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &
                 None => finding,
             });
         }
+        for function in &exposed.hidden {
+            let message = format!(
+                "`{}` is no tool, because other functions of its file are marked with `@tool`",
+                function.name
+            );
+            found.push(
+                Diagnostic::warning(codes::UNMARKED_FUNCTION, message)
+                    .at(&span(packages, &function.file, Some(function.line), None))
+                    .help("mark it with `@tool` too, or start its name with `_` if it is no tool"),
+            );
+        }
         for tool in &exposed.tools {
             let at = || place(packages, level, tool);
             if let Some(reason) = &tool.refused {

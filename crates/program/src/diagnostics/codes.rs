@@ -128,6 +128,7 @@ codes! {
     SHADOWED_TOOL = "W0711", "a tool that a nearer one hides";
     NOT_LOOKED_INTO = "W0712", "Python tools that were not checked";
     UNMATCHED_RULE = "W0713", "a rule that no known tool matches";
+    UNMARKED_FUNCTION = "W0714", "a function that is no tool because others are marked";
 
     CALL_CYCLE = "E0801", "workers call each other in a cycle";
     UNSATISFIABLE_CALL = "E0802", "a value that a parameter does not accept";

@@ -13,7 +13,7 @@ use llm_do_core::{
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
     worker::{CodeEntry, CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
-use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
+use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, HiddenCode, ModuleTools};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
@@ -118,9 +118,14 @@ impl Reader {
         Ok((place, text))
     }
 
-    fn exposed(&self, module: &CodeModule, names: &[Arc<str>]) -> Result<Vec<CodeTool>, CodeProblem> {
+    fn exposed(
+        &self,
+        module: &CodeModule,
+        names: &[Arc<str>],
+    ) -> Result<(Vec<CodeTool>, Vec<HiddenCode>), CodeProblem> {
         let (place, text) = self.text(module)?;
-        let mut before = "";
+        let marks = names.is_empty() && text.lines().any(|line| line.starts_with("@tool"));
+        let (mut before, mut hidden) = ("", Vec::new());
         let functions = text.lines().enumerate().filter_map(|(i, line)| {
             let decorator = std::mem::replace(&mut before, line);
             let (name, rest) = line.strip_prefix("def ")?.split_once('(')?;
@@ -129,6 +134,12 @@ impl Reader {
                 [] => typed && !name.starts_with('_'),
                 names => names.iter().any(|known| **known == *name),
             };
+            if exposed && marks && !decorator.starts_with("@tool") {
+                let is_described = text.lines().nth(i + 1).is_some_and(|next| next.contains("\"\"\""));
+                let line = u32::try_from(i + 1).ok().filter(|_| is_described)?;
+                hidden.push(HiddenCode { name: name.into(), file: place.clone(), line });
+                return None;
+            }
             exposed.then(|| CodeTool {
                 name: name.into(),
                 description: "".into(),
@@ -147,7 +158,7 @@ impl Reader {
         let tools: Vec<CodeTool> = functions.collect();
         match tools.is_empty() && names.is_empty() {
             true => Err(problem(CodeProblemKind::Nothing, "nothing".into(), Some(&place), None)),
-            false => Ok(tools),
+            false => Ok((tools, hidden)),
         }
     }
 }
@@ -175,8 +186,8 @@ fn problem(kind: CodeProblemKind, message: String, file: Option<&Place>, line: O
 impl CodeReader for Reader {
     fn tools(&self, level: &ToolLevel) -> Vec<ModuleTools> {
         let of = |module: &CodeModule, names: &[Arc<str>]| match self.exposed(module, names) {
-            Ok(tools) => ModuleTools { tools, problem: None },
-            Err(problem) => ModuleTools { tools: Vec::new(), problem: Some(problem) },
+            Ok((tools, hidden)) => ModuleTools { tools, hidden, problem: None },
+            Err(problem) => ModuleTools { problem: Some(problem), ..ModuleTools::default() },
         };
         level.modules.iter().map(|module| of(&module.module, &module.names)).collect()
     }

@@ -380,6 +380,12 @@ class Host(Scheduler):
         module = self.module(given)
         report["exposes"] = module.exposes
         report["functions"] = [describe_tool(tool) for tool in module.tools.values()]
+        report["hidden"] = [
+            {"name": target.__name__, "file": code.co_filename, "line": code.co_firstlineno}
+            for target in module.hidden
+            for code in (code_of(target),)
+            if code is not None
+        ]
         if module.missing is not None:
             report["error"] = {
                 "kind": "import",

@@ -4,7 +4,7 @@
 class Module:
     """An imported module and its tools."""
 
-    __slots__ = ("key", "root", "path", "object", "tools", "exposes", "duplicates", "missing")
+    __slots__ = ("key", "root", "path", "object", "tools", "exposes", "hidden", "duplicates", "missing")
 
     def __init__(self, key: str, root: str, path: str, object: Any) -> None:
         self.key = key
@@ -14,6 +14,8 @@ class Module:
         #: By the name of the function that a call uses.
         self.tools: Dict[str, Tool] = {}
         self.exposes = "nothing"
+        #: Functions with a docstring that would be tools if none was marked.
+        self.hidden: List[Any] = []
         #: Pairs of tools with one name.
         self.duplicates: List[Tuple[Tool, Tool]] = []
         #: A message about functions that were listed by name and do not exist.
@@ -279,17 +281,12 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
             if is_function(target):
                 add(name, target)
     elif not found:
-        for name, target in list(space.items()):
-            if (
-                not name.startswith("_")
-                and name != "main"
-                and is_function(target)
-                and id(target) not in taken
-            ):
-                if target.__module__ == own and getattr(target, "__annotations__", None):
-                    module.exposes = "plain"
-                    taken.add(id(target))
-                    add(name, target)
+        for name, target in plain_functions(space, own, list(taken)):
+            module.exposes = "plain"
+            add(name, target)
+    elif module.exposes == "decorated" and names is None:
+        plain = [target for _, target in plain_functions(space, own, list(taken))]
+        module.hidden = [target for target in plain if getattr(target, "__doc__", None)]
     if names is not None:
         module.exposes = "names"
         by_name = {tool.name: tool for tool in reversed(found)}
@@ -314,6 +311,19 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
             module.tools[tool.function] = tool
         elif first.target is not tool.target:
             module.duplicates.append((first, tool))
+
+
+def plain_functions(space: Dict[str, Any], own: str, known: Sequence[int]) -> List[Tuple[str, Any]]:
+    """The public functions with type hints that a module defines and that are not known, each once."""
+    found: List[Tuple[str, Any]] = []
+    seen = set(known)
+    for name, target in list(space.items()):
+        if name.startswith("_") or name == "main" or not is_function(target) or id(target) in seen:
+            continue
+        if target.__module__ == own and getattr(target, "__annotations__", None):
+            seen.add(id(target))
+            found.append((name, target))
+    return found
 
 
 def is_function(target: Any) -> bool:

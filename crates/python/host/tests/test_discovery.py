@@ -54,6 +54,7 @@ class Exposing(HostTest):
             from llm_do import tool
             __all__ = ["plain"]
             def plain(x: int): pass
+            def described(x: int): "Looks like a tool."
             @tool
             def a(x: int): "A."
             @tool()
@@ -81,6 +82,7 @@ class Exposing(HostTest):
             (None, None, "A."),
         )
         self.assertEqual(functions["d"]["approval"], "callable")
+        self.assertEqual([(f["name"], f["line"]) for f in report["hidden"]], [("described", 4)])
 
     def test_imported_tools_belong_to_their_module(self) -> None:
         self.write("other.py", "from llm_do import tool\n@tool\ndef other(x: int): pass\n")

@@ -179,6 +179,7 @@ fn what_is_recorded_holds_no_secret_and_is_what_counts() {
             blobs: Vec::new(),
             log: None,
             origins: Default::default(),
+            mixed: false,
         },
     )
     .unwrap();
@@ -209,6 +210,7 @@ fn a_secret_that_is_a_word_of_the_format_leaves_records_readable() {
                 blobs: Vec::new(),
                 log: None,
                 origins: Default::default(),
+                mixed: false,
             },
         )
         .unwrap();

@@ -4,7 +4,7 @@
 //! become another word, an option or a further program.
 
 use super::{
-    rules::danger,
+    rules::{danger, danger_of_input},
     run,
     runner::Runner,
     words::{self, Word},
@@ -111,6 +111,17 @@ impl Command {
                 Template::read(&text, &arguments).map_err(|reason| (at, reason))
             });
             let words: Vec<Template> = words.collect::<Result<_, _>>()?;
+            let free =
+                |name: &str| arguments.iter().any(|argument| argument.name == name && !argument.is_safe);
+            for (number, word) in words.iter().enumerate() {
+                if let Some(name) = word.names_option().filter(|name| free(name)) {
+                    let reason = format!(
+                        "`{name}` would be the name of an option, so that a model could choose any: list its values, as in \
+                         `{name}: [a, b]`, or write the option itself"
+                    );
+                    return Err((format!("{at}/{number}"), reason));
+                }
+            }
             match words.first().map(Template::text) {
                 Some(Some(program)) if !program.is_empty() => {}
                 _ => {
@@ -202,7 +213,7 @@ impl Command {
             let mut options_ended = false;
             for template in words {
                 let Some(word) = template.filled(input) else { continue };
-                if let (Some(Piece::Argument(name)), false) = (template.0.first(), options_ended)
+                if let (Some(name), false) = (template.begins_with(input), options_ended)
                     && word.starts_with('-')
                     && self.arguments.iter().any(|it| it.name == *name && !it.is_safe && !it.is_path)
                 {
@@ -328,6 +339,32 @@ impl Template {
         }
     }
 
+    fn takes_arguments(&self) -> bool {
+        self.text().is_none()
+    }
+
+    /// The argument in which its text begins. `None`: its author has written the beginning.
+    fn begins_with(&self, input: &Value) -> Option<&str> {
+        let is_empty = |name: &str| input.get(name).and_then(Value::as_str) == Some("");
+        let begins = self.0.iter().find(|piece| !matches!(piece, Piece::Argument(name) if is_empty(name)));
+        match begins? {
+            Piece::Argument(name) => Some(name),
+            Piece::Text(_) => None,
+        }
+    }
+
+    /// The argument whose value would be the name of an option: only dashes stand before it.
+    fn names_option(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Piece::Text(dashes), Piece::Argument(name), ..]
+                if !dashes.is_empty() && dashes.bytes().all(|c| c == b'-') =>
+            {
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
     fn shown(&self) -> String {
         let pieces = self.0.iter().map(|piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -408,12 +445,18 @@ impl Leaf for CommandTool {
         match self.runner.confinement.clone().and_then(|_| self.command.words(input)) {
             Err(reason) => add(Rule::Blocked, reason),
             Ok(stages) => {
+                // Whether arguments of the call get into the standard input of a program: directly, or through the programs
+                // before it.
+                let mut is_fed = self.command.stdin.as_ref().is_some_and(Template::takes_arguments);
                 for (words, templates) in stages.iter().zip(&self.command.stages) {
                     let spelled = templates.iter().take_while(|template| template.text().is_some()).count();
                     let words: Vec<Word> = words.iter().map(|word| Word::literal(word.as_str())).collect();
-                    if let Some(danger) = danger(&words, spelled, &self.runner.authority) {
+                    let danger = danger(&words, spelled, &self.runner.authority)
+                        .or_else(|| danger_of_input(&words, spelled).filter(|_| is_fed));
+                    if let Some(danger) = danger {
                         add(Rule::Ask, format!("`{}`: {danger}", words::line(&words)));
                     }
+                    is_fed |= templates.iter().any(Template::takes_arguments);
                 }
             }
         }
@@ -481,6 +524,16 @@ mod tests {
     }
 
     #[test]
+    fn a_word_begins_where_its_first_text_does() {
+        let args = json!({"kind": ["", "-a"], "name": "string"});
+        let command = command(json!({"run": ["x", "{kind}{name}", "-{kind}"], "args": args})).unwrap();
+        let words = |kind: &str, name: &str| command.words(&json!({"kind": kind, "name": name}));
+        assert_eq!(words("-a", "-o/x").unwrap(), [["x", "-a-o/x", "--a"]], "a choice is the author's");
+        assert_eq!(words("", "o").unwrap(), [["x", "o", "-"]]);
+        assert!(words("", "-o/x").unwrap_err().contains("`name`"));
+    }
+
+    #[test]
     fn values_that_types_allow_may_begin_with_a_dash() {
         let args = json!({"n": "integer", "how": ["-a", "-b"]});
         let command = command(json!({"run": ["head", "{n}", "{how}"], "args": args})).unwrap();
@@ -500,6 +553,11 @@ mod tests {
             (json!({"run": ["ls", "{x}"], "args": {"x": "array<string>"}}), "/args/x"),
             (json!({"run": ["ls", "{x}"], "args": {"x": {"type": "object"}}}), "/args/x"),
             (json!({"run": ["cat"], "stdin": "{x}"}), "/stdin"),
+            (json!({"run": ["ls", "-{x}"], "args": {"x": "string"}}), "/run/1"),
+            (
+                json!({"pipe": [["ls"], ["sort", "--{x}{y}"]], "args": {"x": "path", "y": "integer"}}),
+                "/pipe/1/1",
+            ),
         ] {
             let problems = command(written.clone()).unwrap_err();
             assert_eq!(problems[0].pointer, format!("/commands/c{at}"), "{written}");

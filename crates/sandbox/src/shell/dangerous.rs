@@ -272,6 +272,43 @@ pub(crate) const KNOWN: &[Known] = &[
     Known("socat", Begins("EXEC: SYSTEM: exec: system:"), OTHER),
 ];
 
+/// Programs that run the code on their standard input if no script is their first argument.
+const READS_CODE: &str = "R Rscript ash bash bun bunx clisp clojure csh dash deno elixir elvish erl escript fish gawk ghci \
+    gnuplot groovy groovysh guile iex irb java jjs jrunscript jshell julia kotlin kotlinc ksh lua luajit maxima mksh mono node \
+    nodejs nu ocaml octave osascript perl php pwsh pypy python qjs racket raku rbash rhino ruby runghc runhaskell sage sbcl scala \
+    sh tcc tclsh tcsh ts-node tsx wish xonsh zsh";
+
+/// Programs that always run the commands on their standard input.
+const READS_COMMANDS: &str = "at batch bpftrace cadaver clickhouse clickhouse-client clickhouse-local crontab cypher-shell dc debugfs \
+    duckdb ed ex expect ftp gdb guestfish isql lftp lldb m4 mariadb mongo mongosh mysql nft octave-cli osqueryi parallel patch psql \
+    redis-cli sftp sqlcmd sqlite sqlplus ssh telnet trino usql virsh xargs";
+
+const INPUT: &str = "runs code from its standard input";
+
+/// The danger of a command whose standard input a model can write, and of whose words the author has written that many.
+pub(crate) fn fed(words: &[Word], spelled: usize) -> Option<Danger> {
+    let texts: Vec<String> = words.iter().map(Word::likeness).collect();
+    let (program, arguments) = texts.split_first()?;
+    let (name, plain) = names(program);
+    let is_one_of = |programs: &str| listed(programs, name) || listed(programs, plain);
+    // An author who names the script first means its input. Any other word may be the value of an option.
+    let is_script = |word: &&String| {
+        spelled > 1
+            && !is_option(word)
+            && !word.is_empty()
+            && !["/dev/", "/proc/"].iter().any(|at| word.starts_with(at))
+    };
+    let runs = is_one_of(READS_COMMANDS)
+        || is_one_of(READS_CODE) && !arguments.first().is_some_and(|word| is_script(&word));
+    runs.then(|| Danger { what: name.to_owned(), reason: INPUT })
+}
+
+/// The name of a program without its folder, and without its version: `python3.12`, `clang-14`.
+fn names(program: &str) -> (&str, &str) {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    (name, name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-'))
+}
+
 /// A danger in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Danger {
@@ -285,9 +322,7 @@ pub(crate) struct Danger {
 pub(crate) fn find(words: &[Word], spelled: usize) -> Option<Danger> {
     let texts: Vec<String> = words.iter().map(Word::likeness).collect();
     let (program, arguments) = texts.split_first()?;
-    let name = program.rsplit('/').next().unwrap_or(program);
-    // `python3.12`, `clang-14`.
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let (name, plain) = names(program);
     KNOWN.iter().filter(|Known(programs, ..)| listed(programs, name) || listed(programs, plain)).find_map(
         |Known(_, sign, reason)| {
             let word = sign.found(arguments, spelled)?;
@@ -366,6 +401,45 @@ mod tests {
 
     fn danger(command: &str, spelled: usize) -> Option<Danger> {
         find(&parse(command).unwrap(), spelled)
+    }
+
+    #[test]
+    fn interpreters_run_what_they_read_unless_a_script_is_named_first() {
+        for command in [
+            "sh",
+            "/bin/sh",
+            "bash -s x",
+            "bash -",
+            "sh /dev/stdin",
+            "sh /proc/self/fd/0",
+            "python3",
+            "python3.12 -",
+            "python3 -W x",
+            "python3 -i script.py",
+            "perl -w",
+            "node",
+            "R --no-save",
+            "psql -q",
+            "sqlite3 x.db",
+            "mysql x",
+            "sqlite x",
+        ] {
+            let words = parse(command).unwrap();
+            assert!(fed(&words, words.len()).is_some(), "{command}");
+        }
+        for command in [
+            "cat",
+            "sort -u",
+            "jq .",
+            "python3 tools/convert.py -",
+            "bash run.sh -s",
+            "column -t",
+            "perl x.pl",
+        ] {
+            let words = parse(command).unwrap();
+            assert!(fed(&words, words.len()).is_none(), "{command}");
+        }
+        assert!(fed(&parse("python3 script.py").unwrap(), 1).is_some(), "a model has chosen the script");
     }
 
     fn asks(command: &str) -> bool {

@@ -196,6 +196,11 @@ pub(crate) fn danger(command: &[Word], spelled: usize, authority: &Authority) ->
         .or_else(|| own_program(command, authority))
 }
 
+/// What is dangerous about a command whose standard input a model can write.
+pub(crate) fn danger_of_input(command: &[Word], spelled: usize) -> Option<String> {
+    dangerous::fed(command, spelled).map(|danger| format!("`{}` {}", danger.what, danger.reason))
+}
+
 /// A program that the worker could have written itself.
 fn own_program(command: &[Word], authority: &Authority) -> Option<String> {
     let program = command.first()?.text().filter(|program| program.contains('/'))?;

@@ -506,6 +506,7 @@ mod tests {
             blobs: Vec::new(),
             log: None,
             origins: Default::default(),
+            mixed: false,
         };
         let ended = record(&path, "tool", ended);
         let Event::Record { record: before } = &started else { panic!("a record") };

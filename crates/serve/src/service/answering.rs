@@ -11,7 +11,7 @@ use crate::{
     views::{GiveAnswer, MessageSent, SendMessage},
 };
 use llm_do::{
-    Decisions, Problem,
+    Decisions, NotTaken, Problem,
     core::{
         gate::Rule,
         journal::{Record, RecordKind, RunStatus},
@@ -28,19 +28,11 @@ impl Service {
     /// Gives an answer to a question. The first one stands.
     pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
         let GiveAnswer { id: question, digest: seen, answer } = given;
-        let changed = format!("the question `{question}` is not the one that `digest` names: read it again");
-        let changed = ApiError::new(Code::QuestionChanged, changed);
         let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
         if let Some(live) = self.live(token, id) {
             self.admits(&live.client().program, id, &given.answer).await?;
-            let questions = live.questions();
             live.puts_again(&question).await;
-            if let Some(waiting) = questions.waiting().iter().find(|waiting| waiting.id == question)
-                && digest(waiting) != seen
-            {
-                return Err(changed);
-            }
-            let recorded = live.give(&question, given)?;
+            let recorded = live.give(&question, &seen, given)?;
             self.until_recorded(&live, recorded).await?;
         } else {
             let (program, summary) = self.stored(token, id).await?;
@@ -53,7 +45,7 @@ impl Service {
             let continued = spawn_blocking(move || {
                 let past = of.past(&dir)?;
                 if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
-                    return Err(changed);
+                    return Err(NotTaken::Changed(question).into());
                 }
                 let decisions = Decisions(BTreeMap::from([(question, given)]));
                 past.admits(&decisions).map_err(Problem::from)?;

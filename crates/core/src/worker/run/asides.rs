@@ -296,7 +296,8 @@ pub(super) async fn run(
     }
     let (name, ending) = (Arc::clone(&function.meta.name), outcome.end.to_ending());
     let said = Content::said(&path, &name, &outcome.said).collect();
-    if let Some(result) = Content::result(path, name, &ending, outcome.origins, Some(input)) {
+    let source = outcome.is_source.then_some(input);
+    if let Some(result) = Content::result(path, name, &ending, outcome.origins, source) {
         conversation.ran(number, result, said);
     }
     Ok(())

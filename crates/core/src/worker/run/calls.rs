@@ -101,9 +101,9 @@ pub(super) async fn make(
         let mut outcome = made.next();
         if let Some(outcome) = &outcome {
             let meta = &prepared.functions[tool].meta;
-            let (path, origins) = (parent.path.call(turn, index), outcome.origins.clone());
+            let path = parent.path.call(turn, index);
             contents.extend(Content::said(&path, &meta.name, &outcome.said));
-            contents.extend(Content::of_outcome(path, meta, &outcome.end.to_ending(), origins, input));
+            contents.extend(Content::of_outcome(path, meta, outcome, input));
         }
         blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
         let (text, is_error) = match outcome.map(|outcome| outcome.end) {

@@ -104,11 +104,10 @@ pub(super) async fn ask(
     let made = outcomes(prepared, call, trail, calls, usage).await?;
     let (mut endings, mut contents) = (Vec::new(), Vec::new());
     for (at, (judging, outcome)) in prepared.judges.iter().zip(made).enumerate() {
-        let arguments = Arc::new(judging.arguments(output, input));
         let function = Arc::clone(&prepared.functions[judging.function].meta.name);
         let (path, ending) = (call.path.judge(turn, at), outcome.end.to_ending());
         contents.extend(Content::said(&path, &function, &outcome.said));
-        contents.extend(Content::result(path, function, &ending, outcome.origins, Some(&arguments)));
+        contents.extend(Content::result(path, function, &ending, outcome.origins, None));
         endings.push(ending);
     }
     Ok((endings, contents))

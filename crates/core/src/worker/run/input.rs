@@ -101,15 +101,13 @@ impl Input {
     /// a prompt for each, and a path that was handed over is always the mount's name.
     pub(super) fn differing(&self, worker: &WorkerDefinition) -> BTreeSet<String> {
         let schema = worker.signature.schema.value();
-        let of_path = |name: &str| {
-            worker
-                .signature
-                .parameters
-                .iter()
-                .any(|parameter| *parameter.name == *name && parameter.path.is_some())
-        };
+        let parameter = |name: &str| worker.signature.parameters.iter().find(|it| *it.name == *name);
+        let of_path = |name: &str| parameter(name).is_some_and(|parameter| parameter.path.is_some());
+        let is_built_in = |name: &str| BUILT_IN_VARIABLES.contains(&name) && parameter(name).is_none();
         let names = self.values.keys().filter(|name| {
-            !of_path(name) && !schema.pointer(&format!("/properties/{name}")).is_some_and(has_few_values)
+            !of_path(name)
+                && !is_built_in(name)
+                && !schema.pointer(&format!("/properties/{name}")).is_some_and(has_few_values)
         });
         names.cloned().chain([INPUT.to_owned()]).collect()
     }
@@ -165,6 +163,8 @@ impl Input {
             let (name, rest) = pointer.split_at(pointer.find('/').unwrap_or(pointer.len()));
             match name {
                 INPUT if !is_parameter(INPUT) => Some(rest.to_owned()),
+                // The variable of that name is not the input's member.
+                _ if BUILT_IN_VARIABLES.contains(&name) && !is_parameter(name) => None,
                 _ => {
                     let is_member =
                         members.is_some_and(|members| members.keys().any(|key| escaped(key) == name));
