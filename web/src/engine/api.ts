@@ -75,7 +75,7 @@ export interface components {
         Program: {
             /** @description Its name. */
             program: string;
-            /** @description What its default worker does. */
+            /** @description What it does: the description of its manifest, else of its default worker. */
             description?: string | null;
             /** @description Whether the token may change its definitions. */
             edit: boolean;
@@ -137,12 +137,26 @@ export interface components {
             output?: unknown;
             /** @description Why it has no output, once it is over. */
             failure?: unknown | null;
-            /** @description Its tokens and their cost, once it is over. */
+            /** @description Its tokens and their cost, once it is over. In lists also so far, while it is at work. */
             usage?: unknown | null;
             /** @description The questions that it waits for. */
             questions?: unknown[];
         };
-        /** @description The state of a run. */
+        /**
+         * @description The state of a run.
+         *
+         *     `queued`: It waits for a place among the runs at once.
+         *     `running`: It is at work.
+         *     `waiting`: It waits for answers to its questions, or for the next message of its chat. Other calls of it may be at work.
+         *     `done`: It has an output.
+         *     `failed`: It failed.
+         *     `limit`: A limit ended it.
+         *     `refused`: Its first call was refused.
+         *     `cancelled`: It was cancelled.
+         *     `cut_off`: It was cut off: `reason` says why, unless the server ended. The next start of the server continues it.
+         *     `changed`: It can't be continued, because its program has changed since it began.
+         * @enum {string}
+         */
         State: "queued" | "running" | "waiting" | "done" | "failed" | "limit" | "refused" | "cancelled" | "cut_off" | "changed";
         /** @description A list in pages. */
         Runs: {
@@ -233,7 +247,18 @@ export interface components {
             /** @description Tokens and costs of the call and all below it. */
             spent?: components["schemas"]["SpentChange"] | null;
         };
-        /** @description The state of a call for people. */
+        /**
+         * @description The state of a call for people.
+         *
+         *     `running`: It works, or waits for its calls.
+         *     `waiting`: It waits for an answer to its own question.
+         *     `done`: It has an output.
+         *     `failed`: It failed, or ran out of time.
+         *     `refused`: It was refused.
+         *     `suspended`: It waits for an answer, and so does the run.
+         *     `cancelled`: The run ended during it.
+         * @enum {string}
+         */
         CallStanding: "running" | "waiting" | "done" | "failed" | "refused" | "suspended" | "cancelled";
         /** @description Tokens and costs. */
         SpentChange: {
