@@ -19,6 +19,7 @@ fn program(world: &World, commands: &str, calls: &[(&str, Value)]) {
         ),
     );
     world.script(&[("main", calls.iter().map(|(name, arguments)| call(name, arguments.clone())).collect())]);
+    world.rearm();
 }
 
 /// None of the calls may make the file, and each must ask. The control: approved, each makes it.

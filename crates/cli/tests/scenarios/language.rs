@@ -188,7 +188,7 @@ fn an_input_that_the_instructions_do_not_show_is_in_the_message() {
         assert_eq!(ask(text, body, &["--param", "text=yes"]), "yes", "{body}");
     }
     let run = r#"{"run": {"date": "2020-01-01"}, "note": "kept"}"#;
-    let message = ask("", "Today is {{ run.date }}.", &["--input", run]);
+    let message = ask("---\n---\n", "Today is {{ run.date }}.", &["--input", run]);
     assert!(message.contains("2020-01-01") && message.contains("kept"), "{message}");
     let declared = "---\nparameters: {run: {type: object, properties: {date: {type: string}}}}\n---\n";
     let shown = ask(declared, "Run of {{ run.date }}.", &["--input", r#"{"run": {"date": "2020-01-01"}}"#]);
