@@ -60,7 +60,7 @@ test("a tab that is hidden opens no stream until it is looked at", async () => {
   const run = first.url().split("#")[1] ?? "";
   const page = await context.newPage();
   page.on("request", (request) => {
-    if (request.url().endsWith("/events")) streams.push(request.url());
+    if (request.url().endsWith("/events?view=true")) streams.push(request.url());
   });
   await page.goto(`${stage.address}/#${run}`);
   await page.getByRole("button", { name: "Approve" }).waitFor();

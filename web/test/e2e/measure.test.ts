@@ -109,7 +109,7 @@ test("a run of 20,000 calls can be used from a file", async () => {
   expect(slowest).toBeLessThan(150 * slack());
   expect(faults).toEqual([]);
   await context.close();
-});
+}, 180_000);
 
 test("a run of 20,000 calls can be used from the server", async () => {
   // A run that the server has never seen, but that a client of it has started, as its first record says.
@@ -131,7 +131,7 @@ test("a run of 20,000 calls can be used from the server", async () => {
   expect(shown).toBeLessThan(8000 * slack());
   expect(slowest).toBeLessThan(150 * slack());
   await page.context().close();
-});
+}, 180_000);
 
 /** Writes that many runs that are over, which clients of the server have started. The newest is the last. */
 function manyRuns(home: string, dir: string, count: number): void {
