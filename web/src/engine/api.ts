@@ -758,7 +758,15 @@ export interface components {
              */
             attachments: string[];
         };
-        /** @description The effect of `ask` (`docs/reference/approvals.md`). */
+        /**
+         * @description The effect of `ask` (`docs/reference/approvals.md`).
+         *
+         *     `interactive`: The operator is asked.
+         *     `approve_all`: The call runs.
+         *     `auto_deny`: The call is refused.
+         *     `defer`: The run is suspended until an operator decides.
+         * @enum {string}
+         */
         Mode: "interactive" | "approve_all" | "auto_deny" | "defer";
         /** @description An answer to a question. */
         GiveAnswer: {
@@ -796,7 +804,14 @@ export interface components {
         Place: string;
         /** @description `provider:model`, for example `anthropic:claude-haiku-4-5`, `script:demo.yaml`, `local:smollm2-135m-instruct`. */
         ModelName: string;
-        /** @description The effect of a rule. Ordered by strictness. */
+        /**
+         * @description The effect of a rule. Ordered by strictness.
+         *
+         *     `preApproved`: Run without asking.
+         *     `ask`: Ask the operator.
+         *     `blocked`: Refuse without asking.
+         * @enum {string}
+         */
         Rule: "preApproved" | "ask" | "blocked";
         /** @description The identity of a question: the call it belongs to, and the step within the call. */
         QuestionId: {
@@ -852,7 +867,36 @@ export interface components {
             /** @description What is wrong with the files of a program, as `llm-do check --output json` shows it. */
             diagnostics?: unknown;
         };
-        /** @description The kinds of errors. */
+        /**
+         * @description The kinds of errors.
+         *
+         *     `bad_request`: The body, a header or the query of the request is wrong.
+         *     `unauthorized`: There is no token, or no such token.
+         *     `forbidden`: The token, or the server, does not allow this.
+         *     `not_found`: There is no such thing, or the token must not know of it.
+         *     `method_not_allowed`: The request has another method than its path takes.
+         *     `bad_input`: The input does not fit the worker's parameters.
+         *     `already_decided`: The question has an answer.
+         *     `question_changed`: The question is not the one that the answer's digest names.
+         *     `question_expired`: The question has expired: it counts as denied.
+         *     `conflict`: The run, or the server, is not in a state for this.
+         *     `key_reused`: The idempotency key was used for another request.
+         *     `too_large`: The body is too large.
+         *     `too_slow`: The body did not arrive in time.
+         *     `too_many_runs`: Too many runs wait to begin, or the client has too many runs.
+         *     `too_many_streams`: The client, or all together, follow too many streams.
+         *     `too_many_uploads`: Too many files are uploaded.
+         *     `too_many_bodies`: Too many bodies of requests are on their way.
+         *     `too_many_sessions`: Too many sessions of the Model Context Protocol are open.
+         *     `too_much_memory`: The server uses too much memory to begin something new.
+         *     `program`: The program can't be run as it is.
+         *     `program_broken`: The program does not load since its definitions were changed.
+         *     `file_changed`: The file is not as the request says.
+         *     `storage`: The server can't write its files: the disk is full, for example.
+         *     `internal`: The server failed.
+         *     `shutting_down`: The server shuts down.
+         * @enum {string}
+         */
         Code: "bad_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "bad_input" | "already_decided" | "question_changed" | "question_expired" | "conflict" | "key_reused" | "too_large" | "too_slow" | "too_many_runs" | "too_many_streams" | "too_many_uploads" | "too_many_bodies" | "too_many_sessions" | "too_much_memory" | "program" | "program_broken" | "file_changed" | "storage" | "internal" | "shutting_down";
         /** @description Whether the server works. */
         Health: {
@@ -876,9 +920,23 @@ export interface components {
             /** @description Version of llm-do. */
             version: string;
         };
-        /** @description What a token allows. */
+        /**
+         * @description What a token allows.
+         *
+         *     `start`: Start runs, talk with its own chats, and cancel its own runs.
+         *     `read`: Read runs: its own, or all of its programs with `read: all`.
+         *     `answer`: Answer the questions of the runs that it may read.
+         *     `edit`: Read and change the definitions of its programs. Definitions are authority: they say what runs may do.
+         * @enum {string}
+         */
         Scope: "start" | "read" | "answer" | "edit";
-        /** @description Which runs a token with the scope `read` reads. */
+        /**
+         * @description Which runs a token with the scope `read` reads.
+         *
+         *     `own`: Those that it has started.
+         *     `all`: Those of every client.
+         * @enum {string}
+         */
         Reads: "own" | "all";
         /** @description A session of a page that has begun. */
         SignedIn: {
@@ -984,7 +1042,21 @@ export interface components {
             /** @description The questions that it waits for. */
             questions?: components["schemas"]["Question"][];
         };
-        /** @description The state of a run. */
+        /**
+         * @description The state of a run.
+         *
+         *     `queued`: It waits for a place among the runs at once.
+         *     `running`: It is at work.
+         *     `waiting`: It waits for answers to its questions, or for the next message of its chat. Other calls of it may be at work.
+         *     `done`: It has an output.
+         *     `failed`: It failed.
+         *     `limit`: A limit ended it.
+         *     `refused`: Its first call was refused.
+         *     `cancelled`: It was cancelled.
+         *     `cut_off`: It was cut off: `reason` says why, unless the server ended. The next start of the server continues it.
+         *     `changed`: It can't be continued, because its program has changed since it began.
+         * @enum {string}
+         */
         State: "queued" | "running" | "waiting" | "done" | "failed" | "limit" | "refused" | "cancelled" | "cut_off" | "changed";
         /** @description A call that failed, as a value for its caller. */
         Failure: {
@@ -995,7 +1067,24 @@ export interface components {
             /** @description The partial answer: the last invalid output, or the text before a limit. */
             partial?: unknown;
         };
-        /** @description The kind of a failure, which decides the exit code of a run whose entry failed with it. */
+        /**
+         * @description The kind of a failure, which decides the exit code of a run whose entry failed with it.
+         *
+         *     `definition`: No such function, or a definition that can't be used.
+         *     `invalid_input`: The input breaks its schema.
+         *     `authority`: The caller's authority doesn't reach that far.
+         *     `blocked`: A rule blocks it.
+         *     `denied`: The operator, or the mode in the operator's place, refused.
+         *     `tool`: The tool's own error.
+         *     `timeout`: It did not end in time.
+         *     `limit`: A limit was reached.
+         *     `model`: The model can't be reached, or can't be reached any more.
+         *     `refusal`: The model declined.
+         *     `stopped`: The user stopped the answer that it was part of.
+         *     `invalid_output`: No valid output after all attempts.
+         *     `postcondition`: No output that meets the worker's `ensures` after all attempts.
+         * @enum {string}
+         */
         FailureKind: "definition" | "invalid_input" | "authority" | "blocked" | "denied" | "tool" | "timeout" | "limit" | "model" | "refusal" | "stopped" | "invalid_output" | "postcondition";
         /** @description Tokens of one request, or of many summed. Unknown is not zero (`docs/reference/loop.md`). */
         Usage: {
@@ -1039,12 +1128,22 @@ export interface components {
             /** @description The step within the call. */
             step: string;
         } & (components["schemas"]["QuestionApproval"] | components["schemas"]["QuestionInput"] | components["schemas"]["QuestionSettlement"]);
-        /** @description The risk of a call, which decides when no rule applies. */
+        /**
+         * @description The risk of a call, which decides when no rule applies.
+         *
+         *     `read`: Reads and changes nothing.
+         *     `write`: Changes files inside the sandbox.
+         *     `network`: Talks to other machines.
+         *     `exec`: Runs a process or foreign code.
+         *     `destructive`: Removes data irrecoverably.
+         *     `delegate`: Calls a worker.
+         * @enum {string}
+         */
         Risk: "read" | "write" | "network" | "exec" | "destructive" | "delegate";
         /** @description The preview for the operator in addition to the arguments. */
         Preview: components["schemas"]["PreviewChange"];
         /** @description The origin of a decision about a call. It is data; `Display` makes the sentence for people. */
-        DecidedBy: components["schemas"]["DecidedByRule"] | components["schemas"]["DecidedByPolicy"] | components["schemas"]["DecidedByOutsideMounts"] | components["schemas"]["DecidedByExecutedFile"] | components["schemas"]["DecidedByChanged"] | components["schemas"]["DecidedByUntrusted"] | components["schemas"]["DecidedByMount"] | components["schemas"]["DecidedByFunction"] | components["schemas"]["DecidedByToolset"] | components["schemas"]["DecidedByDefault"] | components["schemas"]["DecidedByMode"] | components["schemas"]["DecidedByOperator"] | "start" | "delegation";
+        DecidedBy: components["schemas"]["DecidedByRule"] | components["schemas"]["DecidedByPolicy"] | components["schemas"]["DecidedByOutsideMounts"] | components["schemas"]["DecidedByExecutedFile"] | components["schemas"]["DecidedByChanged"] | components["schemas"]["DecidedByUntrusted"] | components["schemas"]["DecidedByMount"] | components["schemas"]["DecidedByFunction"] | components["schemas"]["DecidedByToolset"] | components["schemas"]["DecidedByDefault"] | components["schemas"]["DecidedByMode"] | components["schemas"]["DecidedByOperator"] | ("start" | "delegation");
         /** @description How words that others wrote could steer a call. */
         Steering: {
             /** @description Where such words came from: contents that the caller, or a caller of its own, has read. Oldest first. */
@@ -1068,7 +1167,14 @@ export interface components {
             /** @description A piece of it. */
             excerpt: string;
         };
-        /** @description The origin of a value. Ordered by suspicion: the origin of what is made of several values is the greatest of theirs. */
+        /**
+         * @description The origin of a value. Ordered by suspicion: the origin of what is made of several values is the greatest of theirs.
+         *
+         *     `trusted`: The operator wrote it, or the program's own text, files and tools.
+         *     `typed`: An untrusted value that came through a type without room for instructions, such as a number or an enumeration.
+         *     `untrusted`: Somebody else wrote it: a page, a mail, a server.
+         * @enum {string}
+         */
         Origin: "trusted" | "typed" | "untrusted";
         /** @description An argument with words of such a content. */
         Held: {
@@ -1267,7 +1373,13 @@ export interface components {
             /** @description Whether others may have written it. */
             untrusted?: boolean;
         };
-        /** @description What an entry of a folder is. */
+        /**
+         * @description What an entry of a folder is.
+         *
+         *     `file`: A file.
+         *     `folder`: A folder.
+         * @enum {string}
+         */
         FileKind: "file" | "folder";
         /** @description The definition files of a program. */
         DefinitionFiles: {
@@ -1364,9 +1476,9 @@ export interface components {
          * @description Where a function comes from. Source and name are the function's identity; the name that a model sees is only a
          *     label.
          */
-        FunctionSource: components["schemas"]["FunctionSourceToolset"] | "program" | components["schemas"]["FunctionSourceLibrary"] | "generated";
+        FunctionSource: components["schemas"]["FunctionSourceToolset"] | components["schemas"]["FunctionSourceLibrary"] | ("program" | "generated");
         /** @description On whose behalf a call is made. */
-        Principal: "operator" | components["schemas"]["PrincipalWorker"] | components["schemas"]["PrincipalTool"];
+        Principal: components["schemas"]["PrincipalWorker"] | components["schemas"]["PrincipalTool"] | "operator";
         /** @description The origins of a value: the parts of it that are not trusted. Everything else is trusted. */
         Origins: components["schemas"]["Mark"][];
         /** @description One part of a value that is not trusted. */
@@ -1413,7 +1525,7 @@ export interface components {
             after: components["schemas"]["FileState"];
         };
         /** @description The state of a path, in enough detail to distinguish before and after. */
-        FileState: "absent" | "folder" | components["schemas"]["FileStateFile"];
+        FileState: components["schemas"]["FileStateFile"] | ("absent" | "folder");
         /** @description A question of a tool to the user, in the middle of a call. Its words are those of others: of a server, for example. */
         ToolQuestion: {
             /** @description The question, which says who asks. */
@@ -1506,7 +1618,14 @@ export interface components {
          * @description Number of a message within its conversation, from 0.
          */
         MessageId: number;
-        /** @description The author of a message. The system text is not a message; a request carries it separately. */
+        /**
+         * @description The author of a message. The system text is not a message; a request carries it separately.
+         *
+         *     `user`: The caller of the worker, or the harness on its behalf (repair turns).
+         *     `assistant`: The model.
+         *     `tool`: Results of tool calls.
+         * @enum {string}
+         */
         Role: "user" | "assistant" | "tool";
         /** @description A piece of a message. */
         Part: components["schemas"]["PartText"] | components["schemas"]["PartAttachment"] | components["schemas"]["PartBlob"] | components["schemas"]["PartCall"] | components["schemas"]["PartResult"] | components["schemas"]["PartReasoning"] | components["schemas"]["PartOpaque"] | components["schemas"]["PartServerUse"] | components["schemas"]["PartCited"];
@@ -1578,7 +1697,18 @@ export interface components {
              */
             cost_usd?: number | null;
         };
-        /** @description Why an answer ended. */
+        /**
+         * @description Why an answer ended.
+         *
+         *     `stop`: The model finished.
+         *     `tool_calls`: It wants tools called.
+         *     `length`: `max_tokens` or the context window cut it off.
+         *     `refusal`: The model or its provider declined to answer.
+         *     `paused`: The provider has paused a long turn with tools of its own. The next request continues it.
+         *     `stopped`: The user stopped it. The message holds what had arrived.
+         *     `other`: Anything else.
+         * @enum {string}
+         */
         FinishReason: "stop" | "tool_calls" | "length" | "refusal" | "paused" | "stopped" | "other";
         /** @description A request that failed. */
         ModelError: {
@@ -1592,9 +1722,33 @@ export interface components {
              */
             retry_after_ms?: number | null;
         };
-        /** @description The kind of a failed request, which decides whether it is retried. */
+        /**
+         * @description The kind of a failed request, which decides whether it is retried.
+         *
+         *     `rate_limited`: 429.
+         *     `server`: 5xx, 529.
+         *     `timeout`: No answer, or none in time.
+         *     `network`: Connection refused or broken, stream cut or garbled.
+         *     `auth`: 401, 403, or no key in the environment.
+         *     `not_found`: No such provider, model or file.
+         *     `bad_request`: The provider says that the request is wrong.
+         *     `context_exceeded`: The conversation is longer than the model's window.
+         *     `unsupported`: The model doesn't support a part of the request (an image, a setting).
+         *     `repetition`: The answer says the same again and again.
+         * @enum {string}
+         */
         ModelErrorKind: "rate_limited" | "server" | "timeout" | "network" | "auth" | "not_found" | "bad_request" | "context_exceeded" | "unsupported" | "repetition";
-        /** @description How a run ended. */
+        /**
+         * @description How a run ended.
+         *
+         *     `done`: With an output.
+         *     `failed`: The entry failed.
+         *     `limit`: A limit of the root ended it.
+         *     `refused`: The entry itself was refused.
+         *     `suspended`: It waits for approvals.
+         *     `interrupted`: The operator interrupted it.
+         * @enum {string}
+         */
         RunStatus: "done" | "failed" | "limit" | "refused" | "suspended" | "interrupted";
         /** @description A result that a short line replaces. */
         OldResult: {
@@ -1652,7 +1806,7 @@ export interface components {
             preview?: components["schemas"]["Preview"] | null;
         };
         /** @description Whether a file can be, or was, restored. */
-        Restoration: "restorable" | "restored" | "changed" | "not_kept" | components["schemas"]["RestorationFailed"];
+        Restoration: components["schemas"]["RestorationFailed"] | ("restorable" | "restored" | "changed" | "not_kept");
         /**
          * @description What something outside the program says about the tools of a worker. It is recorded, so that a resume and a replay make
          *     the same tools.
