@@ -97,6 +97,8 @@ export interface RunFilter {
   q?: string;
   before?: string;
   limit?: number;
+  /** Whether questions have the effects of their calls. */
+  previews?: boolean;
 }
 
 export interface Page {
@@ -235,7 +237,8 @@ export interface Engine {
   /** Stops the answer under way. */
   stop(run: string): Promise<void>;
   cancel(run: string): Promise<void>;
-  exportRun(run: string): Promise<Blob>;
+  /** `progress` hears how many of how many bytes have arrived. */
+  exportRun(run: string, progress: (bytes: number, of: number | undefined) => void): Promise<Blob>;
 
   /** The costs of the runs that began at that time or later. */
   costs(program: string | undefined, since_ms: number): Promise<CostsOfRuns>;

@@ -159,8 +159,19 @@ export class HttpEngine implements Engine {
     await this.#send("POST", `/v1/runs/${encodeURIComponent(run)}/cancel`);
   }
 
-  async exportRun(run: string): Promise<Blob> {
-    return (await this.#send("GET", `/v1/runs/${encodeURIComponent(run)}/export`)).blob();
+  async exportRun(run: string, progress: (bytes: number, of: number | undefined) => void): Promise<Blob> {
+    const response = await this.#send("GET", `/v1/runs/${encodeURIComponent(run)}/export`);
+    const length = Number(response.headers.get("content-length") ?? 0);
+    if (response.body === null) return response.blob();
+    const pieces: Uint8Array<ArrayBuffer>[] = [];
+    let bytes = 0;
+    const reader = response.body.getReader();
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      pieces.push(read.value);
+      bytes += read.value.length;
+      progress(bytes, length > 0 ? length : undefined);
+    }
+    return new Blob(pieces, { type: response.headers.get("content-type") ?? "text/html" });
   }
 
   costs(program: string | undefined, since_ms: number): Promise<CostsOfRuns> {

@@ -189,6 +189,7 @@ test("a chat is saved as Markdown, copied, and ended", async () => {
   await page.getByRole("button", { name: "Copy" }).click();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe("You said: Hello");
   await page.getByRole("button", { name: "End the chat" }).click();
+  await page.getByRole("button", { name: "End it now" }).click();
   await page.locator("header [data-state=done]").first().waitFor();
   await page.getByText("This conversation is over.").waitFor();
   await page.context().close();

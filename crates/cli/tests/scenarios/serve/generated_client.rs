@@ -17,12 +17,12 @@ with AuthenticatedClient(base_url=address, token=token) as client:
     assert "greeter" in names, names
     run = start_run.sync(client=client, wait=60, body=StartRun.from_dict({"worker": "greeter", "input": {"name": "Ada"}}))
     assert isinstance(run, Run) and run.output == "Hello!", run
-    problem = start_run.sync(client=client, body=StartRun.from_dict({"worker": "nothing"}))
+    problem = start_run.sync(client=client, body=StartRun.from_dict({"worker": "nothing", "message": "Go."}))
     assert problem.status == 404, problem
     waiting = start_run.sync(client=client, wait=60, body=StartRun.from_dict({"worker": "writer", "message": "Write."}))
     assert waiting.state == "waiting", waiting
     (question,) = list_questions.sync(client=client).questions
-    assert question.run == waiting.run, question
+    assert question.to_dict()["run"] == waiting.run, question
 print("called")
 "#;
 
