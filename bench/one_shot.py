@@ -56,6 +56,8 @@ class OneShot:
     files: dict = field(default_factory=lambda: PROJECT)
     # Commands before it, which are not killed.
     before: list = field(default_factory=list)
+    # The standard input of all of them.
+    stdin: str = ""
     # The folder, relative to that of the desk, that is compared.
     watched: str = "project"
     # The folder that it runs in, relative to the project.
@@ -147,6 +149,15 @@ COMMANDS = {
         home={
             "grants.yaml": "grants:\n- program: /p\n  capabilities:\n  - /etc:ro\n  granted_at: 2026-01-02T03:04:05Z\n",
         },
+        again=(0, 2),
+        ignored=(".lock", ".key"),
+    ),
+    "keys-set": OneShot(["keys", "set", "openai"], stdin="sk-0123456789abcdef\n", watched="home", ignored=(".lock", ".key")),
+    "keys-remove": OneShot(
+        ["keys", "remove", "openai"],
+        before=[["keys", "set", "openai"]],
+        stdin="sk-0123456789abcdef\n",
+        watched="home",
         again=(0, 2),
         ignored=(".lock", ".key"),
     ),

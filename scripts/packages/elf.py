@@ -20,6 +20,8 @@ class Elf:
     machine: str
     glibc: tuple
     libraries: tuple
+    # Neither symbols nor debug information.
+    stripped: bool = True
 
     @property
     def glibc_text(self):
@@ -29,7 +31,7 @@ class Elf:
     def of(cls, program):
         try:
             found = subprocess.run(
-                ["readelf", "--wide", "-h", "-d", "-V", str(program)], capture_output=True, text=True, check=True
+                ["readelf", "--wide", "-h", "-S", "-d", "-V", str(program)], capture_output=True, text=True, check=True
             )
         except FileNotFoundError:
             raise Refused("readelf is missing, which finds the glibc that a program needs", "install binutils") from None
@@ -47,4 +49,5 @@ class Elf:
         strange = [name for name in libraries if not EVERYWHERE.match(name)]
         if strange:
             raise Refused(f"{program} needs {', '.join(strange)}, which not every machine has", "link it statically")
-        return cls(machine, max(versions, default=(2, 17))[:2], libraries)
+        stripped = not re.search(r" \.(symtab|debug_\w+) ", text)
+        return cls(machine, max(versions, default=(2, 17))[:2], libraries, stripped)

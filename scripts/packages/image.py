@@ -1,7 +1,7 @@
 """The OCI image: Debian's Python and Node with the program, as an archive that `docker load` and `podman load` read.
 
-No daemon, no root and no base image of others are needed. `image.lock` names the Debian packages by SHA-256, so the same commit
-gives the same bytes. Their scripts do not run; this module makes what the image needs of their results.
+No daemon, no root and no base image of others are needed. `image.*.lock` name the Debian packages of a machine by SHA-256, so the
+same commit gives the same bytes. Their scripts do not run; this module makes what the image needs of their results.
 """
 
 import gzip
@@ -19,7 +19,6 @@ from pathlib import Path
 from .elf import DEBIAN
 from .refused import Refused
 
-LOCK = Path(__file__).with_name("image.lock")
 # What the image has besides their dependencies.
 PACKAGES = ["base-files", "ca-certificates", "coreutils", "dash", "nodejs", "python3"]
 SUITES = {
@@ -39,14 +38,19 @@ MERGED = ["bin", "lib", "lib64", "sbin"]
 LEFT_OUT = re.compile(r"usr/share/(man|info|locale|lintian|bug)/|usr/share/doc/[^/]+/(?!copyright$)")
 
 
-def locked():
-    """The packages of the lock file: when they were listed, and for each its SHA-256 and its path on a mirror."""
-    lines = [line.split() for line in LOCK.read_text().splitlines() if line and not line.startswith("#")]
+def lock(machine):
+    """The file that lists the packages for a machine, by Debian's name of it."""
+    return Path(__file__).with_name(f"image.{machine}.lock")
+
+
+def locked(machine):
+    """The packages of a lock file: when they were listed, and for each its SHA-256 and its path on a mirror."""
+    lines = [line.split() for line in lock(machine).read_text().splitlines() if line and not line.startswith("#")]
     (_, listed), *packages = lines
     return listed, packages
 
 
-def update(work):
+def update(work, machine):
     """Writes the lock file: what apt would install on an empty system today. apt checks the signatures."""
     (work / "lists/partial").mkdir(parents=True)
     (work / "archives/partial").mkdir(parents=True)
@@ -58,8 +62,8 @@ def update(work):
     ]
     (work / "sources.list").write_text("\n".join([*sources, ""]))
     options = {
-        "APT::Architecture": "amd64",
-        "APT::Architectures": "amd64",
+        "APT::Architecture": machine,
+        "APT::Architectures": machine,
         "APT::Install-Recommends": "false",
         "Debug::NoLocking": "true",
         "Dir::Cache": work,
@@ -81,10 +85,10 @@ def update(work):
     found = re.findall(r"^'[^']*?/(debian(?:-security)?/pool/[^']+)' \S+ \d+ SHA256:([0-9a-f]{64})$", shown.stdout, re.M)
     if len(found) < len(PACKAGES):
         raise Refused("apt lists no packages for the image", f"see `apt-get --print-uris`:\n{shown.stdout[:500]}")
-    head = "# The Debian packages of the OCI image, written by `scripts/release --update-image`.\n"
+    head = f"# The Debian packages of the OCI image for {machine}, written by `scripts/release --update-image`.\n"
     listed = time.strftime("%Y%m%dT000000Z", time.gmtime())
     lines = [f"{digest}  {path}\n" for path, digest in sorted(found)]
-    LOCK.write_text(head + f"listed {listed}\n" + "".join(lines))
+    lock(machine).write_text(head + f"listed {listed}\n" + "".join(lines))
     return len(lines)
 
 
@@ -104,7 +108,7 @@ def fetched(digest, path, listed, cache):
                 break
         else:
             raise Refused(
-                f"{path} is on no mirror with the SHA-256 of {LOCK.name}",
+                f"{path} is on no mirror with the SHA-256 of its lock file",
                 "scripts/release --update-image takes newer packages",
             )
         cache.mkdir(parents=True, exist_ok=True)
@@ -170,7 +174,7 @@ class Layer:
 
 def system(contents):
     """The layer of Debian."""
-    listed, packages = locked()
+    listed, packages = locked(DEBIAN[contents.elf.machine])
     layer, status = Layer(contents.epoch), []
     for digest, path in packages:
         status.append(layer.package(fetched(digest, path, listed, contents.root / "target/release-tools/debs")))
@@ -220,8 +224,6 @@ def described(content, media):
 
 def write(contents, out):
     machine = DEBIAN[contents.elf.machine]
-    if machine != "amd64":
-        raise Refused(f"{LOCK.name} has no packages for {machine}", "leave the image out with --only")
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(contents.epoch))
     layers = [layer.packed(contents.level) for layer in (system(contents), program(contents))]
     config = json.dumps({
@@ -236,7 +238,7 @@ def write(contents, out):
             "Labels": {"org.opencontainers.image.version": contents.version, "org.opencontainers.image.licenses": "Apache-2.0"},
         },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{plain}" for _, plain in layers]},
-        "history": [{"created": created, "created_by": made} for made in (f"packages of {LOCK.name}", "llm-do")],
+        "history": [{"created": created, "created_by": made} for made in (f"packages of {lock(machine).name}", "llm-do")],
     }).encode()  # fmt: skip
     media = "application/vnd.oci.image"
     manifest = json.dumps({

@@ -38,35 +38,43 @@ def tarball(out, manifest, files, contents):
     return tar_gz(out / f"{name}-{manifest['version']}.tgz", {f"package/{key}": value for key, value in files.items()}, contents)
 
 
+def platform(contents):
+    """The name of the package with the program for a machine."""
+    return f"@llm-do/linux-{NODE[contents.elf.machine]}"
+
+
 def write(contents, out):
-    client = compiled(contents)
-    licence = (contents.text("LICENSE"), 0o644)
-    described = json.loads(contents.text("clients/typescript/package.json"))
-    platform = f"@llm-do/linux-{NODE[contents.elf.machine]}"
+    """The package with the program of one machine."""
     about = f"The program llm-do for Linux on {contents.elf.machine}, with glibc {contents.elf.glibc_text} or newer"
     manifest = {
-        "name": platform,
+        "name": platform(contents),
         "version": contents.version,
         "description": about + ".",
-        "license": described["license"],
+        "license": json.loads(contents.text("clients/typescript/package.json"))["license"],
         "os": ["linux"],
         "cpu": [NODE[contents.elf.machine]],
         "libc": ["glibc"],
         "preferUnplugged": True,
     }
     files = {
-        "LICENSE": licence,
+        "LICENSE": (contents.text("LICENSE"), 0o644),
         "README.md": (f"{about}. Install the package `llm-do`, which depends on this one.\n".encode(), 0o644),
         "bin/llm-do": (contents.program.read_bytes(), 0o755),
     }
     yield tarball(out, manifest, files, contents)
 
+
+def client(every, out):
+    """The package `llm-do`, which depends on the packages of all machines."""
+    contents = every[0]
+    folder = compiled(contents)
+    described = json.loads(contents.text("clients/typescript/package.json"))
     del described["scripts"], described["devDependencies"]
     described["version"] = contents.version
-    described["optionalDependencies"] = {platform: contents.version}
-    files = {"LICENSE": licence, "README.md": (contents.text("README.md"), 0o644)}
-    for folder in ["dist", "src", "bin"]:
-        for path in sorted((client / folder).rglob("*")):
+    described["optionalDependencies"] = {name: contents.version for name in sorted(map(platform, every))}
+    files = {"LICENSE": (contents.text("LICENSE"), 0o644), "README.md": (contents.text("README.md"), 0o644)}
+    for name in ["dist", "src", "bin"]:
+        for path in sorted((folder / name).rglob("*")):
             if path.is_file():
-                files[str(path.relative_to(client))] = (path.read_bytes(), 0o755 if folder == "bin" else 0o644)
-    yield tarball(out, described, files, contents)
+                files[str(path.relative_to(folder))] = (path.read_bytes(), 0o755 if name == "bin" else 0o644)
+    return tarball(out, described, files, contents)

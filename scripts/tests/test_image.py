@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from packages.elf import DEBIAN
 from packages.image import LEFT_OUT, Layer, locked, merged
 
 
@@ -43,13 +44,14 @@ class Image(unittest.TestCase):
         self.assertEqual([entry.name for entry in entries], ["b", "c", "a-link"])
         self.assertEqual({(entry.uid, entry.mtime) for entry in entries if entry.isreg()}, {(1000, 1_700_000_000)})
 
-    def test_lock_file_has_a_day_and_digests(self):
-        listed, packages = locked()
-        self.assertRegex(listed, r"^\d{8}T000000Z$")
-        self.assertTrue(any("/nodejs_" in path for _, path in packages) and any("/python3_" in path for _, path in packages))
-        for digest, path in packages:
-            self.assertRegex(digest, r"^[0-9a-f]{64}$")
-            self.assertTrue(path.startswith("debian"), path)
+    def test_lock_files_have_a_day_and_digests(self):
+        for machine in DEBIAN.values():
+            listed, packages = locked(machine)
+            self.assertRegex(listed, r"^\d{8}T000000Z$")
+            self.assertTrue(any("/nodejs_" in path for _, path in packages) and any("/python3_" in path for _, path in packages))
+            for digest, path in packages:
+                self.assertRegex(digest, r"^[0-9a-f]{64}$")
+                self.assertRegex(path, rf"^debian.*_({machine}|all)\.deb$")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ loader = importlib.machinery.SourceFileLoader("release", str(SCRIPTS / "release"
 release = importlib.util.module_from_spec(importlib.util.spec_from_loader("release", loader))
 loader.exec_module(release)
 
-from packages import archive, wheel  # noqa: E402
+from packages import archive, npm, wheel  # noqa: E402
+from packages.contents import Contents  # noqa: E402
 from packages.elf import Elf  # noqa: E402
 from packages.refused import Refused  # noqa: E402
 
@@ -35,6 +36,21 @@ class Release(unittest.TestCase):
         found = Elf.of("/bin/sh")
         self.assertIn(found.machine, ("x86_64", "aarch64"))
         self.assertGreaterEqual(found.glibc, (2, 2))
+
+    def test_each_machine_is_packed_once_and_one_of_them_is_this(self):
+        for programs, said in [(["/bin/sh", "/bin/cat"], "the same machine"), (["no-such-file"], "there is no program")]:
+            with self.assertRaisesRegex(Refused, said):
+                Contents.gather(SCRIPTS.parent, [Path(program) for program in programs], self.folder, 0, 1)
+        # The head of a program for another machine: the number of the machine stands at byte 18.
+        other = bytearray(Path("/bin/sh").read_bytes())
+        other[18:20] = (183 if other[18] == 62 else 62).to_bytes(2, "little")
+        (self.folder / "other").write_bytes(other)
+        with self.assertRaisesRegex(Refused, "runs on this machine"):
+            Contents.gather(SCRIPTS.parent, [self.folder / "other"], self.folder, 0, 1)
+
+    def test_the_npm_client_depends_on_the_package_of_each_machine(self):
+        every = [SimpleNamespace(elf=Elf(machine, (2, 28), ())) for machine in ("x86_64", "aarch64")]
+        self.assertEqual(list(map(npm.platform, every)), ["@llm-do/linux-x64", "@llm-do/linux-arm64"])
 
     def test_what_is_no_program_is_refused(self):
         with self.assertRaises(Refused):

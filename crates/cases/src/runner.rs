@@ -598,6 +598,7 @@ impl Attempt<'_> {
         self.usage = self.usage.plus(report.usage);
         let expected = self.repeat.case.case.expect.fails.filter(|_| is_call);
         match &report.end {
+            _ if report.halt.is_some() => self.incomplete = Some("the run was cut off"),
             End::Failed(failure) if failure.kind == FailureKind::Model && expected != Some(failure.kind) => {
                 self.incomplete = Some("a model failed");
             }

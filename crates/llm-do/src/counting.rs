@@ -1,8 +1,8 @@
 //! Counting a run's records on their way to the screen.
 
 use llm_do_core::{event::Event, launch::Tally};
+use llm_do_host::EventSink;
 use llm_do_records::RecordRef;
-use llm_do_runs::EventSink;
 use std::sync::Arc;
 
 /// Adds each record to the run's tally, and passes all events on to the listener.

@@ -19,7 +19,7 @@ use llm_do_core::{
 };
 use llm_do_models::BatchModel;
 use llm_do_records::History;
-use llm_do_runs::{JournalLog, JournalWriter, LocalDriver, ReadError};
+use llm_do_runs::{JournalLog, JournalWriter, LocalDriver, Machine, ReadError};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -64,9 +64,9 @@ impl Session {
         let start = self.prepare(input, !has_talked)?;
         let operator = self.answering(operator);
         let driver = match has_begun {
-            true => LocalDriver::resume(journal, operator, History::of(before), VERSION)
+            true => LocalDriver::resume(journal, Machine::ambient(), operator, History::of(before), VERSION)
                 .map_err(|halt| Problem::Resume(halt.into()))?,
-            false => LocalDriver::new(journal, operator),
+            false => LocalDriver::new(journal, Machine::ambient(), operator),
         };
         let (driver, tally) = counted(driver.with_untrusted_places(untrusted), None);
         let driver = Arc::new(driver);

@@ -217,9 +217,9 @@ pub use grant::{Grant, MissingGrant};
 pub use llm_do_core::{
     attachment::Attachment, gate::Mode, model::Usage, outcome::FailureKind, price::Usd, risk::Risk,
 };
+pub use llm_do_host::Canceller;
 pub use llm_do_macros::tool;
 pub use llm_do_program::{Diagnostic, Diagnostics, signature::InputError};
-pub use llm_do_runs::Canceller;
 pub use problem::{NoKey, Problem};
 pub use resume::ResumeError;
 pub use schemars;
@@ -302,8 +302,8 @@ pub mod event {
         model::Delta,
         step_name::StepName,
     };
+    pub use llm_do_host::EventSink;
     pub use llm_do_records::RecordRef;
-    pub use llm_do_runs::EventSink;
 }
 
 /// Drivers: what executes the steps of a run and keeps its journal.
@@ -322,6 +322,7 @@ pub mod driver {
         shared::Shared,
         step_name::StepName,
     };
+    pub use llm_do_host::Recorder;
     pub use llm_do_runs::LocalDriver;
 }
 

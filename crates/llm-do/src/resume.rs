@@ -20,7 +20,8 @@ use llm_do_core::{
 };
 use llm_do_records::{History, Redactor};
 use llm_do_runs::{
-    JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, keeps_running, read_own_journal, writer_of,
+    JournalWriter, LocalDriver, Machine, ReadError, ReopenError, SealKey, keeps_running, read_own_journal,
+    writer_of,
 };
 use serde::Deserialize;
 use std::{
@@ -292,7 +293,7 @@ impl PastRun {
         let (journal, records) = JournalWriter::reopen(&self.dir, redactor, &self.key)?;
         // Read again under the lock: another process may have resumed the run in between.
         decisions.admitted_by(&records)?;
-        Ok(LocalDriver::resume(journal, operator, History::of(records), version)?)
+        Ok(LocalDriver::resume(journal, Machine::ambient(), operator, History::of(records), version)?)
     }
 
     /// Copies it into a run of its own. Returns its folder.

@@ -11,7 +11,8 @@ use llm_do_core::{
     model::Usage,
     origin::Origins,
 };
-use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Said, Stopper};
+use llm_do_host::{Canceller, EventSink, Interjector, Said, Stopper};
+use llm_do_runs::LocalDriver;
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
@@ -70,7 +71,7 @@ pub struct Report {
 
 impl Run {
     pub(crate) fn new(driver: Arc<LocalDriver>, launch: Launch) -> Self {
-        let (id, dir) = (Arc::clone(driver.journal().id()), driver.journal().shared_dir());
+        let (id, dir) = (Arc::clone(driver.log().id()), driver.log().shared_dir());
         Self { driver, launch, id, dir }
     }
 

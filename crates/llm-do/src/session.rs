@@ -32,11 +32,12 @@ use llm_do_core::{
     vfs::FileSystem,
     worker::{BoundPath, Definitions, INPUT, ModelChoice, WorkerDefinition},
 };
+use llm_do_host::EventSink;
 use llm_do_program::{
     BindError, Diagnostic, Program, Start as ProgramStart, exports,
     signature::{self, Given, InputError},
 };
-use llm_do_runs::{EventSink, JournalWriter, LocalDriver, NewRunId};
+use llm_do_runs::{JournalWriter, LocalDriver, Machine, NewRunId};
 use llm_do_sandbox::place_of;
 use serde_json::Value;
 use std::{
@@ -393,12 +394,12 @@ impl Session {
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Run, Problem> {
         let machinery = &self.loaded.machinery;
-        let driver = LocalDriver::new(journal, self.answering(operator))
+        let driver = LocalDriver::new(journal, Machine::ambient(), self.answering(operator))
             .with_untrusted_places(machinery.untrusted_places()?)
             .with_questions_expiring(self.opened.options.questions_expire);
         let (driver, tally) = counted(driver, events);
         let driver = Arc::new(driver);
-        let id = Arc::clone(driver.journal().id());
+        let id = Arc::clone(driver.log().id());
         let context = self.context(id, today(), Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let records = RunRecords::New(RunStart {
             version: VERSION.into(),
@@ -433,7 +434,7 @@ impl Session {
             .with_questions_expiring(self.opened.options.questions_expire);
         let (driver, tally) = counted(driver, events);
         let driver = Arc::new(driver.decide(decisions.0).map_err(ResumeError::from)?);
-        let id = Arc::clone(driver.journal().id());
+        let id = Arc::clone(driver.log().id());
         let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let launch = Launch { records: RunRecords::Resumed, tally, ..self.launch(context, start) };
         Ok(Run::new(driver, launch))

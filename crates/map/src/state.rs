@@ -21,6 +21,12 @@ use std::{
 const FORMAT: u32 = 1;
 /// The records hold the rows: they belong into no repository.
 const IGNORE: &[u8] = b"*\n";
+/// The file that says what the folder is the state of.
+const HEADER: &str = "map.json";
+/// The file that a command locks while it uses the folder.
+const LOCK: &str = "lock";
+/// The file that keeps the folder out of a repository.
+const IGNORE_FILE: &str = ".gitignore";
 /// What the header is sealed as.
 const SEALED_AS: &str = "map";
 
@@ -125,7 +131,7 @@ impl State {
         let real = fs::canonicalize(inputs).map_err(|source| Problem::input(inputs, source))?;
         let (program, worker) = (session.program().root().to_string(), session.entry().id.to_string());
         let closure = session.closure_sha256();
-        let path = places.file("map.json");
+        let path = places.file(HEADER);
         let before = read_header(session, &places, &path)?;
         let mut new = false;
         match &before {
@@ -143,7 +149,7 @@ impl State {
             }
             new = make_dir(&places.dir).map_err(failed(&places.dir))?;
         }
-        let lock_path = places.file("lock");
+        let lock_path = places.file(LOCK);
         let lock = File::create(&lock_path).map_err(failed(&lock_path))?;
         // A file system without locks gives none.
         if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
@@ -182,7 +188,7 @@ impl State {
     pub(crate) fn give_up(&self) {
         if self.new {
             // What stays is no harm: the next command takes it.
-            let _ = fs::remove_dir_all(&self.places.dir);
+            let _ = remove(&self.places);
         }
     }
 
@@ -190,6 +196,20 @@ impl State {
     pub(crate) fn failed(&self, source: io::Error) -> Problem {
         Problem::State { path: self.places.dir.clone(), source }
     }
+}
+
+/// Removes the folder of a map, its header after everything that only a header explains: wherever this is cut off, what is left
+/// is the state of a map, or what [`check_folder`] takes for the beginning of one.
+fn remove(places: &Places) -> io::Result<()> {
+    for entry in fs::read_dir(&places.dir)? {
+        let name = entry?.file_name();
+        if ![HEADER, LOCK, IGNORE_FILE].iter().any(|kept| name == *kept) {
+            let path = places.dir.join(name);
+            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        }
+    }
+    fs::remove_file(places.file(HEADER))?;
+    fs::remove_dir_all(&places.dir)
 }
 
 /// Checks that neither the folder nor anything in it is a link: a project may have brought it, and what llm-do writes there
@@ -269,8 +289,8 @@ fn check_folder(places: &Places) -> Result<(), Problem> {
     for entry in entries {
         let entry = entry.map_err(Problem::state(&places.dir))?;
         let is_ours = match entry.file_name().to_str() {
-            Some("lock" | "map.new" | ".gitignore.new") => true,
-            Some(".gitignore") => fs::read(entry.path()).is_ok_and(|text| text == IGNORE),
+            Some(LOCK | "map.new" | ".gitignore.new") => true,
+            Some(IGNORE_FILE) => fs::read(entry.path()).is_ok_and(|text| text == IGNORE),
             _ => false,
         };
         if !is_ours {
@@ -310,7 +330,7 @@ fn make_dir(dir: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => false,
         made => made.map(|()| true)?,
     };
-    write_whole(&dir.join(".gitignore"), IGNORE)?;
+    write_whole(&dir.join(IGNORE_FILE), IGNORE)?;
     Ok(new)
 }
 

@@ -14,29 +14,29 @@ pub struct BatchModel {
     remote: Remote,
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchState {
-    /// It is worked on.
+    /// The provider works on it.
     Running {
         /// Requests that have ended.
         ended: u64,
     },
-    /// Its results can be read.
+    /// The results can be read.
     Ended,
     /// The provider failed the whole batch, and worked on none of its requests. A transient error: it takes the same batch
     /// later.
     Failed(ModelError),
 }
 
-/// What came of one request of a batch.
+/// The outcome of one request of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchOutcome {
     /// The provider's answer, for [`BatchModel::answer`].
     Answered(Value),
     /// The provider has refused or failed it.
     Failed(ModelError),
-    /// It was not worked on before the time of the batch was over.
+    /// The time of the batch was over before the provider worked on it.
     Expired,
 }
 
@@ -70,7 +70,7 @@ impl BatchModel {
         self.remote.form.batches().ok_or_else(|| self.whom().error(ModelErrorKind::Unsupported, what))
     }
 
-    /// Whether answers follow a schema that is sent along.
+    /// Returns whether answers follow a schema that is sent along.
     pub fn native_schema(&self) -> bool {
         self.remote.capabilities().native_schema
     }
@@ -78,7 +78,7 @@ impl BatchModel {
     /// The body of a request.
     ///
     /// # Errors
-    /// It has something that no batch can have: a second turn, a file, a tool of the provider.
+    /// The request has something that no batch can have: a second turn, a file, a tool of the provider.
     pub fn body(&self, request: &ModelRequest<'_>) -> Result<Value, ModelError> {
         self.wire()?.body(request).map_err(|what| {
             let what = format!("a batch can't send {what}: run it without --batch");
@@ -89,7 +89,7 @@ impl BatchModel {
     /// The answer to that request.
     ///
     /// # Errors
-    /// It can't be read, or reports an error.
+    /// The answer can't be read, or reports an error.
     pub fn answer(&self, request: &ModelRequest<'_>, body: Value) -> Result<ModelResponse, ModelError> {
         self.wire()?.response(request, body).map_err(|failure| self.whom().failed(failure))
     }
@@ -119,7 +119,7 @@ impl BatchModel {
         wire.marked(&list, token).map(|batch| self.name(batch)).transpose()
     }
 
-    /// How far a batch is.
+    /// The progress of a batch.
     ///
     /// # Errors
     /// The provider does not say.

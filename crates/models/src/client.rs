@@ -36,7 +36,7 @@ impl Needs {
     }
 }
 
-/// Whether the address is this machine.
+/// Returns whether the address is this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,

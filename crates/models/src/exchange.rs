@@ -119,7 +119,7 @@ impl Remote {
     pub(crate) async fn ask(&self, request: &ModelRequest<'_>) -> Result<Response, ModelError> {
         let sent = self.form.request(request, self.stream);
         let sent = sent.map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
-        // What comes in one piece is sent when it is ready as a whole.
+        // An answer in one piece is sent when it is ready as a whole.
         let patience = if self.stream { self.whom.idle } else { self.whom.idle * 5 };
         Box::pin(self.send(self.outgoing(sent)?, patience)).await
     }

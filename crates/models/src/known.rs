@@ -15,7 +15,7 @@ pub(crate) struct Known {
     pub(crate) keys: &'static [&'static str],
     /// The variables that may override its address.
     pub(crate) base_vars: &'static [&'static str],
-    /// Its own address, with a slash at the end; see [`Known::base`] for `{…}`.
+    /// The provider's own address, with a slash at the end; see [`Known::base`] for `{…}`.
     base: &'static str,
 }
 
@@ -294,7 +294,7 @@ impl Known {
         KNOWN.iter().find(|known| known.name == name)
     }
 
-    /// Its own address. Vertex and Bedrock have one per project and region, which come from variables.
+    /// The provider's own address. Vertex and Bedrock have one per project and region, which come from variables.
     ///
     /// # Errors
     ///

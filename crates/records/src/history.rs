@@ -2,10 +2,12 @@
 
 use llm_do_core::{
     call_path::CallPath,
+    driver::{StepEnd, Stepped},
     function::Risk,
     journal::{Ending, Queued, Record, RecordKind},
     ledger::Reserved,
     origin::Origins,
+    outcome::Halt,
     question::{Answer, Given, Question, QuestionId, Requester, Settlement, Waiting},
     step_name::StepName,
 };
@@ -13,8 +15,9 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 /// The records of a run so far, each under the place of its call and the name of its step.
@@ -37,6 +40,8 @@ pub struct History {
     /// How long nothing happened, all gaps together.
     pub idle_ms: u64,
     last_ms: u64,
+    /// The latest time of the run's work that the engine has come to in this execution.
+    reached_ms: AtomicU64,
 }
 
 /// One step, as far as it came.
@@ -292,6 +297,52 @@ impl History {
             }
             (Some((body, at_ms)), None) => Found::Begun(body, *at_ms),
             (None, None) => Found::Nothing,
+        }
+    }
+
+    /// Notes that the engine has come to that time of the run's work.
+    pub fn reach(&self, at_ms: u64) {
+        self.reached_ms.fetch_max(at_ms, Ordering::AcqRel);
+    }
+
+    /// The latest time that the engine has come to, in milliseconds since 1970: before anything else, the run's beginning.
+    pub fn now_ms(&self) -> u64 {
+        self.reached_ms.load(Ordering::Acquire).max(self.began_ms)
+    }
+
+    /// The end of a step by its record. The engine comes to its time with it.
+    pub fn stepped(&self, path: &CallPath, step: &StepName) -> Option<Stepped> {
+        let Found::Ended { body, began_ms, at_ms } = self.find(path, step) else { return None };
+        self.reach(at_ms);
+        let end = match body {
+            RecordKind::TimedOut { .. } => StepEnd::TimedOut,
+            body => StepEnd::Done(body.clone()),
+        };
+        Some(Stepped { end, at_ms, took: Duration::from_millis(at_ms.saturating_sub(began_ms)) })
+    }
+
+    /// The random number that was drawn in a step.
+    pub fn drawn(&self, path: &CallPath, step: &StepName) -> Option<u64> {
+        let Found::Ended { body: RecordKind::Random { value }, at_ms, .. } = self.find(path, step) else {
+            return None;
+        };
+        self.reach(at_ms);
+        Some(*value)
+    }
+
+    /// What was said to the conversation at `path` while it made the answer of that turn.
+    ///
+    /// # Errors
+    /// Something else is recorded in its place.
+    pub fn said_meanwhile(&self, path: &CallPath, turn: u32) -> Result<Option<Given>, Halt> {
+        let name = StepName::Now(turn);
+        match self.find(path, &name) {
+            Found::Nothing => Ok(None),
+            Found::Ended { body: RecordKind::Answered(given), at_ms, .. } => {
+                self.reach(at_ms);
+                Ok(Some(given.clone()))
+            }
+            Found::Begun(body, _) | Found::Ended { body, .. } => Err(Halt::unexpected(path, &name, body)),
         }
     }
 

@@ -32,10 +32,7 @@ use llm_do_core::{
 use serde::Serialize;
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -127,7 +124,6 @@ pub struct ReplayDriver {
     /// Nothing is written, and what was listed is in the records.
     untrusted: UntrustedSet,
     state: Mutex<State>,
-    now_ms: AtomicU64,
 }
 
 #[derive(Default)]
@@ -142,10 +138,9 @@ impl ReplayDriver {
     /// Over these records.
     pub fn new(records: Arc<[Record]>, redactor: Arc<Redactor>) -> Self {
         let history = History::of(records.to_vec());
-        let now_ms = AtomicU64::new(history.began_ms);
         let asked = Asked { capabilities: capabilities(&records), requests: Arc::default() };
         let (shared, untrusted, state) = (InProcess::default(), UntrustedSet::default(), Mutex::default());
-        Self { history, records, redactor, asked, shared, untrusted, state, now_ms }
+        Self { history, records, redactor, asked, shared, untrusted, state }
     }
 
     /// The models of the record: they can what those could, and answer nothing.
@@ -168,10 +163,6 @@ impl ReplayDriver {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn reach(&self, at_ms: u64) {
-        self.now_ms.fetch_max(at_ms, Ordering::AcqRel);
     }
 
     fn divergence(&self, path: &CallPath, step: &StepName, what: Difference) -> Divergence {
@@ -303,7 +294,7 @@ impl Driver for ReplayDriver {
         }
         match self.history.find(path, &name) {
             Found::Ended { body: recorded, at_ms, .. } => {
-                self.reach(at_ms);
+                self.history.reach(at_ms);
                 self.compare(path, &name, recorded, &body)
             }
             // Printed text is not compared. The record of the call, which follows, names the called worker.
@@ -359,7 +350,7 @@ impl Driver for ReplayDriver {
                     return Err(self.beyond(path, &name, Some(RecordKind::Asked(question))));
                 }
             };
-            self.reach(at_ms);
+            self.history.reach(at_ms);
             let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
             Ok(Exchanged { reply, asked, waited })
         })
@@ -377,27 +368,15 @@ impl Driver for ReplayDriver {
     }
 
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt> {
-        match self.history.find(path, &name) {
-            Found::Ended { body: RecordKind::Random { value }, at_ms, .. } => {
-                self.reach(at_ms);
-                Ok(*value)
-            }
-            _ => Err(self.beyond(path, &name, None)),
-        }
+        self.history.drawn(path, &name).ok_or_else(|| self.beyond(path, &name, None))
     }
 
     fn said_meanwhile(&self, path: &CallPath, turn: u32) -> Result<Option<Given>, Halt> {
-        match self.history.find(path, &StepName::Now(turn)) {
-            Found::Ended { body: RecordKind::Answered(given), at_ms, .. } => {
-                self.reach(at_ms);
-                Ok(Some(given.clone()))
-            }
-            _ => Ok(None),
-        }
+        self.history.said_meanwhile(path, turn)
     }
 
     fn now_ms(&self) -> u64 {
-        self.now_ms.load(Ordering::Acquire)
+        self.history.now_ms()
     }
 
     fn reserved_before(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
@@ -423,15 +402,7 @@ impl Driver for ReplayDriver {
 impl ReplayDriver {
     /// How a step ended, by its record.
     fn recorded_end(&self, path: &CallPath, name: &StepName) -> Result<Stepped, Halt> {
-        let Found::Ended { body, began_ms, at_ms } = self.history.find(path, name) else {
-            return Err(self.breaks_off(path));
-        };
-        self.reach(at_ms);
-        let end = match body {
-            RecordKind::TimedOut { .. } => StepEnd::TimedOut,
-            body => StepEnd::Done(body.clone()),
-        };
-        Ok(Stepped { end, at_ms, took: Duration::from_millis(at_ms.saturating_sub(began_ms)) })
+        self.history.stepped(path, name).ok_or_else(|| self.breaks_off(path))
     }
 }
 

@@ -6,8 +6,8 @@ pub use fork::fork;
 
 use crate::{
     blob::BlobDir,
-    event_sink::EventSink,
     files::{holder, open_regular, private_dir, private_file, soon, still_named},
+    kept::Kept,
     read::{ReadError, read_sealed, run_id_of},
     run_id::{self, NewRunId},
     seal::{Chain, SealKey},
@@ -19,6 +19,7 @@ use llm_do_core::{
     journal::{Record, RecordKind},
     step_name::StepName,
 };
+use llm_do_host::{EventSink, RunLog, Written};
 use llm_do_records::{Journal, Problem, RecordRef, Redactor, parse_line, write_line};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -55,6 +56,8 @@ pub struct JournalWriter {
     /// The writer has made the folder, and removes it if it ends without a record.
     made: bool,
     redactor: Arc<Redactor>,
+    /// The contents of files that its calls have changed.
+    kept: Kept,
     clock: Clock,
     /// Time of the last record.
     last_ms: AtomicU64,
@@ -137,15 +140,6 @@ impl Clock {
     fn now_ms(&self) -> u64 {
         self.start_ms + u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
     }
-}
-
-/// A written record.
-#[derive(Debug)]
-pub struct Written {
-    /// When.
-    pub at_ms: u64,
-    /// The body as recorded, without secrets. The run must continue from this body: a resumed run reads the same.
-    pub body: RecordKind,
 }
 
 /// A journal that can't be continued.
@@ -357,6 +351,7 @@ impl JournalWriter {
         };
         Self {
             id,
+            kept: Kept::of_run(Arc::clone(&dir)),
             dir,
             shared: false,
             made: false,
@@ -385,55 +380,6 @@ impl JournalWriter {
     /// The redactor of its records.
     pub fn redactor(&self) -> &Arc<Redactor> {
         &self.redactor
-    }
-
-    /// Time of the last record in milliseconds since 1970; before the first record, the time of the beginning.
-    pub fn last_ms(&self) -> u64 {
-        self.last_ms.load(Ordering::Acquire)
-    }
-
-    /// The time of a record written now.
-    pub(crate) fn now_ms(&self) -> u64 {
-        self.clock.now_ms().max(self.last_ms())
-    }
-
-    /// Adds a record and shows it to the listener, in the order of the journal. A record that can't be written leaves
-    /// nothing behind.
-    ///
-    /// Blocks for one `write`, which copies the lines into the kernel's memory. That takes some microseconds, less than
-    /// passing the record to another thread.
-    pub fn append(
-        &self,
-        path: &CallPath,
-        step: &StepName,
-        body: RecordKind,
-        listener: Option<&dyn EventSink>,
-    ) -> Result<Written, Halt> {
-        let mut tail = self.tail();
-        let seq = tail.next;
-        let at_ms = self.now_ms();
-        let now = !tail.held || listener.is_some_and(EventSink::wants_written);
-        let body = tail
-            .add(&self.redactor, seq, at_ms, path, step, body)
-            .and_then(|body| if now { tail.write().map(|()| body) } else { Ok(body) })
-            .map_err(|error| self.halt(&error))?;
-        self.last_ms.store(at_ms, Ordering::Release);
-        if let Some(listener) = listener {
-            listener.record(RecordRef { seq, at_ms, path, step, body: &body });
-        }
-        Ok(Written { at_ms, body })
-    }
-
-    /// Buffers records from here on: records that follow each other without an effect between them go to the kernel in one
-    /// write. The holder must call [`flush`](Self::flush) before any external effect, and release the hold before it waits.
-    pub(crate) fn hold(&self) -> Hold<'_> {
-        self.tail().held = true;
-        Hold { journal: self }
-    }
-
-    /// Hands all buffered records to the kernel. Records that can't be written leave nothing behind.
-    pub(crate) fn flush(&self) -> Result<(), Halt> {
-        self.tail().write().map_err(|error| self.halt(&error))
     }
 
     fn let_go(&self) -> io::Result<()> {
@@ -466,25 +412,61 @@ impl Drop for JournalWriter {
     }
 }
 
-/// Records are buffered while this exists.
-pub(crate) struct Hold<'a> {
-    journal: &'a JournalWriter,
-}
-
-impl Hold<'_> {
-    /// Writes the buffered records and ends the hold.
-    pub(crate) fn release(self) -> Result<(), Halt> {
-        let journal = self.journal;
-        // Not by `drop`, which can't return an error.
-        std::mem::forget(self);
-        journal.let_go().map_err(|error| journal.halt(&error))
+impl RunLog for JournalWriter {
+    /// Blocks for one `write`, which copies the lines into the kernel's memory. That takes some microseconds, less than
+    /// passing the record to another thread.
+    fn append(
+        &self,
+        path: &CallPath,
+        step: &StepName,
+        body: RecordKind,
+        listener: Option<&dyn EventSink>,
+    ) -> Result<Written, Halt> {
+        let mut tail = self.tail();
+        let seq = tail.next;
+        let at_ms = self.now_ms();
+        let now = !tail.held || listener.is_some_and(EventSink::wants_written);
+        let body = tail
+            .add(&self.redactor, seq, at_ms, path, step, body)
+            .and_then(|body| if now { tail.write().map(|()| body) } else { Ok(body) })
+            .map_err(|error| self.halt(&error))?;
+        self.last_ms.store(at_ms, Ordering::Release);
+        if let Some(listener) = listener {
+            listener.record(RecordRef { seq, at_ms, path, step, body: &body });
+        }
+        Ok(Written { at_ms, body })
     }
-}
 
-impl Drop for Hold<'_> {
-    fn drop(&mut self) {
-        // Reached after a panic, which the error must not hide.
-        let _ = self.journal.let_go();
+    fn hold(&self) {
+        self.tail().held = true;
+    }
+
+    fn release(&self) -> Result<(), Halt> {
+        self.let_go().map_err(|error| self.halt(&error))
+    }
+
+    fn flush(&self) -> Result<(), Halt> {
+        self.tail().write().map_err(|error| self.halt(&error))
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms().max(self.last_ms())
+    }
+
+    fn last_ms(&self) -> u64 {
+        self.last_ms.load(Ordering::Acquire)
+    }
+
+    fn redactor(&self) -> &Arc<Redactor> {
+        &self.redactor
+    }
+
+    fn keep_content(&self, sha256: &str, content: &[u8]) -> bool {
+        self.kept.store(sha256, content)
+    }
+
+    fn kept_content(&self, sha256: &str) -> Option<Vec<u8>> {
+        self.kept.read(sha256)
     }
 }
 

@@ -1,14 +1,12 @@
-//! Runs on this machine: the driver on tokio, the journal on disk, and reading runs back.
+//! Runs on this machine: the ports of a run on tokio and on the disk, and reading runs back.
 //!
-//! [`JournalWriter::create`] makes a run's folder, [`LocalDriver::new`] runs the engine's steps and records each.
+//! [`JournalWriter::create`] makes a run's folder, [`LocalDriver`] runs the engine's steps and records each.
 //! [`read_journal`], [`read_tree`], [`list_runs`] and [`Follow`] read runs from their folders. `docs/reference/journal.md` documents
 //! the format; `llm-do-records` holds everything that can be done with records once they are read.
 
+mod ambient;
 mod blob;
 mod clean;
-mod deltas;
-mod driver;
-mod event_sink;
 mod files;
 mod follow;
 mod journal;
@@ -18,22 +16,20 @@ mod read;
 mod run_id;
 mod seal;
 mod serving;
-mod switches;
 mod untrusted_list;
 
+pub use ambient::{LocalDriver, Machine};
 pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
-pub use driver::{Interjector, LocalDriver, Said};
-pub use event_sink::EventSink;
 pub use files::still_named;
 pub use follow::{Follow, Part};
-pub use journal::{CreateError, JOURNAL_FILE, JournalLog, JournalWriter, ReopenError, Written, fork};
+pub use journal::{CreateError, JOURNAL_FILE, JournalLog, JournalWriter, ReopenError, fork};
 pub use list::{
     FindError, RunSummary, find_run, is_running, keeps_running, list_runs, newest_and_unfinished, read_ends,
     run_ids, summary_of, writer_of,
 };
+pub use llm_do_host::{Canceller, EventSink, Interjector, Said, Stopper, Switch, Written};
 pub use read::{ReadError, began_here, is_own, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
 pub use serving::{AlreadyServed, Serving};
-pub use switches::{Canceller, Stopper, Switch};
 pub use untrusted_list::{UNTRUSTED_FILE, UntrustedFile, UntrustedList, UntrustedListError};

@@ -5,6 +5,7 @@ use llm_do_core::{
     call_path::CallPath,
     journal::{RecordKind, RunStatus},
 };
+use llm_do_host::RunLog as _;
 use llm_do_records::{Open, RunState};
 use llm_do_runs::{Cleaning, JournalWriter, StoredRun, remove_run, stored_runs};
 use std::{

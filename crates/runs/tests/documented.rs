@@ -7,6 +7,7 @@ use llm_do_core::{
     journal::{Ending, FORMAT, Record, RecordKind},
     model::Part,
 };
+use llm_do_host::RunLog as _;
 use llm_do_runs::JournalWriter;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};

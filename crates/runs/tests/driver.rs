@@ -26,7 +26,7 @@ use llm_do_core::{
     vfs::MemoryFileSystem,
 };
 use llm_do_records::Redactor;
-use llm_do_runs::{EventSink, JournalWriter, LocalDriver, Stopper, read_journal};
+use llm_do_runs::{EventSink, JournalWriter, LocalDriver, Machine, Stopper, read_journal};
 use serde_json::json;
 use std::{
     future::pending,
@@ -72,8 +72,8 @@ fn run_with(redactor: Redactor) -> Run {
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::new(redactor), None).unwrap();
     let (operator, events) = (Arc::new(Slow::default()), Arc::new(Events::default()));
     let dir = journal.dir().to_owned();
-    let driver =
-        LocalDriver::new(journal, Arc::new(OneAtATime::new(operator.clone()))).with_events(events.clone());
+    let driver = LocalDriver::new(journal, Machine::ambient(), Arc::new(OneAtATime::new(operator.clone())))
+        .with_events(events.clone());
     Run { driver, operator, events, dir, _home: home }
 }
 
@@ -154,8 +154,8 @@ async fn an_intent_is_on_disk_before_the_step_runs() {
 async fn gathered_records_are_on_disk_before_a_step_runs_and_before_the_run_waits() {
     let runs = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(runs.path(), Arc::new(Redactor::default()), None).unwrap();
-    let driver = LocalDriver::new(journal, Arc::new(Slow::default()));
-    let on_disk = || read_journal(driver.journal().dir()).unwrap().records.len();
+    let driver = LocalDriver::new(journal, Machine::ambient(), Arc::new(Slow::default()));
+    let on_disk = || read_journal(driver.log().dir()).unwrap().records.len();
     let path = CallPath::root();
     let note = |text: &str| {
         driver.record(&path, "note".into(), RecordKind::Note { text: text.into() }).unwrap();
@@ -183,8 +183,8 @@ async fn gathered_records_are_on_disk_before_a_step_runs_and_before_the_run_wait
 async fn what_changes_nothing_outside_is_on_disk_with_the_next_request_or_before_the_run_waits() {
     let runs = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(runs.path(), Arc::new(Redactor::default()), None).unwrap();
-    let driver = LocalDriver::new(journal, Arc::new(Slow::default()));
-    let on_disk = || read_journal(driver.journal().dir()).unwrap().records.len();
+    let driver = LocalDriver::new(journal, Machine::ambient(), Arc::new(Slow::default()));
+    let on_disk = || read_journal(driver.log().dir()).unwrap().records.len();
     let path = CallPath::root();
     let harmless = |name: StepName, waits: bool| {
         let run = async move {
@@ -291,7 +291,7 @@ impl Operator for Late {
 async fn a_stop_ends_the_questions_of_the_answer_without_deciding_them() {
     let home = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
-    let driver = LocalDriver::new(journal, Arc::new(Silent));
+    let driver = LocalDriver::new(journal, Machine::ambient(), Arc::new(Silent));
     let path = CallPath::root();
     let stopper = driver.stopper();
     let asked = driver.exchange(&path, StepName::Ask(0), ask(), Known::Nothing);
@@ -304,7 +304,7 @@ async fn a_stop_that_comes_after_the_answer_does_not_stop_the_next_one() {
     let home = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
     let late = Arc::new(Late(OnceLock::new()));
-    let driver = LocalDriver::new(journal, late.clone());
+    let driver = LocalDriver::new(journal, Machine::ambient(), late.clone());
     late.0.set(driver.stopper()).unwrap();
     let turn = Turn { number: 1, cut_off: false, failure: None, context: None };
     let prompt = "Hello.".into();
@@ -524,7 +524,7 @@ async fn deltas_are_made_only_for_those_who_want_them() {
     let home = tempfile::tempdir().unwrap();
     let driver = || {
         let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
-        LocalDriver::new(journal, Arc::new(Slow::default()))
+        LocalDriver::new(journal, Machine::ambient(), Arc::new(Slow::default()))
     };
     assert!(!driver().listens());
     assert!(!driver().with_events(Arc::new(RecordsOnly)).listens());
@@ -547,7 +547,8 @@ async fn a_question_that_expires_is_denied_and_the_answer_says_so() {
     let journal = JournalWriter::create(&home.path().join("runs"), redactor, None).unwrap();
     let dir = journal.dir().to_owned();
     let hour = Duration::from_secs(3600);
-    let driver = LocalDriver::new(journal, Arc::new(Away)).with_questions_expiring(Some(hour));
+    let driver =
+        LocalDriver::new(journal, Machine::ambient(), Arc::new(Away)).with_questions_expiring(Some(hour));
     let path = CallPath::root();
     let exchanged = driver.exchange(&path, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();
     assert!(exchanged.waited >= hour, "{exchanged:?}");

@@ -7,6 +7,7 @@ use llm_do_core::{
     journal::{Ending, FORMAT, RecordKind, RunStatus},
     model::Usage,
 };
+use llm_do_host::RunLog as _;
 use llm_do_records::{Following, Open, RunState};
 use llm_do_runs::{Follow, JournalWriter};
 use serde_json::json;

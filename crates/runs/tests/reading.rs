@@ -7,6 +7,7 @@ use llm_do_core::{
     journal::{Ending, FORMAT, RecordKind, RunStatus},
     model::Usage,
 };
+use llm_do_host::RunLog as _;
 use llm_do_records::{Open, Problem, RunState};
 use llm_do_runs::{
     FindError, JOURNAL_FILE, JournalWriter, ReadError, find_run, list_runs, newest_and_unfinished,

@@ -14,7 +14,9 @@ use llm_do_core::{
     step_name::StepName,
 };
 use llm_do_records::History;
-use llm_do_runs::{JOURNAL_FILE, JournalWriter, LocalDriver, ReopenError, Said, SealKey, read_journal};
+use llm_do_runs::{
+    JOURNAL_FILE, JournalWriter, LocalDriver, Machine, ReopenError, Said, SealKey, read_journal,
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs::OpenOptions, io::Write, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -46,7 +48,7 @@ async fn run(first: impl AsyncFnOnce(&LocalDriver)) -> Run {
     let home = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), Some(&key())).unwrap();
     let dir = journal.dir().to_owned();
-    let driver = LocalDriver::new(journal, Arc::new(Deferring(Unattended)));
+    let driver = LocalDriver::new(journal, Machine::ambient(), Arc::new(Deferring(Unattended)));
     first(&driver).await;
     Run { home, dir }
 }
@@ -59,7 +61,8 @@ impl Run {
         };
         let decisions: BTreeMap<QuestionId, Given> = decisions.iter().map(decided).collect();
         let history = History::of(records);
-        let driver = LocalDriver::resume(journal, Arc::new(Approves), history, "test").unwrap();
+        let driver =
+            LocalDriver::resume(journal, Machine::ambient(), Arc::new(Approves), history, "test").unwrap();
         driver.decide(decisions).unwrap()
     }
     fn kinds(&self) -> Vec<String> {

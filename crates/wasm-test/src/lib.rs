@@ -15,6 +15,7 @@ mod project;
 mod replay;
 mod run;
 mod script;
+mod ticks;
 
 use serde::Deserialize;
 use serde_json::{Value, json};

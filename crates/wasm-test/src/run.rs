@@ -4,18 +4,20 @@ use crate::{
     files::RunFiles,
     project::{Ports, Project},
     script::Scripts,
+    ticks::Ticks,
 };
 use llm_do_core::{
     call_path::CallPath,
-    driver::MemoryDriver,
     gate::Mode,
     journal::{Ending, Record, RecordKind},
     launch::{RunRecords, RunStart},
     model::ModelResponse,
+    operator::Unattended,
     rebuild::conversation_at,
     vfs::MemoryFileSystem,
     worker::Limits,
 };
+use llm_do_host::{MemoryLog, Recorder};
 use llm_do_program::Program;
 use llm_do_records::Redactor;
 use serde::{Deserialize, Serialize};
@@ -75,8 +77,9 @@ impl RunRequest {
         for (path, text) in self.files {
             files.put(&Project::root().join(&path), text.into_bytes());
         }
-        let driver = Arc::new(MemoryDriver::new(BEGAN_MS, None));
         let redactor = Arc::new(Redactor::new(self.secrets));
+        let log = MemoryLog::new(BEGAN_MS, Arc::clone(&redactor));
+        let driver = Arc::new(Recorder::new(log, Arc::new(Ticks), Arc::new(Unattended)));
         let host = Ports {
             run: RUN.into(),
             date: DATE.into(),
@@ -95,7 +98,7 @@ impl RunRequest {
         }
         let ending = report.end.to_ending();
 
-        let journal = driver.records();
+        let journal = driver.log().records();
         Ok(Report {
             ending,
             requests: rebuild(&journal, &program)?,

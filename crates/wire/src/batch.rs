@@ -21,15 +21,15 @@ pub struct Batches<'f> {
     is_anthropic: bool,
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is worked on.
+    /// The provider works on it.
     Running {
         /// Requests that have ended.
         ended: u64,
     },
-    /// Its results can be read.
+    /// The results can be read.
     Ended,
     /// The provider failed the whole batch, and worked on none of its requests.
     Failed {
@@ -40,14 +40,14 @@ pub enum Progress {
     },
 }
 
-/// What came of one request of a batch.
+/// The outcome of one request of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The provider's answer, for [`Batches::response`].
     Answered(Value),
     /// The provider has refused or failed it, and says so.
     Failed(Value),
-    /// It was not worked on before the time of the batch was over.
+    /// The time of the batch was over before the provider worked on it.
     Expired,
 }
 
@@ -92,7 +92,7 @@ impl Batches<'_> {
     ///
     /// # Errors
     ///
-    /// It can't be read, or reports an error.
+    /// The answer can't be read, or reports an error.
     pub fn response(&self, request: &ModelRequest<'_>, body: Value) -> Result<ModelResponse, Failure> {
         let mut reader = self.form.reader(request, false, "application/json");
         reader.body(body);
@@ -160,7 +160,7 @@ impl Batches<'_> {
         plain(batch).then(|| read(format!("{}/{batch}", self.collection())))
     }
 
-    /// How far a batch is, by the answer to [`Batches::look`].
+    /// The progress of a batch, by the answer to [`Batches::look`].
     pub fn progress(&self, found: &Value) -> Progress {
         let count = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
         if self.is_anthropic {
@@ -232,7 +232,7 @@ fn read(path: String) -> Outgoing {
     Outgoing { method: Method::Get, path, query: None, headers: Vec::new(), body: Vec::new() }
 }
 
-/// Whether a text can be the name of a batch or a file, which a server names. What could lead elsewhere is no name.
+/// Returns whether a text can be the name of a batch or a file. A server names them, and a name must not lead elsewhere.
 fn plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
 }

@@ -33,7 +33,7 @@ pub struct Outgoing {
     pub method: Method,
     /// The path below the base address, without a slash at the beginning.
     pub path: String,
-    /// What the query has besides that of the base address: a name and a value.
+    /// A name and a value for the query, besides those of the base address.
     pub query: Option<(&'static str, &'static str)>,
     /// Headers besides those of every request ([`Form::headers`]). Values of a header that an endpoint declares, too,
     /// are joined with commas.

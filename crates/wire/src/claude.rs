@@ -3,7 +3,7 @@
 //! [adaptive](https://docs.claude.com/en/docs/build-with-claude/adaptive-thinking) thinking and of
 //! [effort](https://docs.claude.com/en/docs/build-with-claude/effort).
 
-/// What a model of Claude is, as far as its name tells.
+/// A model of Claude, as far as its name describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claude {
     family: Family,
@@ -47,22 +47,22 @@ impl Claude {
         }
     }
 
-    /// Whether it takes `output_config.effort`.
+    /// Returns whether the model takes `output_config.effort`.
     pub(crate) fn has_effort(self) -> bool {
         self.since((4, 5), (4, 6))
     }
 
-    /// Whether it decides itself how much it thinks, and takes the effort `max`.
+    /// Returns whether the model decides itself how much it thinks, and takes the effort `max`.
     pub(crate) fn is_adaptive(self) -> bool {
         self.since((4, 6), (4, 6))
     }
 
-    /// Whether it takes the effort `xhigh`.
+    /// Returns whether the model takes the effort `xhigh`.
     pub(crate) fn has_xhigh(self) -> bool {
         self.since((4, 7), (5, 0))
     }
 
-    /// Whether it thinks unless a request says that it should not.
+    /// Returns whether the model thinks unless a request says that it should not.
     pub(crate) fn thinks_by_default(self) -> bool {
         self.family != Family::Thinker && self.since((5, 0), (5, 0))
     }

@@ -1,9 +1,9 @@
-//! How much a model reasons (`reasoning_effort`).
+//! The amount of reasoning (`reasoning_effort`).
 
 use llm_do_core::model::ModelSettings;
 use std::str::FromStr;
 
-/// How much a model reasons before it answers.
+/// The amount of reasoning before an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
     None,

@@ -126,7 +126,7 @@ impl Form {
         }
     }
 
-    /// What the engine must know.
+    /// The capabilities that the engine must know.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             native_schema: self.native_schema(),
@@ -164,7 +164,7 @@ impl Form {
         }
     }
 
-    /// Whether the provider wants the text of its thinking back while tools run.
+    /// Returns whether the provider wants the text of its thinking back while tools run.
     pub(crate) fn echoes_reasoning(&self) -> bool {
         self.wire == Wire::Ollama || matches!(self.dialect, Dialect::DeepSeek | Dialect::Moonshot)
     }
@@ -253,7 +253,7 @@ fn is_old_gpt(model: &str) -> bool {
         || ["gpt-3", "gpt-4-", "chatgpt-", "o1-mini", "o1-preview"].iter().any(|old| model.starts_with(old))
 }
 
-/// Whether a model of OpenAI reasons. Others reject a request for it.
+/// Returns whether a model of OpenAI reasons. Others reject a request for it.
 pub(crate) fn is_reasoning_gpt(model: &str) -> bool {
     let numbered = model
         .strip_prefix("gpt-")

@@ -35,7 +35,7 @@ impl Output {
     }
 }
 
-/// Whether the answer arrives as `{"result": …}`, because the top level must be an object. [`unwrap`] must be used on it.
+/// Returns whether the answer arrives as `{"result": …}`, because the top level must be an object. [`unwrap`] must be used on it.
 pub(crate) fn wraps(schema: &Value) -> bool {
     !is_object_schema(schema)
 }
@@ -72,7 +72,7 @@ fn wrap(schema: &Value) -> Value {
     Value::Object(outer)
 }
 
-/// Whether strict mode accepts the schema unchanged: every object is closed, all its properties are required, and it
+/// Returns whether strict mode accepts the schema unchanged: every object is closed, all its properties are required, and it
 /// has no keyword that the mode rejects. Unknown keywords count as rejected, since a rejected schema fails the run.
 fn fits_strict(schema: &Value, depth: usize) -> bool {
     // Strict mode's own limit is five levels of objects; a level here is also an array or an alternative.

@@ -42,11 +42,11 @@ pub struct Reader {
     /// The beginning of the events of chat completions.
     head: Head,
     draft: Draft,
-    /// What the request says about the answer.
+    /// The parts of the answer that the request knows.
     blank: Answer,
 }
 
-/// What the bytes are.
+/// The kind of the bytes.
 #[derive(Debug)]
 enum Phase {
     /// The first bytes have not told it yet.
@@ -169,7 +169,7 @@ impl Reader {
             Wire::Bedrock => bedrock::body(draft, body),
         }
         draft.ended = true;
-        // What comes at once is told at once.
+        // A body has no pieces.
         draft.deltas.clear();
     }
 
@@ -228,18 +228,18 @@ impl Reader {
         self.draft.failure.as_ref()
     }
 
-    /// Whether nothing more is needed: the server has said that nothing follows, or there will be no answer.
+    /// Returns whether nothing more is needed: the server has said that nothing follows, or there will be no answer.
     pub fn has_ended(&self) -> bool {
         self.draft.is_over()
     }
 
-    /// Whether the answer is whole: the server has given a finish reason, or has said that nothing follows. More may follow a
-    /// finish reason.
+    /// Returns whether the answer is whole: the server has given a finish reason, or has said that nothing follows. More may
+    /// follow a finish reason.
     pub fn is_whole(&self) -> bool {
         self.draft.failure.is_none() && (self.draft.ended || self.draft.stop.is_some())
     }
 
-    /// Whether the answer arrives in pieces, as far as its bytes have told.
+    /// Returns whether the answer arrives in pieces, as far as its bytes have told.
     pub fn is_streamed(&self) -> bool {
         match self.phase {
             Phase::Unknown(_) => self.stream,
@@ -333,7 +333,7 @@ fn read(
 }
 
 impl Draft {
-    /// Whether nothing more is read.
+    /// Returns whether nothing more is read.
     fn is_over(&self) -> bool {
         self.ended || self.failure.is_some()
     }

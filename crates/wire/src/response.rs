@@ -230,7 +230,7 @@ pub(crate) fn arguments_text(arguments: Option<&Value>) -> String {
     }
 }
 
-/// How an answer ended.
+/// The end of an answer.
 #[derive(Debug, PartialEq)]
 enum Finish<'w> {
     Known(FinishReason),

@@ -45,7 +45,7 @@ pub(crate) fn betas(tools: &[ServerTool]) -> Vec<&'static str> {
     tools.iter().filter_map(beta).collect()
 }
 
-/// What OpenAI's answers should include of the tools' results.
+/// The parts of the tools' results that OpenAI's answers should include.
 pub(crate) fn included(tools: &[ServerTool]) -> Vec<&'static str> {
     let included = |tool: &ServerTool| match tool {
         ServerTool::WebSearch(_) | ServerTool::WebFetch(_) => "web_search_call.action.sources",

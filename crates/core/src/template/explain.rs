@@ -31,7 +31,7 @@ pub(super) fn explain(
         Some((name, offset)) => texts.place(name, *offset),
         None => place(inner, texts),
     };
-    let Told { kind, message, hint } = match own {
+    let told = match own {
         Some(own) => Told {
             kind: own.kind,
             message: inner.detail().unwrap_or_default().to_owned(),
@@ -39,10 +39,10 @@ pub(super) fn explain(
         },
         None => tell(inner, variables, settings),
     };
-    TemplateError { kind, message: one_line(&message), place, included_from, hint }
+    told.at(place, included_from)
 }
 
-/// The longest message. The engine's may contain values, of any size and with any characters.
+/// The longest message, and the longest hint. They may contain values, of any size and with any characters.
 const LONGEST: usize = 300;
 
 fn one_line(message: &str) -> String {
@@ -61,6 +61,20 @@ struct Told {
     kind: TemplateErrorKind,
     message: String,
     hint: Option<String>,
+}
+
+impl Told {
+    /// The error at a place. Names in it come from templates and from values, so they may hold any characters.
+    fn at(self, place: Place, included_from: Vec<Place>) -> TemplateError {
+        let Self { kind, message, hint } = self;
+        TemplateError {
+            kind,
+            message: one_line(&message),
+            place,
+            included_from,
+            hint: hint.as_deref().map(one_line),
+        }
+    }
 }
 
 fn tell(error: &minijinja::Error, variables: &Json, settings: &Settings) -> Told {
@@ -111,14 +125,12 @@ fn unknown(what: &str, name: &str, names: &[&str]) -> Told {
 
 /// The error for a filter that does not exist, found without rendering.
 pub(super) fn unknown_filter(name: &str, place: Place) -> TemplateError {
-    let Told { kind, message, hint } = unknown("filter", name, FILTERS);
-    TemplateError { kind, message, place, included_from: Vec::new(), hint }
+    unknown("filter", name, FILTERS).at(place, Vec::new())
 }
 
 /// The error for a test that does not exist, found without rendering.
 pub(super) fn unknown_test(name: &str, place: Place) -> TemplateError {
-    let Told { kind, message, hint } = unknown("test", name, TESTS);
-    TemplateError { kind, message, place, included_from: Vec::new(), hint }
+    unknown("test", name, TESTS).at(place, Vec::new())
 }
 
 /// The text between backticks before ` is undefined`.

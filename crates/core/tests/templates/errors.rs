@@ -48,6 +48,20 @@ fn hints_name_what_there_is() {
 }
 
 #[test]
+fn names_with_line_ends_stay_in_one_line() {
+    let variables = json!({"user": {"a\nb": 1}});
+    let files = Files::of([]);
+    for (text, expected) in [
+        ("{{ user|s\t.\nslise }}", "there is no filter `s.slise`"),
+        ("{{ 1 is s\t.\ntrng }}", "there is no test `s.trng`; did you mean `string`?"),
+        ("{{ user.zzz }}", "`user.zzz` is undefined; `user` has `a b`"),
+    ] {
+        let error = refused(text, &variables, &files).to_string();
+        assert_eq!(error.split_once(": ").unwrap().1, expected, "{text}");
+    }
+}
+
+#[test]
 fn undefined_is_an_error_unless_it_is_asked_for() {
     let files = Files::of([]);
     for text in

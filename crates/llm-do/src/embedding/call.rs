@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{problem::Problem, settings::Input};
 use llm_do_core::{attachment::Attachment, send::BoxFuture};
-use llm_do_runs::EventSink;
+use llm_do_host::EventSink;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc};

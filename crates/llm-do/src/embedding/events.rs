@@ -7,8 +7,8 @@ use super::{
 use crate::run::Report;
 use futures_util::Stream;
 use llm_do_core::{call_path::CallPath, event::Event, model::Delta};
+use llm_do_host::EventSink;
 use llm_do_records::RecordRef;
-use llm_do_runs::EventSink;
 use serde::de::DeserializeOwned;
 use std::{
     future::poll_fn,

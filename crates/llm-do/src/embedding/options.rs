@@ -7,7 +7,8 @@ use llm_do_core::{
     ledger::Budget,
     operator::Operator,
 };
-use llm_do_runs::{EventSink, LocalDriver};
+use llm_do_host::EventSink;
+use llm_do_runs::LocalDriver;
 use std::{path::Path, sync::Arc};
 
 /// Options of runs: model, mode, rules, budget, grants, operator, events, driver. [`ProgramBuilder::options`] sets those of all runs

@@ -17,7 +17,8 @@ use llm_do_core::{
     question::{Answer, Given, QuestionId, Waiting},
     send::BoxFuture,
 };
-use llm_do_runs::{EventSink, is_run_id};
+use llm_do_host::EventSink;
+use llm_do_runs::is_run_id;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 

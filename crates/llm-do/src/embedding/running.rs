@@ -3,7 +3,7 @@
 use super::{error::Error, opened::Opened, options::MakeDriver};
 use crate::run::{Report, Run};
 use llm_do_core::{model::Usage, price::Usd, send::BoxFuture};
-use llm_do_runs::Canceller;
+use llm_do_host::Canceller;
 use serde::de::DeserializeOwned;
 use std::{
     marker::PhantomData,

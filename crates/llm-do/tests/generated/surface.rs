@@ -21,10 +21,11 @@ use syn::{
 const NOT_PROMISED: [&str; 2] = ["host", "__private"];
 
 /// The workspace's crates that items come from.
-const CRATES: [(&str, &str); 6] = [
+const CRATES: [(&str, &str); 7] = [
     ("llm_do_core", "core"),
     ("llm_do_models", "models"),
     ("llm_do_program", "program"),
+    ("llm_do_host", "host"),
     ("llm_do_records", "records"),
     ("llm_do_runs", "runs"),
     ("llm_do_sandbox", "sandbox"),

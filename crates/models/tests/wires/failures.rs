@@ -102,7 +102,8 @@ async fn silence_is_given_up_after_the_idle_time() {
 
 #[tokio::test]
 async fn an_address_of_this_machine_without_a_server_is_told_without_its_password() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // No other test listens at this address, so its port stays free.
+    let free = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
     let custom = CustomProvider::new(format!("http://user:hunter22@{free}/v1"));
     let server = TestServer::start(Script::new());
     let providers = providers(server.url()).custom("gw", custom);

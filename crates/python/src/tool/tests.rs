@@ -20,7 +20,7 @@ use llm_do_core::{
     },
 };
 use llm_do_records::History;
-use llm_do_runs::{Canceller, JournalWriter, LocalDriver, SealKey, read_journal};
+use llm_do_runs::{Canceller, JournalWriter, LocalDriver, Machine, SealKey, read_journal};
 use llm_do_sandbox::confine::{self, Confinement, Confiner};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
@@ -126,12 +126,13 @@ impl Project {
                 let runs = self.root.path().join("runs");
                 let journal = JournalWriter::create(&runs, Arc::default(), Some(&key)).unwrap();
                 self.journal = Some(journal.dir().to_owned());
-                LocalDriver::new(journal, Arc::new(Unattended))
+                LocalDriver::new(journal, Machine::ambient(), Arc::new(Unattended))
             }
             Some(journal) => {
                 let (journal, records) = JournalWriter::reopen(journal, Arc::default(), &key).unwrap();
                 let history = History::of(records);
-                LocalDriver::resume(journal, Arc::new(Unattended), history, "test").unwrap()
+                LocalDriver::resume(journal, Machine::ambient(), Arc::new(Unattended), history, "test")
+                    .unwrap()
             }
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    driver::LocalDriver,
+    ambient::{LocalDriver, Machine},
     read::{began_here, is_own, read_journal, read_own_journal},
 };
 use llm_do_core::journal::{Ending, RunStatus};
@@ -136,7 +136,7 @@ fn held_records_are_written_together_or_not_at_all() {
     let journal = almost_full(dir.path(), 700, true);
     let written = || read_journal(dir.path()).unwrap().records.len();
     append(&journal, note("at once")).unwrap();
-    let hold = journal.hold();
+    journal.hold();
     append(&journal, note("two")).unwrap();
     append(&journal, note("three")).unwrap();
     assert_eq!(written(), 1);
@@ -144,7 +144,7 @@ fn held_records_are_written_together_or_not_at_all() {
     assert_eq!(written(), 3);
     append(&journal, note("four")).unwrap();
     append(&journal, note(&"x".repeat(700))).unwrap();
-    assert!(matches!(hold.release(), Err(Halt::Journal(_))));
+    assert!(matches!(journal.release(), Err(Halt::Journal(_))));
     assert_eq!((written(), read_journal(dir.path()).unwrap().torn), (3, false));
     // Those that could not be written took no number, and nothing is held any more.
     let tail = journal.tail();
@@ -288,7 +288,8 @@ async fn time_in_which_nothing_happened_is_left_out() {
     drop(journal);
     let (journal, records) = JournalWriter::reopen(dir, Arc::default(), &key()).unwrap();
     let history = History::of(records);
-    let driver = LocalDriver::resume(journal, Arc::new(Unattended), history, "test").unwrap();
+    let driver =
+        LocalDriver::resume(journal, Machine::ambient(), Arc::new(Unattended), history, "test").unwrap();
     driver.record(&CallPath::root(), "more".into(), note("now")).unwrap();
     assert!((at_ms..at_ms + 600_000).contains(&driver.now_ms()), "{} {at_ms}", driver.now_ms());
 }

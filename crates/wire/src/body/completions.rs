@@ -12,10 +12,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// How the names of models begin that take `max_completion_tokens` and refuse `max_tokens`.
+/// The beginnings of the names of models that take `max_completion_tokens` and refuse `max_tokens`.
 const NEWER: [&str; 5] = ["gpt-5", "gpt-6", "o1", "o3", "o4"];
 
-/// Where Fireworks has the models whose names have no account.
+/// The place at Fireworks of models whose names have no account.
 const FIREWORKS: &str = "accounts/fireworks/models/";
 
 /// Tokens of an answer of Fireworks where a worker names none. Its own default of 2,000 is too short for most answers, and
@@ -289,7 +289,7 @@ fn assistant<'a>(said: Vec<Said<'a>>) -> Option<Message<'a>> {
     (!is_empty).then_some(Message::Assistant { content, tool_calls, reasoning_content, reasoning_details })
 }
 
-/// Whether a block is one of OpenRouter's, and not of another wire that the provider had before.
+/// Returns whether a block is one of OpenRouter's, and not of another wire that the provider had before.
 fn is_reasoning(block: &Value) -> bool {
     block["type"].as_str().is_some_and(|kind| kind.starts_with("reasoning."))
 }

@@ -23,7 +23,7 @@ pub(super) fn event(draft: &mut Draft, name: &str, mut event: Value) {
         "messageStop" => finish(draft, text(&event, "/stopReason")),
         "metadata" => {
             draft.usage = usage(&event);
-            // It follows the stop reason and is the last event.
+            // This event follows the stop reason and is the last.
             draft.ended = draft.stop.is_some();
         }
         "messageStart" | "contentBlockStop" => {}

@@ -157,7 +157,7 @@ pub(super) fn body(draft: &mut Draft, dialect: Dialect, body: Event<'_>) {
 }
 
 impl<'t> Event<'t> {
-    /// Whether nothing that is needed was read.
+    /// Returns whether nothing that is needed was read.
     pub(super) fn is_empty(&self) -> bool {
         let Self { choices, error, usage, x_groq } = self;
         choices.0.is_none() && error.is_null() && usage.is_none() && x_groq.usage.is_none()

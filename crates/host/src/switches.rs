@@ -1,13 +1,10 @@
 //! Switches: what ends a run or stops an answer from outside.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use event_listener::{Event, listener};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
-use tokio::sync::Notify;
 
 /// Ends a run from outside, from a signal handler's task for example. Clones end the same run.
 #[derive(Clone, Debug, Default)]
@@ -38,26 +35,27 @@ impl Stopper {
         self.0.turn_on();
     }
     /// Forgets a stop: it was for an answer that has ended.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         self.0.on.store(false, Ordering::Release);
     }
-    pub(crate) async fn stopped(&self) {
+    /// Waits until the answer is to stop.
+    pub async fn stopped(&self) {
         self.0.turned_on().await;
     }
 }
 
-/// Off until it is turned on. Smaller than a channel of `tokio`: every run has some, and thousands of runs may wait.
+/// Off until it is turned on. Every run has some, and thousands of runs may wait, so it takes two words.
 #[derive(Debug, Default)]
 pub struct Switch {
     on: AtomicBool,
-    turned: Notify,
+    turned: Event,
 }
 
 impl Switch {
     /// Turns it on, and wakes all who wait for that.
     pub fn turn_on(&self) {
         self.on.store(true, Ordering::Release);
-        self.turned.notify_waiters();
+        self.turned.notify(usize::MAX);
     }
 
     /// Whether it is on.
@@ -67,15 +65,13 @@ impl Switch {
 
     /// Waits until it is on.
     pub async fn turned_on(&self) {
-        let mut turned = pin!(self.turned.notified());
-        loop {
-            // Waits from here on, so that nothing is missed between the look and the wait.
-            turned.as_mut().enable();
+        while !self.is_on() {
+            listener!(self.turned => turned);
+            // Listens from here on, so that nothing is missed between the look and the wait.
             if self.is_on() {
                 return;
             }
-            turned.as_mut().await;
-            turned.set(self.turned.notified());
+            turned.await;
         }
     }
 }
@@ -85,8 +81,8 @@ mod tests {
     use super::*;
     use futures_util::FutureExt as _;
 
-    #[tokio::test]
-    async fn all_who_wait_are_told_and_all_who_come_later_too() {
+    #[test]
+    fn all_who_wait_are_told_and_all_who_come_later_too() {
         let canceller = Canceller::default();
         let mut waiting = [Box::pin(canceller.cancelled()), Box::pin(canceller.cancelled())];
         assert!(waiting.iter_mut().all(|each| each.now_or_never().is_none()));
@@ -95,8 +91,8 @@ mod tests {
         assert!(canceller.is_cancelled() && canceller.cancelled().now_or_never().is_some());
     }
 
-    #[tokio::test]
-    async fn a_stop_that_was_taken_back_stops_nothing_until_the_next() {
+    #[test]
+    fn a_stop_that_was_taken_back_stops_nothing_until_the_next() {
         let stopper = Stopper::default();
         let mut waiting = Box::pin(stopper.stopped());
         assert!((&mut waiting).now_or_never().is_none());

@@ -1,11 +1,14 @@
 //! The port through which screens and other programs follow a run.
 
-use llm_do_core::event::Event;
+use llm_do_core::{
+    event::Event,
+    send::{MaybeSend, MaybeSync},
+};
 use llm_do_records::RecordRef;
 use std::sync::Arc;
 
 /// Shows what happens in a run.
-pub trait EventSink: Send + Sync {
+pub trait EventSink: MaybeSend + MaybeSync {
     /// Takes one event. Records come in the order of the journal, each after it was written. Must not block for long
     /// and must not call the driver: the journal waits.
     fn event(&self, event: Event);

@@ -1,13 +1,20 @@
-//! The driver of this machine: steps run live on tokio, and each is recorded.
+//! The driver that records: steps run live, and each is written to the run's log.
+//!
+//! A resumed run takes the steps that its [`History`] holds from there. Time, randomness and the log are ports
+//! ([`Ambient`], [`RunLog`]), so the same driver records on a disk, in a page and on a node of a cluster.
 
 use crate::{
     deltas::Deltas,
     event_sink::EventSink,
-    journal::{JournalWriter, Written},
-    kept::Kept,
+    interjector::{Interjector, Said},
+    ports::{Ambient, RunLog, Written},
     switches::{Canceller, Stopper},
 };
-use futures_util::{StreamExt, stream::FuturesOrdered};
+use futures_util::{
+    StreamExt,
+    future::{Either, select},
+    stream::FuturesOrdered,
+};
 use llm_do_core::{
     call_path::CallPath,
     call_spec::CallSpec,
@@ -18,7 +25,7 @@ use llm_do_core::{
     ledger::Reserved,
     operator::{Operator, Recall as _},
     origin::{Origins, UntrustedPlaces, UntrustedSet},
-    question::{Answer, Given, Input, OPERATOR, Question, QuestionId, Reply, Requester, STOPPED, Waiting},
+    question::{Answer, Given, Input, Question, QuestionId, Reply, Requester, STOPPED, Waiting},
     send::BoxFuture,
     shared::{InProcess, Shared},
 };
@@ -29,8 +36,8 @@ use std::{
     future::{pending, poll_fn, ready},
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -52,63 +59,12 @@ enum Put {
     Asked { question: Question, asked_ms: u64 },
 }
 
-/// [`Given::via`] of what the user says while an answer is made.
-const VIA: &str = "chat";
-
-/// Says something to a conversation while its answer is made. Clones reach the same run.
-#[derive(Clone, Debug, Default)]
-pub struct Interjector(Arc<Mutex<Vec<(CallPath, Said)>>>);
-
-/// Words that are said while an answer is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// The words.
-    pub text: String,
-    /// Who says them, as in [`Given::by`].
-    pub by: Arc<str>,
-    /// Through which channel, as in [`Given::via`].
-    pub via: Arc<str>,
-}
-
-impl Interjector {
-    /// Has it delivered with the next request of the conversation at `path`, as the words of the operator.
-    pub fn say(&self, path: CallPath, text: String) {
-        self.say_as(path, Said { text, by: OPERATOR.into(), via: VIA.into() });
-    }
-    /// The same as the words of somebody else, or through another channel.
-    pub fn say_as(&self, path: CallPath, said: Said) {
-        self.said().push((path, said));
-    }
-    /// Takes what no request of that conversation has delivered, in order. What others have said stays for the request
-    /// after it.
-    fn take(&self, path: &CallPath) -> Vec<Said> {
-        let mut said = self.said();
-        let Some(first) = said.iter().find(|(of, _)| of == path).map(|(_, first)| first.clone()) else {
-            return Vec::new();
-        };
-        let is_first =
-            |(of, said): &mut (CallPath, Said)| of == path && said.by == first.by && said.via == first.via;
-        said.extract_if(.., is_first).map(|(_, said)| said).collect()
-    }
-    /// Takes back the texts that no request has delivered, in order.
-    pub fn take_all(&self) -> Vec<String> {
-        self.take_back().into_iter().map(|said| said.text).collect()
-    }
-    /// Takes back all that no request has delivered, in order.
-    pub fn take_back(&self) -> Vec<Said> {
-        std::mem::take(&mut *self.said()).into_iter().map(|(_, said)| said).collect()
-    }
-    fn said(&self) -> MutexGuard<'_, Vec<(CallPath, Said)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Runs the steps of one run on tokio and writes its journal.
-pub struct LocalDriver {
-    journal: JournalWriter,
+/// Runs the steps of one run and records them in its log.
+pub struct Recorder<L> {
+    log: L,
+    ambient: Arc<dyn Ambient>,
     operator: Arc<dyn Operator>,
     shared: InProcess,
-    kept: Kept,
     events: Option<Arc<dyn EventSink>>,
     deltas: Deltas,
     canceller: Canceller,
@@ -123,43 +79,41 @@ pub struct LocalDriver {
     questions_expire: Option<Duration>,
     /// What the run did before it was resumed; empty for one that has just begun.
     history: History,
-    /// The latest time of the run's work that the engine has come to.
-    now_ms: AtomicU64,
 }
 
-impl LocalDriver {
+impl<L: RunLog> Recorder<L> {
     /// A driver without an event sink.
-    pub fn new(journal: JournalWriter, operator: Arc<dyn Operator>) -> Self {
-        let history = History::none(journal.last_ms());
-        Self::over(journal, operator, history)
+    pub fn new(log: L, ambient: Arc<dyn Ambient>, operator: Arc<dyn Operator>) -> Self {
+        let history = History::none(log.last_ms());
+        Self::over(log, ambient, operator, history)
     }
 
-    /// A driver that continues a journal: steps in its history are not run again.
+    /// A driver that continues a log: steps in its history are not run again.
     ///
     /// # Errors
     /// The resume can't be recorded.
     pub fn resume(
-        journal: JournalWriter,
+        log: L,
+        ambient: Arc<dyn Ambient>,
         operator: Arc<dyn Operator>,
         mut history: History,
         version: &str,
     ) -> Result<Self, Halt> {
-        let idle_ms = history.idle_until(journal.now_ms());
+        let idle_ms = history.idle_until(log.now_ms());
         history.idle_ms += idle_ms;
         let resumed = RecordKind::RunResumed { version: version.into(), idle_ms };
-        journal.append(&CallPath::root(), &StepName::Run, resumed, None)?;
-        Ok(Self::over(journal, operator, history))
+        log.append(&CallPath::root(), &StepName::Run, resumed, None)?;
+        Ok(Self::over(log, ambient, operator, history))
     }
 
-    fn over(journal: JournalWriter, operator: Arc<dyn Operator>, history: History) -> Self {
-        let now_ms = AtomicU64::new(history.began_ms);
+    fn over(log: L, ambient: Arc<dyn Ambient>, operator: Arc<dyn Operator>, history: History) -> Self {
         let shared = InProcess::default();
         let queued = AtomicU32::new(history.queued_so_far(&CallPath::root()));
-        let kept = Kept::of_run(journal.shared_dir());
         let untrusted = Arc::new(UntrustedSet::default());
         let requester = history.requester.clone().map(OnceLock::from).unwrap_or_default();
         Self {
-            journal,
+            log,
+            ambient,
             operator,
             queued,
             events: None,
@@ -172,14 +126,7 @@ impl LocalDriver {
             questions_expire: None,
             history,
             shared,
-            kept,
-            now_ms,
         }
-    }
-
-    /// Notes that the engine has come to that time of the run's work.
-    fn reach(&self, at_ms: u64) {
-        self.now_ms.fetch_max(at_ms, Ordering::AcqRel);
     }
 
     /// With the places that hold what earlier runs wrote from untrusted words. Without it, the list is empty and ends with
@@ -210,12 +157,12 @@ impl LocalDriver {
                 other => return Err(Halt::unexpected(&id.call, &id.step, &other)),
             }
         }
-        self.journal.flush()?;
+        self.log.flush()?;
         Ok(self)
     }
 
     fn write_at(&self, id: &QuestionId, body: RecordKind) -> Result<Written, Halt> {
-        self.journal.append(&id.call, &id.step, body, self.events.as_deref())
+        self.log.append(&id.call, &id.step, body, self.events.as_deref())
     }
 
     /// Records words that wait for the conversation of the root. A resumed run delivers them
@@ -227,8 +174,8 @@ impl LocalDriver {
         let Said { text, by, via } = said;
         let step = StepName::Queued(self.queued.fetch_add(1, Ordering::AcqRel));
         let queued = RecordKind::Queued(Queued { text: text.into(), by, via, now });
-        self.journal.append(&CallPath::root(), &step, queued, self.events.as_deref())?;
-        self.journal.flush()
+        self.log.append(&CallPath::root(), &step, queued, self.events.as_deref())?;
+        self.log.flush()
     }
 
     /// With questions that expire after that time: a call that waits for longer is denied, an input declined.
@@ -259,9 +206,9 @@ impl LocalDriver {
         self.interjector.clone()
     }
 
-    /// The journal.
-    pub fn journal(&self) -> &JournalWriter {
-        &self.journal
+    /// The log.
+    pub fn log(&self) -> &L {
+        &self.log
     }
 
     /// Runs what calls this driver, and gathers its records: those that follow from each other while it runs without
@@ -273,7 +220,7 @@ impl LocalDriver {
     pub async fn gathering<T>(&self, run: impl Future<Output = Result<T, Halt>>) -> Result<T, Halt> {
         let mut run = pin!(run);
         poll_fn(|context| {
-            let hold = self.journal.hold();
+            let hold = Hold::on(&self.log);
             let polled = run.as_mut().poll(context);
             match hold.release() {
                 Ok(()) => polled,
@@ -289,7 +236,7 @@ impl LocalDriver {
             match body {
                 RecordKind::ModelAnswered { .. } => {
                     self.deltas
-                        .finish(self.journal.redactor(), path)
+                        .finish(self.log.redactor(), path)
                         .into_iter()
                         .for_each(|event| events.event(event));
                 }
@@ -300,9 +247,9 @@ impl LocalDriver {
             // A run has one first record.
             let _ = self.requester.set(requester.clone());
         }
-        let Written { at_ms, body } = self.journal.append(path, step, body, self.events.as_deref())?;
+        let Written { at_ms, body } = self.log.append(path, step, body, self.events.as_deref())?;
         let at_ms = at_ms.saturating_sub(self.history.idle_ms);
-        self.reach(at_ms);
+        self.history.reach(at_ms);
         Ok(Written { at_ms, body })
     }
 
@@ -312,7 +259,7 @@ impl LocalDriver {
         let Found::Ended { body: recorded, at_ms, .. } = self.history.find(path, name) else {
             return Ok(false);
         };
-        self.reach(at_ms);
+        self.history.reach(at_ms);
         let body = &*body.as_of(recorded);
         // Threads of a program's code print in any order.
         let same = recorded == body
@@ -320,7 +267,7 @@ impl LocalDriver {
             || matches!((recorded, body), (RecordKind::Definition(then), RecordKind::Definition(now))
                 // Earlier versions recorded no code.
                 if then.code_sha256.is_none() && then.worker == now.worker && then.sha256 == now.sha256)
-            || as_recorded(self.journal.redactor(), path, name, body).is_ok_and(|body| body == *recorded);
+            || as_recorded(self.log.redactor(), path, name, body).is_ok_and(|body| body == *recorded);
         if same { Ok(true) } else { Err(diverged(path, name, recorded, body)) }
     }
 
@@ -337,28 +284,15 @@ impl LocalDriver {
         {
             return Err(diverged(path, name, begun, intent));
         }
-        let stepped = |body: &RecordKind, at_ms: u64, took: u64| {
-            self.reach(at_ms);
-            let end = match body {
-                RecordKind::TimedOut { .. } => StepEnd::TimedOut,
-                body => StepEnd::Done(body.clone()),
-            };
-            Stepped { end, at_ms, took: Duration::from_millis(took) }
-        };
-        match self.history.find(path, name) {
-            Found::Nothing => Ok(None),
-            Found::Ended { body, began_ms, at_ms } => {
-                Ok(Some(stepped(body, at_ms, at_ms.saturating_sub(began_ms))))
-            }
-            // It runs again, unless it counts as done.
-            Found::Begun(..) => match cut_off {
-                CutOff::Again => Ok(None),
-                CutOff::Done(body) => {
-                    let Written { at_ms, body } = self.write(path, name, body)?;
-                    Ok(Some(stepped(&body, at_ms, 0)))
-                }
-            },
+        if let Some(stepped) = self.history.stepped(path, name) {
+            return Ok(Some(stepped));
         }
+        // A step that has begun runs again, unless it counts as done.
+        let (Found::Begun(..), CutOff::Done(body)) = (self.history.find(path, name), cut_off) else {
+            return Ok(None);
+        };
+        let Written { at_ms, body } = self.write(path, name, body)?;
+        Ok(Some(Stepped { end: StepEnd::Done(body), at_ms, took: Duration::ZERO }))
     }
 
     /// Begins a step: records what it is about to do, unless it stands in the history with its end.
@@ -376,7 +310,7 @@ impl LocalDriver {
         let intent = intent.map(|body| self.write(path, name, body)).transpose()?;
         // What was recorded before such a step goes to the kernel with the intent of the request, or before the run waits.
         if !name.is_harmless() {
-            self.journal.flush()?;
+            self.log.flush()?;
         }
         Ok(Begun::Now { at_ms: intent.map(|intent| intent.at_ms) })
     }
@@ -388,7 +322,7 @@ impl LocalDriver {
         let recall = self.shared.known(known, &id);
         let (question, asked_ms) = match self.history.find(path, name) {
             Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
-                self.reach(at_ms);
+                self.history.reach(at_ms);
                 recall.answered(given);
                 let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
                 let asked = match self.history.begun(path, name) {
@@ -408,7 +342,7 @@ impl LocalDriver {
             let asked = asked_ms.map(|_| question);
             return self.answered(path, name, given, asked, asked_ms, known).map(Put::Answered);
         }
-        if question.has_expired(self.journal.now_ms())
+        if question.has_expired(self.log.now_ms())
             && let Some(given) = question.expired()
         {
             return self.answered(path, name, given, Some(question), asked_ms, known).map(Put::Answered);
@@ -420,14 +354,14 @@ impl LocalDriver {
                 Written { body, .. } => return Err(Halt::unexpected(path, name, &body)),
             },
         };
-        self.journal.flush()?;
+        self.log.flush()?;
         Ok(Put::Asked { question, asked_ms })
     }
 
     /// A question about to be put, with its expiry.
     fn expiring(&self, question: Question) -> Question {
         match self.questions_expire {
-            Some(after) => question.expiring(self.journal.now_ms().saturating_add(millis(after))),
+            Some(after) => question.expiring(self.log.now_ms().saturating_add(millis(after))),
             None => question,
         }
     }
@@ -437,8 +371,8 @@ impl LocalDriver {
         let (Some(at_ms), Some(given)) = (question.expires_ms(), question.expired()) else {
             return pending().await;
         };
-        let left = at_ms.saturating_sub(self.journal.now_ms());
-        tokio::time::sleep(Duration::from_millis(left)).await;
+        let left = at_ms.saturating_sub(self.log.now_ms());
+        self.ambient.after(Duration::from_millis(left)).await;
         Reply::Given(given)
     }
 
@@ -455,13 +389,14 @@ impl LocalDriver {
                 if !waiting.question.ends_with_answer() {
                     return reply.await;
                 }
-                tokio::select! {
-                    // An answer that arrived counts, even if the user stopped the answer at the same moment.
-                    biased;
-                    reply = reply => reply,
-                    () = self.stopper.stopped() => Reply::Given(Given::operator(Answer::Stop, STOPPED)),
-                    reply = self.expired(&waiting.question) => reply,
-                }
+                let ended = async {
+                    match select(pin!(self.stopper.stopped()), pin!(self.expired(&waiting.question))).await {
+                        Either::Left(_) => Reply::Given(Given::operator(Answer::Stop, STOPPED)),
+                        Either::Right((reply, _)) => reply,
+                    }
+                };
+                // The first counts: an answer that arrived, even if the user stopped the answer at the same moment.
+                select(reply, pin!(ended)).await.factor_first().0
             };
             self.unless_cancelled(&waiting.id.call, &waiting.id.step, pin!(reply)).await?
         };
@@ -514,15 +449,10 @@ impl LocalDriver {
         step: &StepName,
         future: impl Future<Output = T> + Unpin,
     ) -> Result<T, Halt> {
-        let value = tokio::select! {
-            // A step that has ended counts, even if the run was ended at the same moment.
-            biased;
-            value = future => Some(value),
-            () = self.canceller.cancelled() => None,
-        };
-        match value {
-            Some(value) => Ok(value),
-            None => {
+        // The first counts: a step that has ended, even if the run was ended at the same moment.
+        match select(future, pin!(self.canceller.cancelled())).await {
+            Either::Left((value, _)) => Ok(value),
+            Either::Right(_) => {
                 self.write(path, step, RecordKind::Cancelled)?;
                 Err(Halt::Cancelled)
             }
@@ -534,7 +464,7 @@ impl LocalDriver {
     }
 }
 
-impl Driver for LocalDriver {
+impl<L: RunLog> Driver for Recorder<L> {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>> {
         let Step { path, name, intent, deadline, cut_off, run } = step;
         // The future holds only what it needs while it waits, which is most of what a run does.
@@ -547,7 +477,10 @@ impl Driver for LocalDriver {
             let timed = async move {
                 match deadline {
                     None => Ok(run.await),
-                    Some(deadline) => tokio::time::timeout(deadline, run).await.map_err(|_| millis(deadline)),
+                    Some(deadline) => match select(run, self.ambient.after(deadline)).await {
+                        Either::Left((body, _)) => Ok(body),
+                        Either::Right(_) => Err(millis(deadline)),
+                    },
                 }
             };
             let (body, timed_out) = match self.unless_cancelled(path, &name, pin!(timed)).await? {
@@ -589,11 +522,11 @@ impl Driver for LocalDriver {
     }
 
     fn keep_content(&self, sha256: &str, content: &[u8]) -> bool {
-        self.kept.store(sha256, content)
+        self.log.keep_content(sha256, content)
     }
 
     fn kept_content(&self, sha256: &str) -> Option<Vec<u8>> {
-        self.kept.read(sha256)
+        self.log.kept_content(sha256)
     }
 
     fn shared(&self) -> &dyn Shared {
@@ -637,24 +570,17 @@ impl Driver for LocalDriver {
             if self.stands(path, &name, &RecordKind::Slept { ms: millis(time) })? {
                 return Ok(());
             }
-            let waited = async {
-                tokio::select! {
-                    () = tokio::time::sleep(time) => {}
-                    () = self.stopper.stopped() => {}
-                }
-            };
-            self.unless_cancelled(path, &name, pin!(waited)).await?;
+            let stopped = pin!(self.stopper.stopped());
+            self.unless_cancelled(path, &name, select(self.ambient.after(time), stopped)).await?;
             self.write(path, &name, RecordKind::Slept { ms: millis(time) }).map(drop)
         })
     }
 
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt> {
-        if let Found::Ended { body: RecordKind::Random { value }, at_ms, .. } = self.history.find(path, &name)
-        {
-            self.reach(at_ms);
-            return Ok(*value);
+        if let Some(value) = self.history.drawn(path, &name) {
+            return Ok(value);
         }
-        let value = fastrand::u64(..);
+        let value = self.ambient.random();
         self.write(path, &name, RecordKind::Random { value })?;
         Ok(value)
     }
@@ -675,16 +601,15 @@ impl Driver for LocalDriver {
 
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
         Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = work => Ok(()),
-                () = self.canceller.cancelled() => Err(Halt::Cancelled),
+            match select(work, pin!(self.canceller.cancelled())).await {
+                Either::Left(_) => Ok(()),
+                Either::Right(_) => Err(Halt::Cancelled),
             }
         })
     }
 
     fn now_ms(&self) -> u64 {
-        self.now_ms.load(Ordering::Acquire)
+        self.history.now_ms()
     }
 
     fn cancelled(&self) -> bool {
@@ -704,16 +629,8 @@ impl Driver for LocalDriver {
     }
 
     fn said_meanwhile(&self, path: &CallPath, turn: u32) -> Result<Option<Given>, Halt> {
-        let name = StepName::Now(turn);
-        match self.history.find(path, &name) {
-            Found::Nothing => {}
-            Found::Ended { body: RecordKind::Answered(given), at_ms, .. } => {
-                self.reach(at_ms);
-                return Ok(Some(given.clone()));
-            }
-            Found::Begun(body, _) | Found::Ended { body, .. } => {
-                return Err(Halt::unexpected(path, &name, body));
-            }
+        if let Some(given) = self.history.said_meanwhile(path, turn)? {
+            return Ok(Some(given));
         }
         let request = StepName::Model(Attempt { turn, attempt: 0 });
         if !matches!(self.history.find(path, &request), Found::Nothing) {
@@ -724,6 +641,7 @@ impl Driver for LocalDriver {
         let texts: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();
         let value = Arc::new(Value::String(texts.join("\n\n")));
         let given = Given::new(Answer::Give { value }, Arc::clone(by), Arc::clone(via));
+        let name = StepName::Now(turn);
         match self.write(path, &name, RecordKind::Answered(given))?.body {
             RecordKind::Answered(given) => Ok(Some(given)),
             other => Err(Halt::unexpected(path, &name, &other)),
@@ -734,7 +652,7 @@ impl Driver for LocalDriver {
         let Some(events) = &self.events else { return };
         match event {
             Event::Delta { path, turn, delta } => {
-                let redacted = self.deltas.push(self.journal.redactor(), &path, turn, delta);
+                let redacted = self.deltas.push(self.log.redactor(), &path, turn, delta);
                 redacted.into_iter().for_each(|event| events.event(event));
             }
             Event::Discard { path, turn } => {
@@ -766,4 +684,29 @@ fn diverged(path: &CallPath, step: &StepName, recorded: &RecordKind, now: &Recor
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Records are gathered while this exists.
+struct Hold<'a, L: RunLog>(&'a L);
+
+impl<'a, L: RunLog> Hold<'a, L> {
+    fn on(log: &'a L) -> Self {
+        log.hold();
+        Self(log)
+    }
+
+    /// Writes what was gathered and ends the hold.
+    fn release(self) -> Result<(), Halt> {
+        let log = self.0;
+        // Not by `drop`, which can't return an error.
+        std::mem::forget(self);
+        log.release()
+    }
+}
+
+impl<L: RunLog> Drop for Hold<'_, L> {
+    fn drop(&mut self) {
+        // Reached after a panic, which the error must not hide.
+        let _ = self.0.release();
+    }
 }

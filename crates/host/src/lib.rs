@@ -1,0 +1,20 @@
+//! What hosts a run, whatever it runs on: terminal, service, page, node of a cluster.
+//!
+//! [`Recorder`] drives a run over the ports of its host: a log ([`RunLog`]), time and randomness ([`Ambient`]), an operator and
+//! those who follow ([`EventSink`]). [`Canceller`], [`Stopper`] and [`Interjector`] reach into a run from outside. The package knows
+//! no files, threads, processes, clocks or runtimes.
+
+mod deltas;
+mod event_sink;
+mod interjector;
+mod memory_log;
+mod ports;
+mod recorder;
+mod switches;
+
+pub use event_sink::EventSink;
+pub use interjector::{Interjector, Said};
+pub use memory_log::MemoryLog;
+pub use ports::{Ambient, RunLog, Written};
+pub use recorder::Recorder;
+pub use switches::{Canceller, Stopper, Switch};
