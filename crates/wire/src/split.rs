@@ -261,6 +261,8 @@ mod tests {
     use super::*;
 
     type Told = Vec<(Option<String>, String)>;
+    /// A splitter, and bytes of two events.
+    type Kind = (fn() -> Splitter, Vec<u8>);
 
     fn split(mut splitter: Splitter, pieces: &[&[u8]]) -> Result<Told, Unsplittable> {
         let mut told = Vec::new();
@@ -272,7 +274,7 @@ mod tests {
         Ok(told)
     }
 
-    fn kinds() -> [(fn() -> Splitter, Vec<u8>); 3] {
+    fn kinds() -> [Kind; 3] {
         let mut frames = frame(":event-type", "messageStart", "{\"role\":\"assistant\"}");
         frames.extend(frame(":exception-type", "throttlingException", "{\"message\":\"ä\"}"));
         [
