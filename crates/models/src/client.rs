@@ -1,16 +1,15 @@
 //! HTTP clients, created on first use.
 //!
-//! `genai`'s own client builds its TLS stack and reads the machine's certificates at creation. A run that only speaks
-//! to `http://` or to no network at all must not pay this cost or need certificates (`docs/guides/models.md`; 30 ms
-//! and 20 MB to the first request), so there is one client per kind of endpoint and each is built on first use.
+//! A client with TLS reads the machine's certificates at creation. A run that only speaks to `http://` or to no network at
+//! all must not pay this cost or need certificates (`docs/guides/models.md`; 30 ms and 20 MB to the first request), so
+//! there is one client per kind of endpoint and each is built on first use.
 
 use llm_do_core::model::{ModelError, ModelErrorKind};
 use reqwest::{Url, redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -20,10 +19,7 @@ const CONNECT: Duration = Duration::from_secs(15);
 /// The clients of a process, shared by all its conversations.
 #[derive(Default)]
 pub(crate) struct Clients {
-    made: [OnceLock<genai::Client>; 4],
-    below: [OnceLock<reqwest::Client>; 4],
-    /// The base addresses of endpoints whose streams have lost their first event.
-    unstreamed: Mutex<HashSet<String>>,
+    made: [OnceLock<reqwest::Client>; 4],
 }
 
 /// The requirements of an endpoint on its client.
@@ -40,7 +36,7 @@ impl Needs {
     }
 }
 
-/// Whether the address is this machine.
+/// Returns whether the address is this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,
@@ -58,42 +54,13 @@ impl Clients {
     /// # Errors
     ///
     /// The machine's certificates can't be read.
-    pub(crate) fn get(&self, needs: Needs) -> Result<&genai::Client, ModelError> {
+    pub(crate) fn get(&self, needs: Needs) -> Result<&reqwest::Client, ModelError> {
         let slot = &self.made[usize::from(needs.tls) * 2 + usize::from(needs.proxy)];
         if let Some(client) = slot.get() {
             return Ok(client);
         }
-        let below = self.http(needs)?;
-        let client = genai::Client::builder().with_reqwest(below).build().map_err(|error| failed(&error))?;
-        Ok(slot.get_or_init(|| client))
-    }
-
-    /// The same below `genai`, for requests that `genai` does not make.
-    ///
-    /// # Errors
-    ///
-    /// The machine's certificates can't be read.
-    pub(crate) fn http(&self, needs: Needs) -> Result<reqwest::Client, ModelError> {
-        let slot = &self.below[usize::from(needs.tls) * 2 + usize::from(needs.proxy)];
-        if let Some(client) = slot.get() {
-            return Ok(client.clone());
-        }
         let client = build_http(needs)?;
-        Ok(slot.get_or_init(|| client).clone())
-    }
-
-    /// Whether the endpoint at this base address may stream its answers.
-    pub(crate) fn may_stream(&self, endpoint: &str) -> bool {
-        !self.unstreamed().contains(endpoint)
-    }
-
-    /// Asks the endpoint at this base address for whole answers from now on.
-    pub(crate) fn stop_streaming(&self, endpoint: &str) {
-        self.unstreamed().insert(endpoint.to_owned());
-    }
-
-    fn unstreamed(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.unstreamed.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(slot.get_or_init(|| client))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Endpoints that a program declares.
 
-use genai::adapter::AdapterKind;
+use llm_do_wire::Wire;
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt};
 
@@ -19,8 +19,7 @@ pub struct CustomProvider {
     /// Headers sent with each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Whether answers are streamed; otherwise an answer arrives in one piece. `None`: they are, except in Gemini's
-    /// interface at an address that is not Google's (`docs/client-library.md`).
+    /// Whether answers are streamed; otherwise an answer arrives in one piece. `None`: they are.
     #[serde(default)]
     pub stream: Option<bool>,
 }
@@ -70,13 +69,13 @@ pub enum Api {
 }
 
 impl Api {
-    pub(crate) fn kind(self) -> AdapterKind {
+    pub(crate) fn wire(self) -> Wire {
         match self {
-            Self::OpenAi => AdapterKind::OpenAI,
-            Self::OpenAiResponses => AdapterKind::OpenAIResp,
-            Self::Anthropic => AdapterKind::Anthropic,
-            Self::Gemini => AdapterKind::Gemini,
-            Self::Ollama => AdapterKind::Ollama,
+            Self::OpenAi => Wire::OpenAi,
+            Self::OpenAiResponses => Wire::Responses,
+            Self::Anthropic => Wire::Anthropic,
+            Self::Gemini => Wire::Gemini,
+            Self::Ollama => Wire::Ollama,
         }
     }
 }

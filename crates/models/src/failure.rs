@@ -1,8 +1,8 @@
 //! Converts failures of requests to the port's errors, without secrets.
 
 use crate::client::is_loopback;
-use genai::{Error, webc};
 use llm_do_core::model::{ModelError, ModelErrorKind};
+use llm_do_wire::Failure;
 use reqwest::{StatusCode, header::HeaderMap};
 use serde_json::Value;
 use std::{
@@ -87,12 +87,12 @@ impl Whom {
     }
 
     /// The answer was truncated.
-    pub(crate) fn cut(&self) -> ModelError {
+    fn cut(&self) -> ModelError {
         self.error(ModelErrorKind::Network, "the stream was cut: it ended before the answer was complete")
     }
 
     /// The server has ended the answer because something broke.
-    pub(crate) fn broken(&self, word: &str) -> ModelError {
+    fn broken(&self, word: &str) -> ModelError {
         let word = self.secrets.excerpt(word);
         let what = format!("the answer broke off: the server ended it with the reason `{word}`");
         self.error(ModelErrorKind::Network, &what)
@@ -103,18 +103,6 @@ impl Whom {
         self.error(ModelErrorKind::Network, &format!("the answer is garbled: {cause}"))
     }
 
-    /// The first event of a stream is lost. The next attempt, at once, asks for a whole answer.
-    pub(crate) fn no_start(&self) -> ModelError {
-        let what = format!(
-            "the first event of the stream is lost, as happens behind a byte order mark; the next request asks {} for the \
-             answer in one piece. `stream: false` in `providers` saves the first request",
-            self.host
-        );
-        let mut error = self.error(ModelErrorKind::Network, &what);
-        error.retry_after_ms = Some(0);
-        error
-    }
-
     /// No data arrived within the idle timeout.
     pub(crate) fn timeout(&self) -> ModelError {
         let what = format!("{} sent nothing for {} seconds", self.host, self.idle.as_secs_f32());
@@ -122,13 +110,13 @@ impl Whom {
     }
 
     /// The answer has another type than the interface's.
-    pub(crate) fn not_json(&self, kind: &str) -> ModelError {
+    fn not_json(&self, kind: &str) -> ModelError {
         let what = format!("{} answered with `{kind}`, not JSON; is the base address right?", self.host);
         self.error(ModelErrorKind::BadRequest, &what)
     }
 
     /// The answer is JSON of another service.
-    pub(crate) fn foreign(&self) -> ModelError {
+    fn foreign(&self) -> ModelError {
         let what = format!(
             "{} answered with JSON that is no answer of this interface; is the base address right?",
             self.host
@@ -136,65 +124,16 @@ impl Whom {
         self.error(ModelErrorKind::BadRequest, &what)
     }
 
-    /// A stream has ended without an event. The next attempt, at once, asks for a whole answer, whose type tells more.
-    pub(crate) fn no_event(&self) -> ModelError {
-        let what = format!(
-            "{} ended the stream before its first event; the next request asks for the answer in one piece",
-            self.host
-        );
-        let mut error = self.error(ModelErrorKind::Network, &what);
-        error.retry_after_ms = Some(0);
-        error
-    }
-
-    /// Converts an error of `genai` to one of the port.
-    pub(crate) fn report(&self, error: Error) -> ModelError {
-        match error {
-            Error::HttpError { status, body, headers, .. } => self.status(status, &body, &headers),
-            Error::WebStream { error, .. } => self.transport(error),
-            Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
-                match webc_error {
-                    webc::Error::ResponseFailedStatus { status, body, headers } => {
-                        self.status(status, &body, &headers)
-                    }
-                    webc::Error::ResponseFailedNotJson { content_type, .. } => self.not_json(&content_type),
-                    webc::Error::Reqwest(error) => self.transport(Box::new(error)),
-                    webc::Error::ResponseFailedInvalidJson { cause, .. } => self.garbled(&cause),
-                    webc::Error::JsonValueExt(error) => self.garbled(&error),
-                }
-            }
-            Error::ChatResponse { body, .. } => self.event(&body),
-            // A response that failed half-way comes as a parse error with the server's own message.
-            Error::StreamParse { serde_error, .. } if serde_error.is_data() && serde_error.line() == 0 => {
-                self.error(
-                    ModelErrorKind::Server,
-                    &format!("the server failed: {}", self.secrets.excerpt(&serde_error.to_string())),
-                )
-            }
-            Error::StreamParse { serde_error, .. } | Error::SerdeJson(serde_error) => {
-                self.garbled(&serde_error)
-            }
-            Error::JsonValueExt(error) => self.garbled(&error),
-            Error::ChatResponseGeneration { cause, .. } => self.garbled(&self.secrets.excerpt(&cause)),
-            Error::AdapterNotSupported { feature, .. } => {
-                self.error(ModelErrorKind::Unsupported, &format!("not supported: {feature}"))
-            }
-            other => self.error(ModelErrorKind::BadRequest, &self.secrets.excerpt(&other.to_string())),
-        }
-    }
-
-    /// A failure below HTTP, or an HTTP failure wrapped in a transport error.
-    fn transport(&self, error: genai::BoxError) -> ModelError {
-        let error = match error.downcast::<Error>() {
-            Ok(inner) => return self.report(*inner),
-            Err(error) => error,
-        };
-        if error.is::<webc::StreamTimeout>() {
-            return self.timeout();
-        }
-        match error.downcast_ref::<reqwest::Error>() {
-            Some(http) => self.http(http),
-            None => self.garbled(&error),
+    /// Converts what the bytes of an answer tell.
+    pub(crate) fn failed(&self, failure: Failure) -> ModelError {
+        match failure {
+            Failure::Reported(body) => self.event(&body),
+            Failure::Garbled(cause) => self.garbled(&self.secrets.excerpt(&cause)),
+            Failure::TooLong => self.garbled(&"it is longer than an answer may be"),
+            Failure::Cut => self.cut(),
+            Failure::Broken(word) => self.broken(&word),
+            Failure::Foreign => self.foreign(),
+            Failure::NotJson(kind) => self.not_json(&kind),
         }
     }
 

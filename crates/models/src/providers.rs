@@ -2,22 +2,16 @@
 
 use crate::{
     client::{Clients, Needs, is_loopback},
-    completions::Endpoint as Completions,
     custom::CustomProvider,
-    default_model,
+    default_model, exchange,
     failure::{Secrets, Whom},
-    known::{KNOWN, Known, Wire},
+    known::{KNOWN, Known},
     prices,
     remote::Remote,
-    request::Form,
-    script, server_tools,
-};
-use genai::{
-    Headers, ModelIden, ServiceTarget,
-    adapter::AdapterKind,
-    resolver::{AuthData, Endpoint},
+    script,
 };
 use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models, PROVIDER_ALIASES, Terms};
+use llm_do_wire::{Dialect, Form, Wire};
 use reqwest::Url;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -88,7 +82,8 @@ pub(crate) struct FoundKey<'v> {
 
 /// The address and credentials of a model.
 struct Access {
-    kind: AdapterKind,
+    wire: Wire,
+    dialect: Dialect,
     base: String,
     /// The address is the provider's own.
     official: bool,
@@ -245,9 +240,7 @@ impl Providers {
     /// Whether requests for that model leave this machine. A model that can't be opened makes none.
     pub fn is_hosted(&self, name: &ModelName) -> bool {
         !self.is_made_elsewhere(name)
-            && self.remote_named(name).is_ok_and(|remote| {
-                !remote.target.endpoint.base_url().parse().is_ok_and(|url| is_loopback(&url))
-            })
+            && self.remote_named(name).is_ok_and(|remote| !is_loopback(&remote.base))
     }
 
     /// A model behind an endpoint.
@@ -292,7 +285,8 @@ impl Providers {
             None => None,
         };
         Ok(Access {
-            kind: custom.api.kind(),
+            wire: custom.api.wire(),
+            dialect: Dialect::Own,
             base: custom.base_url.clone(),
             official: false,
             key,
@@ -307,7 +301,7 @@ impl Providers {
         let other = known.base_vars.iter().find_map(|var| Some((*var, self.var(var)?)));
         // An address that can't be used is said before a key that it may not need.
         if let Some((var, base)) = &other {
-            address(&format!("{} ({var})", known.name), base, Wire::of(known.kind, ""))?;
+            address(&format!("{} ({var})", known.name), base, known.wire)?;
         }
         let (base, official) = match (other.map(|(_, base)| base), own) {
             (Some(base), own) => {
@@ -325,7 +319,8 @@ impl Providers {
         }
         let (key_var, key) = found.map(|found| (found.variable, found.key)).unzip();
         Ok(Access {
-            kind: known.kind,
+            wire: known.wire,
+            dialect: known.dialect,
             base,
             official,
             key,
@@ -336,12 +331,11 @@ impl Providers {
     }
 
     fn remote(&self, name: &ModelName, access: Access) -> Result<Remote, ModelError> {
-        let Access { kind, base, official, key, key_var, headers, stream } = access;
-        let wire = Wire::of(kind, name.model());
-        let url = address(name.provider(), &base, wire)?;
+        let Access { wire, dialect, base, official, key, key_var, headers, stream } = access;
+        let form = Form::new(wire, dialect, name.provider(), name.model()).official(official);
+        let url = address(name.provider(), &base, form.wire())?;
         let secrets = key.iter().chain(headers.values()).cloned();
         let secrets = secrets.chain(url.password().map(str::to_owned));
-        let iden = ModelIden::new(kind, name.model());
         let whom = Whom {
             name: name.as_str().into(),
             host: host(&url).into(),
@@ -351,33 +345,14 @@ impl Providers {
             secrets: Secrets::new(secrets),
             reached: Arc::default(),
         };
-        let (images, pdf) = files(kind, wire);
-        let completions = Completions::new(kind, &url, key.as_deref(), &headers, &whom)?;
-        let auth = match key {
-            Some(key) => AuthData::Key(key),
-            None => anonymous(wire, &url, &headers),
-        };
         Ok(Remote {
             clients: Arc::clone(&self.clients),
             needs: Needs::of(&url),
-            completions,
-            target: ServiceTarget { endpoint: Endpoint::from_owned(url.as_str()), auth, model: iden.clone() },
-            headers: (!headers.is_empty()).then(|| Headers::from(headers.into_iter().collect::<Vec<_>>())),
-            form: Form {
-                wire,
-                host: server_tools::host(kind, name.model()),
-                iden,
-                provider: name.provider().into(),
-                images,
-                pdf,
-                echoes_reasoning: matches!(
-                    kind,
-                    AdapterKind::DeepSeek | AdapterKind::Kimi | AdapterKind::Moonshot
-                ),
-            },
+            headers: exchange::headers(&form, key.as_deref(), &headers, &whom)?,
+            base: url,
+            form,
             whom,
-            official,
-            stream: self.streaming && stream.unwrap_or(wire != Wire::Gemini || is_google(&url)),
+            stream: self.streaming && stream.unwrap_or(true),
         })
     }
 }
@@ -393,7 +368,7 @@ fn missing(provider: &str, vars: &[&str]) -> ModelError {
     ModelError::new(ModelErrorKind::Auth, text)
 }
 
-/// The base address in `genai`'s form: with everything before the wire's own path, and a trailing slash.
+/// The base address: everything before the wire's own path, with a slash at the end.
 fn address(provider: &str, base: &str, wire: Wire) -> Result<Url, ModelError> {
     let bad = |why: &str| {
         // Not quoted: people put passwords into addresses.
@@ -438,48 +413,10 @@ fn host(url: &Url) -> String {
     }
 }
 
-/// Whether Google answers at this address. Gateways may send a finish reason with each event of a Gemini stream, of which
-/// `genai` reads the first only.
-fn is_google(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| host.ends_with(".googleapis.com"))
-}
-
 fn same_host(own: &str, other: &str) -> bool {
     match (own.parse::<Url>(), other.parse::<Url>()) {
         (Ok(own), Ok(other)) => own.origin() == other.origin(),
         _ => false,
-    }
-}
-
-/// Access without a key. `genai` requires one for most wires and would send an empty one. Setting the address and
-/// headers directly avoids that.
-fn anonymous(wire: Wire, base: &Url, headers: &BTreeMap<String, String>) -> AuthData {
-    let path = match wire {
-        Wire::OpenAi => "chat/completions",
-        Wire::Responses => "responses",
-        Wire::Anthropic => "messages",
-        Wire::Gemini | Wire::Ollama | Wire::Cohere | Wire::Bedrock => {
-            return if wire == Wire::Ollama { AuthData::None } else { AuthData::Key(String::new()) };
-        }
-    };
-    let mut headers: Vec<(String, String)> = headers.clone().into_iter().collect();
-    if wire == Wire::Anthropic {
-        headers.push(("anthropic-version".into(), "2023-06-01".into()));
-    }
-    let mut url = base.clone();
-    url.set_path(&format!("{}{path}", base.path()));
-    AuthData::RequestOverride { url: url.into(), headers: headers.into() }
-}
-
-/// Whether a provider accepts images and PDF files, as far as `genai` supports them for it.
-fn files(kind: AdapterKind, wire: Wire) -> (bool, bool) {
-    match (wire, kind) {
-        (Wire::Cohere, _) | (_, AdapterKind::DeepSeek) => (false, false),
-        (Wire::Ollama, _) => (true, false),
-        (Wire::OpenAi, AdapterKind::OpenAI | AdapterKind::OpenRouter) => (true, true),
-        (Wire::OpenAi, _) => (true, false),
-        (Wire::Anthropic, AdapterKind::MiniMax | AdapterKind::OpenCodeGo) => (false, false),
-        (Wire::Responses | Wire::Anthropic | Wire::Gemini | Wire::Bedrock, _) => (true, true),
     }
 }
 

@@ -18,9 +18,7 @@ use std::{
 
 mod one_answer;
 
-use one_answer::Answered;
-
-/// The wires with event streams, each with a model. The first is read by llm-do alone, the others after `genai`.
+/// The wires with event streams, each with a model.
 const WIRES: [(Api, &str); 5] = [
     (Api::OpenAi, "gpt-test"),
     (Api::OpenAi, "groq:llama-test"),
@@ -311,7 +309,7 @@ fn style() -> impl Strategy<Value = Style> {
     })
 }
 
-/// A cut anywhere in the last event, also where `genai` makes two events of it.
+/// A cut anywhere in the last event.
 #[tokio::test]
 async fn the_last_event_may_be_cut_anywhere() {
     let style = Style { line_end: "\r\n", spread: true, comments: true, unknown: true, ..PLAIN };
@@ -328,8 +326,7 @@ async fn the_last_event_may_be_cut_anywhere() {
     }
 }
 
-/// The same answer, however the events are written and the bytes are cut. In Gemini's format nothing precedes the first
-/// event, because a frame without data could be a lost one.
+/// The same answer, however the events are written and the bytes are cut.
 #[test]
 fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -337,11 +334,7 @@ fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
         let cuts = prop::collection::vec(any::<prop::sample::Index>(), 0..12);
         let mut runner = TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
         let outcome = runner.run(&(style(), cuts, any::<bool>()), |(style, cuts, after_returns)| {
-            let (mut stream, all) = (String::new(), events(wire.0));
-            let first = usize::from(wire.0 == Api::Gemini);
-            stream += &write(&all[..first], Style { comments: false, unknown: false, ..style }, false);
-            stream += &write(&all[first..], style, wire.0 == Api::OpenAi);
-            let stream = stream.into_bytes();
+            let stream = write(&events(wire.0), style, wire.0 == Api::OpenAi).into_bytes();
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
             if after_returns {
                 // The hardest place: between the two characters that end a line.
@@ -401,57 +394,25 @@ fn whole(api: Api) -> Value {
     }
 }
 
-/// Asks until the answer is there, at most twice, of a server that sends this stream and then a whole answer. Returns the
-/// answer and the number of requests.
-async fn ask_twice(wire: (Api, &str), stream: Vec<Vec<u8>>) -> (ModelResponse, usize) {
-    let body = vec![whole(wire.0).to_string().into_bytes()];
-    let answers = [("text/event-stream", stream), ("application/json", body)];
-    let (url, served) = one_answer::serve(answers);
-    let (providers, told) = (providers(wire.0, url), Deltas::default());
-    let error = match ask_of(&providers, wire.1, &told).await {
-        // The server still waits for a second request.
-        Ok(response) => return (response, 1),
-        Err(error) => error,
-    };
-    assert!(error.message.contains("the first event of the stream is lost"), "{wire:?}: {error}");
-    assert!(error.is_transient() && error.retry_after() == Some(Duration::ZERO), "{error:?}");
-    assert_eq!(told.0.into_inner().unwrap(), [], "no text of an answer that is asked for again");
-    let response = ask_of(&providers, wire.1, &Deltas::default()).await.unwrap();
-    let served = served.join().unwrap();
-    let streamed = |(path, sent): &Answered| sent["stream"] == true || path.contains("stream");
-    assert_eq!(served.iter().map(streamed).collect::<Vec<_>>(), [true, false], "{wire:?}");
-    (response, 2)
-}
-
-/// `genai` ignores the first line behind a byte order mark, so that it looks like a comment. Where the answer's first event
-/// was in that line, llm-do asks for a whole answer; otherwise it reads the stream.
+/// A byte order mark and comments may precede the first event.
 #[tokio::test]
 async fn the_beginning_of_an_answer_is_never_lost() {
     const MARK: &str = "\u{feff}";
     for wire in WIRES {
         let all = events(wire.0);
-        let nameless: Vec<(&str, Value)> = all.iter().map(|(_, event)| ("", event.clone())).collect();
-        let (named, unnamed) = (write(&all, PLAIN, true), write(&nameless, PLAIN, true));
-        let spread = write(&nameless, Style { spread: true, ..PLAIN }, true);
-        let has_names = !all[0].0.is_empty();
-        let is_gemini = wire.0 == Api::Gemini;
-        for (stream, requests) in [
-            (format!("{MARK}{unnamed}"), 2),
-            (format!("{MARK}{spread}"), 2),
-            (format!("{MARK}{named}"), if has_names { 1 } else { 2 }),
-            (format!("{MARK}: keepalive\n{unnamed}"), 1),
-            (format!("{MARK}: keepalive\n\n{unnamed}"), if is_gemini { 2 } else { 1 }),
-            (format!("{MARK}\n\n{unnamed}"), if is_gemini { 2 } else { 1 }),
-            (format!(": keepalive\n\n{unnamed}"), if is_gemini { 2 } else { 1 }),
-            (format!(": keepalive\n\n:\n\n{spread}"), if is_gemini { 2 } else { 1 }),
-            (unnamed.clone(), 1),
+        let (plain, spread) = (write(&all, PLAIN, true), write(&all, Style { spread: true, ..PLAIN }, true));
+        for stream in [
+            format!("{MARK}{plain}"),
+            format!("{MARK}{spread}"),
+            format!("{MARK}: keepalive\n{plain}"),
+            format!("{MARK}\n\n{plain}"),
+            format!(": keepalive\n\n:\n\n{spread}"),
         ] {
             let stream = stream.into_bytes();
-            for cut in 0..40 {
-                let (first, rest) = stream.split_at(cut);
-                let (response, asked) = ask_twice(wire, vec![first.to_vec(), rest.to_vec()]).await;
+            for cut in [0, 1, 2, 3, 4, 8, 20] {
+                let pieces = vec![stream[..cut].to_vec(), stream[cut..].to_vec()];
+                let response = ask(wire, pieces, &Deltas::default()).await.unwrap();
                 let context = format!("{wire:?}, cut at {cut}: {}", String::from_utf8_lossy(&stream[..60]));
-                assert_eq!(asked, if wire == OPENAI { 1 } else { requests }, "{context}");
                 assert_eq!(text(&response), " Grüße, 世界 🌍.\n ", "{context}");
                 assert_eq!(calls(&response), [("f".to_owned(), json!({"path": "ä b"}))], "{context}");
                 assert_eq!(response.finish, FinishReason::ToolCalls, "{context}");
@@ -460,39 +421,21 @@ async fn the_beginning_of_an_answer_is_never_lost() {
             }
         }
     }
-}
-
-/// A comment and a first piece without a role look like a byte order mark before the first piece.
-#[tokio::test]
-async fn an_answer_without_its_usual_beginning_is_asked_for_again() {
-    let stream = format!(": keepalive\n\n{}", openai(&[says("Hi."), finishes("stop")]));
-    for (wire, requests) in [(OPENAI, 1), (GROQ, 2)] {
-        assert_eq!(ask_twice(wire, vec![stream.clone().into_bytes()]).await.1, requests, "{wire:?}");
-    }
-    let answer =
-        json!({"index": 0, "delta": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"});
-    let only = format!("\u{feff}{}data: [DONE]\n\n", openai(&[answer]));
-    assert_eq!(ask_twice(GROQ, vec![only.into_bytes()]).await.1, 2, "the whole answer is in the lost event");
     let error = json!({"type": "error", "error": {"message": "overloaded", "type": "server_error"}});
-    let error = format!("\u{feff}\n\ndata: {error}\n\n");
+    let error = format!("{MARK}\n\ndata: {error}\n\n");
     for wire in WIRES {
         let error = ask_all(wire, &error).await.unwrap_err();
         assert!(error.message.contains("overloaded"), "{wire:?}: {error}");
     }
 }
 
-/// In Gemini's format a gateway may give a finish reason with each event, of which `genai` reads the first only.
+/// Gateways that speak Gemini's format give a finish reason with each event.
 #[tokio::test]
-async fn gateways_that_speak_geminis_format_are_not_streamed_unless_the_program_says_so() {
-    let wire = WIRES[4];
-    let body = vec![whole(wire.0).to_string().into_bytes()];
-    let (url, served) = one_answer::serve([("application/json", body)]);
-    let mut custom = CustomProvider::new(url);
-    custom.api = wire.0;
-    let providers = Providers::new(|_| None).custom("gw", custom);
-    let response = ask_of(&providers, wire.1, &Deltas::default()).await.unwrap();
-    assert_eq!(text(&response), " Grüße, 世界 🌍.\n ");
-    assert_eq!(served.join().unwrap()[0].0, "/models/gemini-2.5-flash:generateContent");
+async fn text_after_a_finish_reason_of_gemini_is_a_part_of_the_answer() {
+    let piece = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]});
+    let stream = write(&[("", piece("Hi ")), ("", piece("there."))], PLAIN, false);
+    let response = ask_all(WIRES[4], &stream).await.unwrap();
+    assert_eq!((text(&response).as_str(), response.finish), ("Hi there.", FinishReason::Stop));
 }
 
 #[tokio::test]
@@ -576,7 +519,7 @@ async fn an_answer_that_is_no_utf_8_is_garbled() {
     }
 }
 
-/// `genai` would make room for four billion calls.
+/// A number that a server chooses is no size.
 #[tokio::test]
 async fn the_number_of_a_call_reserves_nothing() {
     let piece = |index: u64, arguments: &str| {
@@ -760,21 +703,12 @@ async fn what_is_no_answer_of_the_interface_is_not_asked_for_again() {
     let other = br#"{"status": "ok"}"#.to_vec();
     for (api, model) in WIRES {
         for (kind, body) in [("text/html", &page), ("text/plain", &other), ("application/json", &other)] {
-            // Where `genai` splits the stream, only a second request can tell.
-            let (url, served) = one_answer::serve([(kind, [body.clone()]), (kind, [body.clone()])]);
-            let providers = providers(api, url);
-            let mut error = ask_of(&providers, model, &Deltas::default()).await.unwrap_err();
-            if error.is_transient() {
-                assert_eq!(error.retry_after_ms, Some(0), "{api:?} {kind}: {error}");
-                error = ask_of(&providers, model, &Deltas::default()).await.unwrap_err();
-                served.join().unwrap();
-            }
-            if api != Api::Gemini || kind == "text/html" {
-                assert!(
-                    !error.is_transient() && error.message.contains("base address"),
-                    "{api:?} {kind}: {error}"
-                );
-            }
+            let (url, _) = one_answer::serve([(kind, [body.clone()])]);
+            let error = ask_of(&providers(api, url), model, &Deltas::default()).await.unwrap_err();
+            assert!(
+                !error.is_transient() && error.message.contains("base address"),
+                "{api:?} {kind}: {error}"
+            );
         }
     }
     // An answer with a wrong type is an answer.

@@ -101,13 +101,13 @@ async fn silence_is_given_up_after_the_idle_time() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_a_network_error_without_the_address_in_full() {
+async fn an_address_of_this_machine_without_a_server_is_told_without_its_password() {
     // No other test listens at this address, so its port stays free.
     let free = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
     let custom = CustomProvider::new(format!("http://user:hunter22@{free}/v1"));
     let server = TestServer::start(Script::new());
     let providers = providers(server.url()).custom("gw", custom);
     let error = Talk::with(server, &providers, "gw:m").ask().await.unwrap_err();
-    assert_eq!(error.kind, ModelErrorKind::Network);
+    assert_eq!(error.kind, ModelErrorKind::NotFound, "{error}");
     assert!(error.message.contains(&free.to_string()) && !error.message.contains("hunter22"), "{error}");
 }

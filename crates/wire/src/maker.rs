@@ -1,0 +1,79 @@
+//! The makers of Bedrock's models, by the names of models.
+
+use crate::{claude::Claude, effort::Effort};
+use serde_json::{Value, json};
+
+/// The company that has made a model, on which the settings depend that Converse does not unify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Anthropic,
+    Amazon,
+    OpenAi,
+    Other,
+}
+
+impl Maker {
+    /// The maker of a model: `MAKER.MODEL`, or `REGION.MAKER.MODEL` for an inference profile.
+    pub(crate) fn of(model: &str) -> Self {
+        let maker = |word: &str| match word {
+            "anthropic" => Some(Self::Anthropic),
+            "amazon" => Some(Self::Amazon),
+            "openai" => Some(Self::OpenAi),
+            _ => None,
+        };
+        model.split('.').take(2).find_map(maker).unwrap_or(Self::Other)
+    }
+
+    /// Most tokens of an answer where the worker names none. Most models need a number.
+    pub(crate) fn most_tokens(self, model: &str) -> u32 {
+        match self {
+            Self::Anthropic => Claude::named(model).most_tokens(),
+            Self::Amazon => 5000,
+            // Tokens of reasoning count, too.
+            Self::OpenAi => 16_384,
+            Self::Other => 4096,
+        }
+    }
+
+    /// The fields of the model for an effort.
+    pub(crate) fn reasoning(self, effort: Effort) -> Option<Value> {
+        Some(match self {
+            Self::Anthropic if effort == Effort::None => return None,
+            Self::Anthropic => json!({"thinking": {"type": "enabled", "budget_tokens": effort.tokens()}}),
+            Self::Amazon => {
+                let level = json!({"type": "enabled", "maxReasoningEffort": nova_level(effort)?});
+                json!({"inferenceConfig": {"reasoningConfig": level}})
+            }
+            Self::OpenAi => json!({"reasoning": {"effort": effort.word()?}}),
+            Self::Other => return None,
+        })
+    }
+}
+
+/// The level of Nova's reasoning. `None`: it does not reason.
+pub(crate) fn nova_level(effort: Effort) -> Option<&'static str> {
+    Some(match effort.tokens() {
+        0 => return None,
+        1..=1024 => "low",
+        1025..=8000 => "medium",
+        _ => "high",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maker_stands_first_or_after_a_region() {
+        for (model, maker) in [
+            ("anthropic.claude-sonnet-4-5-20250929-v1:0", Maker::Anthropic),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", Maker::Anthropic),
+            ("apac.amazon.nova-lite-v1:0", Maker::Amazon),
+            ("openai.gpt-5.4", Maker::OpenAi),
+            ("meta.llama3-1-70b-instruct-v1:0", Maker::Other),
+        ] {
+            assert_eq!(Maker::of(model), maker, "{model}");
+        }
+    }
+}
