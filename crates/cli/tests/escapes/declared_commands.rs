@@ -59,15 +59,10 @@ pub(crate) fn group() -> Group {
                         a: {run: [sh], stdin: '{text}', args: {text: string}}\n      \
                         b: {run: [bash, -s, x], stdin: 'cd . && {text}', args: {text: string}}\n      \
                         c: {run: [bash, '-'], stdin: '{text}', args: {text: string}}\n      \
-                        d: {run: [sh, /dev/stdin], stdin: '{text}', args: {text: string}}\n      \
                         e: {run: [perl, -w], stdin: '{text}', args: {text: string}}\n";
                     let text = || json!({"text": ": > new"});
                     let perl = json!({"text": "open(F, '>', 'new');"});
-                    none_runs(
-                        world,
-                        COMMANDS,
-                        &[("a", text()), ("b", text()), ("c", text()), ("d", text()), ("e", perl)],
-                    )
+                    none_runs(world, COMMANDS, &[("a", text()), ("b", text()), ("c", text()), ("e", perl)])
                 },
             ),
             row(
