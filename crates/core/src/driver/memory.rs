@@ -1,7 +1,7 @@
 //! A driver without a runtime, which keeps records in memory only.
 //!
-//! For tests and for hosts that have no clock of their own (a worker in a browser tab). Deadlines are not enforced,
-//! since that takes a timer; waits end at once; random numbers are a fixed sequence.
+//! The driver serves tests, previews and hardening, whose records do not outlive them. Deadlines are not enforced, since that takes a
+//! timer; waits end at once; the random number is always the same. A run that is kept has the driver of `llm-do-host`.
 
 use super::{Caller, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped};
 use crate::{
