@@ -15,9 +15,9 @@ pub struct Interjector(Arc<Mutex<Vec<(CallPath, Said)>>>);
 pub struct Said {
     /// The words.
     pub text: String,
-    /// Who says them, as in [`Given::by`].
+    /// Who says them, as in [`Given::by`](llm_do_core::question::Given::by).
     pub by: Arc<str>,
-    /// Through which channel, as in [`Given::via`].
+    /// Through which channel, as in [`Given::via`](llm_do_core::question::Given::via).
     pub via: Arc<str>,
 }
 
