@@ -1,4 +1,4 @@
-//! What the user says while an answer is made.
+//! Words of users that arrive while an answer is made.
 
 use llm_do_core::{call_path::CallPath, question::OPERATOR};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -43,19 +43,19 @@ use std::{
     time::Duration,
 };
 
-/// What a step begins with.
+/// The beginning of a step.
 enum Begun {
-    /// It has its end already.
+    /// The step has its end already.
     Before(Box<Stepped>),
-    /// It begins, at the time of its intent if it has one.
+    /// The step begins, at the time of its intent if it has one.
     Now { at_ms: Option<u64> },
 }
 
-/// What a question meets.
+/// The fate of a question that is put.
 enum Put {
     /// An answer that is known.
     Answered(Exchanged),
-    /// It was recorded at that time, and waits.
+    /// The question was recorded at that time, and waits.
     Asked { question: Question, asked_ms: u64 },
 }
 

@@ -1,7 +1,7 @@
 //! The state of a run, folded from its records one after another.
 //!
 //! [`RunView`] is the only place that interprets records for displays: terminal, editor, service, web app and pages read it.
-//! It takes each record in constant time, but for the depth of its call, so that it follows a run of any length.
+//! A view takes each record in constant time, but for the depth of its call, so that it follows a run of any length.
 
 mod changes;
 mod conversation;
@@ -85,9 +85,9 @@ pub struct RunStart {
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunEnd {
-    /// How it ended.
+    /// The way in which it ended.
     pub status: RunStatus,
-    /// Its output or failure.
+    /// The output or failure.
     pub ending: Ending,
     /// The time of its record.
     pub at_ms: u64,
@@ -105,10 +105,10 @@ pub enum Latest {
 /// The activity of a call, beside the calls that it makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activity {
-    /// It works, or waits for its calls.
+    /// The call works, or waits for its calls.
     #[default]
     Working,
-    /// It waits for a model. The attempt counts from 0.
+    /// The call waits for a model. The attempt counts from 0.
     Asking {
         /// The purpose of the request.
         purpose: Purpose,
@@ -117,9 +117,9 @@ pub enum Activity {
     },
     /// A request has failed, and another attempt follows.
     Pausing,
-    /// It waits for an answer to a question.
+    /// The call waits for an answer to a question.
     Waiting(WaitsFor),
-    /// Its code runs again after a failure. The attempt counts from 0.
+    /// The code runs again after a failure. The attempt counts from 0.
     Repeating {
         /// The attempt.
         attempt: u32,
@@ -156,15 +156,15 @@ impl Spent {
 /// A call, as the records so far have it.
 #[derive(Clone, Debug)]
 pub struct CallView {
-    /// Its place.
+    /// The place of the call.
     pub path: CallPath,
     /// The call that made it, if that is recorded.
     pub parent: Option<CallPath>,
-    /// Its number in the order in which the calls began.
+    /// The number of the call in the order in which the calls began.
     pub number: usize,
-    /// Its function.
+    /// The function that is called.
     pub function: Arc<str>,
-    /// Where the function comes from.
+    /// The source of the function.
     pub source: FunctionSource,
     /// On whose behalf it was made.
     pub principal: Principal,
@@ -174,7 +174,7 @@ pub struct CallView {
     pub given: Option<Arc<Value>>,
     /// The origins of the given arguments.
     pub origins: Origins,
-    /// Its state.
+    /// The state of the call.
     pub state: CallState,
     /// The origins of its output or failure.
     pub output_origins: Origins,
@@ -182,7 +182,7 @@ pub struct CallView {
     pub started_ms: u64,
     /// When it ended, or the run did.
     pub ended_ms: Option<u64>,
-    /// Its own time of waiting for answers that have come, in milliseconds.
+    /// The call's own time of waiting for answers that have come, in milliseconds.
     pub waited_ms: u64,
     /// When its open question was asked.
     pub asked_ms: Option<u64>,
@@ -194,7 +194,7 @@ pub struct CallView {
     held_since_ms: u64,
     /// The gate's last decision.
     pub verdict: Option<Decision>,
-    /// It is one step of code that makes no calls.
+    /// The call is one step of code that makes no calls.
     pub leaf: bool,
     /// The worker that holds its conversation.
     pub worker: Option<Arc<str>>,
@@ -204,13 +204,13 @@ pub struct CallView {
     pub failed_attempts: u32,
     /// Requests sent to the model, retries included.
     pub requests: u32,
-    /// Of these, further attempts.
+    /// Requests that were further attempts.
     pub retries: u32,
     /// Requests that failed.
     pub failed_requests: u32,
     /// When the newest request was sent.
     pub requested_ms: u64,
-    /// Its own tokens; of a worker that has ended, with those of all calls below it.
+    /// The call's own tokens; of a worker that has ended, with those of all calls below it.
     pub usage: Option<Usage>,
     /// Tokens and cost of the call and all below it.
     pub spent: Spent,
@@ -220,7 +220,7 @@ pub struct CallView {
     pub unoffered: Vec<Arc<str>>,
     /// Notes of the engine and of code.
     pub notes: Vec<Arc<str>>,
-    /// Its activity.
+    /// The activity of the call.
     pub activity: Activity,
     /// Since when, in milliseconds since 1970.
     pub since_ms: u64,

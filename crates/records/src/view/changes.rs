@@ -55,7 +55,7 @@ impl Changed {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct RunChanges<'a> {
-    /// How the run ended, or `null` if it has been resumed; absent if that has not changed.
+    /// The status with which the run ended, or `null` if it has been resumed; absent if that has not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Option<RunStatus>>,
     /// Calls by their places.
@@ -74,7 +74,7 @@ pub struct RunChanges<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct CallChange {
-    /// Its state.
+    /// The state of the call.
     pub state: CallStanding,
     /// When it began, in milliseconds since 1970.
     pub started_ms: u64,
@@ -100,17 +100,17 @@ pub struct CallChange {
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallStanding {
-    /// It works, or waits for its calls.
+    /// The call works, or waits for its calls.
     Running,
-    /// It waits for an answer to its own question.
+    /// The call waits for an answer to its own question.
     Waiting,
-    /// It has an output.
+    /// The call has an output.
     Done,
-    /// It failed, or ran out of time.
+    /// The call failed, or ran out of time.
     Failed,
-    /// It was refused.
+    /// The call was refused.
     Refused,
-    /// It waits for an answer, and so does the run.
+    /// The call waits for an answer, and so does the run.
     Suspended,
     /// The run ended during it.
     Cancelled,
@@ -124,7 +124,7 @@ pub struct SpentChange {
     pub requests: u64,
     /// Tokens sent.
     pub input: u64,
-    /// Of these, read from a cache.
+    /// Tokens sent that were read from a cache.
     pub cached: u64,
     /// Tokens produced.
     pub output: u64,
@@ -143,7 +143,7 @@ pub struct SpentChange {
 pub struct ItemChange<'a> {
     /// The call that holds the conversation.
     pub call: &'a CallPath,
-    /// Its number within the conversation, from 0.
+    /// The number within the conversation, from 0.
     pub index: usize,
     /// The part.
     pub item: &'a Item,
@@ -194,7 +194,7 @@ impl RunView {
 }
 
 impl CallView {
-    /// Its state for people.
+    /// The state for people.
     pub fn standing(&self) -> CallStanding {
         match self.state {
             CallState::Open if self.ended_ms.is_some() => CallStanding::Cancelled,

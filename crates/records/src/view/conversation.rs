@@ -21,7 +21,7 @@ use std::{ops::Range, sync::Arc};
 /// A conversation, as the records so far have it.
 #[derive(Clone, Debug, Default)]
 pub struct ConversationView {
-    /// It is held with the user.
+    /// The conversation is held with the user.
     pub with_user: bool,
     /// The user speaks first.
     pub listens: bool,
@@ -61,9 +61,9 @@ pub struct Item {
 pub enum ItemKind {
     /// A message of the user, or of the caller if its number is 0.
     User {
-        /// Its number.
+        /// The number.
         number: u32,
-        /// Its text or form.
+        /// The text or form.
         #[serde(skip)]
         text: Arc<Value>,
         /// The files and results that joined it, by the numbers of the answers that chose them.
@@ -86,7 +86,7 @@ pub enum ItemKind {
     },
     /// An answer of the model.
     Assistant {
-        /// Its turn.
+        /// The turn.
         turn: u32,
         /// The answer.
         #[serde(skip)]
@@ -104,7 +104,7 @@ pub enum ItemKind {
         worker: Arc<str>,
         /// The place of the call.
         path: CallPath,
-        /// Its output, once it has one.
+        /// The output, once it has one.
         #[serde(skip)]
         output: Option<Arc<Value>>,
         /// The numbers of the answers by which its result joins a message, or has joined one.
@@ -125,7 +125,7 @@ pub enum ItemKind {
         /// The content came with the answer, so that `file` is no path.
         #[serde(skip)]
         given: bool,
-        /// Its size, once it was read.
+        /// The size, once it was read.
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
         /// The origin of its content, once it was read.
@@ -185,7 +185,7 @@ pub enum ItemKind {
     Note {
         /// The text.
         text: Arc<str>,
-        /// Its tone.
+        /// The tone.
         tone: NoteTone,
     },
     /// The user has ended the conversation.
@@ -207,7 +207,7 @@ pub enum NoteTone {
 }
 
 impl ConversationView {
-    /// Its parts, oldest first. Parts that the user has taken back are marked.
+    /// The parts, oldest first. Parts that the user has taken back are marked.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
