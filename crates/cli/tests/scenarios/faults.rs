@@ -237,10 +237,10 @@ const FAULTS: &[Fault] = &[
         },
     },
     Fault {
-        name: "a byte order mark, behind which the first event of a stream is lost (not on OpenAI's wire)",
+        name: "a byte order mark before the first event of a stream",
         meet: || {
             over(Way::Anthropic, || {
-                vec![Reply::text("an answer without its beginning").edit_chunks(|chunks| mark(chunks))]
+                vec![Reply::text("an answer behind a mark").edit_chunks(|chunks| mark(chunks))]
             })
         },
     },

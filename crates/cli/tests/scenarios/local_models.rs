@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// An address of this machine at which no server listens.
+const CLOSED: &str = "http://127.0.0.1:1";
 /// Bytes of the file of `a/slow`, which are all zero.
 const SLOW: usize = 3_000_000;
 
@@ -177,8 +179,7 @@ fn a_hub_that_does_not_answer_is_named_within_two_seconds() {
         "{place}"
     );
     // A hub that can't be reached at all.
-    let closed = TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr()).expect("a port");
-    let scenario = scenario.env("HF_ENDPOINT", format!("http://{closed}"));
+    let scenario = scenario.env("HF_ENDPOINT", CLOSED);
     let told = scenario.run(&["models", "pull", "qwen3-0.6b"]);
     assert!(told.code == Some(1) && told.stderr.contains("Qwen3-0.6B-GGUF/Q8_0.gguf"), "{told}");
 }
@@ -322,7 +323,6 @@ fn refusals_of_the_hub_say_what_to_do() {
     }
     let told = greeter().env("HF_ENDPOINT", "http://hub.example").run(&["models", "pull", "hf:a/m"]);
     assert!(told.code == Some(2) && told.stderr.contains("HF_ENDPOINT"), "{told}");
-    let closed = TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr()).expect("a port");
-    let told = greeter().env("HF_ENDPOINT", format!("http://{closed}")).run(&["models", "pull", "hf:a/m"]);
+    let told = greeter().env("HF_ENDPOINT", CLOSED).run(&["models", "pull", "hf:a/m"]);
     assert!(told.code == Some(1) && told.stderr.contains("cannot be reached"), "{told}");
 }
