@@ -204,7 +204,7 @@ export interface components {
          *     records in order has the view, without knowing the records' meaning.
          */
         RunChanges: {
-            /** @description How the run ended, or `null` if it has been resumed; absent if that has not changed. */
+            /** @description The status with which the run ended, or `null` if it has been resumed; absent if that has not changed. */
             end?: unknown | null;
             /** @description Calls by their places. */
             calls?: {
@@ -217,7 +217,7 @@ export interface components {
         };
         /** @description The state of a call. */
         CallChange: {
-            /** @description Its state. */
+            /** @description The state of the call. */
             state: components["schemas"]["CallStanding"];
             /**
              * Format: uint64
@@ -250,12 +250,12 @@ export interface components {
         /**
          * @description The state of a call for people.
          *
-         *     `running`: It works, or waits for its calls.
-         *     `waiting`: It waits for an answer to its own question.
-         *     `done`: It has an output.
-         *     `failed`: It failed, or ran out of time.
-         *     `refused`: It was refused.
-         *     `suspended`: It waits for an answer, and so does the run.
+         *     `running`: The call works, or waits for its calls.
+         *     `waiting`: The call waits for an answer to its own question.
+         *     `done`: The call has an output.
+         *     `failed`: The call failed, or ran out of time.
+         *     `refused`: The call was refused.
+         *     `suspended`: The call waits for an answer, and so does the run.
          *     `cancelled`: The run ended during it.
          * @enum {string}
          */
@@ -274,7 +274,7 @@ export interface components {
             input: number;
             /**
              * Format: uint64
-             * @description Of these, read from a cache.
+             * @description Tokens sent that were read from a cache.
              */
             cached: number;
             /**
