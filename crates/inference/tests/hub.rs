@@ -203,7 +203,7 @@ async fn refusals_are_told_apart() {
     let closed = "127.0.0.1:1";
     let server = Server { endpoint: format!("http://{closed}"), asked: Arc::default() };
     let error = find(&server, "a/m", None).await.unwrap_err();
-    assert!(matches!(&error, HubError::Offline { host, .. } if *host == closed.to_string()), "{error}");
+    assert!(matches!(&error, HubError::Offline { host, .. } if host == closed), "{error}");
 }
 
 #[tokio::test]
