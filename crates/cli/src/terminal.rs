@@ -88,9 +88,10 @@ impl Terminal {
     /// # Errors
     /// The terminal is gone.
     pub(crate) fn hidden(&self, label: &str) -> io::Result<Option<String>> {
-        self.show(label);
         let mut events = self.0.events()?;
+        // What is typed as soon as the label stands there must not be shown either.
         self.0.enter()?;
+        self.show(label);
         let mut text = String::new();
         let entered = loop {
             match events.next(None) {
