@@ -15,6 +15,7 @@ use crate::{
     exit::{Complaint, Exit},
     meant,
     opening::{Asked, NotReady, asking, given, said, settings, surrounded},
+    past_runs,
     program::{home, show_complaint},
     render::{Output, show_report},
 };
@@ -152,10 +153,10 @@ fn past(args: &ChatArgs) -> Result<Option<PathBuf>, NotReady> {
     let (Some(_) | None, last) = (&args.resume, args.r#continue);
     let project = args.run.program.project.as_deref();
     let target = args.run.first.as_deref();
-    let find = || crate::commands::runs::folders(target, project);
+    let find = || past_runs::folders(target, project);
     Ok(match &args.resume {
-        Some(id) => Some(crate::commands::runs::find(&find()?, id)?),
-        None if last => Some(crate::commands::runs::last_chat(&find()?)?),
+        Some(id) => Some(past_runs::find(&find()?, id)?),
+        None if last => Some(past_runs::last_chat(&find()?)?),
         None => None,
     })
 }

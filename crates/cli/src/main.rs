@@ -12,6 +12,7 @@ mod meant;
 mod opening;
 mod operator;
 mod paint;
+mod past_runs;
 mod program;
 mod questions;
 #[cfg(test)]

@@ -24,6 +24,8 @@ mod aside;
 mod confiner;
 mod denial;
 mod explain;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod host_key;
 mod limits;
 mod plan;
 mod probe;
@@ -46,6 +48,8 @@ mod process;
 #[cfg(target_os = "linux")]
 mod proxy;
 #[cfg(target_os = "linux")]
+mod resource_limits;
+#[cfg(target_os = "linux")]
 mod root;
 #[cfg(target_os = "linux")]
 mod seccomp;
@@ -55,10 +59,12 @@ mod supervisor;
 pub use confiner::{Confiner, Unconfinable};
 pub use denial::{Denial, Denials};
 pub use explain::{denied, network, unseen};
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub use host_key::HostKey;
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-pub use process::{Channel, Exit, HostKey, Process, Refused, Running, StartError};
+pub use process::{Channel, Exit, Process, Refused, Running, StartError};
 pub use view::{LeftOut, Planted, ProcessView, Shown};
 pub(crate) use view::{unfit, working_directory};
 pub use watch::{Watch, Watching};

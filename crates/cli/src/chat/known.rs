@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::{
-    commands::runs::{about, local_time},
+    past_runs::{about, local_time},
     visible,
 };
 use llm_do::{Session, program::Program};

@@ -3,6 +3,7 @@
 use crate::{
     args::{ExportArgs, Format},
     exit::Complaint,
+    past_runs,
     program::home,
     render::Output,
 };
@@ -22,8 +23,8 @@ pub(crate) fn export(args: &ExportArgs, project: Option<&Path>, output: &Output)
     let kept = cases.list().len();
     for named in &args.runs {
         match named.as_str() {
-            "all" => add_all(&mut cases, &super::runs::folders(None, project)?, function, output)?,
-            run => add(&mut cases, &super::replay::folder(run, None, project)?, function)?,
+            "all" => add_all(&mut cases, &past_runs::folders(None, project)?, function, output)?,
+            run => add(&mut cases, &past_runs::folder(run, None, project)?, function)?,
         }
     }
     let new = cases.list().len() - kept;

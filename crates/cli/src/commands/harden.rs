@@ -5,6 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     opening::{NotReady, grants, said, surrounded},
     paint::Paint,
+    past_runs,
     program::only_target,
     render::Output,
     visible,
@@ -42,7 +43,7 @@ fn hardened(args: &HardenArgs, output: &Output) -> Result<Exit, NotReady> {
         Some(path) => Cases::read(path).map_err(|error| Complaint::wrong(error.to_string()))?,
         None => {
             let mut cases = Cases::default();
-            let folders = super::runs::folders(args.target.as_deref(), None)?;
+            let folders = past_runs::folders(args.target.as_deref(), None)?;
             super::cases::add_all(&mut cases, &folders, &args.worker, output)?;
             cases
         }

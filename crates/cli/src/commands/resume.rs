@@ -6,6 +6,7 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, said, surrounded},
+    past_runs,
     program::{complaint, home, quoted, show_complaint},
     render::{Output, Refuses, Renderer, show_how_to_answer, show_report, show_waiting},
     visible,
@@ -38,7 +39,7 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         }
     };
     let mut resumed = || {
-        let dir = super::runs::find(folders, &args.run)?;
+        let dir = past_runs::find(folders, &args.run)?;
         let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
         let decisions = decisions(args, &past)?;
         if decisions.0.is_empty()

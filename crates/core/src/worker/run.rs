@@ -5,16 +5,21 @@ mod attachments;
 mod calls;
 mod code;
 mod context;
+mod context_limit;
 mod conversation;
 mod ensures;
 mod enter;
 mod explain;
+mod handed;
 mod input;
 mod inserts;
+mod judges;
 mod prepare;
+mod prepared;
 mod request;
 mod server_tools;
 mod sets;
+mod talks;
 
 pub use crate::content::media_type;
 use crate::{
@@ -44,7 +49,7 @@ use crate::{
 pub(crate) use asides::attached;
 pub(super) use enter::tools_again;
 pub use explain::explain;
-use prepare::Prepared;
+use prepared::Prepared;
 use request::{Answered, Request, Unanswered};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -214,7 +219,7 @@ async fn answer(
     usage: &mut Usage,
     trail: &mut Trail,
 ) -> Result<End, Stop> {
-    if conversation::needs_lease(worker, call) {
+    if talks::needs_lease(worker, call) {
         Box::pin(conversation::lease(worker, call)).await?;
     }
     // Boxed: what is done before the first request needs much room, which the conversation would keep.

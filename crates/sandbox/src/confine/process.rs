@@ -15,8 +15,8 @@ pub use supervised::Running;
 #[cfg(target_os = "linux")]
 pub(super) use supervised::try_out;
 
-use super::{Confinement, Limits, ProcessView, plan::Fault};
-use llm_do_core::authority::{Domain, Network};
+use super::{Confinement, HostKey, Limits, ProcessView, plan::Fault};
+use llm_do_core::authority::Network;
 use std::{ffi::OsString, fmt, io, os::fd::OwnedFd, path::PathBuf};
 
 /// A process to start. It inherits nothing except the fields below.
@@ -44,29 +44,6 @@ pub struct Process {
     pub confinement: Confinement,
     /// A descriptor that it gets.
     pub channel: Option<Channel>,
-}
-
-/// A key that the proxy adds to the requests to one host. The process never gets it.
-#[derive(Clone)]
-pub struct HostKey {
-    /// The host, and the port if it is another than 443.
-    pub domain: Domain,
-    /// The header that carries the key.
-    pub header: String,
-    /// The word before the key, such as `Bearer`.
-    pub scheme: Option<String>,
-    /// The key.
-    pub key: String,
-}
-
-/// Without the key.
-impl fmt::Debug for HostKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostKey")
-            .field("domain", &self.domain)
-            .field("header", &self.header)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A descriptor for a program, and where the program finds it.

@@ -5,9 +5,9 @@
 //! start fail but never exposes another place.
 
 use super::{
-    kernel, landlock, limits,
+    kernel, landlock,
     plan::{Fault, HoleKind, Plan, Reach},
-    system,
+    resource_limits, system,
 };
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
@@ -86,7 +86,7 @@ pub(super) fn try_out() -> Result<(), Fault> {
 pub(super) fn enter(plan: &Plan) -> Result<bool, Fault> {
     keep_to_ourselves()?;
     let proc = new_proc()?;
-    let limited = limits::limit_pids(proc.as_fd(), plan.limits.processes)?;
+    let limited = resource_limits::limit_pids(proc.as_fd(), plan.limits.processes)?;
     let nodes = collect(plan)?;
 
     let root = new_tmpfs(16 << 20, plain())?;

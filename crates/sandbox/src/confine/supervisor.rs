@@ -6,10 +6,10 @@
 
 use super::{
     cgroup::ControlGroup,
-    crowd::{Crowd, INTERVAL},
-    kernel, landlock, limits,
+    crowd::{Crowd, INTERVAL, descendants},
+    kernel, landlock,
     plan::{ChannelAt, Fault, INTERRUPT, LARGEST_PLAN, Plan, Reach, Report, Task, frame},
-    proxy, root, seccomp,
+    proxy, resource_limits, root, seccomp,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -383,7 +383,7 @@ fn become_program(
         if let Some(group) = group {
             group.join().map_err(|error| Fault::new("cgroup", error))?;
         }
-        limits::apply(&plan.limits, plan.task)?;
+        resource_limits::apply(&plan.limits, plan.task)?;
         chdir(&plan.cwd)
             .map_err(|error| Fault::new("working directory", missing_in_view(error)).at(&plan.cwd))?;
         if filter.is_some() {
@@ -520,41 +520,6 @@ fn end_all_children() {
             return;
         }
     }
-}
-
-/// A process below the supervisor.
-pub(super) struct Descendant {
-    pid: Pid,
-    parent: i32,
-    /// How many threads it has.
-    pub(super) threads: u32,
-}
-
-/// Every process below this one, by what `/proc` says of parents.
-pub(super) fn descendants() -> Vec<Descendant> {
-    let mut all: Vec<Descendant> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name is in parentheses and may contain any character; see proc(5) for the fields behind it.
-            let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-            let parent = fields.nth(1)?.parse().ok()?;
-            let threads = fields.nth(15)?.parse().ok()?;
-            Some(Descendant { pid, parent, threads })
-        })
-        .collect();
-    let mut found = Vec::new();
-    let mut parents = vec![getpid().as_raw_nonzero().get()];
-    while let Some(parent) = parents.pop() {
-        let (below, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.parent == parent);
-        parents.extend(below.iter().map(|one| one.pid.as_raw_nonzero().get()));
-        found.extend(below);
-        all = others;
-    }
-    found
 }
 
 /// The private temporary folder of tier B, removed with all that is in it.

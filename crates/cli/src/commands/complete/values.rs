@@ -3,7 +3,7 @@
 use super::Candidate;
 use crate::{
     args::{ProgramArgs, ProgramFlags},
-    commands::runs,
+    past_runs,
     program::{looked_at, reading_host, surroundings},
 };
 use llm_do::{
@@ -189,7 +189,7 @@ fn columns(words: &Words) -> Vec<String> {
 
 /// The newest runs, and `last`.
 fn recorded(project: Option<&str>) -> Vec<Candidate> {
-    let folders = runs::folders(None, project.map(Path::new)).unwrap_or_default();
+    let folders = past_runs::folders(None, project.map(Path::new)).unwrap_or_default();
     let mut found: Vec<_> = folders
         .iter()
         .filter_map(|folder| llm_do::runs::list_runs(folder, MOST_RUNS).ok())

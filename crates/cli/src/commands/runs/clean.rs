@@ -1,9 +1,9 @@
 //! `llm-do runs clean`: removes old runs.
 
-use super::names;
 use crate::{
     args::{CleanArgs, Format},
     exit::Complaint,
+    past_runs::names,
     program::home,
     render::Output,
 };

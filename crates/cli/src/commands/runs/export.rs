@@ -1,10 +1,11 @@
 //! `llm-do runs export`: a run in a form for others to look at.
 
-use super::{collector, find, folders};
+use super::collector;
 use crate::{
     args::ExportArgs,
     commands::cases,
     exit::{Complaint, Exit},
+    past_runs::{find, folders},
     render::Output,
     whole_file,
 };

@@ -1,9 +1,10 @@
 //! `llm-do runs show`: a run as a tree, as a timeline, or while it runs, or one call of it.
 
-use super::{find, toned};
+use super::toned;
 use crate::{
     args::{Format, ShowRunArgs},
     exit::Complaint,
+    past_runs::find,
     render::Output,
 };
 use llm_do_core::{call_path::CallPath, event::Event};

@@ -2,8 +2,9 @@
 //! (`docs/reference/conversations.md`).
 
 use super::{
-    Prepared, attachments,
-    context::{ContextLimit, most_tokens},
+    attachments,
+    context_limit::{ContextLimit, most_tokens},
+    prepared::Prepared,
     server_tools,
 };
 use crate::{

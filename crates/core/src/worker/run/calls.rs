@@ -1,6 +1,6 @@
 //! Makes the calls of one turn.
 
-use super::Prepared;
+use super::prepared::Prepared;
 use crate::{
     call_path::CallPath,
     call_spec::{CallSpec, Callee},

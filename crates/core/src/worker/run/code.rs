@@ -1,7 +1,8 @@
 //! A worker that is code: the same authority, callers and limits as one with a prompt, and no model.
 
 use super::{
-    enter::{Entered, enter, list, tools, tools_again, translate_back},
+    enter::{Entered, enter, list, tools, tools_again},
+    handed::translate_back,
     sets,
 };
 use crate::{

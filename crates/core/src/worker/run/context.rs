@@ -8,10 +8,9 @@ use crate::{
     conversation::{
         Compaction, Conversation, OldResult, OlderTurns, Room, SUMMARISER, number_of, placeholder,
     },
-    definition::WorkerDefinition,
     estimate::{estimate_text, scaled},
     journal::RecordKind,
-    model::{FinishReason, Model, ModelSettings, Purpose, Role, Terms},
+    model::{FinishReason, ModelSettings, Purpose, Role},
     outcome::{Failure, FailureKind, Stop},
     question::ContextUse,
     step_name::StepName,
@@ -36,28 +35,6 @@ const TEXT: u64 = 70;
 const SUMMARY: u64 = 4096;
 /// The limit by which summaries are measured where the model's window is not known.
 const UNKNOWN: u64 = 100_000;
-
-/// The most tokens of one request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ContextLimit {
-    pub(super) tokens: u64,
-    /// Whether the worker says so. Otherwise it is the model's window.
-    pub(super) declared: bool,
-}
-
-impl ContextLimit {
-    /// The limit that the record of a conversation names.
-    pub(super) fn of(worker: &WorkerDefinition, recorded: Option<u64>) -> Option<Self> {
-        let declared = worker.limits.max_context_tokens.is_some();
-        recorded.map(|tokens| Self { tokens, declared })
-    }
-}
-
-/// The most tokens that one request of the worker may have: what it says itself, else the window of its model, if that is
-/// known.
-pub(super) fn most_tokens(worker: &WorkerDefinition, terms: &Terms, model: &dyn Model) -> Option<u64> {
-    worker.limits.max_context_tokens.or(terms.context).or_else(|| model.context())
-}
 
 fn percent(of: u64, share: u64) -> u64 {
     scaled(of, share, 100)

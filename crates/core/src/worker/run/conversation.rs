@@ -3,11 +3,11 @@
 //! Everything that the user says or does is the answer to a question of kind *input*, so a conversation is suspended,
 //! resumed and replayed like any other call that waits for the operator.
 
-use super::{Answer as Answered, Forget, Prepared, Talk, asides, begin};
+use super::{Answer as Answered, Forget, Talk, asides, begin, prepared::Prepared};
 use crate::{
     call_path::CallPath,
     conversation::Heard,
-    definition::{WorkerDefinition, WorkerMode},
+    definition::WorkerDefinition,
     driver::{CutOff, Driver, Step, StepEnd},
     engine::Frame,
     estimate::Estimate,
@@ -21,22 +21,6 @@ use crate::{
 };
 use serde_json::Value;
 use std::sync::Arc;
-
-/// Whether this call of the worker is a conversation with the user: the entry of a chat, or a worker that may talk to the
-/// user and is made for conversations.
-pub(super) fn holds_conversation(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> bool {
-    is_chat(call) || worker.interactive && worker.mode == WorkerMode::Chat
-}
-
-/// Whether the operator has started a conversation with this call.
-pub(super) fn is_chat(call: &CompositeCall<'_>) -> bool {
-    *call.path == CallPath::root() && call.engine.host().chat
-}
-
-/// Whether the worker has to take the line to the user before it begins.
-pub(super) fn needs_lease(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> bool {
-    worker.interactive && !is_chat(call)
-}
 
 /// Takes the line to the user.
 ///

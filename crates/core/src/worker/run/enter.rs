@@ -1,6 +1,6 @@
 //! The way into a worker, the same for everyone who calls one: the operator, a worker, code, a preview, an explanation.
 
-use super::{conversation::holds_conversation, input::Input};
+use super::{handed::Handed, input::Input, talks::holds_conversation};
 use crate::{
     authority::{Access, Authority, Located, Mount, VirtualPath},
     call_path::CallPath,
@@ -12,7 +12,7 @@ use crate::{
     journal::RecordKind,
     listing::Listings,
     origin::{Content, ContentKind, Origins, Trail},
-    outcome::{End, Failure, FailureKind, Halt, Stop},
+    outcome::{Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
     toolset::{Configuration, ToolsetContext, ToolsetKind, ToolsetRegistry},
@@ -26,16 +26,6 @@ pub(super) struct Entered {
     pub(super) handed: Vec<Handed>,
     pub(super) attached: Vec<Located>,
     pub(super) input: Input,
-}
-
-/// A mount that hands a caller's path to a callee.
-pub(super) struct Handed {
-    /// The parameter, and the mount's name.
-    pub(super) name: Arc<str>,
-    /// The path as the caller wrote it.
-    pub(super) callers: String,
-    /// What it is.
-    pub(super) place: Located,
 }
 
 /// Binds what the caller hands over, and narrows its authority. The worker's functions are made next ([`tools`]).
@@ -376,26 +366,4 @@ fn retried(worker: &WorkerDefinition, functions: &[Function]) -> Result<(), Stri
         }
     }
     Ok(())
-}
-
-/// Paths in an output, as the caller knows them: those below what it handed over.
-pub(super) fn translate_back(returned_paths: &[String], handed: &[Handed], end: End) -> End {
-    let End::Done(value) = &end else { return end };
-    if returned_paths.is_empty() || handed.is_empty() {
-        return end;
-    }
-    let mut value = (**value).clone();
-    for name in returned_paths {
-        let place = if name.is_empty() { Some(&mut value) } else { value.get_mut(name) };
-        if let Some(Value::String(path)) = place
-            && let Some(back) = handed.iter().find_map(|handed| {
-                let rest = path.trim_start_matches('/').strip_prefix(&*handed.name)?;
-                (rest.is_empty() || rest.starts_with('/'))
-                    .then(|| format!("{}{rest}", handed.callers.trim_end_matches('/')))
-            })
-        {
-            *path = back;
-        }
-    }
-    End::Done(Arc::new(value))
 }

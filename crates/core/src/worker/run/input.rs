@@ -1,6 +1,6 @@
 //! A call's input as a worker sees it, with the same meaning for prompts and code.
 
-use super::enter::Handed;
+use super::handed::Handed;
 use crate::{
     definition::{ATTACHMENTS, BUILT_IN_VARIABLES, INPUT, INSTRUCTIONS, WorkerDefinition},
     engine::RunContext,

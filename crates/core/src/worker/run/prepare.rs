@@ -1,14 +1,15 @@
-//! What happens before a worker's first turn: its authority, its tools, its instructions, its first message.
+//! The preparation of a worker's first turn: its authority, tools, instructions and first message.
 
 use super::{
     attachments,
-    context::{ContextLimit, most_tokens},
-    conversation::{holds_conversation, is_chat},
-    ensures::{self, Judging},
-    enter::{Entered, Handed, enter, list, tools, tools_again, translate_back},
+    context_limit::{ContextLimit, most_tokens},
+    enter::{Entered, enter, list, tools, tools_again},
     input::{Input, Placed},
     inserts::{self, Texts},
+    judges::judges,
+    prepared::Prepared,
     server_tools,
+    talks::{holds_conversation, is_chat},
 };
 use crate::{
     authority::{Located, Place},
@@ -16,42 +17,17 @@ use crate::{
     definition::{INPUT, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
-    estimate::estimate_text,
     function::{CompositeCall, Function},
     gate::WithheldTool,
     journal::RecordKind,
-    model::{Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
+    model::{Capabilities, ModelName, ModelSettings, Part, ToolSpec},
     origin::{self, Origins, Trail},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     price::Usd,
-    server_tool::ServerTool,
     step_name::StepName,
 };
 use serde_json::{Map, Value};
 use std::{borrow::Cow, sync::Arc};
-
-/// A worker ready for its first turn.
-pub(super) struct Prepared {
-    pub(super) frame: Frame,
-    pub(super) functions: Vec<Function>,
-    /// The tools of `ensures`, in order.
-    pub(super) judges: Vec<Judging>,
-    pub(super) tools: Arc<[ToolSpec]>,
-    pub(super) server_tools: Arc<[ServerTool]>,
-    pub(super) setup: Arc<Setup>,
-    pub(super) system: Arc<str>,
-    pub(super) first: Arc<Message>,
-    pub(super) model: Arc<dyn Model>,
-    pub(super) model_name: ModelName,
-    pub(super) settings: ModelSettings,
-    pub(super) native_output: Option<Arc<Value>>,
-    pub(super) can_read_on: bool,
-    pub(super) terms: Terms,
-    /// The most tokens of a request, if that is known.
-    pub(super) context: Option<ContextLimit>,
-    handed: Vec<Handed>,
-    returned_paths: Vec<String>,
-}
 
 /// Enters a worker and begins its conversation. If it does not begin, `trail` gets what the failure repeats of others.
 pub(super) async fn prepare(
@@ -209,8 +185,7 @@ pub(super) async fn prepare(
         };
         offered.push(function.clone());
     }
-    let judges =
-        ensures::judges(worker, &offered).map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
+    let judges = judges(worker, &offered).map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
     let setup = Arc::new(Setup {
         call: call.path.clone(),
         worker: Arc::clone(&worker.id),
@@ -467,21 +442,4 @@ async fn begin(
         }
     }
     Ok(Beginning { system: host.redact.text(system.trim_end()).into_owned(), parts, listens, origin })
-}
-
-impl Prepared {
-    /// Tokens of what every request sends beside its messages, as estimated. Not looked at where nothing is counted.
-    pub(super) fn fixed_tokens(&self) -> u64 {
-        let tools = self
-            .tools
-            .iter()
-            .map(|tool| tool.name.len() + tool.description.len() + tool.input.to_string().len());
-        let output = self.native_output.as_ref().map_or(0, |schema| schema.to_string().len());
-        estimate_text(self.system.len() + tools.sum::<usize>() + output)
-    }
-
-    /// Paths in the output, as the caller knows them (`docs/reference/sandbox.md`).
-    pub(super) fn translate_back(&self, end: End) -> End {
-        translate_back(&self.returned_paths, &self.handed, end)
-    }
 }

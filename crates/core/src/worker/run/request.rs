@@ -1,6 +1,6 @@
 //! A request to a worker's model: its reservation, its retries, and its end.
 
-use super::Prepared;
+use super::prepared::Prepared;
 use crate::{
     account::Wanted,
     call_path::CallPath,
