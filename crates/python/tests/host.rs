@@ -83,7 +83,7 @@ fn build_script_and_join_script_make_the_same_host() {
         return;
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("host/join.py");
-    let joined = Command::new(python).arg("-B").arg(script).arg("host").output().unwrap();
+    let joined = Command::new(python).arg("-B").arg(script).output().unwrap();
     assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
     assert_eq!(String::from_utf8(joined.stdout).unwrap(), fs::read_to_string(JOINED).unwrap());
 }
