@@ -52,6 +52,9 @@ const WAITING: usize = 64;
 /// How long the end of a killed process is waited for.
 const KILLED: Duration = Duration::from_secs(5);
 
+/// The time in which the rest of a process's standard error is read after its end.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// A server with which a protocol was negotiated.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
@@ -186,9 +189,7 @@ impl Connection {
         let Started { mut running, input, watching } = started;
         let (printed, broken) = (Arc::new(Printed::default()), Arc::new(OnceLock::new()));
         let Some(stdout) = running.stdout() else { return Err("its output can't be read".to_owned().into()) };
-        if let Some(stderr) = running.stderr() {
-            tokio::spawn(keep(stderr, Arc::clone(&printed)));
-        }
+        let reading = running.stderr().map(|stderr| tokio::spawn(keep(stderr, Arc::clone(&printed))));
         let transport = Lines::new(stdout, input, Arc::clone(&printed), Arc::clone(&broken));
         let (end, mut told) = mpsc::channel::<()>(1);
         let (tell, ended) = watch::channel(None);
@@ -208,6 +209,10 @@ impl Connection {
                     }
                 }
             };
+            // The end is told with the last line that the process printed.
+            if let Some(reading) = reading {
+                let _ = timeout(LAST_LINES, reading).await;
+            }
             let _ = tell.send(Some(exit.to_string().into()));
             drop(watching);
         });
@@ -369,7 +374,7 @@ impl ServerProcess {
         }
         // Its output closes a moment before the process ends.
         let mut ended = self.ended.clone();
-        let exit = tokio::time::timeout(Duration::from_secs(2), ended.wait_for(Option::is_some)).await;
+        let exit = timeout(KILLED, ended.wait_for(Option::is_some)).await;
         let said = self.printed.cause().map(|line| format!(": {line}")).unwrap_or_default();
         match exit {
             Ok(Ok(exit)) => format!("its process has ended ({}){said}", exit.as_deref().unwrap_or("?")),
