@@ -268,7 +268,7 @@ pub struct Parameter {
     pub shown_type: String,
     /// True if callers must give the parameter.
     pub required: bool,
-    /// For type `path`: the access that the parameter passes on. `Write` if `sandbox.write` names it.
+    /// The access that a parameter of type `path` passes on. `Write` if `sandbox.write` names it.
     pub path: Option<Access>,
 }
 
@@ -315,7 +315,7 @@ pub struct AttachmentPolicy {
     pub max_attachments: u32,
     /// Greatest total size, in bytes.
     pub max_total_bytes: u64,
-    /// If not empty, only these suffixes are allowed (with dot, lower case).
+    /// Suffixes that are allowed (with dot, lower case); empty means all.
     pub allowed_suffixes: Vec<String>,
     /// Suffixes that are never allowed.
     pub denied_suffixes: Vec<String>,

@@ -319,7 +319,7 @@ pub struct ToolAnswers {
     pub round: u32,
     /// [`ToolAsks::state`], as it was recorded.
     pub state: Arc<Value>,
-    /// One answer for each question, in their order.
+    /// The answers, one for each question, in their order.
     pub answers: Vec<UserAnswer>,
 }
 

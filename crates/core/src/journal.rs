@@ -520,7 +520,7 @@ pub struct Queued {
 }
 
 impl RecordKind {
-    /// This record in the form of the version that wrote `recorded`: fields added since are left empty.
+    /// The record in the form of the version that wrote `recorded`: fields added since are left empty.
     pub fn as_of(&self, recorded: &Self) -> Cow<'_, Self> {
         let mut earlier = Cow::Borrowed(self);
         if let (Self::CallEnded { said, .. }, Self::CallEnded { said: recorded, .. }) = (self, recorded)

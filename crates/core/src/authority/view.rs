@@ -54,7 +54,7 @@ pub struct Mount {
     pub place: Place,
     /// The widest access allowed through it.
     pub access: Access,
-    /// If not empty, only files with these suffixes are visible (`.txt`, `.md`).
+    /// Suffixes of the files that are visible (`.txt`, `.md`); empty means all files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suffixes: Vec<String>,
     /// Largest file that may be read or written through it, in bytes.

@@ -222,8 +222,8 @@ impl Pattern {
         self.rest.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
     }
 
-    /// For rules that tighten, after the function's name has matched: returns true if the pattern matches any part of
-    /// the main argument. If the function has no main argument (`None`), this can't be decided; the rule then applies
+    /// Returns true if the pattern matches any part of the main argument, for rules that tighten. The function's name
+    /// has matched before. If the function has no main argument (`None`), this can't be decided; the rule then applies
     /// if it names the function itself.
     pub fn touches(&self, subjects: Option<&[Subject]>) -> bool {
         match (&self.rest.arguments, subjects) {
@@ -233,8 +233,8 @@ impl Pattern {
         }
     }
 
-    /// For rules that loosen, after the function's name has matched: returns true if the pattern matches the whole main
-    /// argument.
+    /// Returns true if the pattern matches the whole main argument, for rules that loosen. The function's name has
+    /// matched before.
     pub fn covers(&self, subjects: Option<&[Subject]>) -> bool {
         match (&self.rest.arguments, subjects) {
             (None, _) => true,

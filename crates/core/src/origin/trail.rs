@@ -74,7 +74,7 @@ impl Trail {
         *self = std::mem::take(self).with(content);
     }
 
-    /// The trail of a conversation at its begin, if its record says that it began with this origin. The contents of
+    /// The trail of a conversation at its beginning, if its record says that it began with this origin. The contents of
     /// attached files are known only to the execution that recorded it.
     pub(crate) fn begun(self, origin: Origin, call: &CallPath, worker: &Arc<str>) -> Self {
         if origin <= self.origin() {

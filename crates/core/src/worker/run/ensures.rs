@@ -17,17 +17,17 @@ use std::sync::Arc;
 
 /// A tool that checks outputs.
 pub(super) struct Judging {
-    /// Its position in [`Prepared::functions`].
+    /// Position of the tool in [`Prepared::functions`].
     function: usize,
     /// The parameter that takes the output.
     output: Arc<str>,
-    /// That parameter takes only text.
+    /// True if that parameter takes only text.
     as_text: bool,
-    /// It also has a parameter `input`, for the worker's input.
+    /// True if the tool also has a parameter `input`, for the worker's input.
     takes_input: bool,
 }
 
-/// The tools that a worker's `ensures` names, resolved among its functions.
+/// The tools that a worker's `ensures` names, from its functions.
 ///
 /// # Errors
 /// A name is not among them, or the tool can't be called with an output.
@@ -86,7 +86,8 @@ impl Judging {
     }
 }
 
-/// Calls all of them with an output. Returns how they ended, and what the conversation receives with that.
+/// Calls all of these tools with an output. Returns the endings of the calls, and the contents that the conversation
+/// receives with them.
 pub(super) async fn ask(
     prepared: &Prepared,
     call: &CompositeCall<'_>,

@@ -1,4 +1,4 @@
-//! What happens before a worker's first turn: its authority, its tools, its instructions, its first message.
+//! The preparation of a worker's first turn: its authority, its tools, its instructions, its first message.
 
 use super::{
     attachments,
@@ -47,13 +47,14 @@ pub(super) struct Prepared {
     pub(super) native_output: Option<Arc<Value>>,
     pub(super) can_read_on: bool,
     pub(super) terms: Terms,
-    /// The most tokens of a request, if that is known.
+    /// Maximum tokens of a request, if that is known.
     pub(super) context: Option<ContextLimit>,
     handed: Vec<Handed>,
     returned_paths: Vec<String>,
 }
 
-/// Enters a worker and begins its conversation. If it does not begin, `trail` gets what the failure repeats of others.
+/// Enters a worker and begins its conversation. If it does not begin, `trail` gets the words of others that the failure
+/// repeats.
 pub(super) async fn prepare(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
@@ -244,7 +245,7 @@ pub(super) async fn prepare(
     }))
 }
 
-/// The cost is limited and can't be counted.
+/// The failure if the cost is limited and can't be counted.
 fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limit: Usd) -> Failure {
     let (of, uses) = match worker.server_tools.is_empty() {
         true => ("this model", ""),
@@ -265,8 +266,8 @@ fn settings(worker: &WorkerDefinition, model: &ModelName, host: &crate::engine::
     if worker.locked { settings } else { host.settings_override.over(&settings) }
 }
 
-/// Those that could pass the gate, which is what a model is shown, and the others with the reason; sorted by name so that the
-/// prompt's prefix never changes (`docs/reference/loop.md`).
+/// Splits the functions into those that could pass the gate, which a model is shown, and the others, with the reason;
+/// sorted by name so that the prompt's prefix never changes (`docs/reference/loop.md`).
 fn offered(
     engine: &Engine,
     worker: &WorkerDefinition,
@@ -345,7 +346,7 @@ fn finish_is_free(
     Err(Failure::new(FailureKind::Definition, message))
 }
 
-/// Why a conversation does not begin.
+/// The reason why a conversation does not begin.
 struct Unbegun {
     failure: Failure,
     /// The origins of the failure's words.
@@ -358,11 +359,11 @@ impl From<Failure> for Unbegun {
     }
 }
 
-/// What a conversation begins with.
+/// The start of a conversation.
 struct Beginning {
     system: String,
     parts: Vec<Part>,
-    /// The user speaks first.
+    /// True if the user speaks first.
     listens: bool,
     origin: origin::Origin,
 }
@@ -470,7 +471,7 @@ async fn begin(
 }
 
 impl Prepared {
-    /// Tokens of what every request sends beside its messages, as estimated. Not looked at where nothing is counted.
+    /// Estimated tokens that every request sends beside its messages. Not computed if nothing is counted.
     pub(super) fn fixed_tokens(&self) -> u64 {
         let tools = self
             .tools
@@ -480,7 +481,7 @@ impl Prepared {
         estimate_text(self.system.len() + tools.sum::<usize>() + output)
     }
 
-    /// Paths in the output, as the caller knows them (`docs/reference/sandbox.md`).
+    /// Translates paths in the output to the caller's names (`docs/reference/sandbox.md`).
     pub(super) fn translate_back(&self, end: End) -> End {
         translate_back(&self.returned_paths, &self.handed, end)
     }
