@@ -298,7 +298,7 @@ pub enum Refusal {
         /// `reading` or `writing`.
         mode: &'static str,
     },
-    /// A callee's mount lies outside what the chain of callers may touch.
+    /// A callee's mount lies outside the bounds of the chain of callers.
     #[error("`{worker}` mounts `{mount}` outside what its callers may touch: {bound}")]
     OutsideBounds {
         /// The callee.
@@ -346,19 +346,19 @@ impl Authority {
         Self { bounds, view, protection }
     }
 
-    /// Adds the environment variables that the operator grants. Only the grant resolver calls this.
+    /// Sets the environment variables that the operator grants. Only the grant resolver calls this.
     #[must_use]
     pub fn with_variables(self, names: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self { bounds: self.bounds.with_variables(names), ..self }
     }
 
-    /// Adds the command lines of servers that the operator grants. Only the grant resolver calls this.
+    /// Sets the command lines of servers that the operator grants. Only the grant resolver calls this.
     #[must_use]
     pub fn with_processes(self, commands: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self { bounds: self.bounds.with_processes(commands), ..self }
     }
 
-    /// Adds the network that the operator grants for servers that llm-do itself talks to. Only the grant resolver calls
+    /// Sets the network that the operator grants for servers that llm-do itself talks to. Only the grant resolver calls
     /// this.
     #[must_use]
     pub fn with_servers(self, network: Network) -> Self {

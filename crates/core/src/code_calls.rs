@@ -131,7 +131,7 @@ impl<'a> CodeCalls<'a> {
         format!("{name}.{}", self.count(name))
     }
 
-    /// Number of earlier effects of that name.
+    /// Returns the number of earlier effects of that name, and counts this one.
     fn count(&self, name: &str) -> u32 {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let count = made.entry(name.to_owned()).or_default();

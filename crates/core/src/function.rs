@@ -178,7 +178,7 @@ pub trait RuleCode: MaybeSend + MaybeSync {
 pub struct RuleCall<'a> {
     /// The arguments, complete and valid.
     pub arguments: &'a Value,
-    /// The input of the run: what the operator gave to the entry.
+    /// The input of the run, which the operator gave to the entry.
     pub run_input: &'a Value,
     /// The worker that calls, or on whose behalf code calls.
     pub caller: Option<&'a str>,

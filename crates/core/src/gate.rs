@@ -190,7 +190,7 @@ impl Verdict {
         Self { rule, decided_by, vouches: false }
     }
 
-    /// Changes the verdict to `preApproved`, as if the operator approved every question.
+    /// Turns the verdict into a permission, for a mode that approves all questions.
     #[must_use]
     pub(crate) fn approved(self) -> Self {
         Self { rule: Rule::PreApproved, ..self }

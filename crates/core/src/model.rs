@@ -52,7 +52,7 @@ pub struct ModelSettings {
     /// Texts that end an answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// `none`, `minimal`, `low`, `medium`, `high`, or what the provider calls it.
+    /// `none`, `minimal`, `low`, `medium`, `high`, or another value of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }

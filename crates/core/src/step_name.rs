@@ -29,7 +29,7 @@ pub enum RequestStep {
     Wait,
 }
 
-/// The kind of event within a call. Unique within the call.
+/// The name of a step, unique within its call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StepName {
     /// `run`: the run's own start, resume and end.

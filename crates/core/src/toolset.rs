@@ -480,7 +480,7 @@ impl ToolsetRegistry {
         }
         all
     }
-    /// Tells every kind that the run with that ID has ended. Returns their notices for the operator.
+    /// Informs every kind that the run with that ID has ended. Returns their notices for the operator.
     pub async fn ended(&self, run: &Arc<str>) -> Vec<String> {
         self.kinds.values().for_each(|kind| kind.ending(run));
         let mut notices = Vec::new();

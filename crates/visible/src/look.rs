@@ -15,7 +15,7 @@ const BLANK: [char; 5] = [BRAILLE, '\u{13441}', '\u{13442}', '\u{16fe4}', '\u{1d
 /// The empty pattern of Braille, which occurs in pictures made of dots.
 const BRAILLE: char = '\u{2800}';
 
-/// The circle that stands for a letter where a mark is explained.
+/// The circle that represents a letter where a mark is explained.
 const ANY_LETTER: char = '\u{25cc}';
 
 /// Examines the characters of a text one after another.

@@ -126,7 +126,7 @@ impl Domain {
     /// Parses an entry.
     ///
     /// # Errors
-    /// The text is no valid entry. A text that would match nothing, or not what its author means, is an error too.
+    /// The text is not a valid entry. A text that would match nothing, or not what its author intends, is an error too.
     pub fn parse(text: &str) -> Result<Self, BadDomain> {
         let bad = |reason| BadDomain { text: text.to_owned(), reason };
         let (host, port) = split(text).map_err(bad)?;

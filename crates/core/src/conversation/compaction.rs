@@ -139,8 +139,8 @@ impl Conversation {
         results.collect()
     }
 
-    /// The older turns that could be summarised, if there are any. `keep` tells what the summary must contain, in the
-    /// user's words. `results` are left out in addition to those that are already.
+    /// The older turns that could be summarised, if there are any. `keep` describes, in the user's words, the content
+    /// that the summary must keep. `results` are left out in addition to those that are already.
     pub(crate) fn older_turns(
         &self,
         results: &[OldResult],

@@ -1,4 +1,4 @@
-//! Counting what a run did, for its summary.
+//! Counts of a run's requests, calls and notices, for its summary.
 
 use crate::{
     journal::RecordKind,

@@ -23,8 +23,8 @@ pub struct Content {
     pub value: Arc<Value>,
     /// The origins of the content's parts.
     pub origins: Origins,
-    /// The arguments of the call that returned the content, if they name the content: they tell from which source it
-    /// was read.
+    /// The arguments of the call that returned the content, if they name the content: they identify the source that it
+    /// was read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<Value>>,
 }
@@ -118,8 +118,8 @@ impl Trail {
     }
 
     /// The origins of a value that the owner of this trail makes: arguments, an output, a failure. A value that follows
-    /// from an untrusted content is untrusted. If it follows from typed values, only the parts equal to these values
-    /// are typed.
+    /// from an untrusted content is untrusted. In a value that follows from typed contents, only the scalars equal to
+    /// typed ones are typed.
     pub fn emits(&self, value: &Value) -> Origins {
         match self.origin() {
             Origin::Trusted => Origins::TRUSTED,

@@ -24,8 +24,8 @@ enum Draft {
     D2020,
 }
 
-/// Keywords of a schema that are descriptions beside a `$ref`, in drafts that ignore its neighbours. Other keywords
-/// would be constraints.
+/// Keywords that stay beside a `$ref` when a schema is translated from a draft that ignores its neighbours. Other
+/// keywords would become constraints.
 const BESIDE_REF: [&str; 12] = [
     "$ref",
     "$schema",

@@ -168,8 +168,8 @@ pub(super) fn add(environment: &mut Environment, budget: &Arc<Budget>) {
     environment.add_function("range", range);
 }
 
-/// Adds the filters and functions that could make large values of small ones, and those that measure values for templates
-/// as they are rewritten ([`instrument`]).
+/// Adds the filters and functions that could make large values from small ones, and those that measure values in
+/// rewritten templates ([`instrument`]).
 fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
     let own = || Arc::clone(budget);
     let budget = own();

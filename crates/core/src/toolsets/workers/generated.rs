@@ -89,7 +89,7 @@ fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<
 }
 
 struct WorkerCreate {
-    /// Hash of the toolsets that its workers may get: the creator, and its toolsets with their configurations.
+    /// Hash of everything that its workers may get: the creator, and its toolsets with their configurations.
     identity: Arc<str>,
 }
 
