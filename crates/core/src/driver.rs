@@ -42,7 +42,7 @@ pub struct Step<'a> {
     pub run: BoxFuture<'a, RecordKind>,
 }
 
-/// The treatment, by a resume, of a step that had started and not ended.
+/// A resume's treatment of a step that had started and not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum CutOff {
     /// The step runs again, because it only reads or its effect did not happen.

@@ -2,8 +2,8 @@
 //!
 //! A worker's instructions often print its inputs. The parts that were printed are not sent a second time, and the text
 //! before the first of them is the same for every call (`docs/reference/loop.md`). An input is identified by the memory
-//! address of its texts, which loops, macros and filters that return a value unchanged pass on. The tags `{{ NAME.KEY
-//! }}` are also marked in the text for the engine, because numbers and lists have no such address.
+//! address of its texts, which loops, macros and filters that return a value unchanged pass on. The tags
+//! `{{ NAME.KEY }}` are also marked in the text for the engine, because numbers and lists have no such address.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
