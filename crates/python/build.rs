@@ -18,7 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             "llm_do" => {
                 let (package, mark) = PACKAGE;
                 let text = read(Path::new(package))?;
-                let section = text.split_once(mark).ok_or_else(|| format!("{package} has no line `{mark}`"))?.1;
+                let section =
+                    text.split_once(mark).ok_or_else(|| format!("{package} has no line `{mark}`"))?.1;
                 section.to_owned()
             }
             _ => read(&sources.join(format!("{name}.py")))?,

@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// The percentage of the limit at which a conversation is compacted. The rest is room for the answer, which shares the
 /// model's window, and for the error of the estimate.
 const FULL: u64 = 90;
-/// The percentage that a compaction aims at. The next compaction is then far away, and providers' caches keep the prefix
-/// until then.
+/// The percentage that a compaction aims at. The next compaction is then far away, and the caches of providers keep the
+/// prefix until then.
 const AIM: u64 = 60;
 /// The percentage that the most recent messages keep when older ones are summarised.
 const RECENT: u64 = 25;
@@ -33,19 +33,19 @@ const WORTH: u64 = 10;
 const TEXT: u64 = 70;
 /// Maximum tokens of a summary.
 const SUMMARY: u64 = 4096;
-/// The limit by which summaries are measured where the model's window is not known.
+/// The limit for summaries if the model's window is not known.
 const UNKNOWN: u64 = 100_000;
 
 fn percent(of: u64, share: u64) -> u64 {
     scaled(of, share, 100)
 }
 
-/// What a compaction is to do.
+/// The purpose of a compaction.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
-    /// To make room for the next request.
+    /// Room for the next request.
     Room,
-    /// What the user asks for: a summary of everything but the last turn.
+    /// The user's request: a summary of everything but the last turn.
     Asked { keep: Option<&'a str> },
 }
 
@@ -55,7 +55,7 @@ impl Talk<'_> {
         self.fixed.saturating_add(conversation.tokens())
     }
 
-    /// How much of the context the next request takes.
+    /// The part of the context that the next request takes.
     pub(super) fn context(&self, conversation: &Conversation) -> ContextUse {
         let tokens = self.estimate.next(self.estimated(conversation));
         ContextUse { tokens, limit: self.prepared.context.map(|limit| limit.tokens) }
@@ -93,8 +93,8 @@ impl Talk<'_> {
         Err(Stop::failed(FailureKind::Limit, message))
     }
 
-    /// Compacts the conversation because the provider says that its next request is longer than the model's window. `false`:
-    /// nothing older is left to compact.
+    /// Compacts the conversation because the provider reports that its next request is longer than the model's window.
+    /// Returns false if nothing older is left to compact.
     pub(super) async fn shorten(&mut self, conversation: &mut Conversation) -> Result<bool, Stop> {
         let tokens = self.context(conversation).tokens;
         let limit = self.prepared.context.map_or(tokens, |limit| limit.tokens.min(tokens));
@@ -102,7 +102,7 @@ impl Talk<'_> {
         Ok(compacted.is_some_and(|compaction| compaction.has_effect()))
     }
 
-    /// Compacts the conversation because the user asks for it. `Some`: why it is not compacted.
+    /// Compacts the conversation because the user asks for it. Returns the reason if it is not compacted.
     pub(super) async fn compact_as_asked(
         &mut self,
         conversation: &mut Conversation,
@@ -119,7 +119,8 @@ impl Talk<'_> {
         })
     }
 
-    /// Compacts a conversation, records that, and returns the record. `None`: there is nothing to compact, or too little.
+    /// Compacts a conversation, records the compaction, and returns the record. `None` if there is nothing to compact,
+    /// or too little.
     async fn compact(
         &mut self,
         conversation: &mut Conversation,
@@ -157,8 +158,8 @@ impl Talk<'_> {
         Ok(Some(compaction))
     }
 
-    /// What a compaction would do: the results that it leaves out, without their numbers, and the turns to summarise.
-    /// `None`: nothing, or too little.
+    /// Plans a compaction: the results that it leaves out, without their numbers, and the turns to summarise. `None` if
+    /// there is nothing, or too little.
     fn plan(
         &self,
         conversation: &Conversation,
@@ -207,10 +208,10 @@ impl Talk<'_> {
         }
     }
 
-    /// Has the model summarise older turns.
+    /// Lets the model summarise older turns.
     ///
     /// # Errors
-    /// The run ends. Everything else is a reason why there is no summary.
+    /// The run ends. Any other failure is a reason why there is no summary.
     async fn summarise(
         &mut self,
         conversation: &Conversation,
@@ -261,7 +262,7 @@ impl Talk<'_> {
     }
 }
 
-/// The oldest results that together free so many tokens, or all that can be left out.
+/// The oldest results that together free that number of tokens, or all that can be left out.
 fn oldest_results(conversation: &Conversation, free: u64) -> Vec<OldResult> {
     let mut freed = 0;
     let oldest = conversation.old_results().into_iter().take_while(|(_, result)| {
@@ -274,9 +275,9 @@ fn oldest_results(conversation: &Conversation, free: u64) -> Vec<OldResult> {
         .collect()
 }
 
-/// Why there is no summary.
+/// The reason why there is no summary.
 struct Unsummarised {
     why: String,
-    /// The user has stopped it, and with it the answer under way.
+    /// True if the user has stopped the summary, and with it the answer under way.
     by_user: bool,
 }

@@ -13,7 +13,8 @@ use crate::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Calls all tools of `ensures` with an output. Returns the end of each call, and the contents that the conversation receives.
+/// Calls all of these tools with an output. Returns the endings of the calls, and the contents that the conversation
+/// receives with them.
 pub(super) async fn ask(
     prepared: &Prepared,
     call: &CompositeCall<'_>,

@@ -1,4 +1,4 @@
-//! The preparation of a worker's first turn: its authority, tools, instructions and first message.
+//! The preparation of a worker's first turn: its authority, its tools, its instructions, its first message.
 
 use super::{
     attachments,
@@ -29,7 +29,8 @@ use crate::{
 use serde_json::{Map, Value};
 use std::{borrow::Cow, sync::Arc};
 
-/// Enters a worker and begins its conversation. If it does not begin, `trail` gets what the failure repeats of others.
+/// Enters a worker and begins its conversation. If it does not begin, `trail` gets the words of others that the failure
+/// repeats.
 pub(super) async fn prepare(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
@@ -219,7 +220,7 @@ pub(super) async fn prepare(
     }))
 }
 
-/// The cost is limited and can't be counted.
+/// The failure if the cost is limited and can't be counted.
 fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limit: Usd) -> Failure {
     let (of, uses) = match worker.server_tools.is_empty() {
         true => ("this model", ""),
@@ -240,8 +241,8 @@ fn settings(worker: &WorkerDefinition, model: &ModelName, host: &crate::engine::
     if worker.locked { settings } else { host.settings_override.over(&settings) }
 }
 
-/// Those that could pass the gate, which is what a model is shown, and the others with the reason; sorted by name so that the
-/// prompt's prefix never changes (`docs/reference/loop.md`).
+/// Splits the functions into those that could pass the gate, which a model is shown, and the others, with the reason;
+/// sorted by name so that the prompt's prefix never changes (`docs/reference/loop.md`).
 fn offered(
     engine: &Engine,
     worker: &WorkerDefinition,
@@ -320,7 +321,7 @@ fn finish_is_free(
     Err(Failure::new(FailureKind::Definition, message))
 }
 
-/// Why a conversation does not begin.
+/// The reason why a conversation does not begin.
 struct Unbegun {
     failure: Failure,
     /// The origins of the failure's words.
@@ -333,11 +334,11 @@ impl From<Failure> for Unbegun {
     }
 }
 
-/// What a conversation begins with.
+/// The start of a conversation.
 struct Beginning {
     system: String,
     parts: Vec<Part>,
-    /// The user speaks first.
+    /// True if the user speaks first.
     listens: bool,
     origin: origin::Origin,
 }
