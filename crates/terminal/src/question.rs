@@ -30,11 +30,11 @@ pub struct Question {
 /// A form of answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One of these keys.
+    /// A choice among these keys.
     Keys(Vec<Choice>),
     /// A text. Ctrl-J breaks its lines.
     Text,
-    /// One of these options. There is at least one.
+    /// A choice among these options. There is at least one.
     Pick(Vec<String>),
     /// The fields of a form. There is at least one.
     Form(Vec<Field>),
@@ -80,7 +80,7 @@ pub struct Field {
 pub enum FieldKind {
     /// A line of text, or a number as text.
     Text,
-    /// One of these options.
+    /// A choice among these options.
     Pick(Vec<String>),
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Recorder {
     keys: Vec<Key>,
     /// The draft before the command, or before the text that is inserted with it.
     before: String,
-    /// In insert mode, the position where the command began to insert.
+    /// Position where the command began to insert, in insert mode.
     inserts_at: Option<usize>,
 }
 
