@@ -1,4 +1,4 @@
-//! `llm-do runs replay`: a program over the record of a run, and where it first does something else.
+//! `llm-do runs replay`: runs a program over the record of a run, and shows the first divergence.
 
 use crate::{
     args::{Format, ReplayArgs},
@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Carries out the command: exit code 1 if the program does something else than the record.
+/// Runs the command: exit code 1 if the program diverges from the record.
 pub(crate) fn run(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Exit {
     replayed(args, project, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }
@@ -45,7 +45,7 @@ fn replayed(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Resul
     Ok(if report.divergence.is_some() { Exit::Failed } else { Exit::Done })
 }
 
-/// The folder of a run that is named by its ID, or by the folder itself.
+/// Returns the folder of a run, from its ID or from the folder itself.
 pub(crate) fn folder(run: &str, target: Option<&str>, project: Option<&Path>) -> Result<PathBuf, Complaint> {
     let named = Path::new(run);
     if named.join(JOURNAL_FILE).is_file() {
@@ -96,7 +96,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Where a divergence is: `at 0/1.0 (main → summarizer, turn 2)`.
+/// Formats the place of a divergence: `at 0/1.0 (main → summarizer, turn 2)`.
 fn place(divergence: &Divergence) -> String {
     let chain = divergence.chain.iter().map(|name| &**name).collect::<Vec<_>>().join(" → ");
     let turn = divergence.turn().map(|turn| format!("turn {turn}"));
@@ -105,7 +105,7 @@ fn place(divergence: &Divergence) -> String {
     format!("at {}{who}", divergence.path)
 }
 
-/// What a divergence is about, as a sentence.
+/// Describes the subject of a divergence in a sentence.
 fn what(divergence: &Divergence) -> String {
     let step = match &divergence.step {
         StepName::Call => "the call".to_owned(),

@@ -28,9 +28,9 @@ use clean::clean;
 use export::export;
 use show::show;
 
-/// Characters of a chat's first message that are shown.
+/// The most characters of a chat's first message that are shown.
 const FIRST_WORDS: usize = 50;
-/// The note on a run that somebody else's llm-do began.
+/// The note on a run of another user's llm-do.
 const FOREIGN: &str = "not written by your llm-do";
 
 /// Runs a subcommand.
@@ -48,8 +48,8 @@ pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
     Ok(Exit::Done)
 }
 
-/// The folders of the runs that a command may mean: those of the target's project. Without a target, a project and
-/// `LLM_DO_PROJECT`, those of the current directory and those of lone files, which no project keeps.
+/// Returns the folders of the runs that a command may refer to: those of the target's project. Without a target, a
+/// project and `LLM_DO_PROJECT`, those of the current directory and those of lone files, which no project keeps.
 pub(crate) fn folders(target: Option<&str>, project: Option<&Path>) -> Result<Vec<PathBuf>, Complaint> {
     let of_project = |root: &Path| root.join(".llm-do").join("runs");
     let around =
@@ -77,7 +77,7 @@ pub(crate) fn folders(target: Option<&str>, project: Option<&Path>) -> Result<Ve
     }])
 }
 
-/// The newest runs, one a line.
+/// Lists the newest runs, one a line.
 pub(crate) fn list(folders: &[PathBuf], limit: usize, chats: bool, output: &Output) -> Result<(), Complaint> {
     let mut runs = Vec::new();
     for folder in folders {
@@ -115,7 +115,7 @@ pub(crate) fn list(folders: &[PathBuf], limit: usize, chats: bool, output: &Outp
 /// A run in a list.
 struct Listed {
     run: RunSummary,
-    /// Whether this user's llm-do did not begin it: a cloned project may bring runs along.
+    /// True if this user's llm-do did not begin the run: a cloned project may bring runs along.
     foreign: bool,
 }
 
@@ -157,7 +157,7 @@ fn line(Listed { run, foreign }: &Listed, paint: Paint) -> String {
     format!("{}{note}\n", line.trim_end())
 }
 
-/// The text about a run in a list: its worker, its target where that says more, and the beginning of its input.
+/// Returns the text about a run in a list: its worker, its target if it differs, and the beginning of its input.
 pub(crate) fn about(run: &RunSummary) -> String {
     let (entry, target) = (visible::line(&run.entry), visible::line(&run.target));
     let named = Path::new(&run.target).file_stem().is_some_and(|stem| *stem == *run.entry);
@@ -184,13 +184,13 @@ pub(crate) fn about(run: &RunSummary) -> String {
     format!("{worker}  {input}")
 }
 
-/// A time as the user reads it.
+/// Formats a time for the user.
 pub(crate) fn local_time(ms: u64) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
     Some(time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
 }
 
-/// The folder of one run.
+/// Returns the folder of one run.
 pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint> {
     let mut found = Vec::new();
     for folder in folders {
@@ -208,7 +208,8 @@ pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint>
     })
 }
 
-/// The folder of the user's own chat that was used last. A project may bring chats along, which can't be continued.
+/// Returns the folder of the user's own chat that was used last. A project may bring chats along, which can't be
+/// continued.
 pub(crate) fn last_chat(folders: &[PathBuf]) -> Result<PathBuf, Complaint> {
     let mut chats = Vec::new();
     let key = SealKey::read(&home()).ok();
@@ -229,7 +230,7 @@ pub(crate) fn last_chat(folders: &[PathBuf]) -> Result<PathBuf, Complaint> {
     })
 }
 
-/// Where else to look. Of a project that was named there is one folder alone.
+/// Returns a hint to search elsewhere. For a named project there is only one folder, and no hint.
 fn elsewhere(folders: &[PathBuf]) -> &'static str {
     if folders.len() > 1 { "; a project keeps its own, so name it or go there" } else { "" }
 }

@@ -1,4 +1,4 @@
-//! `llm-do runs export`: a run in a form for others to look at.
+//! `llm-do runs export`: exports a run for other people and programs.
 
 use super::{collector, find, folders};
 use crate::{
@@ -12,7 +12,7 @@ use llm_do_records::{otlp, page, page_from};
 use llm_do_runs::read_run;
 use std::path::Path;
 
-/// Writes the run in the form that is asked for.
+/// Writes the run in the requested format.
 pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     if export.form.cases.is_some() {
         return cases::export(export, project, output);
@@ -43,7 +43,7 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
     }
 }
 
-/// To the file that is named, or to stdout.
+/// Writes a text to the named file, or to stdout.
 fn deliver(text: &str, to: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     match to.filter(|path| path.as_os_str() != "-") {
         None => output.print(text),
