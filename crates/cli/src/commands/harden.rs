@@ -1,4 +1,4 @@
-//! `llm-do harden`: a function in the place of a worker, tried against what the worker did.
+//! `llm-do harden`: tests a function as a replacement for a worker, against the worker's recorded calls.
 
 use crate::{
     args::{CompareBy, Format, HardenArgs},
@@ -14,12 +14,12 @@ use llm_do::{Cases, Compare, Hardened, Tried, Verdict, harden, program::target::
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// How much numbers may differ by default.
+/// The default tolerance for numbers.
 const TOLERANCE: f64 = 1e-6;
-/// Longest excerpt of an input in the table, in characters.
+/// The longest excerpt of an input in the table, in characters.
 const EXCERPT: usize = 60;
 
-/// Carries out the command: exit code 1 if a case fails.
+/// Runs the command: exit code 1 if a case fails.
 pub(crate) fn run(args: &HardenArgs, output: &Output) -> Exit {
     hardened(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }

@@ -1,4 +1,4 @@
-//! `llm-do runs replay`: a program over the record of a run, and where it first does something else.
+//! `llm-do runs replay`: runs a program over the record of a run, and shows the first divergence.
 
 use crate::{
     args::{Format, ReplayArgs},
@@ -17,7 +17,7 @@ use llm_do_records::{Difference, Divergence, diff::unified_diff};
 use serde_json::{Value, json};
 use std::{fmt::Write as _, path::Path};
 
-/// Carries out the command: exit code 1 if the program does something else than the record.
+/// Runs the command: exit code 1 if the program diverges from the record.
 pub(crate) fn run(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Exit {
     replayed(args, project, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }
@@ -84,7 +84,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Where a divergence is: `at 0/1.0 (main → summarizer, turn 2)`.
+/// Formats the place of a divergence: `at 0/1.0 (main → summarizer, turn 2)`.
 fn place(divergence: &Divergence) -> String {
     let chain = divergence.chain.iter().map(|name| &**name).collect::<Vec<_>>().join(" → ");
     let turn = divergence.turn().map(|turn| format!("turn {turn}"));
@@ -93,7 +93,7 @@ fn place(divergence: &Divergence) -> String {
     format!("at {}{who}", divergence.path)
 }
 
-/// What a divergence is about, as a sentence.
+/// Describes the subject of a divergence in a sentence.
 fn what(divergence: &Divergence) -> String {
     let step = match &divergence.step {
         StepName::Call => "the call".to_owned(),

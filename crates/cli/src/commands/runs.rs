@@ -24,7 +24,7 @@ use clean::clean;
 use export::export;
 use show::show;
 
-/// The note on a run that somebody else's llm-do began.
+/// The note on a run of another user's llm-do.
 const FOREIGN: &str = "not written by your llm-do";
 
 /// Runs a subcommand.
@@ -42,7 +42,7 @@ pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
     Ok(Exit::Done)
 }
 
-/// The newest runs, one a line.
+/// Lists the newest runs, one a line.
 pub(crate) fn list(folders: &[PathBuf], limit: usize, chats: bool, output: &Output) -> Result<(), Complaint> {
     let mut runs = Vec::new();
     for folder in folders {
@@ -80,7 +80,7 @@ pub(crate) fn list(folders: &[PathBuf], limit: usize, chats: bool, output: &Outp
 /// A run in a list.
 struct Listed {
     run: RunSummary,
-    /// Whether this user's llm-do did not begin it: a cloned project may bring runs along.
+    /// True if this user's llm-do did not begin the run: a cloned project may bring runs along.
     foreign: bool,
 }
 
