@@ -1,4 +1,4 @@
-//! Environments: folders with a `pyvenv.cfg`. Only texts are read; nothing in one is run here.
+//! Environments: folders with a `pyvenv.cfg`. This module only reads texts and runs nothing of an environment.
 
 use llm_do_sandbox::read_regular;
 use std::{
@@ -15,7 +15,7 @@ pub(crate) const CONFIG: &str = "pyvenv.cfg";
 /// An environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Venv {
-    /// Its folder, a real path.
+    /// The folder of the environment, a real path.
     pub(crate) folder: PathBuf,
     /// The folder of the interpreter that made it, as its `pyvenv.cfg` says.
     pub(crate) home: Option<PathBuf>,
@@ -39,8 +39,8 @@ impl Venv {
         sites(&self.folder.join("lib"))
     }
 
-    /// The folders that its `.pth` files add to the module path, as real paths: packages that are installed in place
-    /// (`pip install -e`).
+    /// Returns the folders that its `.pth` files add to the module path, as real paths: packages that are installed in
+    /// place (`pip install -e`).
     pub(crate) fn added(&self) -> Vec<PathBuf> {
         let mut added = Vec::new();
         for site in self.sites() {
