@@ -93,13 +93,13 @@ impl Tier {
     }
 }
 
-/// How a process is confined.
+/// The way in which a process is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Confinement {
-    /// By the kernel.
+    /// The kernel confines the process.
     Tier(Tier),
-    /// Not confined: only a clean environment, and an end together with its caller. Needs the operator's explicit
-    /// grant.
+    /// The process is not confined: it only has a clean environment, and ends together with its caller. Needs the
+    /// operator's explicit grant.
     Unconfined,
 }
 
@@ -125,7 +125,7 @@ pub fn install_binary(binary: impl Into<PathBuf>) {
     let _ = BINARY.set(binary.into());
 }
 
-/// Whether every process may read this place, whatever its view: the machine's programs and their libraries.
+/// Returns true if every process may read this place, whatever its view: the machine's programs and their libraries.
 pub fn is_given_to_all(place: &Path) -> bool {
     #[cfg(target_os = "macos")]
     let given = profile::READABLE;

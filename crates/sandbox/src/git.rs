@@ -8,12 +8,12 @@ use std::ffi::OsStr;
 /// the other two.
 const PARTS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// The entry that a name stands for, as file systems that ignore case compare it.
+/// Returns the entry that a name matches, as file systems that ignore case compare it.
 pub(crate) fn part(name: &OsStr) -> Option<&'static str> {
     PARTS.into_iter().find(|part| name.eq_ignore_ascii_case(part))
 }
 
-/// Whether a folder with these parts is a repository.
+/// Returns true if a folder with these parts is a repository.
 pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
 }

@@ -54,7 +54,7 @@ fn sweep(p: &Program) {
     }
 }
 
-/// Makes every call with `path` and looks whether anything came from outside.
+/// Makes every call with `path`, and checks that nothing came from outside.
 async fn nothing_comes_of(p: &Program, path: &str) {
     for (tool, input) in calls(path) {
         let said = p.said(tool, input.clone()).await;

@@ -9,7 +9,7 @@ use super::supervisor::descendants;
 use rustix::time::Timespec;
 use std::fs;
 
-/// How often the supervisor checks. A check reads one short file.
+/// The interval between two checks by the supervisor. A check reads one short file.
 pub(super) const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The processes and threads below this supervisor.
@@ -24,7 +24,7 @@ impl Crowd {
         Self { most, fewest: on_this_machine() }
     }
 
-    /// Whether the limit is exceeded. Processes are counted only if the number on the machine has grown enough to
+    /// Returns true if the limit is exceeded. Counts processes only if the number on the machine has grown enough to
     /// make that possible.
     pub(super) fn is_too_large(&mut self) -> bool {
         let all = on_this_machine();

@@ -22,7 +22,7 @@ const WRITTEN_FOR: ABI = ABI::V7;
 /// The oldest version that confines on its own. Earlier versions allow truncating files outside.
 pub(super) const LEAST_ALONE: u32 = 3;
 
-/// From this version on signals can't leave the domain.
+/// The first version in which signals can't leave the domain.
 pub(super) const SCOPES_SIGNALS: u32 = 6;
 
 /// The kernel's version.
@@ -56,7 +56,7 @@ fn device() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile | WriteFile})
 }
 
-/// One rule: a place, the rights on it, and whether it must exist.
+/// A rule: a place, the rights on it, and the origin of the place.
 struct Rule {
     place: PathBuf,
     rights: BitFlags<AccessFs>,

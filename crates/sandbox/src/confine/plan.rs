@@ -24,9 +24,9 @@ pub(super) struct Plan {
     pub(super) links: Vec<Link>,
     pub(super) network: Reach,
     pub(super) limits: Limits,
-    /// Where the program gets the descriptor that comes with the message, if one does.
+    /// The place at which the program gets the descriptor that comes with the message, if there is one.
     pub(super) channel: Option<ChannelAt>,
-    /// The certificates that the program trusts in the place of the system's, as PEM: a file of its temporary folder.
+    /// The certificates that the program trusts instead of the system's, as PEM: a file of its temporary folder.
     pub(super) authorities: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Reach {
     Nothing,
     /// The proxy, in a network that has nothing else.
     Proxy,
-    /// Everybody.
+    /// All networks of the machine.
     Everything,
 }
 
@@ -92,9 +92,9 @@ pub(super) struct Link {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum HoleKind {
-    /// It is not there.
+    /// The name is invisible.
     Hidden,
-    /// It may be read only.
+    /// The name is read-only.
     ReadOnly,
 }
 

@@ -119,7 +119,7 @@ impl Proxy {
         Ok(Self { _task: Task::spawn(accept(listener, gate)), denials })
     }
 
-    /// Its denials.
+    /// Returns the denials of the proxy.
     pub(super) fn denials(&self) -> &Denials {
         &self.denials
     }
@@ -169,9 +169,9 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>) {
 
 /// The bytes after a `CONNECT`.
 enum Carried {
-    /// They go to the host as they are.
+    /// The bytes go to the host unchanged.
     Tunnel(Tunnel),
-    /// They are requests that get a key.
+    /// The bytes are requests that get a key.
     Interception(Interception),
 }
 
@@ -205,11 +205,11 @@ async fn serve(stream: TcpStream, gate: Arc<Gate>) {
     }
 }
 
-/// Why a request is not forwarded.
+/// The reason why a request is not forwarded.
 enum Stop {
-    /// It is not allowed.
+    /// The request is not allowed.
     Denied(Denial),
-    /// It can't be forwarded now.
+    /// The request can't be forwarded now.
     Unreachable(String),
 }
 
@@ -258,8 +258,8 @@ fn answered(gate: &Gate, carried_out: Result<Response<Answer>, Stop>) -> Respons
     }
 }
 
-/// The proxy's own answer, after which the connection ends. Its text is in the first line too, because many clients show
-/// nothing else of an answer to `CONNECT`.
+/// Returns the proxy's own answer, after which the connection ends. Its text is in the first line too, because many
+/// clients show nothing else of an answer to `CONNECT`.
 fn said(status: StatusCode, text: String) -> Response<Answer> {
     let reason = ReasonPhrase::try_from(text.clone());
     let mut response = Response::new(Answer::Text(Some(format!("{text}\n").into())));
@@ -278,7 +278,7 @@ enum Answer {
     Text(Option<Bytes>),
     /// The server's, with the task that drives the connection to it.
     Passed { body: Incoming, _connection: Task },
-    /// The same of a host that has received a key, without this key.
+    /// The server's body if its host has received a key. The key is overwritten.
     Cleaned { body: Box<Cleaned>, _connection: Task },
 }
 

@@ -38,7 +38,7 @@ const KEPT_OF_PROC: &[&str] = &["cpuinfo", "filesystems", "loadavg", "meminfo", 
 pub(super) const TEMPORARY: &str = "/tmp";
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// One thing to put into the new root.
+/// An entry of the new root.
 enum Node {
     /// A subtree or file of the machine.
     Bound { mount: OwnedFd, is_folder: bool },
@@ -64,7 +64,7 @@ fn read_only() -> MountAttrFlags {
     plain() | MountAttrFlags::MOUNT_ATTR_RDONLY
 }
 
-/// The private temporary folder of a program with this view.
+/// Returns the private temporary folder of a program with this view.
 pub(super) fn temporary_folder(plan: &Plan) -> &'static Path {
     let taken = plan.places.iter().any(|given| given.place == Path::new(TEMPORARY));
     Path::new(if taken { SHARED_MEMORY } else { TEMPORARY })
@@ -81,7 +81,7 @@ pub(super) fn try_out() -> Result<(), Fault> {
     attach(&root, open_system(Path::new("/proc"))?.as_fd())
 }
 
-/// Builds the root and enters it. The calling process is the first of its process namespace. Returns whether the kernel
+/// Builds the root and enters it. The calling process is the first of its process namespace. Returns true if the kernel
 /// limits the number of processes in that namespace.
 pub(super) fn enter(plan: &Plan) -> Result<bool, Fault> {
     keep_to_ourselves()?;
@@ -207,12 +207,12 @@ fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     Ok(nodes)
 }
 
-/// Whether a place of the new root is an empty folder at first.
+/// Returns true if a place of the new root is an empty folder at first.
 fn is_fresh(path: &Path) -> bool {
     [TEMPORARY, SHARED_MEMORY].iter().any(|fresh| path == Path::new(fresh))
 }
 
-/// A system place of the machine; `None` if the machine doesn't have it.
+/// Returns the node of a system place, or `None` if the machine doesn't have it.
 fn system_node(path: &Path) -> Result<Option<Node>, Fault> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(None) };
     // Links among the programs are kept, so that a merged `/usr` is mounted once.
@@ -335,7 +335,7 @@ impl Masks {
     }
 }
 
-/// Devices are the machine's own, one by one; none else can be made or opened.
+/// Binds the machine's own devices, one by one. No other device can be made or opened.
 fn make_devices(root: &OwnedFd) -> Result<(), Fault> {
     for device in system::DEVICES.iter().map(Path::new) {
         let Ok(opened) = open_system(device) else { continue };

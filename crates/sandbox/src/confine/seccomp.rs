@@ -21,10 +21,10 @@ const X32: u32 = 0x4000_0000;
 const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
 
-/// What the filter depends on.
+/// The settings of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
-    /// Which internet sockets are allowed.
+    /// The internet sockets that are allowed.
     pub(super) network: Reach,
     /// Landlock is the only barrier between the program and the machine's files and processes: tier B.
     pub(super) alone: bool,
@@ -92,24 +92,24 @@ fn is_not(argument: u8, value: i32) -> SeccompCondition {
     when(argument, SeccompCmpOp::Ne, bits(value))
 }
 
-/// Holds if the bits of `mask` in the argument equal those of `value`.
+/// Returns a condition that holds if the bits of `mask` in the argument equal those of `value`.
 fn has(argument: u8, mask: u32, value: u32) -> SeccompCondition {
     when(argument, SeccompCmpOp::MaskedEq(mask.into()), value.into())
 }
 
-/// The lower 32 bits of an argument that is an `int`.
+/// Returns the lower 32 bits of an argument that is an `int`.
 fn bits(value: i32) -> u64 {
     u64::from(u32::from_ne_bytes(value.to_ne_bytes()))
 }
 
-/// Calls whose arguments are in memory, where a filter can't see them. They are answered as by an older kernel, so that
-/// programs use the calls with arguments in registers.
+/// Returns the calls whose arguments are in memory, where a filter can't see them. They are answered as by an older
+/// kernel, so that programs use the calls with arguments in registers.
 fn absent() -> Rules {
     [libc::SYS_clone3, libc::SYS_openat2].into_iter().map(|call| (call, Vec::new())).collect()
 }
 
-/// Reading extended attributes, which Landlock doesn't restrict: a process could read those of every file on the machine.
-/// They are answered as by a file system that has none, which programs expect.
+/// Returns the calls that read extended attributes, which Landlock doesn't restrict: a process could read those of
+/// every file on the machine. They are answered as by a file system that has none, which programs expect.
 fn without_attributes() -> Rules {
     let calls = [
         libc::SYS_getxattr,

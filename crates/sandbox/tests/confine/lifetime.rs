@@ -31,7 +31,7 @@ fn mark(tier: Confinement, name: &str) -> String {
     format!("mark-{name}-{tier}-{}", std::process::id())
 }
 
-/// Two processes that part from their parent, session and output, and would live for an hour.
+/// Two processes that leave their parent, session and output, and would live for an hour.
 const DAEMONS: &str = r#"
 for _ in range(2):
     if os.fork() == 0:
@@ -220,7 +220,8 @@ while time.monotonic() - started < 30:
     println!("at most {most} at one time");
 }
 
-/// Where the kernel refuses one more the program hears of it; where the supervisor counts it is ended.
+/// The program gets an error if the kernel refuses another process; if the supervisor counts processes, the program is
+/// ended.
 async fn a_crowd_is_limited(tier: Confinement) {
     let bench = Bench::new();
     let mark = mark(tier, "crowd");

@@ -45,7 +45,8 @@ def tunnel(target):
     return s
 "#;
 
-/// A server of the machine that says "hello" to every request, and tells of each connection when it begins and ends.
+/// A server of the machine that answers "hello" to every request, and reports the beginning and the end of each
+/// connection.
 fn server() -> (u16, Receiver<&'static str>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Which places a worker's view gives to its processes.
+//! The places that a worker's view gives to its processes.
 
 use crate::bench::{A, B, Bench, CANARY, in_tier, run, shell, tier_of};
 use llm_do_core::{

@@ -21,11 +21,11 @@ pub(crate) struct Worker {
     leaf: Arc<dyn Leaf>,
 }
 
-/// What the environment would say of any variable.
+/// The value of every environment variable.
 pub(crate) const SECRET: &str = "SECRET-of-the-environment";
 
 impl Worker {
-    /// With `/rw` for writing and `/ro` for reading, and everything allowed.
+    /// Creates a worker with `/rw` for writing and `/ro` for reading, which may run every command.
     pub(crate) fn new(confinement: Confinement) -> Self {
         Self::with(confinement, MOUNTS, json!({"default": {"approval_required": false}}))
     }
