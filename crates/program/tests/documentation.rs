@@ -15,7 +15,7 @@ use std::{path::Path, sync::Arc};
 
 const PLAIN: &str = "---\nparameters: {style: string?, source: path?}\n---\nDo it.\n";
 
-/// What the pages' examples refer to.
+/// The files to which the pages' examples refer.
 const SURROUNDINGS: [(&str, &str); 9] = [
     ("agents/writer.worker", PLAIN),
     ("shared/reviewer.worker", PLAIN),

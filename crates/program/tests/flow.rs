@@ -1,4 +1,4 @@
-//! What reaches what in small programs.
+//! The flow of untrusted content in small programs.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod stand_in;

@@ -48,7 +48,7 @@ fn tree(files: &Files) -> MemoryTree {
     MemoryTree::new(Place::new("/home/me/p"), files.iter().map(|(path, bytes)| (path, bytes.clone())))
 }
 
-/// What a plan leaves.
+/// Returns the files after a plan was applied.
 fn carried_out(files: &Files, plan: &Plan) -> Files {
     let mut out = files.clone();
     for from in plan.changes.iter().filter_map(|change| change.from.as_ref()) {
@@ -99,7 +99,7 @@ fn told(plan: &Plan) -> String {
     out
 }
 
-/// What keeps a tree, all of its workers, from being right.
+/// Returns the errors of a tree and all of its workers.
 fn wrong(files: &Files) -> Vec<String> {
     let host = LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };
     let source =
@@ -410,7 +410,7 @@ fn yaml() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever a file holds: a plan writes nothing over anything, keeps every file somewhere, and is the last one.
+    /// Any file: a plan overwrites no file, keeps every file somewhere, and a second plan is empty.
     #[test]
     fn a_second_migration_has_nothing_to_do(a in yaml(), b in yaml(), c in yaml(), manifest in yaml()) {
         let files: Files = [

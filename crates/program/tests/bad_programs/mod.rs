@@ -1,4 +1,4 @@
-//! Small bad programs, and loading them.
+//! Small bad programs, and functions that load them.
 //!
 //! A folder `check/NAME` is a program and `check/NAME.expected` has its findings. `check/NAME.start` selects how it is
 //! started if not by its entry: `entry ID`, `file PATH`, `target WORD` (as on a command line in the folder,

@@ -69,12 +69,12 @@ pub(crate) fn registry() -> ToolsetRegistry {
 pub(crate) struct Reader(BTreeMap<String, String>);
 
 impl Reader {
-    /// Of these files, below that root.
+    /// Creates a reader of these files, below that root.
     pub(crate) fn of<'a>(root: &str, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self(files.into_iter().map(|(path, text)| (format!("{root}/{path}"), text.to_owned())).collect())
     }
 
-    /// Also of the Python files below a folder.
+    /// Adds the Python files below a folder.
     pub(crate) fn and_below(mut self, folder: &Path) -> Self {
         let Ok(folder) = folder.canonicalize() else { return self };
         for entry in fs::read_dir(&folder).unwrap() {
