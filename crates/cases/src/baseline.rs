@@ -71,9 +71,9 @@ pub struct Overall {
 }
 
 impl Comparison {
-    /// Compares case by case: the repeats of before and now are paired by number, and the sign test counts those pairs of
-    /// which one passes and the other fails. The suite as a whole is one further comparison, of cases instead of repeats.
-    /// All of them share the risk of a false alarm (Holm).
+    /// Compares case by case: the repeats of before and now are paired by number, and the sign test counts those pairs
+    /// of which one passes and the other fails. The suite as a whole is one further comparison, of cases instead of
+    /// repeats. All of them share the risk of a false alarm (Holm).
     pub fn of(before: &SuiteReport, now: &SuiteReport) -> Self {
         type Key<'a> = (&'a str, &'a str, Option<&'a str>);
         fn key(case: &CaseReport) -> Key<'_> {

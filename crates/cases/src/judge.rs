@@ -14,7 +14,7 @@ impl Judgement {
     /// Reads a judgement from the output of a judge.
     ///
     /// # Errors
-    /// The output is not a judgement. The text says so.
+    /// The output is not a judgement. The error is a message for people.
     pub(crate) fn of(judge: &str, output: &Value) -> Result<Self, String> {
         let pass = output.get("pass").and_then(Value::as_bool);
         let reason = output.get("reason").and_then(Value::as_str);

@@ -20,7 +20,7 @@ use std::{
 pub struct Suite {
     /// The root of the program.
     pub(crate) root: PathBuf,
-    /// The worker file that is the program, if it is no project.
+    /// The worker file that is the program, if the program is not a project.
     pub(crate) lone: Option<PathBuf>,
     /// The name of the Python function that the manifest starts with.
     function: Option<String>,

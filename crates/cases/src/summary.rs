@@ -78,7 +78,7 @@ pub fn probability(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
-/// Escapes a text so that it stays in its table cell or list item and is no markup.
+/// Escapes a text so that it stays in its table cell or list item and contains no markup.
 fn cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

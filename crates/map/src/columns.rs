@@ -83,7 +83,7 @@ pub(crate) struct Matched {
 pub(crate) enum Unmatched {
     /// The row fails.
     Row {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The content of the row.
         found: Value,

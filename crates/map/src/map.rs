@@ -597,11 +597,11 @@ impl Map {
 
 /// The result of beginning rows.
 enum Filled {
-    /// No room for another row.
+    /// All places for running rows are taken.
     Enough,
-    /// Maybe room for another row.
+    /// A place for another row may be free.
     Again,
-    /// No other row is to begin.
+    /// The map must not begin another row.
     Stop(Stopped),
 }
 

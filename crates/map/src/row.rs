@@ -32,7 +32,7 @@ pub(crate) struct FileRow {
     pub(crate) name: String,
     /// The text of the file, if it is wanted.
     pub(crate) text: Option<String>,
-    /// The path of the file inside the folder, after links are followed.
+    /// The real path of the file, after links are followed. It lies in the folder.
     pub(crate) real: PathBuf,
     /// The hash of the file's content.
     pub(crate) sha256: String,

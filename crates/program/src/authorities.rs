@@ -39,8 +39,8 @@ pub(crate) struct RefusedCall<'a> {
 }
 
 impl<'a> Authorities<'a> {
-    /// Follows the calls from the workers that runs start with, as if the operator granted everything that the program asks
-    /// for.
+    /// Follows the calls from the workers that runs start with, as if the operator granted everything that the program
+    /// asks for.
     pub(crate) fn follow<'r>(
         packages: &Packages,
         workers: &'a Workers,

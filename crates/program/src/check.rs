@@ -137,8 +137,8 @@ fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec
     flow
 }
 
-/// Returns the errors of the code of loaded workers. A run refuses them, as [`check`] does, in the closure of its
-/// entry.
+/// Returns the errors of the code of loaded workers. A run refuses everything that [`check`] reports as an error in the
+/// closure of its entry.
 pub(crate) fn code(packages: &Packages, workers: &Workers, host: &LoadOptions) -> Vec<Diagnostic> {
     let mut exposed = Exposed::default();
     exposed.add(workers.values().map(AsRef::as_ref), host.code.as_deref());
@@ -179,8 +179,8 @@ pub(crate) fn read_templates(loading: &Loading) {
     });
 }
 
-/// Returns the findings about the workers of a run that keep the run from starting, beyond those of loading, and
-/// warnings about rules. Python files are inspected only if a rule depends on them.
+/// Returns the findings of [`check`] about the workers of a run that keep the run from starting, beyond those of
+/// loading, and warnings about rules. Python files are inspected only if a rule depends on them.
 pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -> Vec<Diagnostic> {
     let Loading { packages, workers, host, .. } = loading;
     let mut found = Vec::new();

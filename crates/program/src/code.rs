@@ -1,5 +1,5 @@
-//! Inspection of code: the tools of a Python module and the schema of a class. This crate does not run Python; a host
-//! that does provides a [`CodeReader`].
+//! Inspects code: the tools of a Python module and the schema of a class. This crate does not run Python; a host that
+//! does provides a [`CodeReader`].
 //!
 //! Only `check` and references to schemas use it. A program loads without it if it has no such references.
 

@@ -34,12 +34,12 @@ pub enum ContentsError {
     /// The file or folder can't be read.
     #[error("`{0}` cannot be read: {1}")]
     Unreadable(String, SourceError),
-    /// Too many files.
+    /// The library has too many files.
     #[error(
         "it has more than {MOST_FILES} files, or folders deeper than {DEEPEST}; a library has at most that"
     )]
     TooMany,
-    /// Too many bytes.
+    /// The library has too many bytes.
     #[error("its files have more than {} MiB; a library has at most that", MOST_BYTES >> 20)]
     TooLarge,
 }

@@ -21,7 +21,7 @@ use crate::{
 use llm_do_core::toolset::{Declarations, ToolsetKind, ToolsetRegistry};
 use serde_json::{Map, Value, json};
 
-/// The schema of a worker's keys: the front matter of a `.worker` file, or a YAML worker as a whole.
+/// Returns the schema of a worker's keys: the front matter of a `.worker` file, or a YAML worker as a whole.
 pub fn worker(toolsets: &ToolsetRegistry) -> Value {
     file(
         "worker",
@@ -31,7 +31,7 @@ pub fn worker(toolsets: &ToolsetRegistry) -> Value {
     )
 }
 
-/// The schema of a manifest, `project.yaml` or `llm-do.yaml`.
+/// Returns the schema of a manifest, `project.yaml` or `llm-do.yaml`.
 pub fn manifest(toolsets: &ToolsetRegistry) -> Value {
     file(
         "project",
@@ -41,12 +41,12 @@ pub fn manifest(toolsets: &ToolsetRegistry) -> Value {
     )
 }
 
-/// The schema of a library's `lib.yaml`.
+/// Returns the schema of a library's `lib.yaml`.
 pub fn library(toolsets: &ToolsetRegistry) -> Value {
     file("lib", "A library of llm-do: lib.yaml.", keys::LIBRARY, toolsets)
 }
 
-/// The schema of a file of cases: `NAME.cases.yaml`. A line of `NAME.cases.jsonl` is an item of its `cases`.
+/// Returns the schema of a file of cases: `NAME.cases.yaml`. A line of `NAME.cases.jsonl` is an item of its `cases`.
 pub fn cases(toolsets: &ToolsetRegistry) -> Value {
     file("cases", "Cases of a worker of llm-do: NAME.cases.yaml.", keys::CASES, toolsets)
 }

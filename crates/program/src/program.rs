@@ -144,8 +144,8 @@ impl Program {
         Ok(Loaded { program: Arc::new(program), warnings: found })
     }
 
-    /// Loads a program for a command that starts no worker: from its entry, or, if it has none, from each worker that its
-    /// manifest exports.
+    /// Loads a program for a command that starts no worker: from its entry, or, if it has none, from each worker that
+    /// its manifest exports.
     ///
     /// # Errors
     /// The errors of [`Program::load`], for all of these workers.

@@ -339,7 +339,7 @@ pub fn show(worker: &str, signature: &Signature) -> String {
     format!("{worker}({})", parameters.join(", "))
 }
 
-/// Input that the signature does not accept.
+/// An error: the signature does not accept the input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\n  signature: {signature}")]
 pub struct InputError {

@@ -109,7 +109,7 @@ pub struct RealPlace {
 
 /// Synchronous, confined read access to the files of a program.
 pub trait SourceTree: Send + Sync {
-    /// The root as a real place.
+    /// Returns the root as a real place.
     fn root(&self) -> &Place;
 
     /// Returns a path for display: relative to the program's root, absolute for a file of a library.

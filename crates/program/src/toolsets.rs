@@ -45,8 +45,8 @@ pub fn declared<'a>(
     declared
 }
 
-/// Replaces lists of names in merged configurations by the definitions of the manifest. Unknown names are reported where
-/// the list is read.
+/// Replaces lists of names in merged configurations by the definitions of the manifest. Unknown names are reported
+/// where the list is read.
 pub fn insert_declared(toolsets: &mut Toolsets, declared: &Declared, registry: &ToolsetRegistry) {
     for (name, configuration) in toolsets {
         let Some(kind) = registry.get(name) else { continue };
@@ -281,7 +281,8 @@ fn configure(
     configuration
 }
 
-/// Reports the values that a kind's schema does not allow. `path` names the part of the configuration at the pointer `within`.
+/// Reports the values that a kind's schema does not allow. `path` names the part of the configuration at the pointer
+/// `within`.
 fn validate(schema: &Schema, configuration: &Node, path: &str, within: &str, found: &mut Vec<Diagnostic>) {
     for violation in schema.validate(&configuration.to_json()).err().into_iter().flatten() {
         let at = configuration.at_pointer(&violation.pointer);

@@ -165,7 +165,7 @@ fn edits_of_bad_programs_change_no_other_finding() {
     assert!(alone > 200, "only {alone} edits concerned nothing but the worker");
 }
 
-/// The worker files below a folder.
+/// Lists the worker files below a folder.
 fn workers(root: &std::path::Path, below: &str, files: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(root.join(below)) else { return };
     for entry in entries.flatten() {
@@ -179,7 +179,7 @@ fn workers(root: &std::path::Path, below: &str, files: &mut Vec<String>) {
     }
 }
 
-/// A line of front matter.
+/// Returns a strategy for a line of front matter.
 fn key() -> impl Strategy<Value = &'static str> {
     prop::sample::select(
         [
@@ -223,7 +223,7 @@ fn key() -> impl Strategy<Value = &'static str> {
     )
 }
 
-/// A part of instructions.
+/// Returns a strategy for a part of instructions.
 fn word() -> impl Strategy<Value = &'static str> {
     prop::sample::select(
         [

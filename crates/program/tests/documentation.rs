@@ -34,7 +34,7 @@ const SURROUNDINGS: [(&str, &str); 9] = [
     ("schemas/shapes.py", "class Order:\n    text: str\n\nclass Receipt:\n    total: int\n"),
 ];
 
-/// The blocks of a page with the line they begin on.
+/// Returns the blocks of a page with the line on which each begins.
 fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;

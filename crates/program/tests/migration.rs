@@ -221,7 +221,7 @@ fn a_file_that_is_too_large_is_left_alone() {
     assert!(plan.kept.contains(&"a.agent".to_owned()));
 }
 
-/// The text that one file of a tree becomes.
+/// Returns the text that one file of a tree becomes.
 fn text_of(files: &[(&str, &str)], to: &str) -> String {
     let files: Files =
         files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect();
@@ -332,7 +332,7 @@ fn shell_rules_become_a_toolset() {
     assert!(!text.contains("shell_default"), "{text}");
 }
 
-/// The guide's examples: by section the files before, and those that must be there after.
+/// Returns the guide's examples: by section the files before, and the files that must exist after.
 fn examples() -> Vec<(String, Files, Files)> {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/migrating.md"))
@@ -410,7 +410,7 @@ fn yaml() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Any file: a plan overwrites no file, keeps every file somewhere, and a second plan is empty.
+    /// A plan for any files overwrites no file and keeps every file somewhere, and a second plan is empty.
     #[test]
     fn a_second_migration_has_nothing_to_do(a in yaml(), b in yaml(), c in yaml(), manifest in yaml()) {
         let files: Files = [

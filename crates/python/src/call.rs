@@ -15,7 +15,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The largest output of a call that the journal keeps, in bytes.
 const LOG: usize = 256 * 1024;
 
-/// A running call. If it is dropped before its end, its code is interrupted, and if that does not help, its host is ended.
+/// A running call. If it is dropped before its end, its code is interrupted, and if that does not help, its host is
+/// ended.
 pub(crate) struct InFlight {
     // Both are `Some` until it is dropped.
     lease: Option<Lease>,

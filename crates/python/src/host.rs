@@ -227,7 +227,7 @@ pub(crate) struct Ongoing {
 }
 
 impl Ongoing {
-    /// The next event. No event follows an end.
+    /// Returns the next event. No event follows an end.
     pub(crate) async fn next(&mut self) -> Event {
         let event = match self.events.recv().await {
             Some(event) => event,

@@ -209,7 +209,7 @@ pub(crate) fn choose(
     Ok(candidate(path, Origin::Path))
 }
 
-/// The files of a program that may come from somebody else.
+/// The files of a program whose author may be another person than the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree(Option<PathBuf>);
 
@@ -228,7 +228,7 @@ impl Tree {
     }
 }
 
-/// The operator's own Python: the first on the `PATH` that is not the project's.
+/// Finds the operator's own Python: the first on the `PATH` that is not the project's.
 pub(crate) fn of_operator(
     project: &Path,
     environment: &dyn Fn(&str) -> Option<String>,

@@ -1,7 +1,7 @@
 //! Warm hosts, by the files that they may touch and the package whose code they run.
 //!
-//! The confinement of a process can't change later, so a host serves only calls with the same view. It runs the code of one
-//! package only: in the same process, a library's code could pose as the program's.
+//! The confinement of a process can't change later, so a host serves only calls with the same view. It runs the code of
+//! one package only: in the same process, a library's code could pose as the program's.
 //!
 //! Each key has a home: the host in which all its calls run, so that a module has one state. Calls without `parallel`
 //! take turns there ([`crate::turns`]). Only calls with `parallel="process"` run in hosts of their own.
@@ -93,7 +93,7 @@ impl Pool {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turns of the calls that run in the home of a key.
+    /// Returns the turns of the calls that run in the home of a key.
     pub(crate) fn turns(&self, key: &Key) -> Arc<Turns> {
         Arc::clone(&self.queues(key).turns)
     }
@@ -138,7 +138,8 @@ impl Pool {
         Ok(lease(host))
     }
 
-    /// Starts the home before the first call, unless there is one. If it can't be started, the first call reports the error.
+    /// Starts the home before the first call, unless there is one. If it can't be started, the first call reports the
+    /// error.
     pub(crate) fn warm(
         self: &Arc<Self>,
         key: &Key,

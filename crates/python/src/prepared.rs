@@ -114,7 +114,7 @@ impl Wanted {
         Ok((!scripts.is_empty()).then_some(Self { ask: Ask::Scripts(scripts), key }))
     }
 
-    /// The files that ask for it, for messages.
+    /// Returns the files that ask for it, for messages.
     pub fn asked_by(&self) -> String {
         match &self.ask {
             Ask::Lock { folder, .. } => folder.join("uv.lock").display().to_string(),
@@ -125,8 +125,8 @@ impl Wanted {
         }
     }
 
-    /// The folder in which `uv` may write: the environment, its cache, and copies of the project's texts. It is one folder so
-    /// that files can be linked from the cache to the environment.
+    /// Returns the folder in which `uv` may write: the environment, its cache, and copies of the project's texts. It is
+    /// one folder so that files can be linked from the cache to the environment.
     fn folder(&self, cache: &Path) -> PathBuf {
         cache.join("environments").join(&self.key)
     }
@@ -236,7 +236,7 @@ fn modules(project: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The inline metadata of a script, if it has some.
+/// Returns the inline metadata of a script, if it has some.
 fn header(text: &str) -> Option<&str> {
     let begin = if text.starts_with(HEADER) { 0 } else { text.find(&format!("\n{HEADER}"))? + 1 };
     let end = text[begin..].find(HEADER_END)?;

@@ -50,7 +50,8 @@ pub(crate) struct PythonTool {
 pub(crate) enum Takes {
     /// The function takes the arguments unchanged. The engine has validated them.
     Arguments,
-    /// The call has one argument `input`, the input of the program. The function takes it as `input`, or takes its fields.
+    /// The call has one argument `input`, the input of the program. The function takes it as `input`, or takes its
+    /// fields.
     Input(Arc<Schema>),
 }
 

@@ -177,7 +177,7 @@ fn add_visible(place: &Path, visible: &mut Vec<PathBuf>) {
     if whole { visible.push(place.to_owned()) } else { visible.append(&mut parts) }
 }
 
-/// The modules and packages directly in a folder.
+/// Adds the modules and packages directly in a folder.
 fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -281,7 +281,7 @@ pub(crate) struct Given {
     pub(crate) mounts: Vec<MountGiven>,
 }
 
-/// The mounts of a process, for its `ToolContext`.
+/// Returns the mounts of a process, for its `ToolContext`.
 pub(crate) fn given(view: &ProcessView) -> Vec<MountGiven> {
     let mounts = view.shown().iter().map(|mount| MountGiven {
         at: mount.at.to_string(),

@@ -1,5 +1,5 @@
-//! The host's own tests, in Python, on each version that is installed. They speak the protocol with the joined host that
-//! the binary holds.
+//! The host's own tests, in Python, on each version that is installed. They speak the protocol with the joined host
+//! that the binary holds.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

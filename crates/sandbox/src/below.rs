@@ -11,8 +11,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Writes a whole file at a relative path below a folder, and makes the folders on the way. Links are followed as long as they
-/// stay below the folder. A reader in another process sees the file as it was or as it is now.
+/// Writes a whole file at a relative path below a folder, and makes the folders on the way. Links are followed as long
+/// as they stay below the folder. A reader in another process sees the file as it was or as it is now.
 ///
 /// # Errors
 /// A link leads out of the folder or nowhere, something other than a regular file has the name, or the disk says no.
@@ -62,8 +62,8 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Makes a folder at a relative path below a folder, with those on the way. No link leads out of the folder above. Returns the real
-/// path.
+/// Makes a folder at a relative path below a folder, with those on the way. No link leads out of the folder above.
+/// Returns the real path.
 ///
 /// # Errors
 /// A link leads out of the folder or nowhere, something else has the name, or the disk says no.

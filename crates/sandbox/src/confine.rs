@@ -83,7 +83,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// `A`, `B` or `S`, as in `doctor` and the journal.
+    /// Returns `A`, `B` or `S`, as in `doctor` and the journal.
     pub fn letter(self) -> char {
         match self {
             Self::Namespaces => 'A',
@@ -106,8 +106,8 @@ pub enum Confinement {
 /// The supervisor binary.
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
 
-/// Every program that starts confined processes must call this first in `main`. If this process was started as a
-/// supervisor, the call becomes the supervisor and never returns. Otherwise it notes that this binary can be one.
+/// Makes this process a supervisor if it was started as one: the call then never returns. Otherwise notes that this
+/// binary can be one. Every program that starts confined processes must call this first in `main`.
 pub fn install() {
     #[cfg(target_os = "linux")]
     {
@@ -138,8 +138,8 @@ fn binary() -> Option<&'static Path> {
     BINARY.get().map(PathBuf::as_path)
 }
 
-/// The real path of the binary that called [`install`], for programs that start themselves as a confined process. Such a
-/// process needs it in its view.
+/// Returns the real path of the binary that called [`install`], for programs that start themselves as a confined
+/// process. Such a process needs it in its view.
 ///
 /// # Errors
 /// The file was moved or replaced since this program started.
@@ -150,8 +150,8 @@ pub fn own_binary() -> io::Result<PathBuf> {
     }
 }
 
-/// The environment variables that every process may have. `lookup` gives the variables of this process; the launcher
-/// adds `HOME` and `TMPDIR`. The list must not grow, because the environment also holds provider keys.
+/// Returns the environment variables that every process may have. `lookup` gives the variables of this process; the
+/// launcher adds `HOME` and `TMPDIR`. The list must not grow, because the environment also holds provider keys.
 pub fn env_allowlist(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     const TAKEN: &[&str] = &[
         "LANG",

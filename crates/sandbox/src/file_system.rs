@@ -35,8 +35,8 @@ pub struct NativeFileSystem {
     locks: Arc<Locks>,
 }
 
-/// Appending reads, extends and replaces a file. Concurrent appends to one file must not lose data. One lock per file
-/// would grow without limit, so files share a few locks.
+/// Locks for appending, which reads, extends and replaces a file. Concurrent appends to one file must not lose data.
+/// One lock per file would grow without limit, so files share a few locks.
 #[derive(Debug, Default)]
 struct Locks {
     by_place: [Mutex<()>; 16],
@@ -52,7 +52,7 @@ impl Locks {
 }
 
 impl NativeFileSystem {
-    /// The file system of this machine.
+    /// Creates the file system of this machine.
     pub fn new() -> Self {
         Self::default()
     }
@@ -181,7 +181,7 @@ fn not_found(at: &Located) -> FsError {
     FsError::NotFound(at.path.clone())
 }
 
-/// The error for an entry that is not a regular file.
+/// Returns the error for an entry that is not a regular file.
 fn not_a_file(at: &Located, found: &Metadata) -> FsError {
     let is = if found.is_dir() { "a folder" } else { "a special file" };
     FsError::WrongKind { path: at.path.clone(), is, wanted: "a file" }
@@ -194,7 +194,7 @@ fn resolve_to_make(at: &Located, how: How) -> Result<Spot, FsError> {
     Ok(spot)
 }
 
-/// A regular file to read from, with the metadata of its descriptor.
+/// Opens a regular file for reading, and returns it with the metadata of its descriptor.
 fn source(at: &Located) -> Result<(File, Metadata), FsError> {
     let spot = resolve(at, How::Follow)?.ok_or_else(|| not_found(at))?;
     at.admits(&spot.rest)?;

@@ -1,6 +1,6 @@
 //! Folders that git takes for a repository although they are not called `.git`: bare repositories, and the folders to
-//! which a `.git` file points. Git reads `config` in such a folder, which names programs that git runs, as soon as
-//! somebody uses git in it or below it (git-config(1), `safe.bareRepository`).
+//! which a `.git` file points. Git reads `config` in such a folder, which names programs that git runs, as soon as git
+//! is used in it or below it (git-config(1), `safe.bareRepository`).
 
 use std::ffi::OsStr;
 

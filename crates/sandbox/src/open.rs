@@ -1,4 +1,4 @@
-//! Opening folders and files without following symbolic links.
+//! Opens folders and files without following symbolic links.
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::{

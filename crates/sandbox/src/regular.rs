@@ -1,4 +1,4 @@
-//! Reading regular files up to a limit. A FIFO would block its reader and a device may never end, so neither is read.
+//! Reads regular files up to a limit. A FIFO would block its reader and a device may never end, so neither is read.
 
 use std::{
     fs::File,

@@ -233,7 +233,7 @@ impl Walk<'_> {
         self.folders.last().map_or(&self.root, |(dir, _)| dir)
     }
 
-    /// The path from the base to `name` in the current folder of the walk.
+    /// Returns the path from the base to `name` in the current folder of the walk.
     fn rest(&self, name: &str) -> String {
         let mut rest = String::new();
         for part in self.folders.iter().map(|(_, name)| name.as_str()).chain([name]) {

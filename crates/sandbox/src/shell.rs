@@ -317,7 +317,7 @@ fn input(timeout: Duration) -> Value {
     })
 }
 
-/// Seconds, or a number with a unit, already validated by the schema.
+/// Parses seconds, or a number with a unit, already validated by the schema.
 fn duration(value: &Value) -> Option<Duration> {
     if let Some(seconds) = value.as_f64() {
         return Duration::try_from_secs_f64(seconds).ok();

@@ -21,7 +21,7 @@ pub(crate) fn is_plain(at: &Located) -> bool {
 }
 
 /// Returns the bytes and the file's size like [`FileSystem::read`](llm_do_core::vfs::FileSystem::read), or `None` if
-/// reading them would wait.
+/// they can't be read from memory in this way.
 pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u64)> {
     if !at.admits_as_named() {
         return None;

@@ -17,8 +17,8 @@ use std::{
 #[derive(Default)]
 pub(crate) struct Exposed {
     levels: HashMap<Key, Vec<ModuleTools>>,
-    /// The tools of each list of levels, by its address, which the list keeps; `None` if not all of them are known. Workers
-    /// of one folder share a list.
+    /// The tools of each list of levels, by its address, which the list keeps; `None` if not all of them are known.
+    /// Workers of one folder share a list.
     lists: HashMap<usize, (Arc<[ToolLevel]>, Option<Tools>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The toolset kind that runs Python, and what looks into Python, for tests that run none.
+//! The toolset kind that runs Python, and a reader of Python code, for tests that run none.
 //!
 //! The reader understands what a bad program needs: `def NAME(...)` at the beginning of a line, `class NAME` with
 //! annotated fields, imports (of which those of `missing...` fail), and the line `# no interpreter`.
@@ -55,7 +55,7 @@ impl ToolsetKind for Custom {
     }
 }
 
-/// The built-in kinds, that of Python, and those of commands and MCP servers.
+/// Returns the built-in kinds, that of Python, and those of commands and MCP servers.
 pub(crate) fn registry() -> ToolsetRegistry {
     let mut registry = ToolsetRegistry::built_in();
     registry.register(Arc::new(Custom));
@@ -163,7 +163,7 @@ impl Reader {
     }
 }
 
-/// The schema of the parameters in `a: str, b: int = 3) -> str:`.
+/// Returns the schema of the parameters in `a: str, b: int = 3) -> str:`.
 fn arguments(rest: &str) -> Value {
     let inside = rest.split(')').next().unwrap_or_default();
     let parameters = inside.split(", ").filter_map(|parameter| parameter.split_once(": "));

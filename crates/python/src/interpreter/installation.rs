@@ -90,7 +90,7 @@ impl Installation {
         confine::is_given_to_all(&self.python) || managed.holds(&self.prefix)
     }
 
-    /// The folders of its packages.
+    /// Returns the folders of its packages.
     pub(crate) fn sites(&self) -> Vec<PathBuf> {
         let (lib, local) = (self.prefix.join("lib"), self.prefix.join("local").join("lib"));
         [lib, local].iter().flat_map(|lib| super::venv::sites(lib)).collect()

@@ -39,8 +39,8 @@ pub(crate) struct Probed {
     pub(crate) code: String,
 }
 
-/// Runs the probe with an installation alone, without the code that an environment or a user adds to the start of Python
-/// (`-S`, `-I`).
+/// Runs the probe with an installation alone, without the code that an environment or a user adds to the start of
+/// Python (`-S`, `-I`).
 pub(crate) async fn ask(
     python: &Path,
     places: &[PathBuf],

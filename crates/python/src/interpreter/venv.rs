@@ -24,7 +24,7 @@ pub(crate) struct Venv {
 }
 
 impl Venv {
-    /// The environment of an interpreter, if it belongs to one.
+    /// Returns the environment of an interpreter, if it belongs to one.
     pub(crate) fn of(interpreter: &Path) -> Option<Self> {
         let folder = interpreter.parent()?.parent()?;
         let config = read_regular(&folder.join(CONFIG), LARGEST).ok()?;
@@ -34,7 +34,7 @@ impl Venv {
         Some(Self { folder: fs::canonicalize(folder).ok()?, home, config })
     }
 
-    /// The folders of its packages.
+    /// Returns the folders of its packages.
     pub(crate) fn sites(&self) -> Vec<PathBuf> {
         sites(&self.folder.join("lib"))
     }
@@ -65,7 +65,7 @@ impl Venv {
     }
 }
 
-/// The folders of packages in a library folder: `lib/python3.11/site-packages`, on Debian `dist-packages`.
+/// Returns the folders of packages in a library folder: `lib/python3.11/site-packages`, on Debian `dist-packages`.
 pub(super) fn sites(lib: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(lib).into_iter().flatten().flatten().map(|entry| entry.path());
     let versions = versions

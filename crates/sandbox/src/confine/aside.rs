@@ -1,5 +1,5 @@
-//! Files that a process has made and that would define the program: they are renamed, so that neither this run nor the next
-//! one reads them (`docs/reference/sandbox.md`).
+//! Files that a process has made and that would define the program: they are renamed, so that neither this run nor the
+//! next one reads them (`docs/reference/sandbox.md`).
 
 use super::plan::Given;
 use cap_std::{ambient_authority, fs::Dir};

@@ -1,5 +1,5 @@
-//! A control group for each program: it limits the memory of all processes of the program together, with shared mappings
-//! and files in memory, which no resource limit covers, and the number of processes.
+//! A control group for each program: it limits the memory of all processes of the program together, with shared
+//! mappings and files in memory, which no resource limit covers, and the number of processes.
 //!
 //! The permission to make a control group depends on the machine: root has it, and a user to whom systemd has delegated
 //! a part of the tree (`user@UID.service`). Without a control group only the limits of each process apply, and `llm-do
@@ -129,8 +129,8 @@ impl Drop for Group {
     }
 }
 
-/// The places where groups may be made, best first, from the text of `/proc/self/cgroup`: lines `ID:CONTROLLERS:PATH`,
-/// without controllers for version 2. The hierarchies are mounted in `all_mounts`.
+/// Returns the places where groups may be made, best first, from the text of `/proc/self/cgroup`: lines
+/// `ID:CONTROLLERS:PATH`, without controllers for version 2. The hierarchies are mounted in `all_mounts`.
 fn candidates(own: &str, all_mounts: &Path) -> Vec<Candidate> {
     let mut all = Vec::new();
     for line in own.lines() {

@@ -34,7 +34,7 @@ impl Crowd {
     }
 }
 
-/// The number of processes and threads on the machine: the part after the slash in the fourth field of
+/// Returns the number of processes and threads on the machine: the part after the slash in the fourth field of
 /// `/proc/loadavg`.
 pub(super) fn on_this_machine() -> u32 {
     let all = || fs::read_to_string("/proc/loadavg").ok()?.split(' ').nth(3)?.split_once('/')?.1.parse().ok();

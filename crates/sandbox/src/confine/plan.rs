@@ -98,7 +98,7 @@ pub(super) enum HoleKind {
     ReadOnly,
 }
 
-/// Why a confined process could not be started: the layer that refused, the place and the error.
+/// The reason why a confined process could not be started: the layer that refused, the place and the error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fault {
     pub(super) layer: String,
@@ -141,7 +141,7 @@ pub(super) const SUPERVISOR: &str = "llm-do-confine: supervisor";
 /// Maximum size of a plan, in bytes.
 pub(super) const LARGEST_PLAN: usize = 256 << 20;
 
-/// A frame: the length of what follows as four bytes, then JSON.
+/// Encodes a frame: the length of the JSON text as four bytes, then the text.
 pub(super) fn frame<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, value).expect("plans and reports are plain data");

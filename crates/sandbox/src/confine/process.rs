@@ -79,7 +79,7 @@ pub enum Channel {
 }
 
 impl Channel {
-    /// The descriptor.
+    /// Returns the descriptor.
     fn descriptor(&self) -> &OwnedFd {
         match self {
             Self::Third(descriptor) | Self::Input(descriptor) => descriptor,

@@ -115,7 +115,7 @@ fn keep_to_ourselves() -> Result<(), Fault> {
         .map_err(|error| fault(format!("mounts can't be made private: {error}")))
 }
 
-/// A `/proc` of this process namespace. Containers that mask parts of their own don't allow a new one.
+/// Mounts a `/proc` of this process namespace. Containers that mask parts of their own don't allow a new one.
 fn new_proc() -> Result<OwnedFd, Fault> {
     let attributes = plain() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     new_mount("proc", &[], attributes)
@@ -140,7 +140,7 @@ fn new_mount(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// A copy of the mount at `at`, with everything that is mounted below.
+/// Clones the mount at `at`, with everything that is mounted below.
 fn clone_tree(path: &Path, at: &OwnedFd) -> Result<OwnedFd, Fault> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -163,7 +163,7 @@ fn is_folder(fd: impl AsFd) -> Result<bool, Fault> {
     Ok(FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
 
-/// Everything that the root will contain, by path. The order of the map places outer places before inner ones.
+/// Collects the entries of the root, by path. The order of the map places outer places before inner ones.
 fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     let mut nodes = BTreeMap::new();
     // If `/etc` is in the view, its files are used as they are: a link among them can't be a mount point.
@@ -268,7 +268,7 @@ fn resolve(root: impl AsFd, inside: &Path) -> Result<OwnedFd, Errno> {
     openat2(root, inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how)
 }
 
-/// A mount point in the new root, made if there is none.
+/// Opens a mount point in the new root, and makes it if it does not exist.
 fn make(root: &OwnedFd, inside: &Path, is_folder: bool) -> Result<OwnedFd, Fault> {
     match resolve(root, inside) {
         Ok(found) => return Ok(found),
@@ -289,7 +289,8 @@ fn make(root: &OwnedFd, inside: &Path, is_folder: bool) -> Result<OwnedFd, Fault
     resolve(root, inside).map_err(fault)
 }
 
-/// The hole that was found when the view was made. `None` if it was a temporary file that is gone.
+/// Finds the hole that was found when the view was made. Returns `None` if it was a temporary file that no longer
+/// exists.
 fn find(root: &OwnedFd, inside: &Path, device: u64, inode: u64) -> Result<Option<OwnedFd>, Fault> {
     let changed =
         || Fault::new("view", "it was moved or replaced while the process was being started; try again");

@@ -11,8 +11,8 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// The newest system call that this file knows (`mseal`, Linux 6.10). Newer ones, such as attributes by path and new ways
-/// to mount, fail with `ENOSYS`, which programs expect of an older kernel.
+/// The newest system call that this file knows (`mseal`, Linux 6.10). Newer ones, such as attributes by path and new
+/// ways to mount, fail with `ENOSYS`, which programs expect of an older kernel.
 const NEWEST: u32 = 462;
 
 /// Marks a call of the x32 convention, which has the same architecture number as 64-bit calls.
@@ -59,8 +59,8 @@ fn compile(rules: Rules, errno: i32) -> Result<BpfProgram, Fault> {
         .map_err(|error| Fault::new("seccomp", error))
 }
 
-/// Ends the process at a call of the x32 convention, and answers `ENOSYS` to calls that are newer than this file. The other
-/// filters end the process at a call of a foreign architecture.
+/// Ends the process at a call of the x32 convention, and answers `ENOSYS` to calls that are newer than this file. The
+/// other filters end the process at a call of a foreign architecture.
 fn newer_or_foreign() -> BpfProgram {
     const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
     const JUMP_IF_GREATER: u16 = 0x25; // BPF_JMP | BPF_JGT | BPF_K

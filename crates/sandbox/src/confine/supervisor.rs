@@ -150,7 +150,7 @@ fn carry_out(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(),
     }
 }
 
-/// Tier A: the outer supervisor.
+/// Runs the outer supervisor of tier A.
 fn in_namespaces(
     plan: &Plan,
     starter: &mut Starter,
@@ -237,12 +237,12 @@ fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
 /// The file of the certificates that a program trusts, in its temporary folder.
 const AUTHORITIES: &str = "llm-do-authorities.pem";
 
-/// The variables by which programs find these certificates: OpenSSL (Python, Ruby, curl), requests, curl, Node, and the client
-/// libraries of AWS.
+/// The variables by which programs find these certificates: OpenSSL (Python, Ruby, curl), requests, curl, Node, and the
+/// client libraries of AWS.
 const TRUST: [&str; 5] =
     ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE"];
 
-/// Tier A: the first process of the namespace.
+/// Runs the first process of the namespace, in tier A.
 fn first_of_namespace(
     plan: &Plan,
     starter: &mut Starter,

@@ -328,7 +328,7 @@ impl ProcessView {
 /// The largest number of links on the way to one path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The names of a path, without its root.
+/// Returns the names of a path, without its root.
 fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -554,7 +554,7 @@ pub(crate) fn working_directory(authority: &Authority) -> VirtualPath {
     if fit().any(|at| *at == root) { root } else { fit().min().cloned().unwrap_or(root) }
 }
 
-/// Returns the reason why processes do not get a mount in which file tools check each access.
+/// Returns the reason why processes do not get a mount, or `None` if they get it. File tools check each access there.
 pub(crate) fn unfit(mount: &Mount) -> Option<&'static str> {
     let asks = |rule: Option<Rule>| rule.is_some_and(|rule| rule != Rule::PreApproved);
     let Approvals { read, write, delete } = mount.approvals;

@@ -1,7 +1,7 @@
 //! Commands with declared arguments: `toolsets.shell.commands` (`docs/guides/shell.md`).
 //!
-//! Each is a tool of its own. The author writes the words, and each argument takes a place within one word, so that no value can
-//! become another word, an option or a further program.
+//! Each is a tool of its own. The author writes the words, and each argument takes a place within one word, so that no
+//! value can become another word, an option or a further program.
 
 use super::{
     rules::{danger, danger_of_input},
@@ -54,7 +54,7 @@ enum Piece {
     Argument(String),
 }
 
-/// The commands of a configuration, which fits its schema.
+/// Reads the commands of a configuration, which fits its schema.
 ///
 /// # Errors
 /// The problems in the commands.

@@ -20,7 +20,7 @@ pub(crate) enum Sign {
     Long(&'static str),
     /// Short options, alone or among others: `-c`, `-xc`, `-cvalue`.
     Short(&'static str),
-    /// A short option whose value stands in the same word: `-mvalue`.
+    /// A short option whose value is in the same word: `-mvalue`.
     Attached(char),
     /// Words with this prefix: `-exec`, `-fplugin=x`.
     Begins(&'static str),
@@ -304,7 +304,7 @@ pub(crate) fn fed(words: &[Word], spelled: usize) -> Option<Danger> {
     runs.then(|| Danger { what: name.to_owned(), reason: INPUT })
 }
 
-/// The name of a program without its folder, and without its version: `python3.12`, `clang-14`.
+/// Returns the name of a program without its folder, and without its version: `python3.12`, `clang-14`.
 fn names(program: &str) -> (&str, &str) {
     let name = program.rsplit('/').next().unwrap_or(program);
     (name, name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-'))

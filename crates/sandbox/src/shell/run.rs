@@ -62,8 +62,8 @@ impl<T> Drop for Tasks<T> {
     }
 }
 
-/// Runs processes to their end or until the timeout. Each gets the output of the one before as its input, the first one `input`.
-/// Dropping the future ends the processes and all their descendants.
+/// Runs processes to their end or until the timeout. Each gets the output of the one before as its input, the first one
+/// `input`. Dropping the future ends the processes and all their descendants.
 ///
 /// # Errors
 /// One of them could not be started.

@@ -1,4 +1,4 @@
-//! Beginnings and ends: exit codes, interrupts, and that nothing is left.
+//! Beginnings and ends of processes: exit codes, interrupts, and a check that nothing is left.
 
 use crate::bench::{Bench, CANARY, all_of, both_tiers, eventually, finish, processes_with, run, shell};
 use llm_do_sandbox::confine::{Confinement, ProcessView};
@@ -25,7 +25,7 @@ both_tiers!(
     many_run_side_by_side,
 );
 
-/// A text in the arguments of all processes of one test.
+/// Returns a text in the arguments of all processes of one test.
 fn mark(tier: Confinement, name: &str) -> String {
     let tier = format!("{tier:?}").replace(|c: char| !c.is_alphanumeric(), "");
     format!("mark-{name}-{tier}-{}", std::process::id())

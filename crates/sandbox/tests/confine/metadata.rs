@@ -1,4 +1,4 @@
-//! Modes, owners, times and attributes, which Landlock doesn't see, and modes that hand on the user's rights.
+//! Modes, owners, times and attributes, which Landlock doesn't restrict, and modes that pass on the user's rights.
 
 use crate::bench::{A, Bench, NONE, both_tiers, in_tier};
 use llm_do_sandbox::confine::Confinement;

@@ -18,7 +18,7 @@ both_tiers!(
     a_call_that_is_given_up_ends_its_process,
 );
 
-/// An argument that no other process of this machine has.
+/// Returns an argument that no other process of this machine has.
 fn mark() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);

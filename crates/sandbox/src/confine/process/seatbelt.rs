@@ -1,4 +1,4 @@
-//! Starting a process under macOS's own sandbox. **Unverified**: compiled in our checks and never run in them.
+//! Starts a process under macOS's own sandbox. **Unverified**: compiled in our checks and never run in them.
 //!
 //! `sandbox-exec` applies a profile and becomes the program. It works on paths alone and can't hide a part of a
 //! folder, so a mount with something to hide is not given, as in tier B. The program's descendants are in its process
