@@ -1,4 +1,5 @@
-//! Joins the sections of the Python host into the one file that the binary holds and every interpreter runs.
+//! Joins the sections of the Python host (`host/src`) into the one file that the binary holds and every interpreter
+//! runs.
 
 use std::{env, error::Error, fs, path::Path};
 

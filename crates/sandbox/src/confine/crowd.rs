@@ -11,7 +11,7 @@ use rustix::{
 };
 use std::fs;
 
-/// The time between two checks of the supervisor. A check reads one short file.
+/// The interval between two checks by the supervisor. A check reads one short file.
 pub(super) const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The processes and threads below this supervisor.
@@ -26,7 +26,7 @@ impl Crowd {
         Self { most, fewest: on_this_machine() }
     }
 
-    /// Returns true if the limit is exceeded. Processes are counted only if the number on the machine has grown enough to
+    /// Returns true if the limit is exceeded. Counts processes only if the number on the machine has grown enough to
     /// make that possible.
     pub(super) fn is_too_large(&mut self) -> bool {
         let all = on_this_machine();
@@ -36,7 +36,7 @@ impl Crowd {
     }
 }
 
-/// The number of processes and threads on the machine: the part after the slash in the fourth field of
+/// Returns the number of processes and threads on the machine: the part after the slash in the fourth field of
 /// `/proc/loadavg`.
 pub(super) fn on_this_machine() -> u32 {
     let all = || fs::read_to_string("/proc/loadavg").ok()?.split(' ').nth(3)?.split_once('/')?.1.parse().ok();

@@ -16,7 +16,7 @@ pub struct HostKey {
     pub key: String,
 }
 
-/// Without the key.
+/// Formats a key without its secret.
 impl fmt::Debug for HostKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostKey")

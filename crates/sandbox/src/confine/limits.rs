@@ -15,19 +15,20 @@ use serde::{Deserialize, Serialize};
 /// Nothing limits the size of a mount for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
-    /// Most bytes of memory: of all processes together in a control group, and of private, writable memory of each process.
-    /// Default 4 GiB.
+    /// The largest amount of memory, in bytes: of all processes together in a control group, and of private, writable
+    /// memory of each process. Default 4 GiB.
     pub memory: u64,
-    /// Most processes and threads at one time, all together. Default 512.
+    /// The largest number of processes and threads at one time, all together. Default 512.
     pub processes: u32,
-    /// Most open descriptors of each process. Default 1,024.
+    /// The largest number of open descriptors of each process. Default 1,024.
     pub open_files: u64,
-    /// Most bytes of the private temporary folder, and as many of shared memory. Default 512 MiB.
+    /// The largest size of the private temporary folder, and the same amount of shared memory, in bytes. Default 512
+    /// MiB.
     pub temporary: u64,
-    /// Largest file that may be written, in bytes. Default 1 GiB.
+    /// The largest file that may be written, in bytes. Default 1 GiB.
     pub file_size: u64,
-    /// Most seconds of processor time of each process; `None`: no limit, the default. The caller limits the time of a
-    /// call.
+    /// The largest processor time of each process, in seconds; `None`, the default, means no limit. The caller limits
+    /// the time of a call.
     pub processor_seconds: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-/// The kernel gives out the numbers below this once and reserves them afterwards, so that a namespace has that many more.
+/// The number of process IDs that the kernel uses once and reserves afterwards, so that a namespace has that many more.
 const RESERVED_PIDS: u32 = 300;
 
 /// Sets the limits that the kernel keeps for each process, for this one and all that it starts.
@@ -41,8 +41,8 @@ pub(super) fn apply(limits: &Limits, task: Task) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Limits how many processes a process namespace may hold, and says whether that was possible (Linux 6.14).
-/// `RLIMIT_NPROC` does that too in a user namespace, but not for root.
+/// Limits the number of processes that a process namespace may hold. Returns false if the kernel can't (before
+/// Linux 6.14). `RLIMIT_NPROC` is also such a limit in a user namespace, but not for root.
 pub(super) fn limit_pids(proc: BorrowedFd<'_>, processes: u32) -> Result<bool, Fault> {
     // Before 6.14 the number belongs to the whole machine, and root would change it there.
     if !kernel_is_at_least(6, 14) {
