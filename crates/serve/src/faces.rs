@@ -7,6 +7,7 @@ mod conversation;
 pub(crate) mod mcp;
 mod openai;
 mod round;
+mod speaking;
 mod stream;
 
 use crate::{
