@@ -17,8 +17,7 @@ use tokio::{
 
 /// Most runs at once.
 const MOST_RUNS: usize = 64;
-/// How long the runs may take to end when the server ends. All are suspended or cancelled, so that they take as long as their tools
-/// do.
+/// The time that runs have to end when the server ends. All are suspended or cancelled, so that they take as long as their tools do.
 const GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A program as a server of the Model Context Protocol.

@@ -1,9 +1,9 @@
-//! Who owns the process of a service, and whose its runs are.
+//! The owner of a service's process, and the clients of its runs.
 
 use llm_do::{Client, runs::RunSummary};
 use serde::Deserialize;
 
-/// Who owns the process.
+/// The owner of the process.
 pub(crate) enum Owner {
     /// The operator of a server of many clients, who is not among them.
     Host,

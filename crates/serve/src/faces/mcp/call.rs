@@ -36,14 +36,14 @@ use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// How often a question is asked whose form comes back wrong.
+/// Most times that a question is asked whose form comes back wrong.
 const MOST_ATTEMPTS: usize = 3;
-/// How long a run waits for the answer to a question while no request waits for the run, if only its client can answer. Then it is
-/// suspended.
+/// The time after which a run is suspended that waits for an answer, if no request waits for the run and only its client can
+/// answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// Why a question is refused in the place of a user who can't be asked.
+/// The reason of a refusal in the place of a user who can't be asked.
 const CANNOT_ASK: &str = "the client that called can't ask its user";
-/// Why a question is refused whose form came back wrong too often.
+/// The reason of a refusal after a form that came back wrong too often.
 const NOT_ANSWERED: &str = "the client did not answer the question";
 
 /// A `tools/call` request.
@@ -54,7 +54,7 @@ pub(super) struct Call<'a> {
     arguments: Value,
     fingerprint: Fingerprint,
     asking: Asking,
-    /// Whether its client understands tasks.
+    /// True if the client understands tasks.
     tasks: bool,
     operator: Operator,
 }
@@ -301,7 +301,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// How many questions of a run were refused because a client can't ask its user.
+    /// Counts the questions of a run that were refused because a client can't ask its user.
     async fn refusals(&self, view: &RunView) -> usize {
         let Caller { service, token, .. } = self.caller;
         if self.asking != Asking::No || !matches!(service.owner(), Owner::Tools(_)) {

@@ -44,7 +44,7 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    /// That the run waits, and how it is answered.
+    /// Says that the run waits, and how it is answered.
     pub(super) fn asked(&self, run: &str, questions: &[QuestionView]) -> String {
         match self {
             Self::Answers { headers } => {
@@ -57,7 +57,7 @@ impl Operator {
         }
     }
 
-    /// How a run that was ended from outside can be continued, as a further sentence.
+    /// Says in a further sentence how a run that was ended from outside can be continued.
     pub(super) fn continues(&self, run: &str) -> String {
         match self {
             Self::Answers { .. } => String::new(),
@@ -66,7 +66,7 @@ impl Operator {
     }
 }
 
-/// How the user of a client can be asked.
+/// A way to ask the user of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
     /// Not at all.
@@ -107,7 +107,7 @@ impl Caller {
         }
     }
 
-    /// How the client's user can be asked. A token that may not answer is not asked.
+    /// Finds the way to ask the client's user. A token that may not answer is not asked.
     pub(super) fn asking(&self, context: &RequestContext<RoleServer>) -> Asking {
         let elicitation = context.client_capabilities().and_then(|client| client.elicitation);
         // Without either mode, a client of an older revision means forms.
@@ -119,7 +119,7 @@ impl Caller {
         }
     }
 
-    /// Whether the client takes a task in place of a result. Only revision 2026-07-28 has a result that says that it is a task, and
+    /// Tells if the client takes a task in place of a result. Only revision 2026-07-28 has a result that says that it is a task, and
     /// only a token that reads runs can look at one.
     pub(super) fn understands_tasks(&self, context: &RequestContext<RoleServer>) -> bool {
         is_newest(context)
@@ -138,7 +138,7 @@ impl Caller {
         Given::new(answer, by, via.trim_end())
     }
 
-    /// Whether the caller may answer.
+    /// Checks that the caller may answer.
     ///
     /// # Errors
     /// The token has not that scope.

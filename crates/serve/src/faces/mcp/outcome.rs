@@ -17,18 +17,18 @@ use std::{fmt::Write as _, path::Path, sync::Arc};
 /// Key of a result's `_meta` with the ID of its run.
 const RUN_META: &str = "llm-do/run";
 
-/// What a client is told of a run.
+/// The state of a run for its client.
 pub(super) enum Outcome {
-    /// It has no result yet. The text says what it waits for.
+    /// The run has no result yet. The text says what it waits for.
     Working(String),
-    /// It has a result.
+    /// The run has a result.
     Ended(Box<CallToolResult>),
-    /// It was cancelled. The text says how it can be continued.
+    /// The run was cancelled. The text says how it can be continued.
     Cancelled(String),
 }
 
 impl Outcome {
-    /// What a client of that operator's server is told of a run of that worker.
+    /// Reads the state from the view of a run of that worker, for a client of that operator's server.
     pub(super) fn of(view: &RunView, session: &Session, operator: &Operator) -> Self {
         let run = &view.run;
         let reason = || view.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) fn error(text: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
-/// Which calls wait, and the commands that answer.
+/// Lists the calls that wait, with the commands that answer.
 pub(super) fn suspended<'a>(
     run: &str,
     waiting: impl IntoIterator<Item = &'a Waiting>,

@@ -40,7 +40,7 @@ impl Round {
         Self { run: Arc::clone(run), asked: asked.collect() }
     }
 
-    /// Whether this question was asked in this round as it is now.
+    /// Tells if this question was asked in this round as it is now.
     pub(super) fn asked(&self, waiting: &Waiting) -> bool {
         self.asked.iter().any(|(id, seen)| *id == waiting.id && *seen == digest(waiting))
     }

@@ -22,7 +22,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-/// How often a client should look, in milliseconds: a person answers.
+/// The time between two looks of a client, in milliseconds: a person answers.
 const POLL_MS: u64 = 5_000;
 
 /// The answer to the call that started a run, which waits.
