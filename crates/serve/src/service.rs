@@ -78,6 +78,7 @@ struct Inner {
     titles: OnceLock<TitleModel>,
     metrics: Metrics,
     grace: Duration,
+    chats_expire: Option<Duration>,
     owner: Owner,
     /// Who prepares a run holds a permit. More at once would be no faster, and each takes a thread with its memory.
     starting: Semaphore,
@@ -150,6 +151,7 @@ impl Service {
             browsers: BrowserSessions::default(),
             metrics: Metrics::default(),
             grace: limits.grace,
+            chats_expire: limits.chats_expire,
             owner,
             starting: Semaphore::new(2 * thread::available_parallelism().map_or(1, NonZero::get)),
             tasks: Mutex::default(),
