@@ -15,6 +15,8 @@ use std::{
 const FILE: &str = "serve.yaml";
 /// The name of the token that a service makes for its operator.
 pub(crate) const OPERATOR: &str = "operator";
+/// The name of all clients of a server of tools.
+pub(crate) const TOOLS: &str = "mcp";
 
 /// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -207,6 +209,12 @@ impl Tokens {
         self.with(Token::operator(token.sha256(), []))
     }
 
+    /// With the token of the clients of a server of tools.
+    #[must_use]
+    pub(crate) fn with_tools(self, token: &NewToken) -> Self {
+        self.with(Token::of_tools(token.sha256()))
+    }
+
     /// With the token of an operator who may change definitions too.
     #[must_use]
     pub fn with_editing_operator(self, token: &NewToken) -> Self {
@@ -252,6 +260,11 @@ impl Token {
     /// That of the operator who owns the process, which has no text.
     pub(crate) fn of_owner() -> Self {
         Self::operator(String::new(), [])
+    }
+
+    /// That of the clients of a server of tools. A client over a pair of pipes has no text for it.
+    pub(crate) fn of_tools(sha256: String) -> Self {
+        Self { name: TOOLS.into(), read: Reads::Own, ..Self::operator(sha256, []) }
     }
 
     /// That of the operator, with these scopes beside those that every operator has.

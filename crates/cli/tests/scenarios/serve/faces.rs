@@ -1,4 +1,4 @@
-//! The other interfaces of `llm-do serve`: what their clients send, and what they get.
+//! The other interfaces of `llm-do serve`: requests of their clients, and the answers.
 
 mod ag_ui;
 mod browser;

@@ -1,4 +1,4 @@
-//! OpenAI's interfaces over plain HTTP: what a client of theirs would never send.
+//! OpenAI's interfaces over plain HTTP: requests that no client of OpenAI would send.
 
 use super::desk;
 use crate::serve::client::{Server, TOKEN_OF_CI, ci_token};
