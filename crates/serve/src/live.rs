@@ -13,7 +13,7 @@ use llm_do::{
         journal::{Queued, RecordKind},
         operator::{Operator, Recall},
         outcome::Halt,
-        question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
+        question::{Answer, EXPIRED, Given, Input, Question, QuestionId, Reply, Waiting},
         send::BoxFuture,
     },
     records::{RecordRef, RunView},
@@ -21,6 +21,7 @@ use llm_do::{
 };
 use std::{
     collections::{HashMap, VecDeque},
+    future::pending,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -102,21 +103,24 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Ports to clients whose answers and messages come through that, as recorded.
-    pub(crate) fn new(via: &'static str) -> Self {
+    /// Ports to clients whose answers and messages come through that, as recorded. A chat ends if its next message does not come
+    /// within that time.
+    pub(crate) fn new(via: &'static str, chats_expire: Option<Duration>) -> Self {
         let feed = Feed::default();
         let desk = Desk {
             via,
             questions: OpenQuestions::default(),
             messages: Mutex::default(),
+            chats_expire,
+            expired: AtomicBool::new(false),
             shown: OnceLock::new(),
         };
         Self { desk: Arc::new(desk), feed: Arc::new(feed) }
     }
 
     /// The same for a run that an earlier process has begun: who answered its questions, and the messages that wait.
-    pub(crate) fn continued(via: &'static str, past: &PastRun) -> Self {
-        let ports = Self::new(via);
+    pub(crate) fn continued(via: &'static str, chats_expire: Option<Duration>, past: &PastRun) -> Self {
+        let ports = Self::new(via, chats_expire);
         past.waiting().into_iter().for_each(|waiting| ports.desk.questions.waited(waiting.id));
         past.answered().for_each(|(id, by)| ports.desk.questions.was_answered(id, by));
         if let Some(first) = past.records().first() {
@@ -279,6 +283,11 @@ impl LiveRun {
 
     pub(crate) fn questions(&self) -> &OpenQuestions {
         &self.desk.questions
+    }
+
+    /// Whether it is a chat that has ended because its next message did not come in time.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.desk.expired.load(Ordering::SeqCst)
     }
 
     /// Its events from now on. `None`: it has ended.
@@ -454,6 +463,9 @@ struct Desk {
     via: &'static str,
     questions: OpenQuestions,
     messages: Mutex<VecDeque<Message>>,
+    /// How long a chat waits for its next message.
+    chats_expire: Option<Duration>,
+    expired: AtomicBool,
     shown: OnceLock<Shown>,
 }
 
@@ -470,6 +482,14 @@ struct Shown {
 impl Desk {
     fn messages(&self) -> MutexGuard<'_, VecDeque<Message>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until that question has waited too long for the next message of a chat.
+    async fn expiry(&self, waiting: &Waiting) {
+        match self.chats_expire.filter(|_| is_turn(waiting)) {
+            Some(after) => tokio::time::sleep(after).await,
+            None => pending().await,
+        }
     }
 
     fn state(&self) -> State {
@@ -534,7 +554,14 @@ impl Operator for Desk {
             if let Some(shown) = self.shown.get() {
                 shown.notices.questions();
             }
-            let reply = asked.reply().await;
+            let reply = tokio::select! {
+                biased;
+                reply = asked.reply() => reply,
+                () = self.expiry(waiting) => {
+                    self.expired.store(true, Ordering::SeqCst);
+                    Reply::Given(Given::operator(Answer::End, EXPIRED))
+                }
+            };
             drop((asked, put));
             reply
         })

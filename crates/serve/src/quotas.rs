@@ -35,6 +35,8 @@ pub struct Limits {
     pub streams_of_token: Option<usize>,
     /// How long the runs at work may take to end when the service shuts down.
     pub grace: Duration,
+    /// How long a chat waits for its next message before it ends. Absent: without end.
+    pub chats_expire: Option<Duration>,
 }
 
 /// The limit of a token for one kind, if it has one.

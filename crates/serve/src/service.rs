@@ -80,6 +80,7 @@ struct Inner {
     titles: OnceLock<TitleModel>,
     metrics: Metrics,
     grace: Duration,
+    chats_expire: Option<Duration>,
     owner: Owner,
     /// Held while a run that has ended is continued: of two requests, the second finds what the first has continued.
     continuing: tokio::sync::Mutex<()>,
@@ -154,6 +155,7 @@ impl Service {
             browsers: BrowserSessions::default(),
             metrics: Metrics::default(),
             grace: limits.grace,
+            chats_expire: limits.chats_expire,
             owner,
             continuing: tokio::sync::Mutex::default(),
             starting: Semaphore::new(2 * thread::available_parallelism().map_or(1, NonZero::get)),

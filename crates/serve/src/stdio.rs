@@ -161,6 +161,8 @@ impl Stdio {
             streams: usize::MAX,
             streams_of_token: None,
             grace: limits.grace,
+            // A client that owns the process ends its chats itself.
+            chats_expire: None,
         };
         Ok(Self(Arc::new(Inner {
             service: Service::of_owner(served, of_service, host)?,

@@ -76,6 +76,7 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
         streams: args.max_streams,
         streams_of_token: args.max_streams_per_token,
         grace: Duration::from_secs(args.grace),
+        chats_expire: args.chats_expire.0,
     };
     let host = Arc::new(CommandLine {
         args: args.clone(),

@@ -99,21 +99,30 @@ impl Conversation {
             }
             return Ok(Prompt { message: None, input: Some(input), files: self.last.files });
         }
-        let Self { before, last } = self;
-        if before.is_empty() {
-            return Ok(Prompt { message: Some(last.text), input: None, files: last.files });
-        }
-        let answered = match last.speaker {
+        let answered = match self.last.speaker {
             Speaker::Client => "The last result is about your last answer. Answer again.",
             _ => "Answer the user's last message.",
         };
-        let mut text = format!("This is a conversation so far. {answered}\n");
-        let mut files = Vec::new();
-        for words in before.into_iter().chain([last]) {
-            let tag = words.speaker.tag();
-            text.push_str(&format!("\n<{tag}>\n{}\n</{tag}>\n", words.text));
-            files.extend(words.files);
+        let is_longer = !self.before.is_empty();
+        let (mut text, files) = self.text();
+        if is_longer {
+            text = format!("This is a conversation so far. {answered}\n\n{text}");
         }
         Ok(Prompt { message: Some(text), input: None, files })
+    }
+
+    /// The messages as one text with their files: a single message as it is, several between tags that name the speaker.
+    pub(crate) fn text(self) -> (String, Vec<Attachment>) {
+        let Self { before, last } = self;
+        if before.is_empty() {
+            return (last.text, last.files);
+        }
+        let (mut texts, mut files) = (Vec::new(), Vec::new());
+        for words in before.into_iter().chain([last]) {
+            let tag = words.speaker.tag();
+            texts.push(format!("<{tag}>\n{}\n</{tag}>\n", words.text));
+            files.extend(words.files);
+        }
+        (texts.join("\n"), files)
     }
 }

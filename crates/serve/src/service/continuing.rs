@@ -129,13 +129,13 @@ impl Service {
         past: PastRun,
         decisions: Decisions,
     ) -> Result<(Arc<LiveRun>, Run), Problem> {
-        let Inner { host, notices, owner, .. } = &*self.0;
+        let Inner { host, notices, owner, chats_expire, .. } = &*self.0;
         let session = program.for_past(&past, &**host)?;
         let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
         let client = owner.client(past.invocation().client.clone()).ok_or_else(foreign)?;
         let input = serde_json::to_value(past.input()).unwrap_or_default();
         let about = About { title: title_of(&input), ..about(&session, client) };
-        let ports = Ports::continued(owner.via(), &past);
+        let ports = Ports::continued(owner.via(), *chats_expire, &past);
         decisions.0.iter().for_each(|(id, given)| ports.was_answered(id, &given.by));
         let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
         Ok((LiveRun::new(&run, ports, about, notices), run))

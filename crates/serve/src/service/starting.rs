@@ -153,7 +153,7 @@ impl Service {
             let Prepared { mut input, uploads } =
                 runtime.block_on(service.input(&token, &session, &mut request))?;
             input.contents.extend(files);
-            let ports = Ports::new(service.0.owner.via());
+            let ports = Ports::new(service.0.owner.via(), service.0.chats_expire);
             let operator = session.options().can_ask.then(|| ports.operator());
             let run = session.start(&input, operator, Some(ports.events()))?;
             for upload in &uploads {
@@ -216,7 +216,13 @@ impl Service {
         };
         let status = if cut_off.is_some() { State::CutOff } else { status_state(report.status) };
         let name = status.name();
-        let text = cut_off.clone().unwrap_or_else(|| name.into());
+        let text = match &cut_off {
+            Some(why) => why.clone(),
+            None if live.has_expired() => {
+                format!("{name}: the chat expired, because its next message did not come")
+            }
+            None => name.into(),
+        };
         self.log_run(LogEntry { state: Some(name), text, ..live.entry("run_ended") });
         self.0.metrics.ended(&live.client().program, status, report.usage, live.age());
         if let Some(why) = cut_off {
