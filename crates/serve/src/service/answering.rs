@@ -27,8 +27,19 @@ use tokio::task::spawn_blocking;
 impl Service {
     /// Gives an answer to a question. The first one stands.
     pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
+        self.answer_via(token, id, given, self.0.owner.via()).await
+    }
+
+    /// The same through another channel.
+    pub(crate) async fn answer_via(
+        &self,
+        token: &Token,
+        id: &str,
+        given: GiveAnswer,
+        via: &'static str,
+    ) -> Result<(), ApiError> {
         let GiveAnswer { id: question, digest: seen, answer } = given;
-        let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
+        let given = Given::new(answer, Arc::clone(token.name()), via);
         if let Some(live) = self.live(token, id) {
             self.admits(&live.client().program, id, &given.answer).await?;
             live.puts_again(&question).await;
