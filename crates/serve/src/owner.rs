@@ -1,14 +1,17 @@
-//! Who owns the process of a service, and whose its runs are.
+//! The owner of a service's process, and the clients of its runs.
 
 use llm_do::{Client, runs::RunSummary};
 use serde::Deserialize;
 
-/// Who owns the process.
+/// The owner of the process.
 pub(crate) enum Owner {
     /// The operator of a server of many clients, who is not among them.
     Host,
     /// The one client, who is the operator: its runs are the operator's own.
     Client(Client),
+    /// The operator of a server of tools, whose clients are all recorded as this one. Their words are untrusted, and the operator
+    /// answers by continuing a suspended run in another process.
+    Tools(Client),
 }
 
 impl Owner {
@@ -17,6 +20,7 @@ impl Owner {
         match self {
             Self::Host => "http",
             Self::Client(_) => "stdio",
+            Self::Tools(_) => "mcp",
         }
     }
 
@@ -25,6 +29,9 @@ impl Owner {
         match self {
             Self::Host => recorded,
             Self::Client(own) => Some(own.clone()),
+            Self::Tools(own) => {
+                recorded.filter(|client| (&client.name, &client.program) == (&own.name, &own.program))
+            }
         }
     }
 
