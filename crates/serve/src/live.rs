@@ -285,7 +285,7 @@ impl LiveRun {
         &self.desk.questions
     }
 
-    /// Whether it is a chat that has ended because its next message did not come in time.
+    /// True if it is a chat that has ended because its next message did not come in time.
     pub(crate) fn has_expired(&self) -> bool {
         self.desk.expired.load(Ordering::SeqCst)
     }
@@ -463,7 +463,7 @@ struct Desk {
     via: &'static str,
     questions: OpenQuestions,
     messages: Mutex<VecDeque<Message>>,
-    /// How long a chat waits for its next message.
+    /// The time for which a chat waits for its next message.
     chats_expire: Option<Duration>,
     expired: AtomicBool,
     shown: OnceLock<Shown>,

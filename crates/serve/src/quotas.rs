@@ -35,7 +35,7 @@ pub struct Limits {
     pub streams_of_token: Option<usize>,
     /// How long the runs at work may take to end when the service shuts down.
     pub grace: Duration,
-    /// How long a chat waits for its next message before it ends. Absent: without end.
+    /// The time for which a chat waits for its next message before it ends. Absent: without end.
     pub chats_expire: Option<Duration>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) enum Reads {
     All,
 }
 
-/// How requests in OpenAI's form are taken that set what a worker fixes: the temperature of its model, for example.
+/// The treatment of requests in OpenAI's form that set what a worker fixes: the temperature of its model, for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ModelSettings {
@@ -145,7 +145,7 @@ pub struct Tokens {
     /// The triggers of the file, with their lines.
     triggers: Vec<(u64, TriggerSettings)>,
     notify: NotifySettings,
-    /// For tokens that say nothing else.
+    /// The treatment of settings for tokens that say nothing else.
     model_settings: ModelSettings,
 }
 
@@ -340,12 +340,12 @@ impl Token {
         &self.quotas
     }
 
-    /// How its requests in OpenAI's form are taken that set what a worker fixes.
+    /// The treatment of its requests in OpenAI's form that set what a worker fixes.
     pub(crate) fn model_settings(&self) -> ModelSettings {
         self.model_settings.unwrap_or_default()
     }
 
-    /// With that way to take settings.
+    /// The same token with that treatment of settings.
     #[cfg(test)]
     pub(crate) fn with_model_settings(self, settings: ModelSettings) -> Self {
         Self { model_settings: Some(settings), ..self }
