@@ -1,4 +1,4 @@
-//! What clients use of the service, against its quotas.
+//! The use of the service by clients, against its quotas.
 
 use super::{Service, apart};
 use crate::{
