@@ -441,7 +441,7 @@ impl Drop for Attached {
     }
 }
 
-/// Returns true if the run's own conversation waits for the user's next message with that question.
+/// Returns true if the question is the one with which the run's own conversation waits for the user's next message.
 pub(crate) fn is_turn(waiting: &Waiting) -> bool {
     waiting.id.call == CallPath::root()
         && matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. }))

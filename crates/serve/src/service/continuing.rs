@@ -27,8 +27,8 @@ struct Earlier {
     is_left: bool,
 }
 
-/// The runs that the program's service had in earlier processes, oldest first: all that are not over, and as many of
-/// the newest others as this process remembers idempotency keys.
+/// The runs that the program's service had in earlier processes, oldest first: at least the newest [`MOST_KEYS`], whose
+/// idempotency keys this process remembers, and all older ones that are not over.
 fn left_by_earlier(program: &Served, listing: &Listing) -> io::Result<Vec<Earlier>> {
     let client =
         |run: &RunSummary| client_of(run).filter(|client| *client.program == *program.name().as_str());

@@ -1,4 +1,4 @@
-//! The use of the service by clients, against its quotas.
+//! The quotas of a service: the admission of runs, and the use of each quota.
 
 use super::{Service, apart};
 use crate::{

@@ -174,8 +174,8 @@ impl Service {
         Ok(ready)
     }
 
-    /// Starts the task of a run, which begins as soon as the run has its place. The function does not wait: a client
-    /// that disconnects meanwhile could end it between the run's entry among the runs and its task.
+    /// Starts the task of a run, which begins as soon as the run has its place. The function is not async: otherwise a
+    /// client that disconnects could end it after the run is listed and before its task starts.
     pub(super) fn set_off(&self, live: Arc<LiveRun>, run: Run, room: Room) {
         if matches!(room.place, Place::Later(_)) {
             live.queue();
