@@ -4,10 +4,12 @@ mod chats;
 mod costs;
 mod definitions;
 mod files;
+mod notify;
 mod programs;
 mod runs;
 mod server;
 mod session;
+mod triggers;
 
 use crate::{
     error::{ApiError, Code},
@@ -136,6 +138,8 @@ const GROUPS: &[&[Route]] = &[
     costs::ROUTES,
     files::ROUTES,
     definitions::ROUTES,
+    triggers::ROUTES,
+    notify::ROUTES,
 ];
 
 /// All routes.

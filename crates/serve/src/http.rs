@@ -51,7 +51,7 @@ const LARGEST_BUFFER: usize = 64 << 10;
 /// The delay after the system had no connection to give, for example because too many files are open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// The time within which a body must arrive.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// The time that open connections have to end after the runs have ended.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
@@ -127,6 +127,7 @@ impl Http {
     pub async fn serve(self, stop: impl Future<Output = ()>) -> io::Result<()> {
         let Self { service, listener, origins, only_tools } = self;
         let port = Port(listener.local_addr()?.port());
+        service.set_notifiers(&format!("http://{}", listener.local_addr()?));
         let mcp = Arc::new(Endpoint::new(&service.server_name()));
         let (routes, most) = match only_tools {
             true => (faces::tools_router(), MOST_OF_TOOLS),
@@ -260,28 +261,38 @@ async fn whole(service: &Service, request: Request) -> Result<(Request, Option<S
     if body.is_end_stream() {
         return Ok((Request::from_parts(head, body), None));
     }
-    match timeout(BODY_WITHIN, read(service, &token, body)).await {
+    match timeout(BODY_WITHIN, read(service, token.name(), body, LARGEST_BODY as u64)).await {
         Ok(Ok((bytes, share))) => Ok((Request::from_parts(head, Body::from(bytes)), Some(share))),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(ApiError::new(Code::TooSlow, "the body did not arrive within 30 s")),
     }
 }
 
-async fn read(service: &Service, token: &Token, body: Body) -> Result<(Vec<u8>, Share), ApiError> {
-    let too_large = || ApiError::new(Code::TooLarge, "the body can't be read, or is larger than 16 MiB");
+/// Reads a body of at most so many bytes, which count for the client with that name.
+pub(crate) async fn read(
+    service: &Service,
+    by: &Arc<str>,
+    body: Body,
+    most: u64,
+) -> Result<(Vec<u8>, Share), ApiError> {
+    let too_large = || {
+        let detail =
+            format!("the body can't be read, or is larger than {} MiB", most as f64 / f64::from(1 << 20));
+        ApiError::new(Code::TooLarge, detail)
+    };
     // A length that the client states counts before its body comes.
     let stated = body.size_hint().lower();
-    if stated > LARGEST_BODY as u64 {
+    if stated > most {
         return Err(too_large());
     }
-    let mut share = service.quotas().body(token.name(), stated)?;
+    let mut share = service.quotas().body(by, stated)?;
     service.quotas().admit_memory(stated)?;
     let mut bytes = Vec::new();
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
         // Copied: a piece of one byte may keep the whole buffer of its connection.
         let piece = piece.map_err(|_| too_large())?;
-        if bytes.len() + piece.len() > LARGEST_BODY {
+        if (bytes.len() + piece.len()) as u64 > most {
             return Err(too_large());
         }
         share.grow(piece.len() as u64)?;

@@ -466,7 +466,7 @@ struct Desk {
     via: &'static str,
     questions: OpenQuestions,
     messages: Mutex<VecDeque<Message>>,
-    /// The time that a chat waits for its next message.
+    /// The time for which a chat waits for its next message.
     chats_expire: Option<Duration>,
     expired: AtomicBool,
     shown: OnceLock<Shown>,

@@ -51,6 +51,7 @@ impl McpServer {
             streams: usize::MAX,
             streams_of_token: None,
             grace: GRACE,
+            chats_expire: None,
         };
         let tokens = token.map_or_else(Tokens::default, |token| Tokens::default().with_tools(token));
         let service = Service::of_tools(Served::of_tools(target, sessions), tokens, limits, host)?;

@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     tokens: Family<Labels, Counter>,
     cost: Family<Labels, Counter<f64, AtomicU64>>,
     answered: Counter,
+    triggered: Family<Labels, Counter>,
+    notified: Family<Labels, Counter>,
     requests: Family<Labels, Counter>,
     took: Family<Labels, Histogram, fn() -> Histogram>,
     first: Family<Labels, Histogram, fn() -> Histogram>,
@@ -60,6 +62,8 @@ impl Default for Metrics {
             tokens: Family::default(),
             cost: Family::default(),
             answered: Counter::default(),
+            triggered: Family::default(),
+            notified: Family::default(),
             requests: Family::default(),
             took: Family::new_with_constructor(of_runs),
             first: Family::new_with_constructor(of_starts),
@@ -73,6 +77,16 @@ impl Default for Metrics {
         let dollars = Unit::Other("dollars".into());
         registry.register_with_unit("cost", "Cost of runs that have ended", dollars, metrics.cost.clone());
         registry.register("answers", "Answers to questions", metrics.answered.clone());
+        registry.register(
+            "triggers",
+            "Events of triggers, by what became of them",
+            metrics.triggered.clone(),
+        );
+        registry.register(
+            "notifications",
+            "Messages to notifiers, by what became of them",
+            metrics.notified.clone(),
+        );
         let seconds = || Unit::Seconds;
         let about = "From the start of a run to its end, waiting included";
         registry.register_with_unit("run_duration", about, seconds(), metrics.took.clone());
@@ -110,6 +124,18 @@ impl Metrics {
 
     pub(crate) fn answered(&self) {
         self.answered.inc();
+    }
+
+    /// An event of a trigger has been dealt with.
+    pub(crate) fn triggered(&self, program: &str, trigger: &str, outcome: &'static str) {
+        let labels = [("program", program), ("trigger", trigger), ("outcome", outcome)];
+        self.triggered.get_or_create(&labels.map(|(name, value)| (name, value.to_owned())).into()).inc();
+    }
+
+    /// A message to a notifier has been dealt with.
+    pub(crate) fn notified(&self, notifier: &str, outcome: &'static str) {
+        let labels = vec![("notifier", notifier.to_owned()), ("outcome", outcome.to_owned())];
+        self.notified.get_or_create(&labels).inc();
     }
 
     pub(crate) fn request(&self, status: u16) {

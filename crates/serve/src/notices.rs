@@ -63,9 +63,12 @@ impl Notice {
     }
 }
 
+/// What happens in a service.
 #[derive(Clone)]
-enum Signal {
+pub(crate) enum Signal {
+    /// A run has changed its state.
     Run(Changed),
+    /// The set of waiting questions has changed.
     Questions,
 }
 
@@ -101,7 +104,8 @@ impl Notices {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn subscribe(&self) -> Option<Receiver<Signal>> {
+    /// What happens from now on. `None`: the feeds are closed.
+    pub(crate) fn subscribe(&self) -> Option<Receiver<Signal>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(broadcast::Sender::subscribe)
     }
 }

@@ -4,6 +4,8 @@ use crate::{
     definitions::Definitions,
     error::{ApiError, Code},
     log::LogEntry,
+    outgoing::Outgoing,
+    trigger_settings::BadTrigger,
     views::{Findings, StartRun},
 };
 use llm_do::{
@@ -13,6 +15,7 @@ use llm_do::{
         journal::{Record, RecordKind},
         model::ModelName,
         question::Requester,
+        send::BoxFuture,
     },
     not_for_clients,
     program::Diagnostic,
@@ -59,6 +62,11 @@ pub trait Host: Send + Sync + 'static {
     }
     /// Hears that the run in that folder is over, once for each run. Must not block for long.
     fn run_ended(&self, _run_dir: &Path) {}
+    /// Sends a message to a notifier with `POST`, and returns the status of the response. It follows no redirects, and its errors
+    /// do not show the address.
+    fn post(&self, _message: Outgoing) -> BoxFuture<'static, Result<u16, String>> {
+        Box::pin(async { Err("this host sends no messages".to_owned()) })
+    }
     /// The user's folder of llm-do, where uploads are kept.
     fn home(&self) -> PathBuf;
     /// The models that an answer to a chat may choose. None, unless the operator names some.
@@ -132,6 +140,12 @@ pub enum BadPrograms {
     /// The quotas name a program that is not served.
     #[error("the quotas name the program `{0}`, which is not served")]
     UnknownOfQuota(Arc<str>),
+    /// A trigger can't be meant.
+    #[error(transparent)]
+    Trigger(#[from] BadTrigger),
+    /// A notifier can't be meant.
+    #[error("{0}")]
+    Notify(String),
     /// Two workers have the same name as tools.
     #[error("`{}` and `{}` would both be the tool `{name}`: rename one of them, or export only one", workers[0], workers[1])]
     SameTool {

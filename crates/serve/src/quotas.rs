@@ -36,7 +36,7 @@ pub struct Limits {
     pub streams_of_token: Option<usize>,
     /// The time that the runs at work have to end when the service shuts down.
     pub grace: Duration,
-    /// The time that a chat waits for its next message before it ends. Absent: unlimited.
+    /// The time for which a chat waits for its next message before it ends. Absent: unlimited.
     pub chats_expire: Option<Duration>,
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Runs {
     keys: Mutex<Keys>,
     /// Each run at work holds a permit.
     slots: Arc<Semaphore>,
+    /// Clients of whose runs only some are at work at once. Their further runs wait, and do not count as queued.
+    lines: HashMap<Arc<str>, Arc<Semaphore>>,
     /// Runs under way and runs that wait for a place.
     meter: Arc<Meter>,
     queued: Arc<AtomicUsize>,
@@ -75,12 +77,18 @@ impl Drop for InQueue {
     }
 }
 
+/// The permits that a run at work holds.
+pub(crate) struct Permit {
+    _slot: OwnedSemaphorePermit,
+    _line: Option<OwnedSemaphorePermit>,
+}
+
 /// A place among the runs at once.
 pub(crate) enum Place {
     /// The place is free now.
-    Now(OwnedSemaphorePermit),
+    Now(Permit),
     /// The place is free when other runs have ended, in the order in which the runs were started.
-    Later(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
+    Later(BoxFuture<'static, Option<Permit>>),
 }
 
 /// The parts of quotas and the place that a run needs to begin.
@@ -109,12 +117,21 @@ pub(crate) struct Keyed {
 }
 
 impl Runs {
-    pub(crate) fn new(most: usize, most_queued: usize, meter: Arc<Meter>) -> Self {
+    pub(crate) fn new(
+        most: usize,
+        most_queued: usize,
+        meter: Arc<Meter>,
+        lines: HashMap<Arc<str>, usize>,
+    ) -> Self {
         Self {
             live: Mutex::default(),
             stuck: Mutex::default(),
             keys: Mutex::default(),
             slots: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            lines: lines
+                .into_iter()
+                .map(|(client, most)| (client, Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))))
+                .collect(),
             meter,
             queued: Arc::default(),
             most_queued,
@@ -152,7 +169,11 @@ impl Runs {
             return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down"));
         }
         let of_token = self.meter.take(client, 1)?;
-        if let Ok(place) = Arc::clone(&self.slots).try_acquire_owned() {
+        if self.lines.contains_key(client) {
+            return Ok(Room { of_token, of_program: None, place: self.in_line(client, None) });
+        }
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            let place = Permit { _slot: slot, _line: None };
             return Ok(Room { of_token, of_program: None, place: Place::Now(place) });
         }
         let more = |queued: usize| (queued < self.most_queued).then_some(queued + 1);
@@ -161,18 +182,25 @@ impl Runs {
             return Err(ApiError::new(Code::TooManyRuns, detail).of_quota(Kind::Runs.name()));
         }
         let in_queue = InQueue(Arc::clone(&self.queued));
-        Ok(Room { of_token, of_program: None, place: self.in_line(Some(in_queue)) })
+        Ok(Room { of_token, of_program: None, place: self.in_line(client, Some(in_queue)) })
     }
 
     /// Returns a place now, or after the runs that already wait.
-    fn in_line(&self, in_queue: Option<InQueue>) -> Place {
+    fn in_line(&self, client: &str, in_queue: Option<InQueue>) -> Place {
+        let (slots, line) = (Arc::clone(&self.slots), self.lines.get(client).cloned());
+        let mut place = Box::pin(async move {
+            let line = match line {
+                Some(line) => Some(line.acquire_owned().await.ok()?),
+                None => None,
+            };
+            Some(Permit { _slot: slots.acquire_owned().await.ok()?, _line: line })
+        });
         // Polled once, so that it is in the line from now on.
-        let mut place = Box::pin(Arc::clone(&self.slots).acquire_owned());
-        if let Some(Ok(place)) = (&mut place).now_or_never() {
+        if let Some(Some(place)) = (&mut place).now_or_never() {
             return Place::Now(place);
         }
         Place::Later(Box::pin(async move {
-            let place = place.await.ok();
+            let place = place.await;
             drop(in_queue);
             place
         }))
@@ -187,13 +215,14 @@ impl Runs {
         Some(Room {
             of_token: self.meter.take_anyway(client, 1),
             of_program: None,
-            place: self.in_line(None),
+            place: self.in_line(client, None),
         })
     }
 
     /// Waits for room for another run of that client. `None`: the server shuts down.
     pub(crate) async fn room(&self, client: &Arc<str>) -> Option<Room> {
-        let place = Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())?;
+        let place = Permit { _slot: slot, _line: None };
         Some(Room { of_token: self.meter.take_anyway(client, 1), of_program: None, place: Place::Now(place) })
     }
 
@@ -280,6 +309,18 @@ impl Runs {
             keys.by_key.remove(&oldest);
         }
         Ok(Some(keyed))
+    }
+
+    /// The run that a client's request with that key has started.
+    pub(crate) fn of_key(&self, client: &Arc<str>, key: &str) -> Option<Arc<str>> {
+        self.keys().by_key.get(&(Arc::clone(client), key.into()))?.run.get().cloned()
+    }
+
+    /// The newest run that a request of that client with a key has started.
+    pub(crate) fn newest_keyed(&self, client: &str) -> Option<Arc<str>> {
+        let keys = self.keys();
+        let own = keys.by_key.iter().filter(|((name, _), _)| **name == *client);
+        own.filter_map(|(_, keyed)| keyed.run.get()).max().cloned()
     }
 
     /// Forgets a key whose request started no run.

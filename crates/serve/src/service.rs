@@ -7,10 +7,12 @@ mod editing;
 mod files;
 mod followed;
 mod inputs;
+mod notify;
 mod owning;
 mod quotas;
 mod reading;
 mod starting;
+mod triggers;
 
 use crate::{
     browser_sessions::BrowserSessions,
@@ -21,7 +23,7 @@ use crate::{
     live::LiveRun,
     log::LogEntry,
     metrics::Metrics,
-    notices::{self, Notice, Notices},
+    notices::{self, Notice, Notices, Signal},
     owner::Owner,
     program::{BadPrograms, Host, Programs, Served},
     quotas::{Limits, Quotas},
@@ -36,6 +38,7 @@ use llm_do::{
     core::model::{Model, ModelName},
     runs::{RunSummary, SealKey, is_run_id, summary_of},
 };
+use notify::Notifiers;
 use std::{
     collections::HashSet,
     num::NonZero,
@@ -46,14 +49,16 @@ use std::{
 };
 use tokio::{
     runtime::Handle,
-    sync::Semaphore,
+    sync::{Semaphore, broadcast::Receiver},
     task::{JoinSet, spawn_blocking},
 };
+use triggers::Triggers;
 
 pub(crate) use answering::{Answered, Continued};
 pub(crate) use costs::{CostsOfRuns, Span};
 pub(crate) use owning::Begun;
 pub(crate) use reading::{LARGEST_PAGE, Page};
+pub(crate) use triggers::{Delivered, TriggerViews};
 
 /// A plain model, with its name.
 type TitleModel = (ModelName, Arc<dyn Model>);
@@ -69,6 +74,8 @@ struct Inner {
     /// The models that an answer to a chat may choose.
     chat_models: Vec<ModelName>,
     runs: Runs,
+    triggers: Triggers,
+    notifiers: Option<Notifiers>,
     listing: Listing,
     costs: Costs,
     notices: Arc<Notices>,
@@ -102,7 +109,8 @@ impl Service {
     /// left. To be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Two programs have one name, or a token names a program that is not among them.
+    /// Two programs have one name, a token names a program that is not among them, or a trigger or notifier can't
+    /// be meant.
     pub async fn open(
         programs: Vec<Served>,
         tokens: Tokens,
@@ -123,15 +131,26 @@ impl Service {
                 return Err(BadPrograms::UnknownOfQuota(Arc::clone(program)));
             }
         }
-        let service = Self::of(programs, tokens, limits, host, Owner::Host);
+        let triggers = Triggers::new(&tokens, &programs, &host.home())?;
+        let notifiers =
+            Notifiers::new(tokens.notify(), &programs, &host.home()).map_err(BadPrograms::Notify)?;
+        let service = Self::of(programs, tokens, (triggers, notifiers), limits, host, Owner::Host);
         let of = service.clone();
         // What can't be removed now is removed later.
         let _ = spawn_blocking(move || of.0.uploads.clean()).await;
         service.continue_all().await;
+        service.set_triggers();
         Ok(service)
     }
 
-    fn of(programs: Programs, tokens: Tokens, limits: Limits, host: Arc<dyn Host>, owner: Owner) -> Self {
+    fn of(
+        programs: Programs,
+        tokens: Tokens,
+        (triggers, notifiers): (Triggers, Option<Notifiers>),
+        limits: Limits,
+        host: Arc<dyn Host>,
+        owner: Owner,
+    ) -> Self {
         let key = SealKey::of(&host.home());
         if let Err(error) = &key {
             host.log(&format!(
@@ -146,7 +165,9 @@ impl Service {
             host,
             programs,
             tokens,
-            runs: Runs::new(limits.runs, limits.queue, Arc::clone(&quotas.runs)),
+            runs: Runs::new(limits.runs, limits.queue, Arc::clone(&quotas.runs), triggers.lines()),
+            triggers,
+            notifiers,
             listing: Listing::of(key),
             costs: Costs::default(),
             notices: Arc::default(),
@@ -166,6 +187,48 @@ impl Service {
 
     pub(crate) fn token(&self, text: &str) -> Option<Arc<Token>> {
         self.0.tokens.find(text)
+    }
+
+    pub(crate) fn triggers(&self) -> &Triggers {
+        &self.0.triggers
+    }
+
+    pub(crate) fn notifiers(&self) -> Option<&Notifiers> {
+        self.0.notifiers.as_ref()
+    }
+
+    pub(crate) fn host(&self) -> &dyn Host {
+        &*self.0.host
+    }
+
+    /// What happens to runs from now on. `None`: the service ends.
+    pub(crate) fn signals(&self) -> Option<Receiver<Signal>> {
+        self.0.notices.subscribe()
+    }
+
+    /// The run with that ID, if it is under way.
+    pub(crate) fn live_run(&self, id: &str) -> Option<Arc<LiveRun>> {
+        self.0.runs.get(id)
+    }
+
+    /// The runs that are under way, oldest first.
+    pub(crate) fn live_runs(&self) -> Vec<Arc<LiveRun>> {
+        self.0.runs.all()
+    }
+
+    /// The run that a client's request with that key has started.
+    pub(crate) fn run_of_key(&self, client: &Arc<str>, key: &str) -> Option<Arc<str>> {
+        self.0.runs.of_key(client, key)
+    }
+
+    /// The newest run that a request of that client with a key has started.
+    pub(crate) fn newest_keyed(&self, client: &str) -> Option<Arc<str>> {
+        self.0.runs.newest_keyed(client)
+    }
+
+    /// Does something beside the runs, until the service ends.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.tasks().spawn(work);
     }
 
     /// The sessions of pages in a browser.

@@ -1,9 +1,14 @@
 //! The tokens of clients, and what each allows.
 
-use crate::quota_settings::{OfEach, QuotaSettings};
+use crate::{
+    notify_settings::NotifySettings,
+    quota_settings::{OfEach, QuotaSettings},
+    trigger_settings::{self, TriggerSettings},
+};
 use llm_do::core::schema::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_saphyr::Spanned;
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -137,6 +142,9 @@ impl NewToken {
 pub struct Tokens {
     all: Vec<Arc<Token>>,
     quotas: QuotaSettings,
+    /// The triggers of the file, with their lines.
+    triggers: Vec<(u64, TriggerSettings)>,
+    notify: NotifySettings,
     /// The treatment of model settings for tokens without one of their own.
     model_settings: ModelSettings,
 }
@@ -157,6 +165,8 @@ pub struct BadTokens {
 struct File {
     tokens: Vec<Token>,
     quotas: QuotaSettings,
+    triggers: Vec<Spanned<TriggerSettings>>,
+    notify: NotifySettings,
     model_settings: ModelSettings,
 }
 
@@ -174,7 +184,7 @@ impl Tokens {
         };
         // As in worker files, `yes` and `no` are texts, while `true` and `1` are none.
         let options = serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };
-        let File { tokens, quotas, model_settings } =
+        let File { tokens, quotas, triggers, notify, model_settings } =
             serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let mut names = BTreeSet::new();
         for token in &tokens {
@@ -186,7 +196,10 @@ impl Tokens {
                     token.name
                 )));
             }
-            if *token.name == *OPERATOR || token.name.is_empty() {
+            if *token.name == *OPERATOR
+                || token.name.is_empty()
+                || token.name.starts_with(trigger_settings::PREFIX)
+            {
                 return Err(wrong(format!("a token can't have the name `{}`", token.name)));
             }
             if token.scopes.is_empty() {
@@ -199,7 +212,8 @@ impl Tokens {
                 return Err(wrong(format!("two tokens have the name `{}`", token.name)));
             }
         }
-        let file = Self { all: Vec::new(), quotas, model_settings };
+        let triggers = triggers.into_iter().map(|each| (each.referenced.line(), each.value)).collect();
+        let file = Self { all: Vec::new(), quotas, triggers, notify, model_settings };
         Ok(tokens.into_iter().fold(file, Self::with))
     }
 
@@ -237,6 +251,16 @@ impl Tokens {
         &self.quotas
     }
 
+    /// The triggers of the file, with their lines.
+    pub(crate) fn triggers(&self) -> &[(u64, TriggerSettings)] {
+        &self.triggers
+    }
+
+    /// Whom the server tells of runs.
+    pub(crate) fn notify(&self) -> &NotifySettings {
+        &self.notify
+    }
+
     /// The programs that tokens name.
     pub(crate) fn programs(&self) -> impl Iterator<Item = (&Token, &Arc<str>)> {
         self.all
@@ -260,6 +284,36 @@ impl Token {
     /// The token of the operator who owns the process, which has no text.
     pub(crate) fn of_owner() -> Self {
         Self::operator(String::new(), [])
+    }
+
+    /// The token of a trigger, which has no text. It starts runs of that program.
+    pub(crate) fn of_trigger(
+        name: Arc<str>,
+        scopes: impl IntoIterator<Item = Scope>,
+        program: Arc<str>,
+    ) -> Self {
+        Self {
+            name,
+            sha256: String::new(),
+            scopes: scopes.into_iter().collect(),
+            read: Reads::Own,
+            programs: Some(BTreeSet::from([program])),
+            quotas: OfEach::default(),
+            model_settings: None,
+        }
+    }
+
+    /// The token of a link or button, which has no text. It answers a question of that program.
+    pub(crate) fn of_link(name: Arc<str>, program: Arc<str>) -> Self {
+        Self {
+            name,
+            sha256: String::new(),
+            scopes: BTreeSet::from([Scope::Answer]),
+            read: Reads::All,
+            programs: Some(BTreeSet::from([program])),
+            quotas: OfEach::default(),
+            model_settings: None,
+        }
     }
 
     /// The token of the clients of a server of tools. A client over a pair of pipes has no text for it.
@@ -364,6 +418,31 @@ mod tests {
             let (file, _) = rest.split_once("```").expect("its end");
             let tokens = read(file).expect("a good file");
             assert!(!tokens.all.is_empty());
+        }
+    }
+
+    #[test]
+    fn notifiers_on_the_page_are_good_ones() {
+        let page = include_str!("../../../docs/reference/notify.md");
+        let (_, rest) = page.split_once("```yaml notify\n").expect("notifiers");
+        let (file, _) = rest.split_once("```").expect("its end");
+        let tokens = read(file).expect("a good file");
+        let names: Vec<&str> = tokens.notify().to.iter().map(|each| &*each.name).collect();
+        assert_eq!(names, ["phone", "team", "audit"]);
+    }
+
+    #[test]
+    fn triggers_on_the_pages_are_good_ones() {
+        for (page, fence) in [
+            (include_str!("../../../docs/reference/triggers.md"), "```yaml triggers\n"),
+            (include_str!("../../../docs/guides/triggers.md"), "```yaml\ntriggers:"),
+        ] {
+            let (_, rest) = page.split_once(fence).expect("a file of triggers");
+            let (file, _) = rest.split_once("```").expect("its end");
+            let head = if fence.ends_with(':') { "triggers:" } else { "" };
+            let tokens = read(&format!("{head}{file}")).expect("a good file");
+            let names: Vec<&str> = tokens.triggers().iter().map(|(_, trigger)| &*trigger.name).collect();
+            assert_eq!(names, ["nightly", "issues", "inbox"]);
         }
     }
 

@@ -10,6 +10,7 @@ mod files;
 mod full_disk;
 mod generated_client;
 mod lists;
+mod notify;
 mod observation;
 mod pressure;
 mod queue;
@@ -18,6 +19,7 @@ mod refusals;
 mod restart;
 mod schemathesis;
 mod sign_in;
+mod triggers;
 
 use crate::scenario::{Scenario, lines, script};
 use client::{Server, TOKEN_OF_CI, ci_token};

@@ -86,7 +86,7 @@ fn is_chat(session: &Session) -> bool {
     entry.mode == WorkerMode::Chat && entry.code.is_none()
 }
 
-/// Whether the words of the entry's model are its answer. A worker with `returns` has typed output, except in a chat.
+/// True if the words of the entry's model are its answer. A worker with `returns` has typed output, except in a chat.
 fn speaks(session: &Session, chat: bool) -> bool {
     chat || session.entry().returns.is_none()
 }

@@ -14,7 +14,7 @@ use llm_do::core::{
 };
 use std::{collections::HashSet, sync::Arc};
 
-/// Where a further round of a chat begins in these records of one of its rounds: the user speaks again.
+/// The place where a further round of a chat begins in these records of one of its rounds: the user speaks again.
 pub(crate) fn followed_by(round: &[Record]) -> Option<usize> {
     let mut asked = HashSet::new();
     round.iter().position(|record| match (&record.step, &record.body) {

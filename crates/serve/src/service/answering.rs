@@ -44,8 +44,19 @@ pub(crate) enum Continued {
 impl Service {
     /// Gives an answer to a question. The first one stands.
     pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
+        self.answer_via(token, id, given, self.0.owner.via()).await
+    }
+
+    /// The same through another channel.
+    pub(crate) async fn answer_via(
+        &self,
+        token: &Token,
+        id: &str,
+        given: GiveAnswer,
+        via: &'static str,
+    ) -> Result<(), ApiError> {
         let GiveAnswer { id: question, digest, answer } = given;
-        let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
+        let given = Given::new(answer, Arc::clone(token.name()), via);
         self.give(token, id, Answered { question, digest, given }).await
     }
 

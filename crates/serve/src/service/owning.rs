@@ -1,6 +1,6 @@
 //! The runs of the one client that owns the process and is its operator.
 
-use super::{Limits, Service, starting::either};
+use super::{Limits, Service, starting::either, triggers::Triggers};
 use crate::{
     error::{ApiError, Code},
     events::Reader,
@@ -36,7 +36,14 @@ impl Service {
     ) -> Result<Self, BadPrograms> {
         let owner = Client { name: OPERATOR.into(), program: program.name().as_str().into(), key: None };
         let programs = Programs::new(vec![program])?;
-        Ok(Self::of(programs, Tokens::default(), limits, host, Owner::Client(owner)))
+        Ok(Self::of(
+            programs,
+            Tokens::default(),
+            (Triggers::default(), None),
+            limits,
+            host,
+            Owner::Client(owner),
+        ))
     }
 
     /// A service of one program whose clients call its workers as tools. Runs that an earlier process has left wait until they
@@ -51,7 +58,14 @@ impl Service {
         host: Arc<dyn Host>,
     ) -> Result<Self, BadPrograms> {
         let clients = Client { name: TOOLS.into(), program: program.name().as_str().into(), key: None };
-        Ok(Self::of(Programs::new(vec![program])?, tokens, limits, host, Owner::Tools(clients)))
+        Ok(Self::of(
+            Programs::new(vec![program])?,
+            tokens,
+            (Triggers::default(), None),
+            limits,
+            host,
+            Owner::Tools(clients),
+        ))
     }
 
     /// Waits for room for a run of the owner.

@@ -9,7 +9,7 @@ use crate::{
     meter::Share,
     owner::Owner,
     program::{Served, Starter},
-    runs::{Halted, Place, Room, Stuck},
+    runs::{Halted, Permit, Place, Room, Stuck},
     token::{Scope, Token},
     views::{StartRun, State, status_state},
 };
@@ -21,7 +21,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, task::spawn_blocking};
+use tokio::{runtime::Handle, task::spawn_blocking};
 
 /// Longest idempotency key, in bytes.
 const LONGEST_KEY: usize = 256;
@@ -40,7 +40,7 @@ pub(super) struct Ready {
 pub(super) struct Held {
     _of_token: Share,
     _of_program: Option<Share>,
-    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    place: Arc<Mutex<Option<Permit>>>,
 }
 
 impl Service {
@@ -75,13 +75,40 @@ impl Service {
             program: program.name().as_str().into(),
             key: key.map(|key| IdempotencyKey { key: key.into(), request: fingerprint(&request) }),
         };
+        self.start_or_find_of(&program, request, client, token).await
+    }
+
+    /// Starts the run of a trigger's event, whatever its request is: its settings may have changed since a run was started for it.
+    pub(crate) async fn start_once(
+        &self,
+        token: &Token,
+        request: StartRun,
+        key: String,
+    ) -> Result<Arc<str>, ApiError> {
+        let program = self.program(token, request.program.as_deref())?;
+        let request_of = sha256(key.as_bytes()).into();
+        let client = Client {
+            name: Arc::clone(token.name()),
+            program: program.name().as_str().into(),
+            key: Some(IdempotencyKey { key: key.into(), request: request_of }),
+        };
+        Ok(self.start_or_find_of(&program, request, client, token).await?.0)
+    }
+
+    async fn start_or_find_of(
+        &self,
+        program: &Arc<Served>,
+        request: StartRun,
+        client: Client,
+        token: &Token,
+    ) -> Result<(Arc<str>, bool), ApiError> {
         let Some(keyed) = self.0.runs.keyed(&client)? else {
-            return Ok((self.start_new(&program, request, client, token).await?, true));
+            return Ok((self.start_new(program, request, client, token).await?, true));
         };
         let mut is_new = false;
         let run = keyed.run.get_or_try_init(|| {
             is_new = true;
-            self.start_new(&program, request, client.clone(), token)
+            self.start_new(program, request, client.clone(), token)
         });
         match run.await {
             Ok(run) => Ok((Arc::clone(run), is_new)),
@@ -260,7 +287,7 @@ impl Service {
     }
 }
 
-fn keep(slot: &Mutex<Option<OwnedSemaphorePermit>>, place: Option<OwnedSemaphorePermit>) {
+fn keep(slot: &Mutex<Option<Permit>>, place: Option<Permit>) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = place;
 }
 

@@ -208,7 +208,7 @@ impl Request {
     }
 }
 
-/// Whether a worker has a parameter for the client's state, beside the one for a message.
+/// True if a worker has a parameter for the client's state, beside the one for a message.
 fn takes_state(signature: &Signature) -> bool {
     let is_state = |name: &str| name == STATE && signature.message.as_deref() != Some(STATE);
     signature.declared && signature.parameters.iter().any(|parameter| is_state(&parameter.name))

@@ -164,7 +164,7 @@ struct Completion {
 
 /// How a completion ends.
 enum End {
-    /// With a call that carries the output.
+    /// A call carries the output.
     Call(Value),
     /// With further text, which may be empty.
     Text {

@@ -196,7 +196,7 @@ impl Head {
         }
     }
 
-    /// Whether a piece is an item of its own: the words of a worker whose output is a call are not.
+    /// True if a piece is an item of its own: the words of a worker whose output is a call are not.
     fn is_heard(&self, piece: &Piece) -> bool {
         self.forced.is_none() || matches!(piece, Piece::Called(_))
     }

@@ -184,7 +184,7 @@ impl<'a> EarlierCalls<'a> {
         Self { forced, ids: HashSet::new() }
     }
 
-    /// Whether the request forces a function, of which there can be calls.
+    /// True if the request forces a function, of which there can be calls.
     pub(super) fn are_expected(&self) -> bool {
         self.forced.is_some()
     }

@@ -40,6 +40,7 @@ async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
         streams: 8,
         streams_of_token: None,
         grace: Duration::from_secs(60),
+        chats_expire: None,
     };
     let secret = NewToken::given("0123456789abcdef").expect("a token");
     let tokens = Tokens::default().with_tools(&secret);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) struct Given {
     pub(super) words: Vec<Words>,
     pub(super) answers: Vec<Approval>,
-    /// How many of the words come before an approval request: the run that asks has them.
+    /// The number of words before an approval request: the run that asks has them.
     pub(super) known: usize,
 }
 
