@@ -201,7 +201,7 @@ impl Service {
         &*self.0.host
     }
 
-    /// What happens to runs from now on. `None`: the service ends.
+    /// Subscribes to changes of runs and questions from now on. Returns `None` if the service ends.
     pub(crate) fn signals(&self) -> Option<Receiver<Signal>> {
         self.0.notices.subscribe()
     }
