@@ -37,7 +37,7 @@ impl FromStr for Origin {
 pub(crate) struct Origins(pub(crate) Arc<[Origin]>);
 
 impl Origins {
-    /// Whether pages of that origin may call the server.
+    /// Returns true if pages of that origin may call the server.
     pub(crate) fn allow(&self, origin: &str) -> bool {
         self.0.iter().any(|allowed| *allowed.0 == *origin)
     }

@@ -40,19 +40,19 @@ use tokio::{
 
 /// Largest body of a request, in bytes.
 const LARGEST_BODY: usize = 16 << 20;
-/// How long the head of a request may take to arrive.
+/// The time within which the head of a request must arrive.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Most connections at once. Further ones wait.
 const MOST_CONNECTIONS: usize = 4096;
-/// The same for a server of tools.
+/// Most connections at once of a server of tools.
 const MOST_OF_TOOLS: usize = 128;
-/// How much of a head, or of an answer that a client does not read, is kept of each connection.
+/// Largest buffer of a connection, in bytes: for a head, or for an answer that the client does not read.
 const LARGEST_BUFFER: usize = 64 << 10;
-/// How long to wait before another connection is accepted if the system had none to give.
+/// The delay after the system had no connection to give, for example because too many files are open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// How long a body may take to arrive.
+/// The time within which a body must arrive.
 pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(30);
-/// How long open connections may take to end after the runs have ended.
+/// The time that open connections have to end after the runs have ended.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// A service over HTTP.
@@ -60,7 +60,7 @@ pub struct Http {
     service: Service,
     listener: TcpListener,
     origins: Origins,
-    /// Whether there is nothing but tools for clients of the Model Context Protocol.
+    /// True if the server has only the tools for clients of the Model Context Protocol.
     only_tools: bool,
 }
 
@@ -74,7 +74,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// Whether an origin is that of the server's own pages.
+    /// Returns true if the origin is that of the server's own pages.
     fn is_own(&self, origin: &HeaderValue) -> bool {
         let host = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
         host.is_some_and(|host| self.hosts.iter().any(|own| own == host))
@@ -100,7 +100,7 @@ impl Http {
         Self { service, listener, origins: Origins::default(), only_tools: false }
     }
 
-    /// The same with nothing but the tools for clients of the Model Context Protocol.
+    /// The same server with only the tools for clients of the Model Context Protocol.
     pub(crate) fn of_tools(self) -> Self {
         Self { only_tools: true, ..self }
     }
@@ -149,7 +149,7 @@ impl Http {
     }
 }
 
-/// Serves connections until `closed` says so, and then waits until those that are open have ended.
+/// Serves connections until `closed` is true, and then waits until the open ones have ended.
 async fn accept(listener: TcpListener, app: Router, most: usize, closed: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(most));
     let mut connections = JoinSet::new();
@@ -212,7 +212,8 @@ fn app(routes: Router<Service>, service: Service, port: Port, origins: Origins) 
         .with_state(service)
 }
 
-/// What holds for every request, whatever its address: the host is this server, and a page of another origin does not ask.
+/// Checks each request, whatever its address: its host must be this server, and its page, if any, must be of an allowed
+/// origin.
 async fn admitted(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let mut response = match check(&guard, &request) {
         Ok(()) => next.run(request).await,
@@ -300,7 +301,7 @@ pub(crate) async fn read(
     Ok((bytes, share))
 }
 
-/// Lets through what has a token with the scope that its route needs.
+/// Passes a request on if its token has the scope that the route needs, or if the route needs no token.
 async fn authorised(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let Some(needed) = scope_of(request.method(), path.as_deref().unwrap_or_default()) else {

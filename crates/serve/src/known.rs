@@ -1,4 +1,4 @@
-//! Names that are kept in a file, one a line: what has been dealt with.
+//! Names that are kept in a file, one a line. A name stands for something that has been dealt with.
 
 use llm_do::{private_dir, write_below};
 use std::{
@@ -17,10 +17,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Those of a file in that folder, which is made.
+    /// Opens a file of names in that folder, which is created if it is missing.
     ///
     /// # Errors
-    /// They can't be read.
+    /// The names can't be read.
     pub(crate) fn open(folder: &Path, file: &str) -> io::Result<Self> {
         private_dir(folder)?;
         let path = folder.join(file);
@@ -52,7 +52,7 @@ impl Known {
     /// Lets this process and the next one know a name.
     ///
     /// # Errors
-    /// It can't be written. This process knows it all the same.
+    /// The name can't be written. This process knows it nevertheless.
     pub(crate) fn keep(&self, name: &str) -> io::Result<()> {
         self.learn(name);
         let mut file = OpenOptions::new().create(true).append(true).open(&self.file)?;

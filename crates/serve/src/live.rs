@@ -35,14 +35,14 @@ pub(crate) const KEPT_EVENTS: usize = 256;
 /// Most messages that wait for a conversation.
 const MOST_MESSAGES: usize = 32;
 
-/// What is known of a run when it begins.
+/// The properties of a run that are known when it begins.
 pub(crate) struct About {
     pub(crate) worker: Arc<str>,
     pub(crate) chat: bool,
     pub(crate) client: Client,
-    /// The beginning of what it was started with.
+    /// The beginning of the run's input.
     pub(crate) title: Option<String>,
-    /// When this process took it, in milliseconds since 1970.
+    /// The time at which this process prepared the run, in milliseconds since 1970.
     pub(crate) taken_ms: u64,
 }
 
@@ -73,27 +73,27 @@ struct Attachments {
     ever: u64,
 }
 
-/// What became of a message. A kill from here on does not lose it.
+/// The delivery of a message that was accepted. A kill of the process does not lose a recorded message.
 pub(crate) enum Said {
-    /// It answers the question of its conversation, as soon as that is recorded.
+    /// The message answers the question of its conversation, as soon as the answer is recorded.
     Answers(Recorded),
-    /// It is recorded, and delivered with the next request of the answer under way.
+    /// The message is recorded, and delivered with the next request of the answer under way.
     Interjected,
-    /// It is recorded, and delivered when the answer is complete.
+    /// The message is recorded, and delivered when the answer is complete.
     Queued,
 }
 
-/// Why a message is not taken.
+/// The reason why a message is not accepted.
 pub(crate) enum NotSaid {
     /// Too many messages wait.
     Full,
     /// The run is over.
     Over,
-    /// It can't be recorded.
+    /// The message can't be recorded.
     Halt(Halt),
 }
 
-/// The record of an answer that was given.
+/// The receiver of the notice that an answer was recorded.
 pub(crate) struct Recorded(oneshot::Receiver<()>);
 
 /// The ports of a run to its clients, made before the run.
@@ -103,8 +103,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Ports to clients whose answers and messages come through that, as recorded. A chat ends if its next message does not come
-    /// within that time.
+    /// Creates the ports. Records name `via` as the channel of the clients' answers and messages. A chat ends if its
+    /// next message does not arrive within `chats_expire`.
     pub(crate) fn new(via: &'static str, chats_expire: Option<Duration>) -> Self {
         let feed = Feed::default();
         let desk = Desk {
@@ -118,7 +118,8 @@ impl Ports {
         Self { desk: Arc::new(desk), feed: Arc::new(feed) }
     }
 
-    /// The same for a run that an earlier process has begun: who answered its questions, and the messages that wait.
+    /// Creates the ports of a run that an earlier process began, with the clients that answered its questions and the
+    /// messages that wait.
     pub(crate) fn continued(via: &'static str, chats_expire: Option<Duration>, past: &PastRun) -> Self {
         let ports = Self::new(via, chats_expire);
         past.waiting().into_iter().for_each(|waiting| ports.desk.questions.waited(waiting.id));
@@ -182,7 +183,7 @@ impl LiveRun {
         })
     }
 
-    /// Counts a request that waits for it.
+    /// Counts a request that waits for the run.
     pub(crate) fn attach(self: &Arc<Self>) -> Attached {
         let mut attachments = self.attachments();
         attachments.now += 1;
@@ -194,7 +195,7 @@ impl LiveRun {
         self.attachments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An entry of the log about it.
+    /// A log entry about the run.
     pub(crate) fn entry(&self, event: &'static str) -> LogEntry {
         LogEntry {
             event,
@@ -205,29 +206,30 @@ impl LiveRun {
         }
     }
 
-    /// When it began, in milliseconds since 1970: the time of its first record, which every later process reads too.
+    /// The time at which the run began, in milliseconds since 1970. It is the time of the first record, which every
+    /// later process reads too.
     pub(crate) fn started_ms(&self) -> u64 {
         self.feed.began_ms.get().copied().unwrap_or(self.about.taken_ms)
     }
 
-    /// How long ago it began.
+    /// The time since the run began.
     pub(crate) fn age(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.started_ms()))
     }
 
-    /// Tells those who follow the service that it has begun.
+    /// Notifies followers of the service that the run has begun.
     pub(crate) fn announce(&self) {
         self.desk.changed();
     }
 
-    /// It waits for a place.
+    /// Marks the run as waiting for a place among the runs at once.
     pub(crate) fn queue(&self) {
         if let Some(shown) = self.desk.shown.get() {
             shown.queued.store(true, Ordering::SeqCst);
         }
     }
 
-    /// It has its place.
+    /// Marks the run as having its place, and notifies followers of the service if it was queued.
     pub(crate) fn placed(&self) {
         if let Some(shown) = self.desk.shown.get()
             && shown.queued.swap(false, Ordering::SeqCst)
@@ -236,14 +238,14 @@ impl LiveRun {
         }
     }
 
-    /// What those who follow the service hear of its end.
+    /// Notifies followers of the service that the run has ended in that state.
     pub(crate) fn announce_end(&self, state: State) {
         if let Some(shown) = self.desk.shown.get() {
             shown.notices.run(Changed { state, ..shown.run.clone() });
         }
     }
 
-    /// Runs it to its end.
+    /// Drives the run to its end, and then closes its feed.
     pub(crate) fn carry_out(&self, run: Run) -> impl Future<Output = Report> + use<> {
         // Made here, so that the future keeps no room for the run itself.
         let (running, feed) = (run.finish(), Arc::clone(&self.feed));
@@ -254,7 +256,7 @@ impl LiveRun {
         }
     }
 
-    /// Tells those who wait that it is over, and that others can know.
+    /// Closes the feed, and notifies the requests that wait for the run that it is over.
     pub(crate) fn over(&self) {
         self.feed.close();
         self.ended.turn_on();
@@ -269,7 +271,7 @@ impl LiveRun {
         &self.about.client
     }
 
-    /// Stops the answer under way of its conversation. `false`: none is under way.
+    /// Stops the answer under way of the run's conversation. Returns false if none is under way.
     pub(crate) fn stop(&self) -> bool {
         let speaks = |waiting: &Waiting| {
             matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. }))
@@ -285,22 +287,22 @@ impl LiveRun {
         &self.desk.questions
     }
 
-    /// True if it is a chat that has ended because its next message did not come in time.
+    /// Returns true if the run is a chat that has ended because its next message did not come in time.
     pub(crate) fn has_expired(&self) -> bool {
         self.desk.expired.load(Ordering::SeqCst)
     }
 
-    /// Its events from now on. `None`: it has ended.
+    /// Subscribes to the run's events from now on. Returns `None` if the run has ended.
     pub(crate) fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
         self.feed.subscribe()
     }
 
-    /// The number of the record that it makes next. Each record before that one has been sent to those who follow it.
+    /// The number of the next record of the run. Each earlier record has been sent to the run's readers.
     pub(crate) fn next_record(&self) -> u64 {
         self.feed.next.load(Ordering::SeqCst)
     }
 
-    /// What is under way in it, from now on.
+    /// Subscribes to the calls under way in the run, from now on.
     pub(crate) fn progress(&self) -> watch::Receiver<RunView> {
         self.feed.progress.get_or_init(|| watch::Sender::new(RunView::of_calls_under_way())).subscribe()
     }
@@ -309,8 +311,8 @@ impl LiveRun {
         self.canceller.cancel();
     }
 
-    /// Waits until its journal has a record, so that it can be continued whatever happens to the process. `false`: it ended
-    /// without one.
+    /// Waits until the journal has a record, so that the run can be continued even if the process is killed. Returns
+    /// false if the run ended without one.
     pub(crate) async fn recorded(&self) -> bool {
         tokio::select! {
             biased;
@@ -319,15 +321,15 @@ impl LiveRun {
         }
     }
 
-    /// Waits until it is over.
+    /// Waits until the run is over.
     pub(crate) async fn ended(&self) {
         self.ended.turned_on().await;
     }
 
-    /// Gives an answer to a question. The first one stands.
+    /// Gives an answer to a question. Only the first answer counts.
     ///
     /// # Errors
-    /// It is not taken.
+    /// The answer is not accepted.
     pub(crate) fn give(&self, question: &QuestionId, seen: &str, given: Given) -> Result<Recorded, NotTaken> {
         // Before it is given: the run may record it at once.
         let recorded = self.feed.awaits(question);
@@ -340,7 +342,8 @@ impl LiveRun {
         }
     }
 
-    /// Waits until a run that continues has put a question again that waited in an earlier process, or has passed it.
+    /// Waits until a continued run asks again a question that waited in an earlier process, records an answer to it, or
+    /// ends.
     pub(crate) async fn puts_again(&self, question: &QuestionId) {
         tokio::select! {
             biased;
@@ -349,7 +352,7 @@ impl LiveRun {
         }
     }
 
-    /// Waits until an answer is recorded. `false`: the run has ended without it.
+    /// Waits until an answer is recorded. Returns false if the run has ended without it.
     pub(crate) async fn is_recorded(&self, Recorded(mut recorded): Recorded) -> bool {
         tokio::select! {
             biased;
@@ -358,8 +361,8 @@ impl LiveRun {
         }
     }
 
-    /// Gives a message to its conversation: at once if that waits for one, else when its answer is complete, or with the next
-    /// request of the answer if `now`. A message that waits is recorded first.
+    /// Gives a message to the run's conversation: at once if the conversation waits for one, else when its answer is
+    /// complete, or with the next request of the answer if `now`. A message that waits is recorded first.
     pub(crate) fn say(&self, text: String, by: &Arc<str>, now: bool) -> Result<Said, NotSaid> {
         let mut messages = self.desk.messages();
         let words = || Words { text: text.clone(), by: Arc::clone(by), via: self.desk.via.into() };
@@ -438,7 +441,7 @@ impl Drop for Attached {
     }
 }
 
-/// Whether the run's own conversation waits for the user's next message.
+/// Returns true if the question is the one with which the run's own conversation waits for the user's next message.
 pub(crate) fn is_turn(waiting: &Waiting) -> bool {
     waiting.id.call == CallPath::root()
         && matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. }))
@@ -457,9 +460,9 @@ impl Message {
     }
 }
 
-/// Where clients find the questions of a run, and where their messages wait.
+/// The open questions of a run, and the messages that wait for its conversation.
 struct Desk {
-    /// Through what answers and messages come.
+    /// The channel through which answers and messages come, as records name it.
     via: &'static str,
     questions: OpenQuestions,
     messages: Mutex<VecDeque<Message>>,
@@ -469,11 +472,11 @@ struct Desk {
     shown: OnceLock<Shown>,
 }
 
-/// What those who follow the service know of a run.
+/// The state of a run as followers of the service know it.
 struct Shown {
     run: Changed,
     queued: AtomicBool,
-    /// The state that they heard last; absent before the first.
+    /// The last state that was sent to the followers; absent before the first.
     last: Mutex<Option<State>>,
     notices: Arc<Notices>,
     interjector: Interjector,
@@ -502,7 +505,7 @@ impl Desk {
         }
     }
 
-    /// Tells those who follow the service if the state is another.
+    /// Notifies followers of the service if the state has changed.
     fn changed(&self) {
         let Some(shown) = self.shown.get() else { return };
         let mut last = shown.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -513,7 +516,8 @@ impl Desk {
     }
 }
 
-/// A question that is put. Dropped, it is answered or withdrawn.
+/// A question that is open. The guard is dropped when the question is answered or withdrawn, and notifies followers of
+/// the service.
 struct Put<'a>(&'a Desk);
 
 impl Drop for Put<'_> {
@@ -568,13 +572,13 @@ impl Operator for Desk {
     }
 }
 
-/// The events of a run, for those who follow it. Costs nothing while there is none.
+/// The events of a run, for its readers. Costs nothing without readers.
 #[derive(Default)]
 struct Feed {
     source: Mutex<Source>,
-    /// Those who wait for the records of answers.
+    /// Senders of the notice that an answer was recorded, by question.
     awaited: Mutex<HashMap<QuestionId, Vec<oneshot::Sender<()>>>>,
-    /// On when the first record was written.
+    /// A switch that is on when the first record was written.
     first: Switch,
     /// The time of the first record of the run, in milliseconds since 1970.
     began_ms: OnceLock<u64>,
@@ -586,7 +590,7 @@ struct Feed {
 
 #[derive(Default)]
 enum Source {
-    /// Nobody has followed the run so far.
+    /// The run has had no reader so far.
     #[default]
     Silent,
     Open(broadcast::Sender<Arc<Event>>),
@@ -602,7 +606,7 @@ impl Feed {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the record of an answer to that question.
+    /// Registers for the notice that an answer to that question was recorded.
     fn awaits(&self, question: &QuestionId) -> Recorded {
         let (sender, receiver) = oneshot::channel();
         let mut awaited = self.awaited();

@@ -58,7 +58,7 @@ impl McpServer {
         Ok(Self { service, tools })
     }
 
-    /// The names of its tools.
+    /// The names of the server's tools.
     pub fn tools(&self) -> &[String] {
         &self.tools
     }

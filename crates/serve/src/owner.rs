@@ -15,7 +15,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Through what answers and messages come, as recorded.
+    /// The channel through which answers and messages come, as records name it.
     pub(crate) fn via(&self) -> &'static str {
         match self {
             Self::Host => "http",
@@ -24,7 +24,7 @@ impl Owner {
         }
     }
 
-    /// The client of a run that was started by the one that its journal names. `None`: clients do not see it.
+    /// The client of a run whose journal names `recorded` as its client. `None`: clients do not see the run.
     pub(crate) fn client(&self, recorded: Option<Client>) -> Option<Client> {
         match self {
             Self::Host => recorded,
@@ -35,13 +35,13 @@ impl Owner {
         }
     }
 
-    /// The client of a run on disk. `None`: clients do not see it.
+    /// The client of a run on disk. `None`: clients do not see the run.
     pub(crate) fn started_by(&self, run: &RunSummary) -> Option<Client> {
         self.client(client_of(run))
     }
 }
 
-/// The client that a run was started by, as its journal says.
+/// The client that started a run, as the run's journal names it.
 pub(crate) fn client_of(run: &RunSummary) -> Option<Client> {
     Client::deserialize(run.invocation.get("client")?).ok()
 }

@@ -43,11 +43,11 @@ pub(crate) struct Runs {
 /// A run that is not under way and not over.
 #[derive(Clone)]
 pub(crate) struct Stuck {
-    /// Its program.
+    /// The program of the run.
     pub(crate) program: Arc<str>,
-    /// How it came to this.
+    /// The reason why the run stopped.
     pub(crate) how: Halted,
-    /// When it was last tried to continue it.
+    /// The time of the last attempt to continue the run.
     pub(crate) tried: Instant,
 }
 
@@ -58,12 +58,13 @@ impl Stuck {
     }
 }
 
-/// How a run came to a halt before its end.
+/// The reason why a run stopped before its end.
 #[derive(Clone)]
 pub(crate) enum Halted {
-    /// Its program has changed since it began, so that it can't be continued.
+    /// The program has changed since the run began, so the run can't be continued.
     Changed(String),
-    /// It was cut off, because its journal can't be written for example. It can be continued when the cause is gone.
+    /// The run was cut off, for example because its journal can't be written. It can be continued when the cause is
+    /// gone.
     CutOff(String),
 }
 
@@ -76,7 +77,7 @@ impl Drop for InQueue {
     }
 }
 
-/// What a run at work holds.
+/// The permits that a run at work holds.
 pub(crate) struct Permit {
     _slot: OwnedSemaphorePermit,
     _line: Option<OwnedSemaphorePermit>,
@@ -84,16 +85,16 @@ pub(crate) struct Permit {
 
 /// A place among the runs at once.
 pub(crate) enum Place {
-    /// It is there.
+    /// The place is free now.
     Now(Permit),
-    /// It comes when other runs have ended, in the order in which the runs were started.
+    /// The place is free when other runs have ended, in the order in which the runs were started.
     Later(BoxFuture<'static, Option<Permit>>),
 }
 
-/// What a run needs to begin.
+/// The parts of quotas and the place that a run needs to begin.
 pub(crate) struct Room {
     pub(crate) of_token: Share,
-    /// The part of its program's quota. Absent: the run was admitted before.
+    /// The part of the program's quota. Absent: the run was admitted before.
     pub(crate) of_program: Option<Share>,
     pub(crate) place: Place,
 }
@@ -105,13 +106,13 @@ struct Keys {
     order: VecDeque<KeyOf>,
 }
 
-/// A client's name, and what it calls a request.
+/// A client's name, and its idempotency key.
 type KeyOf = (Arc<str>, Arc<str>);
 
 /// The request that a key was first given with.
 pub(crate) struct Keyed {
     request: Arc<str>,
-    /// Its run, once it has started.
+    /// The ID of the request's run, once the run has started.
     pub(crate) run: OnceCell<Arc<str>>,
 }
 
@@ -184,7 +185,7 @@ impl Runs {
         Ok(Room { of_token, of_program: None, place: self.in_line(client, Some(in_queue)) })
     }
 
-    /// A place now, or after those that wait already.
+    /// Returns a place now, or after the runs that already wait.
     fn in_line(&self, client: &str, in_queue: Option<InQueue>) -> Place {
         let (slots, line) = (Arc::clone(&self.slots), self.lines.get(client).cloned());
         let mut place = Box::pin(async move {
@@ -225,7 +226,7 @@ impl Runs {
         Some(Room { of_token: self.meter.take_anyway(client, 1), of_program: None, place: Place::Now(place) })
     }
 
-    /// How many runs have room: those under way, those that wait for a place, and those about to begin.
+    /// The number of runs that have room: those under way, those that wait for a place, and those about to begin.
     pub(crate) fn admitted(&self) -> u64 {
         self.meter.used().all
     }
@@ -243,7 +244,7 @@ impl Runs {
         self.live().get(id).cloned()
     }
 
-    /// By ID, and so by time.
+    /// All runs under way, by ID, which is the order of time.
     pub(crate) fn all(&self) -> Vec<Arc<LiveRun>> {
         self.live().values().cloned().collect()
     }
@@ -252,12 +253,13 @@ impl Runs {
         self.stuck().insert(id, stuck);
     }
 
-    /// How that run came to a halt, if it did.
+    /// The reason why that run stopped, if it did.
     pub(crate) fn halted(&self, id: &str) -> Option<Halted> {
         self.stuck().get(id).map(|stuck| stuck.how.clone())
     }
 
-    /// Whether that run has been changed for a while, and is to be tried again. From then on the while begins again.
+    /// Returns true if the program of that run has changed, and the last attempt to continue the run was long enough
+    /// ago. The call then counts as an attempt.
     pub(crate) fn is_due(&self, id: &str) -> bool {
         let mut stuck = self.stuck();
         match stuck.get_mut(id) {
@@ -269,18 +271,19 @@ impl Runs {
         }
     }
 
-    /// Forgets how that run came to a halt, and returns it.
+    /// Forgets the reason why that run stopped, and returns it.
     pub(crate) fn take_halted(&self, id: &str) -> Option<Halted> {
         self.stuck().remove(id).map(|stuck| stuck.how)
     }
 
-    /// Forgets why runs of that program are stuck. Returns which were.
+    /// Forgets the runs of that program that are stuck, and returns their IDs.
     pub(crate) fn take_stuck(&self, program: &str) -> Vec<Arc<str>> {
         let of_program = |_: &Arc<str>, stuck: &mut Stuck| *stuck.program == *program;
         self.stuck().extract_if(of_program).map(|(id, _)| id).collect()
     }
 
-    /// What is known of the requests with that key: nothing, or the same request.
+    /// Returns the entry of the client's key, which is new or belongs to the same request. `None`: the client gave no
+    /// key.
     ///
     /// # Errors
     /// The key was given with another request.

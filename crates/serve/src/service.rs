@@ -1,4 +1,4 @@
-//! What clients can do, whatever the transport.
+//! The operations of clients, whatever the transport.
 
 mod answering;
 mod continuing;
@@ -83,7 +83,7 @@ struct Inner {
     disk: Disk,
     browsers: BrowserSessions,
     uploads: Uploads,
-    /// What answers requests for a title of a conversation.
+    /// The model that answers requests for a title of a conversation.
     titles: OnceLock<TitleModel>,
     metrics: Metrics,
     grace: Duration,
@@ -91,7 +91,8 @@ struct Inner {
     owner: Owner,
     /// Held while a run that has ended is continued: of two requests, the second finds what the first has continued.
     continuing: tokio::sync::Mutex<()>,
-    /// Who prepares a run holds a permit. More at once would be no faster, and each takes a thread with its memory.
+    /// The permits to prepare runs. More at once would be no faster, and each preparation takes a thread with its
+    /// memory.
     starting: Semaphore,
     /// The tasks of the runs.
     tasks: Mutex<JoinSet<()>>,
@@ -200,7 +201,7 @@ impl Service {
         &*self.0.host
     }
 
-    /// What happens to runs from now on. `None`: the service ends.
+    /// Subscribes to changes of runs and questions from now on. Returns `None` if the service ends.
     pub(crate) fn signals(&self) -> Option<Receiver<Signal>> {
         self.0.notices.subscribe()
     }
@@ -274,7 +275,7 @@ impl Service {
         text.await.map_err(ApiError::internal)
     }
 
-    /// What a token allows.
+    /// The permissions of a token, as clients see them.
     pub(crate) fn session_view(&self, token: &Token) -> SessionView {
         SessionView {
             name: Arc::clone(token.name()),
@@ -286,10 +287,10 @@ impl Service {
         }
     }
 
-    /// What happens to the runs that a client may see, from now on.
+    /// Subscribes to notices about the runs that a client may see, from now on.
     ///
     /// # Errors
-    /// Too many follow.
+    /// Too many streams are open.
     pub(crate) fn notices(&self, token: &Arc<Token>) -> Result<impl Stream<Item = Notice> + use<>, ApiError> {
         let place = self.0.quotas.streams.take(token.name(), 1)?;
         let (service, of) = (self.clone(), Arc::clone(token));

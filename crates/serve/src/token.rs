@@ -38,7 +38,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Its name in files and messages.
+    /// The name of the scope in files and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -83,10 +83,10 @@ pub struct Token {
     /// The programs that it may use. Absent: all.
     #[serde(default)]
     programs: Option<BTreeSet<Arc<str>>>,
-    /// What it may use, where that differs from other tokens.
+    /// The quotas of the token that differ from those of other tokens.
     #[serde(default)]
     quotas: OfEach,
-    /// Absent: as the file says for all tokens.
+    /// The treatment of model settings. Absent: as the file says for all tokens.
     #[serde(default)]
     model_settings: Option<ModelSettings>,
 }
@@ -105,7 +105,7 @@ pub struct NewToken(String);
 pub struct BadToken;
 
 impl NewToken {
-    /// One that the operator has chosen.
+    /// A token that the operator has chosen.
     ///
     /// # Errors
     /// It is too short, or a client could not send it.
@@ -131,7 +131,7 @@ impl NewToken {
         &self.0
     }
 
-    /// What `serve.yaml` holds of it.
+    /// The hash of the token, which `serve.yaml` contains.
     pub fn sha256(&self) -> String {
         sha256(self.0.as_bytes())
     }
@@ -145,7 +145,7 @@ pub struct Tokens {
     /// The triggers of the file, with their lines.
     triggers: Vec<(u64, TriggerSettings)>,
     notify: NotifySettings,
-    /// The treatment of settings for tokens that say nothing else.
+    /// The treatment of model settings for tokens without one of their own.
     model_settings: ModelSettings,
 }
 
@@ -155,7 +155,7 @@ pub struct Tokens {
 pub struct BadTokens {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub reason: String,
 }
 
@@ -171,7 +171,7 @@ struct File {
 }
 
 impl Tokens {
-    /// Those of `serve.yaml` in the user's folder. Without the file there are none.
+    /// Reads the tokens of `serve.yaml` in the user's folder. Without the file there are none.
     ///
     /// # Errors
     /// The file can't be read, or holds something else.
@@ -217,19 +217,19 @@ impl Tokens {
         Ok(tokens.into_iter().fold(file, Self::with))
     }
 
-    /// With the token of the operator, who may do everything except change definitions.
+    /// Adds the token of the operator, who may do everything except change definitions.
     #[must_use]
     pub fn with_operator(self, token: &NewToken) -> Self {
         self.with(Token::operator(token.sha256(), []))
     }
 
-    /// With the token of the clients of a server of tools.
+    /// Adds the token of the clients of a server of tools.
     #[must_use]
     pub(crate) fn with_tools(self, token: &NewToken) -> Self {
         self.with(Token::of_tools(token.sha256()))
     }
 
-    /// With the token of an operator who may change definitions too.
+    /// Adds the token of an operator who may change definitions too.
     #[must_use]
     pub fn with_editing_operator(self, token: &NewToken) -> Self {
         self.with(Token::operator(token.sha256(), [Scope::Edit]))
@@ -276,17 +276,17 @@ impl Tokens {
 }
 
 impl Token {
-    /// Its name, which records show.
+    /// The name of the token, which records show.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// That of the operator who owns the process, which has no text.
+    /// The token of the operator who owns the process, which has no text.
     pub(crate) fn of_owner() -> Self {
         Self::operator(String::new(), [])
     }
 
-    /// That of a trigger, which has no text: it starts runs of that program.
+    /// The token of a trigger, which has no text. It starts runs of that program.
     pub(crate) fn of_trigger(
         name: Arc<str>,
         scopes: impl IntoIterator<Item = Scope>,
@@ -303,7 +303,7 @@ impl Token {
         }
     }
 
-    /// That of a link or button, which has no text: it answers a question of that program.
+    /// The token of a link or button, which has no text. It answers a question of that program.
     pub(crate) fn of_link(name: Arc<str>, program: Arc<str>) -> Self {
         Self {
             name,
@@ -316,12 +316,12 @@ impl Token {
         }
     }
 
-    /// That of the clients of a server of tools. A client over a pair of pipes has no text for it.
+    /// The token of the clients of a server of tools. A client over a pair of pipes has no text for it.
     pub(crate) fn of_tools(sha256: String) -> Self {
         Self { name: TOOLS.into(), read: Reads::Own, ..Self::operator(sha256, []) }
     }
 
-    /// That of the operator, with these scopes beside those that every operator has.
+    /// The token of the operator, with these scopes beside those that every operator has.
     fn operator(sha256: String, more: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = [Scope::Start, Scope::Read, Scope::Answer].into_iter().chain(more).collect();
         Self {
@@ -335,38 +335,38 @@ impl Token {
         }
     }
 
-    /// What it may use, where that differs from other tokens.
+    /// The quotas of the token that differ from those of other tokens.
     pub(crate) fn quotas(&self) -> &OfEach {
         &self.quotas
     }
 
-    /// The treatment of its requests in OpenAI's form that set what a worker fixes.
+    /// The treatment of the token's requests in OpenAI's form that set what a worker fixes.
     pub(crate) fn model_settings(&self) -> ModelSettings {
         self.model_settings.unwrap_or_default()
     }
 
-    /// The same token with that treatment of settings.
+    /// The same token with that treatment of model settings.
     #[cfg(test)]
     pub(crate) fn with_model_settings(self, settings: ModelSettings) -> Self {
         Self { model_settings: Some(settings), ..self }
     }
 
-    /// Whether it reads the runs of all clients.
+    /// Returns true if the token reads the runs of all clients.
     pub(crate) fn reads_all(&self) -> bool {
         self.read == Reads::All
     }
 
-    /// Whether it reads the runs of all clients and programs.
+    /// Returns true if the token reads the runs of all clients and programs.
     pub(crate) fn sees_all(&self) -> bool {
         self.read == Reads::All && self.programs.is_none()
     }
 
-    /// Its scopes, in the order of [`Scope`].
+    /// The scopes of the token, in the order of [`Scope`].
     pub(crate) fn scopes(&self) -> impl Iterator<Item = Scope> {
         self.scopes.iter().copied()
     }
 
-    /// Which runs it reads.
+    /// The runs that the token reads.
     pub(crate) fn reads(&self) -> Reads {
         self.read
     }
@@ -376,23 +376,23 @@ impl Token {
         self.programs.as_ref().map(|programs| programs.iter())
     }
 
-    /// Whether it has that scope.
+    /// Returns true if the token has that scope.
     pub(crate) fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 
-    /// Whether it may use that program.
+    /// Returns true if the token may use that program.
     pub(crate) fn may_use(&self, program: &str) -> bool {
         self.programs.as_ref().is_none_or(|programs| programs.contains(program))
     }
 
-    /// Whether a run of that program, started by that client, is one that it may see.
+    /// Returns true if the token may see the runs of that program that the client started.
     pub(crate) fn sees(&self, program: &str, client: &str) -> bool {
         self.may_use(program) && (self.read == Reads::All || *self.name == *client)
     }
 }
 
-/// Whether clients can send that text as a token.
+/// Returns true if clients can send that text as a token.
 pub(crate) fn is_token(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
     (SHORTEST..=LONGEST).contains(&text.len()) && text.chars().all(fits)

@@ -35,9 +35,9 @@ pub(crate) struct Answered {
 
 /// A run that continues.
 pub(crate) enum Continued {
-    /// With the answers that were given.
+    /// The run continues with the answers that were given.
     Now(Arc<LiveRun>),
-    /// Another request has continued it before, and the answers are not given.
+    /// Another request has continued the run before, and the answers are not given.
     Before(Arc<LiveRun>),
 }
 
@@ -199,7 +199,7 @@ impl Service {
         Ok(live)
     }
 
-    /// Stops the answer under way of a chat, as Ctrl-C in a terminal does. The run goes on.
+    /// Stops the answer under way of a chat, as Ctrl-C in a terminal does. The run continues.
     pub(crate) fn stop(&self, token: &Token, id: &str) -> Result<(), ApiError> {
         let live = self.live(token, id).ok_or_else(|| ApiError::no_run(id))?;
         if !live.about.chat {
@@ -216,10 +216,10 @@ impl Service {
         }
     }
 
-    /// Whether clients may give that answer in that run of a program.
+    /// Checks that clients may give that answer in that run of a program.
     ///
     /// # Errors
-    /// It asks for more than the operator has allowed.
+    /// The answer asks for more than the operator has allowed.
     async fn admits(&self, program: &str, run: &str, answer: &Answer) -> Result<(), ApiError> {
         if let Owner::Client(_) = self.0.owner {
             // The operator's own process.
@@ -281,7 +281,7 @@ impl Service {
     }
 }
 
-/// Whether that question was answered through that.
+/// Returns true if that question was answered through the channel `via`.
 fn answered_via(records: &[Record], of: &QuestionId, via: &str) -> bool {
     records.iter().any(|Record { path, step, body, .. }| {
         let is_it = *path == of.call && *step == of.step;

@@ -23,12 +23,12 @@ use tokio::task::spawn_blocking;
 struct Earlier {
     id: Arc<str>,
     client: Client,
-    /// Whether it is not over.
+    /// True if the run is suspended or cut off, so that it is to be continued.
     is_left: bool,
 }
 
-/// The runs of that program's service in earlier processes, oldest first: all that are not over, and so many others that no key is
-/// forgotten which this process could know.
+/// The runs that the program's service had in earlier processes, oldest first: at least the newest [`MOST_KEYS`], whose
+/// idempotency keys this process remembers, and all older ones that are not over.
 fn left_by_earlier(program: &Served, listing: &Listing) -> io::Result<Vec<Earlier>> {
     let client =
         |run: &RunSummary| client_of(run).filter(|client| *client.program == *program.name().as_str());
@@ -122,7 +122,7 @@ impl Service {
         }
     }
 
-    /// A run that an earlier process has left, about to be continued.
+    /// Prepares to continue a run that an earlier process has left.
     pub(super) fn continued(
         &self,
         program: &Served,

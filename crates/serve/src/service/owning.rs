@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// A run of the owner that has begun.
 pub(crate) struct Begun {
     pub(crate) live: Arc<LiveRun>,
-    /// One who follows it from its first event on, if that was asked for.
+    /// A reader that follows the run from its first event on, if the request wants one.
     pub(crate) reader: Option<Reader>,
-    /// Whether it refuses calls that need an approval, and may make some, because no questions are taken.
+    /// True if the run may make calls that need an approval, and refuses them because no questions are taken.
     pub(crate) denies_unattended: bool,
 }
 

@@ -32,11 +32,11 @@ pub(super) struct Ready {
     pub(super) live: Arc<LiveRun>,
     pub(super) run: Run,
     pub(super) room: Room,
-    /// Whether it refuses calls that need an approval, and may make some, because no questions are taken.
+    /// True if the run may make calls that need an approval, and refuses them because no questions are taken.
     pub(super) denies_unattended: bool,
 }
 
-/// What a run holds until it ends.
+/// The parts of quotas and the place that a run holds until it ends.
 pub(super) struct Held {
     _of_token: Share,
     _of_program: Option<Share>,
@@ -139,10 +139,10 @@ impl Service {
         Starter::Client { client, via: self.0.owner.via(), trusted }
     }
 
-    /// Lets a run go, and waits until it can be continued whatever happens to the process.
+    /// Starts the task of a run, and waits until the run can be continued even if the process is killed.
     ///
     /// # Errors
-    /// Its first record can't be written.
+    /// The first record can't be written.
     pub(super) async fn begin(&self, ready: Ready) -> Result<Arc<LiveRun>, ApiError> {
         let Ready { began, live, run, room, .. } = ready;
         self.set_off(Arc::clone(&live), run, room);
@@ -158,7 +158,7 @@ impl Service {
         Ok(live)
     }
 
-    /// A run with these files, in that room.
+    /// Prepares a run with these files, in that room.
     pub(super) async fn prepare(
         &self,
         program: &Arc<Served>,
@@ -201,8 +201,8 @@ impl Service {
         Ok(ready)
     }
 
-    /// Lets a run go, as soon as it has its place. It does not wait: a client that disconnects meanwhile could end it between
-    /// its entry among the runs and its task.
+    /// Starts the task of a run, which begins as soon as the run has its place. The function is not async: otherwise a
+    /// client that disconnects could end it after the run is listed and before its task starts.
     pub(super) fn set_off(&self, live: Arc<LiveRun>, run: Run, room: Room) {
         if matches!(room.place, Place::Later(_)) {
             live.queue();
@@ -291,7 +291,7 @@ fn keep(slot: &Mutex<Option<Permit>>, place: Option<Permit>) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = place;
 }
 
-/// What is known of a run of a session before it begins.
+/// The properties of a run of a session that are known before it begins.
 pub(super) fn about(session: &Session, client: Client) -> About {
     About {
         worker: Arc::clone(&session.entry().id),
@@ -302,7 +302,7 @@ pub(super) fn about(session: &Session, client: Client) -> About {
     }
 }
 
-/// The beginning of what a request gives, unless it holds a secret that journals leave out.
+/// The beginning of a request's input, unless it has a secret that journals leave out.
 fn title_of(request: &StartRun, session: &Session) -> Option<String> {
     let text = match (&request.message, &request.input) {
         (Some(message), _) => message.clone(),

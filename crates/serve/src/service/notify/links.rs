@@ -22,10 +22,10 @@ use std::{
 
 const FILE: &str = "links.jsonl";
 
-/// What a link is for.
+/// A link: the question that it answers, and its notifier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Link {
-    /// The hash of its token.
+    /// The hash of the link's token.
     sha256: String,
     pub(crate) run: Arc<str>,
     #[serde(flatten)]
@@ -51,10 +51,10 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Those that earlier processes made.
+    /// Opens the links that earlier processes made.
     ///
     /// # Errors
-    /// They can't be read, or written without the ones that hold no more.
+    /// The links can't be read, or can't be written without those that have expired or were used.
     pub(crate) fn open(home: &Path) -> io::Result<Self> {
         let folder = home.join("serve").join("notify");
         private_dir(&folder)?;
@@ -83,7 +83,7 @@ impl Links {
         self.valid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new link. Returns the text of its token.
+    /// Makes a link. Returns the text of its token.
     ///
     /// # Errors
     /// It can't be written.

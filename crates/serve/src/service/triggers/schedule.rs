@@ -24,7 +24,7 @@ pub(crate) struct Schedule {
     missed: Missed,
 }
 
-/// What a schedule says now.
+/// The next action for a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// The slot is to be started.
@@ -37,7 +37,7 @@ pub(crate) enum Due {
 
 impl Schedule {
     /// # Errors
-    /// What is wrong with the settings.
+    /// The settings are wrong. The text describes the problem.
     pub(crate) fn new(settings: &CronSettings) -> Result<Self, String> {
         let CronSettings { at, time_zone, missed } = settings;
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
@@ -68,7 +68,7 @@ impl Schedule {
         found.ok().map(|slot| slot.timestamp())
     }
 
-    /// What is due now, if all slots until `until` have been dealt with.
+    /// Returns the action that is due now, if all slots until `until` have been dealt with.
     pub(crate) fn due(&self, until: Timestamp, now: Timestamp) -> Due {
         match self.last(now) {
             Some(slot) if slot > until => match self.missed {
@@ -79,8 +79,9 @@ impl Schedule {
         }
     }
 
-    /// Until when all slots have been dealt with, if the clock says that it is `now`. If it was put back a little, its slots
-    /// are not started again. One that was far ahead had been wrong: without a correction, no slot would come for that long.
+    /// Returns the time until which all slots have been dealt with, if the clock shows `now`. If the clock was put back
+    /// a little, its slots are not started again. A clock that was far ahead had been wrong: without a correction, no
+    /// slot would come for that long.
     pub(crate) fn corrected(until: Timestamp, now: Timestamp) -> Timestamp {
         if until.duration_since(now) > PUT_BACK { now } else { until }
     }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Until when the slots of a schedule have been dealt with.
+/// The time until which the slots of a schedule have been dealt with, in a file.
 #[derive(Debug)]
 pub(crate) struct Slots {
     folder: PathBuf,
