@@ -577,7 +577,7 @@ pub(crate) fn make_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
 }
 
 /// The first run of a project or of a user creates the folder for all runs.
-fn new_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
+pub(crate) fn new_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
     if let Some(home) = runs_dir.parent().filter(|home| !home.as_os_str().is_empty()) {
         // A folder of the user's is not hidden from git.
         let ours = home.ends_with(".llm-do") || !home.exists();

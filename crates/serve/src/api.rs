@@ -1,9 +1,12 @@
 //! The routes: one table for the router and for the description of the interface.
 
+mod cases;
 mod chats;
 mod costs;
 mod definitions;
 mod files;
+mod maps;
+mod playing;
 mod programs;
 mod runs;
 mod server;
@@ -136,6 +139,9 @@ const GROUPS: &[&[Route]] = &[
     costs::ROUTES,
     files::ROUTES,
     definitions::ROUTES,
+    cases::ROUTES,
+    maps::ROUTES,
+    playing::ROUTES,
 ];
 
 /// All routes.

@@ -11,6 +11,7 @@ use llm_do::{
         call_path::CallPath,
         event::Event,
         journal::{Queued, RecordKind},
+        model::Delta,
         operator::{Operator, Recall},
         outcome::Halt,
         question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
@@ -20,14 +21,17 @@ use llm_do::{
     runs::{Canceller, EventSink, Interjector, Said as Words, Stopper, Switch},
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    oneshot,
+};
 
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
 pub(crate) const KEPT_EVENTS: usize = 256;
@@ -258,8 +262,8 @@ impl LiveRun {
     }
 
     /// Its events from now on. `None`: it has ended.
-    pub(crate) fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
-        self.feed.subscribe()
+    pub(crate) fn subscribe(&self) -> Option<Joined> {
+        Joined::of(&self.feed)
     }
 
     pub(crate) fn cancel(&self) {
@@ -458,10 +462,59 @@ impl Operator for Desk {
     }
 }
 
+/// One who follows a run.
+pub(crate) struct Joined {
+    feed: Arc<Feed>,
+    receiver: broadcast::Receiver<Arc<Event>>,
+    /// What the answers in progress have had until then.
+    beginnings: Vec<Arc<Event>>,
+}
+
+impl Joined {
+    fn of(feed: &Arc<Feed>) -> Option<Self> {
+        let (receiver, beginnings) = feed.subscribe()?;
+        Some(Self { feed: Arc::clone(feed), receiver, beginnings })
+    }
+
+    /// The next event.
+    pub(crate) async fn recv(&mut self) -> Result<Arc<Event>, RecvError> {
+        self.receiver.recv().await
+    }
+
+    /// The same reader from now on, without the events that it has not read. `None`: the run has ended.
+    pub(crate) fn again(self) -> Option<Self> {
+        Self::of(&self.feed)
+    }
+
+    /// The beginnings of the answers in progress, once: of each, a discard of what the reader may have of it, and its pieces.
+    pub(crate) fn take_beginnings(&mut self) -> Vec<Arc<Event>> {
+        std::mem::take(&mut self.beginnings)
+    }
+}
+
+/// What an answer in progress has had so far.
+#[derive(Debug)]
+struct Beginning {
+    turn: u32,
+    pieces: Vec<Delta>,
+}
+
+impl Beginning {
+    fn add(&mut self, piece: &Delta) {
+        match (self.pieces.last_mut(), piece) {
+            (Some(Delta::Text { text: last }), Delta::Text { text })
+            | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => last.push_str(text),
+            _ => self.pieces.push(piece.clone()),
+        }
+    }
+}
+
 /// The events of a run, for those who follow it. Costs nothing while there is none.
 #[derive(Default)]
 struct Feed {
     source: Mutex<Source>,
+    /// The answers in progress, by call, as far as there was a reader when they began. Locked after the source.
+    beginnings: Mutex<BTreeMap<CallPath, Beginning>>,
     /// Those who wait for the records of answers.
     awaited: Mutex<HashMap<QuestionId, Vec<oneshot::Sender<()>>>>,
     /// On when the first record was written.
@@ -501,16 +554,50 @@ impl Feed {
         Recorded(receiver)
     }
 
-    fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
+    fn beginnings(&self) -> MutexGuard<'_, BTreeMap<CallPath, Beginning>> {
+        self.beginnings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A receiver of the events from now on, and what the answers in progress have had until now.
+    fn subscribe(&self) -> Option<(broadcast::Receiver<Arc<Event>>, Vec<Arc<Event>>)> {
+        // No piece comes between the two.
         let mut source = self.source();
-        match &*source {
-            Source::Open(sender) => Some(sender.subscribe()),
-            Source::Closed => None,
+        let receiver = match &*source {
+            Source::Open(sender) => sender.subscribe(),
+            Source::Closed => return None,
             Source::Silent => {
                 let (sender, receiver) = broadcast::channel(KEPT_EVENTS);
                 *source = Source::Open(sender);
-                Some(receiver)
+                receiver
             }
+        };
+        let mut events = Vec::new();
+        for (path, Beginning { turn, pieces }) in &*self.beginnings() {
+            events.push(Arc::new(Event::Discard { path: path.clone(), turn: *turn }));
+            let delta =
+                |delta: &Delta| Event::Delta { path: path.clone(), turn: *turn, delta: delta.clone() };
+            events.extend(pieces.iter().map(|piece| Arc::new(delta(piece))));
+        }
+        Some((receiver, events))
+    }
+
+    /// Keeps the beginnings of answers up to date.
+    fn note(&self, event: &Event) {
+        match event {
+            Event::Delta { path, turn, delta } => {
+                let mut beginnings = self.beginnings();
+                let begun = beginnings
+                    .entry(path.clone())
+                    .or_insert_with(|| Beginning { turn: *turn, pieces: Vec::new() });
+                if begun.turn != *turn {
+                    *begun = Beginning { turn: *turn, pieces: Vec::new() };
+                }
+                begun.add(delta);
+            }
+            Event::Discard { path, .. } => {
+                self.beginnings().remove(path);
+            }
+            Event::Record { .. } => {}
         }
     }
 
@@ -525,7 +612,9 @@ impl Feed {
 
 impl EventSink for Feed {
     fn event(&self, event: Event) {
-        if let Source::Open(sender) = &*self.source() {
+        let source = self.source();
+        self.note(&event);
+        if let Source::Open(sender) = &*source {
             // Without readers there is nothing to do.
             let _ = sender.send(Arc::new(event));
         }
@@ -543,16 +632,63 @@ impl EventSink for Feed {
                 let _ = sender.send(());
             }
         }
+        // The answer, or the end of the call without one.
+        if matches!(record.body, RecordKind::ModelAnswered { .. } | RecordKind::CallEnded { .. }) {
+            self.beginnings().remove(record.path);
+        }
         if self.has_readers() {
             self.event(Event::Record { record: Arc::new(record.to_record()) });
         }
     }
 
     fn wants_written(&self) -> bool {
-        !self.first.is_on() || self.has_readers() || !self.awaited().is_empty()
+        !self.first.is_on()
+            || self.has_readers()
+            || !self.awaited().is_empty()
+            // The record of an answer ends its beginning.
+            || !self.beginnings().is_empty()
     }
 
     fn wants_deltas(&self) -> bool {
         self.has_readers()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(path: &str, turn: u32, text: &str) -> Event {
+        let path = path.parse().expect("a path");
+        Event::Delta { path, turn, delta: Delta::Text { text: text.into() } }
+    }
+
+    fn told(feed: &Arc<Feed>) -> Vec<String> {
+        let mut joined = Joined::of(feed).expect("a run under way");
+        let text = |event: Arc<Event>| match &*event {
+            Event::Delta { path, turn, delta: Delta::Text { text } } => format!("{path} {turn} {text}"),
+            Event::Discard { path, turn } => format!("{path} {turn} discarded"),
+            other => format!("{other:?}"),
+        };
+        joined.take_beginnings().into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_late_reader_gets_what_the_answers_in_progress_have_had() {
+        let feed = Arc::<Feed>::default();
+        let first = Joined::of(&feed).expect("a reader");
+        assert_eq!(told(&feed), [""; 0]);
+        feed.event(delta("0", 1, "Once upon"));
+        feed.event(delta("0", 1, " a time"));
+        feed.event(delta("0/1.0", 0, "Hi"));
+        // Also after the reader for whom the pieces came has gone.
+        drop(first);
+        assert_eq!(told(&feed), ["0 1 discarded", "0 1 Once upon a time", "0/1.0 0 discarded", "0/1.0 0 Hi"]);
+        feed.event(Event::Discard { path: "0".parse().expect("a path"), turn: 1 });
+        assert_eq!(told(&feed).len(), 2);
+        feed.event(delta("0/1.0", 1, "Next"));
+        assert_eq!(told(&feed), ["0/1.0 1 discarded", "0/1.0 1 Next"]);
+        feed.close();
+        assert!(Joined::of(&feed).is_none());
     }
 }

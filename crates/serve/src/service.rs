@@ -1,13 +1,16 @@
 //! What clients can do, whatever the transport.
 
 mod answering;
+mod cases;
 mod continuing;
 mod costs;
 mod editing;
 mod files;
 mod followed;
 mod inputs;
+mod maps;
 mod owning;
+mod playing;
 mod quotas;
 mod reading;
 mod starting;
@@ -49,8 +52,11 @@ use tokio::{
     task::{JoinSet, spawn_blocking},
 };
 
+pub(crate) use cases::{TestView, Tests};
 pub(crate) use costs::{CostsOfRuns, Span};
+pub(crate) use maps::{MapView, Maps, RowStateView, Rows, RowsOf};
 pub(crate) use owning::Begun;
+pub(crate) use playing::{RenderPrompt, RenderedPrompt};
 pub(crate) use reading::{LARGEST_PAGE, Page};
 
 /// A plain model, with its name.
@@ -117,7 +123,10 @@ impl Service {
                 return Err(BadPrograms::UnknownOfQuota(Arc::clone(program)));
             }
         }
-        let service = Self::of(programs, tokens, limits, host, Owner::Host);
+        let service = {
+            let owner = Owner::host(&programs);
+            Self::of(programs, tokens, limits, host, owner)
+        };
         let of = service.clone();
         // What can't be removed now is removed later.
         let _ = spawn_blocking(move || of.0.uploads.clean()).await;
@@ -179,7 +188,7 @@ impl Service {
 
     /// Logs what becomes of a run. A client that owns the process hears it from the service.
     fn log_run(&self, entry: LogEntry) {
-        if matches!(self.0.owner, Owner::Host) {
+        if matches!(self.0.owner, Owner::Host { .. }) {
             self.log_entry(entry);
         }
     }
@@ -235,7 +244,7 @@ impl Service {
                     (State::Waiting, _) => run.questions().close(),
                     // There is no client any more that could want its output.
                     (_, Owner::Client(_)) => run.cancel(),
-                    (_, Owner::Host) => {}
+                    (_, Owner::Host { .. }) => {}
                 }
             }
             // A run that was admitted before may be about to begin. Runs in the queue get the places of those that end: one that
@@ -247,7 +256,7 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let text = match self.0.owner {
-            Owner::Host => "cut off; the next start of the server continues it",
+            Owner::Host { .. } => "cut off; the next start of the server continues it",
             Owner::Client(_) => "cut off; `llm-do runs resume` continues it",
         };
         for run in self.0.runs.all() {
@@ -315,7 +324,7 @@ impl Service {
             let sees = |client: &Client| {
                 *client.program == *program.name().as_str() && token.sees(&client.program, &client.name)
             };
-            if self.0.owner.started_by(&summary).is_some_and(|client| sees(&client)) {
+            if self.0.owner.started_by(program.runs_dir(), &summary).is_some_and(|client| sees(&client)) {
                 return Ok((Arc::clone(program), summary));
             }
         }
