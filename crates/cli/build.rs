@@ -15,7 +15,7 @@
 
 use std::{env, fs, path::Path, process::Command};
 
-/// The first glibc that unpacks.
+/// The first version of glibc that unpacks relocations.
 const UNPACKS: (u32, u32) = (2, 36);
 
 fn main() {
@@ -55,7 +55,8 @@ fn list_pages() -> std::io::Result<()> {
     fs::write(out, format!("&[\n{rows}]\n"))
 }
 
-/// The glibc that the program must start with: the one asked for, else this machine's, from a line like `glibc 2.36`.
+/// Returns the glibc that the program must start with: the requested one, or else this machine's, from a line like
+/// `glibc 2.36`.
 fn version() -> Option<(u32, u32)> {
     if let Ok(asked) = env::var("LLM_DO_OLDEST_GLIBC") {
         return numbers(&asked);
@@ -70,7 +71,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Whether the linker reads scripts, as those of GNU and LLVM do.
+/// Returns true if the linker reads scripts, as those of GNU and LLVM do.
 fn can_order() -> bool {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     !["mold", "gold", "wild"].iter().any(|other| flags.contains(&format!("-fuse-ld={other}")))

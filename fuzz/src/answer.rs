@@ -26,7 +26,8 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// An answer that was read is written and read again without a change, and answers at least one kind of question.
+/// Asserts that an answer that was read is written and read again without a change, and answers at least one kind of
+/// question.
 fn hold_answer(answer: &Answer) {
     let written = serde_json::to_value(answer).expect("an answer is data");
     let again: Answer = serde_json::from_value(written.clone()).expect("what was written can be read");
@@ -54,7 +55,7 @@ fn hold_answer(answer: &Answer) {
     }
 }
 
-/// Whether an answer fits depends on the kind of the question alone.
+/// Asserts that the kind of the question alone determines whether an answer fits.
 fn hold_fit(answer: &Answer, question: &Question) {
     let other = QUESTIONS
         .map(|text| serde_json::from_str::<Question>(text).expect("a question"))
@@ -80,7 +81,7 @@ fn hold_question(waiting: &Waiting) {
     hold_id(&waiting.id);
 }
 
-/// The name of a question on the command line leads back to it, if it has one.
+/// Asserts that the name of a question on the command line parses to the same question, if it has one.
 fn hold_id(id: &QuestionId) {
     let name = id.to_string();
     if let Ok(read) = name.parse::<QuestionId>() {

@@ -47,7 +47,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// `None`: it is not installed.
+    /// Starts a shell. `None`: it is not installed.
     fn start(program: &str, arguments: &[&str]) -> Option<Self> {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("LC_ALL", "C.UTF-8").env("PATH", "/nowhere");
@@ -87,7 +87,7 @@ thread_local! {
     ]);
 }
 
-/// Each line is a name.
+/// Takes each line as a name.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // The program offers only names that are shown as they are.

@@ -29,7 +29,7 @@ impl<'a> Program<'a> {
         Self { files: files.into_iter().collect(), libraries: BTreeMap::new() }
     }
 
-    /// Checks it as a whole, and holds what is found to what is promised.
+    /// Checks the program as a whole, and asserts the invariants of its findings.
     pub(super) fn check(&self) {
         let found = self.findings();
         assert_eq!(found, self.findings(), "the same program, and other findings");
@@ -56,8 +56,8 @@ impl<'a> Program<'a> {
         check(Source { tree, start: Start::Entry(None), manifest: true, work: None }, host)
     }
 
-    /// A span's text is that of the file it names; a file that was not read has none. (In memory a library's files
-    /// are named like the program's own.)
+    /// Asserts that a span's text is that of the file it names. A file that was not read has none. (In memory a
+    /// library's files are named like the program's own.)
     fn assert_of_a_file(&self, span: &Span) {
         let (path, text): (&str, &str) = (span.file().path(), span.file().text());
         let all = || self.files.iter().chain(self.libraries.values().flatten());
@@ -66,7 +66,7 @@ impl<'a> Program<'a> {
         assert!(text.is_empty() || given, "another text than that of `{path}`");
     }
 
-    /// A fix is offered only where it mends: with it made, its finding is gone.
+    /// Asserts that a fix solves its finding: after the fix, the finding is gone.
     fn check_fix(&self, found: &[Diagnostic]) {
         let Some((finding, fix)) = found.iter().find_map(|finding| Some((finding, finding.fix.as_ref()?)))
         else {
@@ -96,7 +96,7 @@ fn spans(finding: &Diagnostic) -> impl Iterator<Item = &Span> {
     finding.span.iter().chain(related).chain(edits)
 }
 
-/// A span is in its file, and its line and column match.
+/// Asserts that a span is in its file, and that its line and column match.
 pub(super) fn hold_span(span: &Span) {
     let text = span.file().text();
     let Some(range) = span.range() else { return };
@@ -106,7 +106,7 @@ pub(super) fn hold_span(span: &Span) {
     assert!(column >= 1 && column <= line_text.chars().count() + 1, "{span:?}: no column {column}");
 }
 
-/// Findings can be shown in every form, without control characters, and point into files.
+/// Asserts that findings can be shown in every form, without control characters, and point into files.
 pub(super) fn hold(found: &[Diagnostic]) {
     found.iter().flat_map(spans).for_each(hold_span);
     for finding in found {

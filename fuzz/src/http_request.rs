@@ -18,7 +18,7 @@ use std::{
 
 /// The token of the server. An input has it as `{token}`, and the server's address as `{host}`.
 const TOKEN: &str = "0123456789abcdef-of-the-fuzzer";
-/// How long a response may take. A request that is not complete has none, and a fuzzer does not wait for it.
+/// Most time to wait for a response. An incomplete request has none, and a fuzzer does not wait for it.
 const WAIT: Duration = Duration::from_millis(if cfg!(fuzzing) { 20 } else { 500 });
 
 struct Quiet(PathBuf);
@@ -35,7 +35,7 @@ impl Host for Quiet {
     }
 }
 
-/// A response, as far as it came.
+/// A response, as far as it arrived.
 struct Response {
     status: u16,
     headers: Vec<(String, String)>,
@@ -48,7 +48,7 @@ impl Response {
     }
 }
 
-/// The address of a server without programs, which lives as long as the process.
+/// Returns the address of a server without programs, which lives as long as the process.
 fn server() -> SocketAddr {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     *ADDRESS.get_or_init(|| {
@@ -80,7 +80,7 @@ fn server() -> SocketAddr {
     })
 }
 
-/// Sends the bytes and asserts what holds of every response. Afterwards, the server must serve others.
+/// Sends the bytes and asserts the invariants of every response. Afterwards, the server must serve other requests.
 pub fn run(bytes: &[u8]) {
     let address = server();
     let sent = replaced(
@@ -110,7 +110,7 @@ fn replaced(bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The responses to these bytes.
+/// Returns the responses to these bytes.
 fn exchanged(address: SocketAddr, sent: &[u8]) -> Vec<Response> {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(WAIT)).expect("a timeout");
@@ -138,7 +138,7 @@ fn exchanged(address: SocketAddr, sent: &[u8]) -> Vec<Response> {
     responses
 }
 
-/// The first response in these bytes, if its head is whole.
+/// Returns the first response in these bytes, if its head is whole.
 fn parsed(bytes: &[u8]) -> Option<(Response, &[u8])> {
     let end = bytes.windows(4).position(|part| part == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).expect("a head is text");
@@ -162,7 +162,7 @@ fn parsed(bytes: &[u8]) -> Option<(Response, &[u8])> {
     Some((response, &rest[length..]))
 }
 
-/// No input makes the server fail, and none without the token reads or changes anything.
+/// Asserts that no input makes the server fail, and that none without the token reads or changes anything.
 fn hold(response: &Response, has_token: bool) {
     let Response { status, body, .. } = response;
     let shown = String::from_utf8_lossy(body);

@@ -1,8 +1,8 @@
 //! The bodies of the fuzz targets.
 //!
-//! Each `run` takes whatever bytes there are and asserts what must hold of them. `crates/program/tests/corpus.rs`
-//! includes these same files to run the kept corpora without a fuzzer, so they name each other by `super`, and only
-//! what that crate may use.
+//! Each `run` takes any bytes and asserts invariants about them. `crates/program/tests/corpus.rs` includes these same
+//! files to run the kept corpora without a fuzzer, so they refer to each other by `super`, and use only dependencies of
+//! that crate.
 
 pub mod answer;
 pub mod completions;
@@ -18,10 +18,10 @@ pub mod template;
 #[allow(dead_code, unreachable_pub, reason = "the crate uses more of it than a fuzz target does")]
 mod words;
 
-/// A line that parts the texts of one input.
+/// A line that separates the texts of one input.
 const PART: &str = "\n===\n";
 
-/// The texts of an input, in order; what is missing is `None`.
+/// Returns the texts of an input, in order; a missing one is `None`.
 fn parts<const N: usize>(bytes: &[u8]) -> [Option<&[u8]>; N] {
     let mut rest = Some(bytes);
     std::array::from_fn(|_| {

@@ -18,7 +18,7 @@ const HELPER: &[u8] = b"---\n---\n{% include 'utils:part.jinja' %}\n";
 const SUMMARY: &[u8] = b"---\nreturns: {text: string}\n---\nSum up {{ input }}.\n";
 const PART: &[u8] = b"Be brief.";
 
-/// A lock file of one word: it holds the library as it is. A fuzzer finds no SHA-256.
+/// A lock file of one word, which pins the library as it is. A fuzzer finds no SHA-256.
 const FRESH: &[u8] = b"fresh\n";
 
 /// Takes the three texts, each optional, of `project.yaml`, the `lib.yaml` of `utils`, and `llm-do.lock`.
@@ -53,7 +53,7 @@ fn fresh(library: &[(&str, &[u8])]) -> String {
     lock.to_text()
 }
 
-/// A parsed lock file round-trips.
+/// Asserts that a parsed lock file round-trips.
 fn hold_lock(text: &str) {
     match Lock::parse(&SourceFile::new(LOCK_FILE, text)) {
         Ok(lock) => {

@@ -22,7 +22,7 @@ const FILES: [&str; 9] = [
     "top.worker",
 ];
 
-/// Lines looked at in one input.
+/// Most lines of one input that are read.
 const MOST: usize = 12;
 
 /// Takes each line as a reference, a dependency, a version and a template's name; and as a file that may be referred
@@ -55,7 +55,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// A path of parts that all lead further in.
+/// Asserts that a path has only parts that lead further in.
 fn assert_confined(path: &str) {
     assert!(!path.starts_with('/') && !path.contains('\\'), "{path:?}");
     assert!(!path.chars().any(char::is_control), "{path:?}");
@@ -82,8 +82,8 @@ fn hold_resolution(layout: &Layout, tree: &MemoryTree, reference: &str) {
     }
 }
 
-/// Whether an ID can be told from the reference alone: where one root lies in another, and for a name that ends in
-/// `worker` (`a/worker` may be the folder `a`), it takes a look at the files.
+/// Returns true if the reference alone determines an ID. It does not if one root lies in another, or for a name that
+/// ends in `worker` (`a/worker` may be the folder `a`): these need the files.
 fn said_by_name(layout: &Layout, id: &str) -> bool {
     let nested = layout.roots.len() > 1 && layout.roots[0] != "workers";
     !nested && id.rsplit('/').next() != Some("worker")

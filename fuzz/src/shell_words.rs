@@ -1,8 +1,8 @@
-//! Commands: words of what a model wrote.
+//! Commands: the words of a model's text.
 
 use super::words::{Word, line, parse};
 
-/// Takes a command apart and puts it together again.
+/// Splits a command into words and joins them again.
 pub fn run(bytes: &[u8]) {
     let Ok(command) = std::str::from_utf8(bytes) else { return };
     let words = match parse(command) {

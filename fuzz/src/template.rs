@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Small bounds, so that each is met.
+/// Small limits, so that inputs reach each of them.
 const SETTINGS: Settings = Settings { undefined: Undefined::Strict, steps: 3_000, output: 1 << 14, depth: 4 };
 
 /// The line of the text in its file.
@@ -84,8 +84,8 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// A template may build a value that is larger than memory without printing it, or lists deeper than the stack
-/// (`docs/reference/templates.md`). A fuzzer would find nothing else.
+/// Returns true if a template may build a value that is larger than memory without printing it, or lists deeper than
+/// the stack (`docs/reference/templates.md`). A fuzzer would find nothing else.
 fn builds_large_values(text: &str) -> bool {
     const GROWING: [&str; 14] = [
         "~", "+", "*", "replace", "join", "format", "indent", "center", "ljust", "rjust", "zfill",
@@ -129,7 +129,7 @@ fn hold_facts(facts: &TemplateFacts, files: &[(&str, &str, usize); 3]) {
     facts.variables.values().chain(references).for_each(|place| hold_place(place, files));
 }
 
-/// An error is one line for a terminal, about places that exist.
+/// Asserts that an error is one line for a terminal, about places that exist.
 fn hold_error(error: &TemplateError, files: &[(&str, &str, usize); 3]) {
     let shown = error.to_string();
     assert!(!shown.chars().any(char::is_control), "{shown:?}");
@@ -149,8 +149,8 @@ fn hold_place(place: &Place, files: &[(&str, &str, usize); 3]) {
     );
 }
 
-/// What cannot be parsed cannot be rendered, with the same words; what `check` finds right has no wrong syntax in a
-/// run.
+/// Asserts that inspection and rendering agree: a text that can't be parsed can't be rendered, with the same error, and
+/// a text that `check` accepts has no syntax error in a run.
 fn hold_agreement(
     inspected: &Result<TemplateFacts, TemplateError>,
     rendered: &Result<Cow<'_, str>, TemplateError>,

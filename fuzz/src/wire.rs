@@ -29,7 +29,7 @@ pub fn run(wire: Wire, bytes: &[u8]) {
 
 type Read = (Result<ModelResponse, Failure>, Vec<Delta>);
 
-/// The answer in these pieces, and what was told of it. Nothing counts of what was told of an answer that failed.
+/// Reads the answer in these pieces, and its deltas. The deltas of a failed answer do not count.
 fn read<'p>(form: &Form, stream: bool, pieces: impl IntoIterator<Item = &'p [u8]>) -> Read {
     ask(form, &[], |request| {
         let mut reader = form.reader(request, stream, "");
@@ -57,7 +57,7 @@ fn read<'p>(form: &Form, stream: bool, pieces: impl IntoIterator<Item = &'p [u8]
     })
 }
 
-/// Every text that was told is in the answer.
+/// Asserts that every delta's text is in the answer.
 fn hold_deltas(response: &ModelResponse, told: &[Delta]) {
     let said: String = response.parts.iter().filter_map(Part::as_text).collect();
     let told: usize =
@@ -65,7 +65,7 @@ fn hold_deltas(response: &ModelResponse, told: &[Delta]) {
     assert!(told <= said.len(), "{told} bytes were told of {said:?}");
 }
 
-/// The answer can go back to its provider, and calls have IDs of their own.
+/// Asserts that the answer can go back to its provider, and that calls have unique IDs.
 fn hold_history(form: &Form, response: ModelResponse) {
     let ids = response.parts.iter().filter_map(|part| match part {
         Part::Call(call) => Some(Arc::clone(&call.id)),

@@ -21,9 +21,6 @@ your type checker, and for unit tests of your tools. A test makes a `ToolContext
     assert my_tool(ctx, "long text") == "short"
 """
 
-# Do not edit the file `python/llm_do/__init__.py`: `crates/python/host/join.py --write` makes it from the
-# sections in `crates/python/host/src`.
-
 from __future__ import annotations
 
 import os
@@ -84,10 +81,12 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# The module `llm_do`, which tools import. There is one source for its signatures and docstrings: this section.
-# The host provides it in a run, and the package for editors and unit tests (`python/llm_do/__init__.py`) is
-# joined from it. The contexts work with what a test gives them; the section `context` overrides those of their
-# methods whose names begin with an underscore. It uses no other section, and imports nothing at run time.
+# The host's section `llm_do` begins here.
+#
+# A run has no package `llm_do`: the host's file, which is joined from sections, holds this part of it
+# (`crates/python/host/join.py`). So it uses nothing above this line but `TYPE_CHECKING`, `os` and the imports for
+# type checkers, which the host has too, and imports nothing at run time. The contexts work with what a test gives
+# them; the host's section `context` overrides those of their methods whose names begin with an underscore.
 
 __all__ = [
     "tool",

@@ -6,10 +6,10 @@ import unittest
 from typing import List
 
 from harness import ClientTest
-from llm_do.client.connection import Waited
-from llm_do.client.stream import Events
 
 from llm_do import Answer, Failed, InvalidInput, LlmDoError, Question, Reply
+from llm_do.client.connection import Waited
+from llm_do.client.stream import Events
 
 
 class Chats(ClientTest):

@@ -13,10 +13,10 @@ from typing import Any
 from unittest import mock
 
 from harness import ClientTest
-from llm_do.client import connection
-from llm_do.client.connection import Connection
 
 from llm_do import Disconnected, NotLoaded, load
+from llm_do.client import connection
+from llm_do.client.connection import Connection
 
 CLIENT = os.path.dirname(connection.__file__)
 

@@ -80,12 +80,11 @@ class Cycles(Repository):
         self.run_script()
         self.assertEqual(self.run_script("--check"), (0, ""))
 
-    def test_a_cycle_of_children_is_found_by_deep(self):
+    def test_a_cycle_of_children_is_found(self):
         children = {f"inner/{name}": text.replace("crate::", "super::") for name, text in RING.items() if name != "lib.rs"}
         self.crate({"lib.rs": "mod inner;", "inner.rs": RING["lib.rs"]} | children)
         self.run_script()
-        self.assertEqual(self.run_script("--check"), (0, ""))
-        code, errors = self.run_script("--check", "--deep")
+        code, errors = self.run_script("--check")
         self.assertEqual(code, 1)
         self.assertIn("sample, in crate::inner: 4 modules form a cycle: a, b, c, d\n", errors)
 

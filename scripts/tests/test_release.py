@@ -37,6 +37,12 @@ class Release(unittest.TestCase):
         self.assertIn(found.machine, ("x86_64", "aarch64"))
         self.assertGreaterEqual(found.glibc, (2, 2))
 
+    def test_machines_are_chosen_by_name_and_all_means_each(self):
+        self.assertEqual(release.chosen(["all"]), ["aarch64", "x86_64"])
+        self.assertEqual(release.chosen(["x86_64", "x86_64"]), ["x86_64"])
+        with self.assertRaisesRegex(Refused, "no packages for riscv64"):
+            release.chosen(["riscv64"])
+
     def test_each_machine_is_packed_once_and_one_of_them_is_this(self):
         for programs, said in [(["/bin/sh", "/bin/cat"], "the same machine"), (["no-such-file"], "there is no program")]:
             with self.assertRaisesRegex(Refused, said):

@@ -1,4 +1,4 @@
-//! The agent: which message is for which session.
+//! The agent: passes each message of the client to its session.
 
 use crate::{
     backlog::Backlog,
@@ -59,11 +59,11 @@ const TITLE: usize = 80;
 #[error("the connection to the editor broke: {0}")]
 pub struct Disconnected(String);
 
-/// Answers the client at the other end of these streams until it goes, or until `stopped`. Chats that are under way then are
-/// cut off, and can be resumed. To be called inside a tokio runtime.
+/// Answers the client at the other end of these streams until it disconnects, or until `stopped`. Chats that run at
+/// that moment are cut off and can be resumed. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// The connection broke, or the client sent what is no protocol.
+/// The connection broke, or the client sent something that is not the protocol.
 pub async fn serve(
     host: Arc<dyn Host>,
     reader: impl AsyncRead + Send + Unpin + 'static,
@@ -228,7 +228,7 @@ fn initialized() -> InitializeResponse {
 struct Sessions {
     host: Arc<dyn Host>,
     open: Mutex<HashMap<SessionId, Open>>,
-    /// Whether the client shows forms.
+    /// True if the client shows forms.
     shows_forms: AtomicBool,
     backlog: Arc<Backlog>,
 }
@@ -239,7 +239,7 @@ struct Open {
     task: JoinHandle<()>,
 }
 
-/// How to reach a session.
+/// The address of a session: its channel, its folder and its workers.
 #[derive(Clone)]
 struct Handle {
     sender: mpsc::UnboundedSender<Signal>,
@@ -296,7 +296,7 @@ impl Sessions {
         Ok(NewSessionResponse::new(id).config_options(shown))
     }
 
-    /// Opens a chat that was begun before. With `show`, the client is sent what was said in it.
+    /// Opens an earlier chat. With `show`, the client gets its messages.
     async fn past(
         &self,
         id: SessionId,
@@ -350,7 +350,7 @@ impl Sessions {
             .send_notification(SessionNotification::new(id, SessionUpdate::AvailableCommandsUpdate(commands)))
     }
 
-    /// Servers of the client reach only workers that list them.
+    /// Shows a note if the servers of the client are unused: they reach only workers that list them.
     fn note_unused(&self, has_servers: bool, session: &Session) {
         if has_servers && !session.program().loaded().iter().any(|worker| session.lists_client(worker)) {
             let text = "MCP servers of the editor are not used: no worker of this program lists `client` among its MCP servers";
@@ -412,7 +412,7 @@ fn info(chat: RunSummary, cwd: &Path) -> SessionInfo {
     SessionInfo::new(chat.run, cwd).title(title.unwrap_or(chat.entry)).updated_at(updated)
 }
 
-/// In the form of ISO 8601.
+/// Formats a time as ISO 8601.
 fn time(ms: u64) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
     Some(time.to_string())
@@ -422,7 +422,7 @@ fn own_place(cwd: &Path) -> Result<Place, Error> {
     place_of(cwd).map_err(|error| wrong(format!("`cwd` is `{}`: {error}", cwd.display())))
 }
 
-/// Does what reads files, and starts processes, beside the connection.
+/// Runs work that reads files or starts processes on a thread beside the connection.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {

@@ -1,4 +1,4 @@
-//! What was sent to the client and not written yet: a client that reads slowly, or not at all, must not fill the memory.
+//! Updates sent to the client and not yet written. A client that reads slowly, or not at all, must not fill the memory.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -6,12 +6,12 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// From so many updates on, the client gets no pieces of answers, but the rest of each answer at once.
+/// Number of waiting updates from which the client gets the rest of each answer at once instead of in pieces.
 const SLOW: usize = 256;
-/// From so many updates on, a client counts as gone that reads nothing for [`PATIENCE`].
+/// Number of waiting updates from which a client that reads nothing for [`PATIENCE`] counts as gone.
 const STALLED: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The beginning of a line by which an update is known.
+/// The beginning of a line that is an update.
 const METHOD: &[u8] = b"\"session/update\"";
 const BEGINNING: usize = 96;
 
@@ -24,7 +24,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// An update was sent.
+    /// Counts an update that was sent.
     pub(crate) fn sent(&self) {
         self.sent.fetch_add(1, Ordering::Relaxed);
         if self.waiting() >= STALLED {
@@ -32,7 +32,7 @@ impl Backlog {
         }
     }
 
-    /// A line was written.
+    /// Counts a line that was written.
     pub(crate) fn wrote(&self, line: &str) {
         let beginning = &line.as_bytes()[..line.len().min(BEGINNING)];
         if beginning.windows(METHOD.len()).any(|part| part == METHOD) {
@@ -44,7 +44,7 @@ impl Backlog {
         self.sent.load(Ordering::Relaxed).saturating_sub(self.written.load(Ordering::Relaxed))
     }
 
-    /// Whether the client reads more slowly than the sessions speak.
+    /// Returns true if the client reads more slowly than the sessions send.
     pub(crate) fn is_long(&self) -> bool {
         self.waiting() >= SLOW
     }

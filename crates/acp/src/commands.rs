@@ -1,11 +1,11 @@
-//! Slash commands that make sense in an editor, and those that call a worker of the program. Everything else of
-//! `llm-do chat` the editor has itself.
+//! Slash commands that make sense in an editor, and those that call a worker of the program. Editors have their own
+//! equivalents of the other commands of `llm-do chat`.
 
 use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandInput, UnstructuredCommandInput};
 use llm_do::core::worker::WorkerDefinition;
 use std::sync::Arc;
 
-/// What a line of the user means.
+/// The meaning of a line that the user typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     /// A message for the worker.
@@ -19,7 +19,7 @@ pub(crate) enum Typed {
 pub(crate) enum Command {
     Undo,
     Retry,
-    /// Summarise older turns; the text says what the summary must keep.
+    /// Summarise older turns; the text says which facts the summary must keep.
     Compact(String),
     UndoCompaction,
     Keep,
@@ -37,7 +37,7 @@ struct Known {
     arguments: Arguments,
 }
 
-/// What follows the name of a command.
+/// Arguments that a command takes after its name.
 enum Arguments {
     /// Nothing.
     None(Command),
@@ -89,8 +89,8 @@ const COMMANDS: &[Known] = &[
     },
 ];
 
-/// The commands as the client shows them: those that are always there, and the workers that the user may call. A worker with
-/// the name of a command has none.
+/// Returns the commands that the client shows: the fixed ones, and the workers that the user may call. A worker with
+/// the name of a fixed command gets none.
 pub(crate) fn available(workers: &[Arc<WorkerDefinition>]) -> Vec<AvailableCommand> {
     let with_hint = |name: &str, does: &str, hint: &str| {
         let input = AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(hint));
@@ -113,8 +113,8 @@ pub(crate) fn available(workers: &[Arc<WorkerDefinition>]) -> Vec<AvailableComma
     known.chain(workers).collect()
 }
 
-/// Reads a prompt. Only a known command, or a worker that the user may call, is one: a message may begin with a path. A
-/// command without arguments stands alone.
+/// Reads a prompt. It is a command only if it names a known command or a worker that the user may call, because a
+/// message may begin with a path. A command without arguments must be the whole prompt.
 pub(crate) fn parse(text: String, workers: &[Arc<WorkerDefinition>]) -> Typed {
     let Some(line) = text.trim().strip_prefix('/') else { return Typed::Message(text) };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

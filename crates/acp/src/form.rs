@@ -1,4 +1,4 @@
-//! Questions for several values, or for one of a list, as forms of the protocol (`elicitation/create`).
+//! Forms of the protocol (`elicitation/create`) for questions that ask for several values, or for one of a list.
 
 use agent_client_protocol::v1::schema::{
     CreateElicitationRequest, CreateElicitationResponse, ElicitationAction, ElicitationFormMode,
@@ -11,9 +11,9 @@ use llm_do::{
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The field of a form that has one alone.
+/// The name of the field in a form with a single field.
 const ANSWER: &str = "answer";
-/// What a form shows of a field. The answer is validated with the whole schema.
+/// Keywords of a field's schema that a form contains. The answer is validated with the whole schema.
 const SHOWN: &[&str] =
     &["type", "enum", "default", "format", "minimum", "maximum", "minLength", "maxLength", "pattern"];
 
@@ -23,11 +23,12 @@ pub(crate) enum Filled {
     Answer(Answer),
     /// The user has stopped the answer that the question is part of.
     Cancelled,
-    /// What came does not fit, with the reason.
+    /// The client's answer does not fit, with the reason.
     Wrong(String),
 }
 
-/// The request for the form of a question. `None` if it wants words, or values that no form shows.
+/// Returns the request for the form of a question, or `None` if the question asks for words or for values that no form
+/// can show.
 pub(crate) fn request(session: &SessionId, input: &Input) -> Option<CreateElicitationRequest> {
     let schema = fields(input.schema.as_deref()?)?;
     let schema: ElicitationSchema = serde_json::from_value(schema).ok()?;
@@ -61,7 +62,7 @@ fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
-/// The schema of the form: a flat object.
+/// Returns the schema of the form: a flat object.
 fn fields(schema: &Value) -> Option<Value> {
     if !is_object(schema) {
         let all_words = schema.get("enum")?.as_array()?.iter().all(Value::is_string);
@@ -76,7 +77,7 @@ fn fields(schema: &Value) -> Option<Value> {
     Some(json!({"type": "object", "properties": fields?, "required": required}))
 }
 
-/// A field of the form, if it is a text, a number or a choice. Titles and descriptions are a model's words.
+/// Returns a field of the form, if it is a text, a number or a choice. Titles and descriptions are a model's words.
 fn field(property: &Value) -> Option<Value> {
     let kind = property.get("type").and_then(Value::as_str);
     let words = property.get("enum").and_then(Value::as_array);

@@ -1,11 +1,12 @@
 //! llm-do as the agent of an editor: the Agent Client Protocol, version 1 (`docs/reference/acp.md`).
 //!
-//! A session of the protocol is a chat, and its ID is that of the chat's run. [`serve`] answers one client, over a pair of
-//! streams, until the client goes. The host ([`Host`]) says which program a session opens, and with which options.
+//! A session of the protocol is a chat, and its ID is that of the chat's run. [`serve`] answers one client, over a pair
+//! of streams, until the client disconnects. The host ([`Host`]) says which program a session opens, and with which
+//! options.
 //!
-//! Each session is a task (`talk`) that hears the client, the run and the client's answers in one queue. It alone holds the
-//! state of the session, so that updates, questions and the end of a turn reach the client in the order in which they
-//! happened. The agent (`agent`) knows which session a message is for.
+//! Each session is a task (`talk`) with one queue for messages of the client, events of the run and answers of the
+//! client. Only the task holds the state of the session, so that updates, questions and the end of a turn reach the
+//! client in the order in which they happened. The agent (`agent`) passes each message to its session.
 
 mod agent;
 mod backlog;

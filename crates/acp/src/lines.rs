@@ -6,10 +6,10 @@ use futures_util::{Sink, Stream, sink, stream};
 use std::{io, sync::Arc};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
-/// Longest line that is taken, in bytes. Images come as Base64.
+/// The longest accepted line, in bytes. Images come as Base64.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// Lines over a pair of streams. The backlog learns what was written.
+/// Returns the transport over a pair of streams. The backlog is informed of each written line.
 pub(crate) fn over(
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -36,7 +36,7 @@ pub(crate) fn over(
     Lines::new(outgoing, incoming)
 }
 
-/// The next line that is not empty, or none at the end.
+/// Returns the next line that is not empty, or `None` at the end.
 async fn line(reader: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
     loop {
         let mut line = Vec::new();

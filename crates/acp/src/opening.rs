@@ -1,4 +1,4 @@
-//! From the folder of a session to the program that it talks with.
+//! Opening the program of a session from the session's folder.
 
 use crate::host::Host;
 use agent_client_protocol::{Error, v1::schema::ErrorCode};
@@ -8,17 +8,17 @@ use llm_do::{
 };
 use std::path::Path;
 
-/// An error whose message says what is wrong, and what to do. Clients show the message.
+/// Returns an error with a message that says what is wrong and what to do. Clients show the message.
 pub(crate) fn wrong(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidParams, message)
 }
 
-/// An answer that was not made, with the reason.
+/// Returns an error for an answer that could not be made, with the reason.
 pub(crate) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InternalError, message)
 }
 
-/// A session that there is not. Clients open a new one in its place.
+/// Returns an error for a session that does not exist. Clients then open a new one.
 pub(crate) fn not_found(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::ResourceNotFound, message)
 }
@@ -57,7 +57,7 @@ pub(crate) fn past(
     Ok((open(host, folder, settings)?, past))
 }
 
-/// The chats of the program that a session in that folder would talk with, newest first.
+/// Lists the chats of the program that a session in that folder would use, newest first.
 pub(crate) fn list(host: &dyn Host, folder: &Path) -> Result<Vec<RunSummary>, Error> {
     let settings = settings(host, folder)?;
     // Without a key no run is known to be the user's own. A cloned project may bring runs along.
@@ -105,8 +105,8 @@ fn open(host: &dyn Host, folder: &Path, settings: Settings) -> Result<Session, E
     Ok(session)
 }
 
-/// A session's folder is the one that the program's workers see: what the user reads in the editor and what a worker calls
-/// its own folder must not differ.
+/// Checks that the session's folder is the one that the program's workers see: the folder that the user reads in the
+/// editor and the one that a worker calls its own must be the same.
 fn own_folder(located: &Located, folder: &Path) -> Result<(), Error> {
     match place_of(folder) {
         Ok(place) if place == *located.folder() => Ok(()),

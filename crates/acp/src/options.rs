@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{
 use llm_do::{Problem, RunOptions, Session, core::rule::Mode};
 use std::sync::Arc;
 
-/// The value of an option that nothing was chosen for.
+/// The value of an option that was not chosen.
 const DEFAULT: &str = "default";
 const WORKER: &str = "worker";
 const MODEL: &str = "model";
@@ -19,9 +19,9 @@ const MODES: &[(&str, Mode, &str)] = &[
     ("approve_all", Mode::ApproveAll, "Run everything without asking"),
 ];
 
-/// A program with the options that were chosen so far.
+/// A program with the options chosen so far.
 pub(crate) struct Options {
-    /// As it was opened.
+    /// The program as it was opened.
     base: Session,
     session: Session,
     worker: Arc<str>,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 
 /// A choice that can't be made.
 pub(crate) enum NotChosen {
-    /// There is no such option, or it has no such value.
+    /// The option does not exist, or does not have the value.
     Unknown(String),
     /// The program can't be opened with it.
     Problem(Problem),
@@ -65,12 +65,12 @@ impl Options {
         Self { session: base.clone(), base, worker, workers, models }
     }
 
-    /// The program as chosen.
+    /// Returns the program with the chosen options.
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The options as the client shows them. One without an alternative is left out.
+    /// Returns the options that the client shows. An option without an alternative is left out.
     pub(crate) fn shown(&self) -> Vec<SessionConfigOption> {
         let RunOptions { model, mode, .. } = self.session.options();
         let value = |value: &str, name: &str| SessionConfigSelectOption::new(value.to_owned(), name);
@@ -105,7 +105,7 @@ impl Options {
     /// Chooses a value.
     ///
     /// # Errors
-    /// There is no such option or value, or the program can't be opened with it.
+    /// The option or the value does not exist, or the program can't be opened with it.
     pub(crate) fn choose(&mut self, option: &str, value: &SessionConfigOptionValue) -> Result<(), NotChosen> {
         let Some(value) = value.as_value_id().map(|value| &*value.0) else {
             return Err(NotChosen::Unknown(format!("`{option}` takes the ID of a value")));

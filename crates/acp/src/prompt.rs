@@ -1,4 +1,4 @@
-//! What the user says, from the blocks of a prompt.
+//! Conversion of a prompt's blocks to the user's message.
 
 use crate::opening::wrong;
 use agent_client_protocol::{
@@ -13,10 +13,10 @@ use llm_do::{
 use std::{path::Path, sync::Arc};
 use url::Url;
 
-/// What the user says.
+/// A message of the user.
 #[derive(Debug)]
 pub(crate) struct Prompt {
-    /// The user's words, with a number where the block of a source stands, such as `[1]`.
+    /// The user's words, with a number in the place of a source's block, such as `[1]`.
     pub(crate) text: String,
     /// The images and resources, each with its number and name, and a list of the links.
     pub(crate) files: Vec<Attachment>,
@@ -26,12 +26,12 @@ pub(crate) struct Prompt {
 const LINKS: &str = "links";
 
 impl Prompt {
-    /// The prompt that consists of these blocks. Text is the user's own words. A linked resource is named and not read: the
-    /// worker reads it with its own tools and in its own sandbox. Images and embedded resources are attachments. The names of
-    /// sources are no words of the user, so they stand in attachments, which have the origin of the source.
+    /// Converts the blocks of a prompt. Text is the user's own words. A linked resource is named and not read: the
+    /// worker reads it with its own tools and in its own sandbox. Images and embedded resources are attachments. Names
+    /// of sources are not the user's words, so they are in attachments, which have the origin of the source.
     ///
     /// # Errors
-    /// A block of a kind that the agent's capabilities don't name, or one that is not what it claims to be.
+    /// A block has a kind that the agent's capabilities don't name, or its content does not match its kind.
     pub(crate) fn of(blocks: &[ContentBlock], folder: &Place) -> Result<Self, Error> {
         let (mut text, mut files, mut links) = (String::new(), Vec::new(), Links::default());
         let mut number = 0;
@@ -121,7 +121,7 @@ impl Links {
     }
 }
 
-/// Where a block comes from, by its URI. Titles and descriptions may be words of others, and are left out.
+/// The source of a block, from its URI. Titles and descriptions are ignored, because others may have written them.
 enum Source<'a> {
     /// The block has no URI: the user pasted it.
     User,
@@ -142,7 +142,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The name that a worker's tools take: relative to the session's folder if it is a file in it.
+    /// Returns the name that a worker's tools take: relative to the session's folder if the source is a file in it.
     fn name(&self, folder: &Place) -> String {
         match self {
             Self::User => String::new(),
@@ -155,7 +155,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The place that names the file, and the one that its links lead to.
+    /// Returns the place that names the file, and the place that its links lead to.
     fn places(&self) -> Vec<Place> {
         let Self::File(place) = self else { return Vec::new() };
         let mut places = vec![place.clone()];
@@ -164,7 +164,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The media type is that of the bytes, whatever the client claims.
+/// Makes an attachment. Its media type is determined from the bytes, whatever the client claims.
 fn attachment(name: String, data: Vec<u8>, source: &Source<'_>) -> Attachment {
     let media_type = media_type(&data).unwrap_or("application/octet-stream");
     let file = Blob { name: name.into(), media_type: media_type.into(), data: Arc::from(data) };

@@ -1,4 +1,5 @@
-//! Questions of a run in the protocol's forms: a request for permission, or words of the agent that the next prompt answers.
+//! Questions of a run in the forms of the protocol: a request for permission, or a message of the agent that the next
+//! prompt answers.
 
 use crate::{tool_call::Call, updates::text_content};
 use agent_client_protocol::v1::schema::{
@@ -14,7 +15,7 @@ use llm_do::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A choice that the client shows, and what it stands for.
+/// A choice that the client shows, and its meaning.
 struct Choice {
     id: &'static str,
     name: &'static str,
@@ -70,7 +71,7 @@ const SETTLEMENT: &[Choice] = &[
     },
 ];
 
-/// What the client's answer to a request for permission means.
+/// The meaning of the client's answer to a request for permission.
 pub(crate) enum Permitted {
     /// The user has chosen.
     Answer(Answer),
@@ -78,7 +79,7 @@ pub(crate) enum Permitted {
     Result,
     /// The user has stopped the answer that the call is part of, which decides nothing about the call.
     Cancelled,
-    /// Nothing that was offered.
+    /// The client's answer is none of the choices.
     Unknown,
 }
 
@@ -95,8 +96,8 @@ pub(crate) fn permitted(response: &RequestPermissionResponse) -> Permitted {
     }
 }
 
-/// Asks for permission, or what became of a tool that was interrupted. The client shows the change that a call would make by
-/// itself.
+/// Builds a request for permission, or for the settlement of an interrupted tool. The client itself shows the change
+/// that a call would make.
 pub(crate) fn permission(
     session: &SessionId,
     waiting: &Waiting,
@@ -129,13 +130,13 @@ pub(crate) fn permission(
     RequestPermissionRequest::new(session.clone(), call, options.collect())
 }
 
-/// A question for words, as a message of the agent.
+/// Returns the text of a question as a message of the agent.
 pub(crate) fn asked(question: &Question) -> String {
     let facts: Vec<String> = question.facts().iter().map(paragraph).collect();
     format!("\n\n**{}** {}\n\n", visible::line(&question.subject()), facts.join("\n\n"))
 }
 
-/// A fact in Markdown.
+/// Formats a fact in Markdown.
 fn paragraph(fact: &Fact<'_>) -> String {
     match fact {
         Fact::Note(line) => visible::line(line).into_owned(),
@@ -153,7 +154,7 @@ fn paragraph(fact: &Fact<'_>) -> String {
     }
 }
 
-/// The answer that a text gives, or why it is none. An interrupted tool gets its result so.
+/// Reads a text as an answer, or returns the reason why it is none. An interrupted tool gets its result this way.
 pub(crate) fn answer(question: &Question, text: &str) -> Result<Answer, String> {
     match question {
         Question::Input(input) => input.read(text).map_err(|why| format!("Not taken: {why}")),
@@ -166,7 +167,7 @@ pub(crate) fn answer(question: &Question, text: &str) -> Result<Answer, String> 
     }
 }
 
-/// The texts that a schema enumerates.
+/// Returns the texts that a schema enumerates.
 fn choices(schema: &Value) -> Option<Vec<&str>> {
     schema.get("enum")?.as_array()?.iter().map(Value::as_str).collect()
 }

@@ -7,13 +7,13 @@ use agent_client_protocol::{
 };
 use llm_do::{ClientServer, ClientServers, program::visible};
 
-/// Most servers of a session.
+/// The most servers of a session.
 const MOST: usize = 64;
 
-/// The servers of a request.
+/// Reads the servers of a request.
 ///
 /// # Errors
-/// One is of a kind that the capabilities do not name, or can't be used.
+/// A server is of a kind that the capabilities do not name, or can't be used.
 pub(crate) fn of(servers: Vec<McpServer>) -> Result<ClientServers, Error> {
     if servers.len() > MOST {
         return Err(wrong(format!("{} MCP servers: a session can have at most {MOST}", servers.len())));

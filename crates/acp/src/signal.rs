@@ -1,4 +1,4 @@
-//! What the task of a session hears.
+//! Events that the task of a session receives.
 
 use crate::prompt::Prompt;
 use agent_client_protocol::{
@@ -23,15 +23,15 @@ use llm_do::{
 };
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
-/// Something that happened.
+/// A signal to the session's task.
 pub(crate) enum Signal {
-    /// The user has said something.
+    /// The user has sent a message.
     Prompt(Prompt, Responder<PromptResponse>),
     /// The user has stopped the answer.
     Cancel,
     /// The user has chosen an option.
     Option(SetSessionConfigOptionRequest, oneshot::Sender<Result<Vec<SessionConfigOption>, Error>>),
-    /// In the run.
+    /// An event of the run.
     Event(Box<Event>),
     /// The run asks the user something. A reply that is dropped suspends the run.
     Asked(Box<Waiting>, oneshot::Sender<Reply>),
@@ -43,11 +43,11 @@ pub(crate) enum Signal {
     Filled(QuestionId, Result<CreateElicitationResponse, Error>),
     /// The run has ended.
     Ended(Box<Report>),
-    /// The session is over. What is under way is cut off, and can be resumed.
+    /// The session is over. Its run is cut off and can be resumed.
     Close,
 }
 
-/// Passes events of the run on.
+/// A listener that passes events of the run to the session's task.
 pub(crate) struct Events(pub(crate) UnboundedSender<Signal>);
 
 impl EventSink for Events {
@@ -57,7 +57,7 @@ impl EventSink for Events {
     }
 }
 
-/// Passes questions of the run on.
+/// An operator that passes questions of the run to the session's task.
 pub(crate) struct Asking(pub(crate) UnboundedSender<Signal>);
 
 impl Operator for Asking {
@@ -75,7 +75,7 @@ impl Operator for Asking {
     }
 }
 
-/// A question that is up. Dropped before its answer, it is withdrawn.
+/// An open question. It is withdrawn if it is dropped before its answer.
 struct Open<'a> {
     to: &'a UnboundedSender<Signal>,
     id: Option<QuestionId>,

@@ -1,4 +1,4 @@
-//! The task of one session: what happens, and what follows from it.
+//! The task of one session: handles events of the client and of the run.
 
 mod asking;
 mod commands;
@@ -55,25 +55,25 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Through what the user answers, as recorded.
+/// The channel through which the user answers, as recorded.
 const VIA: &str = "acp";
 /// Characters of a session's title.
 const TITLE: usize = 80;
 
-/// How far the chat is.
+/// The stage of the chat.
 pub(crate) enum Stage {
     /// The user has said nothing yet.
     New { options: Box<Options>, id: NewRunId },
     /// The chat was left, and its next message continues it.
     Left { session: Box<Session>, dir: PathBuf },
-    /// Its run is under way.
+    /// The run is under way.
     Running { session: Box<Session>, stopper: Stopper, canceller: Canceller },
-    /// It has ended, for this reason.
+    /// The run has ended, for this reason.
     Over(String),
 }
 
 impl Stage {
-    /// The workers that the user may call.
+    /// Returns the workers that the user may call.
     pub(crate) fn workers(&self) -> Vec<Arc<WorkerDefinition>> {
         match self {
             Self::New { options, .. } => options.session().callable(),
@@ -86,18 +86,18 @@ impl Stage {
 /// The client, as a session sees it.
 pub(crate) struct TheirClient {
     pub(crate) connection: ConnectionTo<Client>,
-    /// What was sent to it and not written.
+    /// Updates sent to the client and not yet written.
     pub(crate) backlog: Arc<Backlog>,
-    /// Whether it shows forms.
+    /// True if the client shows forms.
     pub(crate) shows_forms: bool,
 }
 
 /// A prompt that has no response yet.
 struct Prompted {
     responder: Responder<PromptResponse>,
-    /// Whether the client has stopped the answer.
+    /// True if the client has stopped the answer.
     cancelled: bool,
-    /// Why it gets an error: the client could not be asked something, or a file could not be attached.
+    /// The error that the prompt gets: a question could not be put to the client, or a file could not be attached.
     failed: Option<Error>,
     /// The numbers of the user's answers that attached its files.
     attached: Vec<u32>,
@@ -107,7 +107,7 @@ struct Prompted {
 struct Put {
     waiting: Waiting,
     reply: oneshot::Sender<Reply>,
-    /// Waits for the client's answer. Aborted, it tells the client that none is needed.
+    /// A task that waits for the client's answer. If it is aborted, it tells the client that no answer is needed.
     request: JoinHandle<()>,
 }
 
@@ -120,7 +120,7 @@ struct Listening {
 /// Tools with their descriptions.
 type Tools = Vec<(String, String)>;
 
-/// One session.
+/// A session: its chat, and the client's view of it.
 pub(crate) struct Talk {
     id: SessionId,
     host: Arc<dyn Host>,
@@ -134,9 +134,9 @@ pub(crate) struct Talk {
     listening: Option<Listening>,
     /// Questions that the client saw before the chat was continued.
     seen: HashSet<QuestionId>,
-    /// What the user says and does as soon as the conversation waits for it.
+    /// Messages and commands of the user that wait until the conversation takes them.
     queue: VecDeque<Answer>,
-    /// Whether the message that was taken back leaves its files behind, which would join the next one.
+    /// True if the message that was taken back leaves its files behind, which would join the next one.
     leaves_files: bool,
     updates: Updates,
     /// The tools of each conversation with the user.
@@ -170,7 +170,7 @@ impl Talk {
         }
     }
 
-    /// Takes what the chat held before, and shows it to the client if it wants it.
+    /// Takes the records of an earlier chat, and sends them to the client if `show`.
     pub(crate) fn with_past(mut self, past: &PastRun, show: bool) -> Self {
         let updates = self.updates.replay(past.records());
         if show {
@@ -181,7 +181,7 @@ impl Talk {
         self
     }
 
-    /// Does what the session hears until it is closed.
+    /// Handles signals until the session is closed.
     pub(crate) async fn hold(mut self, mut signals: UnboundedReceiver<Signal>) {
         let mut closing = false;
         loop {
@@ -253,7 +253,7 @@ impl Talk {
         }
     }
 
-    /// Gives the user's words to what waits for them.
+    /// Gives the user's words to the question or conversation that waits for them.
     fn words(&mut self, text: String, files: Vec<Attachment>) {
         match self.listening.take() {
             Some(Listening { waiting, reply }) if asking::is_conversation(&waiting.question) => {
@@ -278,7 +278,8 @@ impl Talk {
         }
     }
 
-    /// Gives the conversation the next of what the user says and does. `false`: nothing is left, or it does not listen.
+    /// Gives the conversation the next entry of the queue. Returns false if the queue is empty or the conversation does
+    /// not wait.
     fn go_on(&mut self) -> bool {
         let Some(listening) = self.listening.take() else { return false };
         match self.queue.pop_front() {
@@ -293,7 +294,7 @@ impl Talk {
         }
     }
 
-    /// Begins the chat, or continues it, with that message.
+    /// Starts the chat, or continues it, with that message.
     fn start(&mut self, text: String, files: Vec<Attachment>) {
         let started = match &self.stage {
             Stage::New { options, id } => {
@@ -357,7 +358,7 @@ impl Talk {
         Arc::new(Events(self.sender.clone()))
     }
 
-    /// Stops the answer. What waits for a decision is not decided by that.
+    /// Stops the answer. Open decisions stay open.
     fn cancel(&mut self) {
         let Some(prompted) = &mut self.prompted else { return };
         prompted.cancelled = true;
@@ -377,7 +378,7 @@ impl Talk {
         self.put.retain(|_, put| put.waiting.question.ends_with_answer());
     }
 
-    /// Cuts off what is under way, so that it can be resumed.
+    /// Cuts off the run, so that it can be resumed.
     fn leave(&mut self) {
         self.put.clear();
         match (self.listening.take(), &self.stage) {
@@ -413,7 +414,7 @@ impl Talk {
         }
     }
 
-    /// Follows what becomes of the files of the prompt.
+    /// Records which files of the prompt were attached, and which were refused.
     fn attaches(&mut self, record: &Record) {
         let Some(prompted) = &mut self.prompted else { return };
         match (&record.body, &record.step) {
@@ -428,7 +429,7 @@ impl Talk {
         }
     }
 
-    /// Keeps what later commands need of a record.
+    /// Keeps the parts of a record that later commands need.
     fn note(&mut self, record: &Record) {
         if let RecordKind::ConversationStarted { tools, with_user: true, .. } = &record.body {
             let tools = tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
@@ -465,7 +466,7 @@ impl Talk {
         self.turn_ends(end);
     }
 
-    /// How a turn ends when the conversation waits for the user.
+    /// Returns the reason with which a turn ends when the conversation waits for the user.
     fn stop_reason(&self, turn: &Turn) -> Result<StopReason, Error> {
         match &turn.failure {
             Some(failure) => self.without_answer(failure),
@@ -475,7 +476,7 @@ impl Talk {
         }
     }
 
-    /// How a turn ends without an answer.
+    /// Returns the reason with which a turn ends without an answer.
     fn without_answer(&self, failure: &Failure) -> Result<StopReason, Error> {
         let (reason, message) = match failure.kind {
             FailureKind::Limit => (StopReason::MaxTurnRequests, &failure.message),
@@ -487,7 +488,7 @@ impl Talk {
         Ok(reason)
     }
 
-    /// Responds to the prompt, if one waits.
+    /// Responds to the waiting prompt, if there is one.
     fn turn_ends(&mut self, end: Result<StopReason, Error>) {
         let Some(Prompted { responder, cancelled, failed, .. }) = self.prompted.take() else { return };
         let end = match (failed, cancelled) {
@@ -508,7 +509,7 @@ async fn requested(cancellation: Option<RequestCancellation>) {
     }
 }
 
-/// A message with its files, as the conversation takes them.
+/// Returns a message with its files as answers that the conversation takes.
 fn said(text: String, files: Vec<Attachment>) -> impl Iterator<Item = Answer> {
     let attach = |file: Attachment| {
         let (file, content) = (Arc::clone(&file.file.name), Some(Arc::new(file)));

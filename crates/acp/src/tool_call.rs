@@ -8,7 +8,7 @@ use llm_do::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Characters of a title.
+/// The most characters of a title.
 const TITLE: usize = 120;
 
 /// A call under way.
@@ -19,9 +19,9 @@ pub(crate) struct Call {
     function: Arc<str>,
     source: FunctionSource,
     input: Arc<Value>,
-    /// The real places of the paths that it touches.
+    /// Real places of the paths that the call touches.
     places: Vec<Place>,
-    /// The change as the user was shown it before the call.
+    /// The change that the user saw before the call.
     preview: Option<Diff>,
 }
 
@@ -35,18 +35,18 @@ impl Call {
         Self { caller, function, source, input, places: Vec::new(), preview: None }
     }
 
-    /// Its links were followed.
+    /// Sets the places that the call touches, with links resolved.
     pub(crate) fn touches(&mut self, places: &[Place]) {
         self.places = places.to_vec();
     }
 
-    /// The user is shown this change of a file.
+    /// Sets the change of a file that the user sees.
     pub(crate) fn previews(&mut self, Preview::Change { path, before, after }: &Preview) {
         let diff = Diff::new(self.place(path), after.clone().unwrap_or_default());
         self.preview = Some(diff.old_text(before.clone()));
     }
 
-    /// `write_file notes.txt`, and above it the caller.
+    /// Returns the title, such as `write_file notes.txt`, after the name of the caller if the call has one.
     pub(crate) fn title(&self) -> String {
         let subject = ["path", "source", "command", "pattern", "url", "input"]
             .iter()
@@ -78,7 +78,7 @@ impl Call {
         (*self.input).clone()
     }
 
-    /// The change that it makes to a file: as it was previewed, else what its arguments say.
+    /// Returns the change that the call makes to a file: the previewed one, else the one in its arguments.
     pub(crate) fn diff(&self) -> Option<Diff> {
         if self.preview.is_some() {
             return self.preview.clone();
@@ -95,7 +95,7 @@ impl Call {
         }
     }
 
-    /// The real place of the path that it changes; the path as it is where that is not known.
+    /// Returns the real place of the path that the call changes, or the path itself if its place is not known.
     fn place(&self, path: &str) -> String {
         match &self.places[..] {
             [place] => place.to_string(),

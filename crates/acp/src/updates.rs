@@ -1,4 +1,4 @@
-//! From what happens in a run to what the client shows.
+//! Conversion of a run's events to updates that the client shows.
 
 use crate::tool_call::Call;
 use agent_client_protocol::v1::schema::{
@@ -25,14 +25,14 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Characters of a result that are shown. The journal has all of them.
 const RESULT: usize = 20_000;
 
-/// Whether what is recorded happens now or happened before.
+/// The time of a recorded event: now, or before the client has opened the chat.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Time {
     Now,
     Before,
 }
 
-/// What the client was told, as far as later updates depend on it.
+/// State of the client's display, as far as later updates depend on it.
 #[derive(Default)]
 pub(crate) struct Updates {
     view: RunView,
@@ -44,16 +44,16 @@ pub(crate) struct Updates {
 
 #[derive(Default)]
 struct Conversation {
-    /// The text of the answer under way that was sent in pieces.
+    /// The text of the current answer that was sent in pieces.
     streamed: String,
-    /// Whether further pieces are held back, because the client reads slowly. The rest of the answer is sent at its end.
+    /// True if further pieces are held back because the client reads slowly. The rest of the answer is sent at its end.
     held_back: bool,
     /// Answers so far.
     answers: u64,
 }
 
 impl Updates {
-    /// The updates of an event, in their order. `slow`: the client has not read what it was sent before.
+    /// Returns the updates of an event, in order. `slow` is true if the client has not read earlier updates.
     pub(crate) fn event(&mut self, event: &Event, slow: bool) -> Vec<SessionUpdate> {
         match event {
             Event::Record { record } => {
@@ -86,12 +86,12 @@ impl Updates {
         }
     }
 
-    /// The run so far.
+    /// Returns the view of the run so far.
     pub(crate) fn view(&self) -> &RunView {
         &self.view
     }
 
-    /// What a chat held up to its head, for a client that has not seen it. What was undone is not in it.
+    /// Returns the updates for a chat up to its head, for a client that has not seen it. Undone messages are left out.
     pub(crate) fn replay(&mut self, records: &[Record]) -> Vec<SessionUpdate> {
         records.iter().for_each(|record| self.view.fold(record.into()));
         let mut updates = Vec::new();
@@ -120,7 +120,7 @@ impl Updates {
         updates
     }
 
-    /// The call that a question is about, as the client shows it.
+    /// Returns the call that a question is about, as the client shows it.
     pub(crate) fn asks(&mut self, path: &CallPath, approval: &Approval) -> Option<&Call> {
         let call = self.calls.get_mut(path)?;
         if let Some(preview) = &approval.preview {
@@ -129,7 +129,7 @@ impl Updates {
         Some(call)
     }
 
-    /// The call at that place, if it is under way.
+    /// Returns the call at that place, if it is under way.
     pub(crate) fn call(&self, path: &CallPath) -> Option<&Call> {
         self.calls.get(path)
     }
@@ -229,7 +229,7 @@ fn diff(call: &Call) -> Vec<ToolCallContent> {
     call.diff().map(ToolCallContent::from).into_iter().collect()
 }
 
-/// Text as the content of a call.
+/// Returns a text as the content of a call.
 pub(crate) fn text_content(text: &str) -> ToolCallContent {
     ToolCallContent::from(ContentBlock::Text(TextContent::new(text)))
 }
@@ -250,7 +250,7 @@ fn thought(text: &str) -> Vec<SessionUpdate> {
     vec![SessionUpdate::AgentThoughtChunk(chunk(&format!("{text}\n")))]
 }
 
-/// Words of llm-do itself.
+/// Returns a message of llm-do itself.
 pub(crate) fn message(text: &str) -> SessionUpdate {
     SessionUpdate::AgentMessageChunk(chunk(text))
 }

@@ -1,6 +1,5 @@
 //! The second floor: `genai` alone over the same transcript, streaming, in a naive loop that clones the whole request
-//! each turn. Once with the system's allocator, as a program has it that says nothing about it, and once with
-//! llm-do's.
+//! each turn. One program uses the system's allocator, the default of a program, and one uses that of llm-do.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::{
     DESCRIPTION, Failure, MODEL, Meter, Options, RESULT, SYSTEM, TOOL, USER, options, print, schema,
 };
 
-/// Makes the loops that the command line asks for, and prints what they took under this name.
+/// Makes the loops that the command line asks for, and prints their figures under this name.
 ///
 /// # Errors
 /// A wrong option, or a server that does not keep to the transcript.
@@ -34,8 +33,8 @@ pub fn main(program: &str) -> Result<(), Failure> {
     print(&meter.stop(program, &options))
 }
 
-/// Without the machine's certificates, which this loop has no use for and llm-do does not read either for such a
-/// server.
+/// Creates a client without the machine's certificates: this loop has no use for them, and llm-do does not read them
+/// either for such a server.
 fn client() -> Result<Client, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)

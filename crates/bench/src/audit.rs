@@ -19,13 +19,13 @@ use crate::FINAL;
 pub struct Audited {
     /// Requests that were sent.
     pub requested: u64,
-    /// Those that were answered.
+    /// Requests that were answered.
     pub answered: u64,
     /// The number of failures by kind.
     pub failed: HashMap<String, u64>,
     /// Tools that ran.
     pub tools: u64,
-    /// 1 for a run that was done, 0 for one that failed.
+    /// 1 for a run that is done, 0 for a run that failed.
     pub done: u64,
 }
 
@@ -108,7 +108,7 @@ fn begins_and_ends(report: &Report, records: &[Record]) -> Result<(), String> {
     }
 }
 
-/// Every intent has its outcome, under the same key, and every call its end.
+/// Checks that every intent has its outcome, under the same key, and every call its end.
 fn everything_ends(records: &[Record]) -> Result<(), String> {
     let mut steps: HashSet<(&CallPath, &StepName)> = HashSet::new();
     let mut calls: HashSet<&CallPath> = HashSet::new();
@@ -136,7 +136,7 @@ fn everything_ends(records: &[Record]) -> Result<(), String> {
     }
 }
 
-/// Sums, and what went wrong last.
+/// Counts the records, and returns the last failure.
 fn counted(records: &[Record]) -> (Audited, Option<String>) {
     let (mut audited, mut last) = (Audited::default(), None);
     for record in records {

@@ -1,8 +1,8 @@
 //! The shared parts of the benchmark loops: options, transcript and the printed line.
 //!
 //! Four programs make the same K tool turns against the same server: `bare_loop` (the exchange and nothing else),
-//! `genai_loop` and `genai_mimalloc_loop` ([`alone`]) and `llm_do_loop` (the whole machine). [`soak`] makes runs of
-//! the same transcript for minutes, many at once, against a server that fails now and then.
+//! `genai_loop` and `genai_mimalloc_loop` ([`alone`]) and `llm_do_loop` (the whole machine). [`soak`] makes runs of the
+//! same transcript for minutes, many at once, against a server that fails from time to time.
 
 pub mod alone;
 pub mod audit;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// Any error, able to leave a task.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// Name of the model, which the server does not look at.
+/// Name of the model, which the server ignores.
 pub const MODEL: &str = "loopback";
 /// The system text.
 pub const SYSTEM: &str = "You read the files you are asked for, one by one, and say when all are read.";
@@ -31,9 +31,9 @@ pub const RESULT: &str =
 /// The last answer, which is the server's own default.
 pub const FINAL: &str = "All of it is read.";
 
-/// Name of the one tool offered.
+/// Name of the only tool.
 pub const TOOL: &str = "read_file";
-/// Its description.
+/// Description of the tool.
 pub const DESCRIPTION: &str = "Reads a text file.";
 
 /// The schema of its arguments.
@@ -42,23 +42,23 @@ pub fn schema() -> Value {
     json!({"type": "object", "properties": {"path": path}, "required": ["path"]})
 }
 
-/// What a loop is to do: R times K tool turns in each of N loops side by side.
+/// The task of a loop: R times K tool turns in each of N parallel loops.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server's root, `http://127.0.0.1:PORT`.
     pub url: String,
-    /// K: what the server was started with.
+    /// K, the number that the server was started with.
     pub turns: usize,
     /// N.
     pub concurrency: usize,
     /// R.
     pub repeat: usize,
-    /// Whether answers are streamed; only llm-do can be told that they are not.
+    /// True if answers are streamed; only llm-do can be told not to stream.
     pub stream: bool,
-    /// How long the soak begins new runs, in seconds.
+    /// Time in which the soak begins new runs, in seconds.
     pub seconds: u64,
-    /// Where to write and leave what must be written; if it is not said, it is written to the system's folder for
-    /// temporary files and removed.
+    /// The folder for the files that a loop leaves. If absent, they are written to the system's folder for temporary
+    /// files and removed.
     pub dir: Option<String>,
 }
 
@@ -94,7 +94,7 @@ pub fn options() -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// Wall and CPU time since it was made.
+/// Wall and CPU time since the meter was started.
 pub struct Meter {
     wall: Instant,
     cpu: Duration,
@@ -111,7 +111,7 @@ impl Meter {
         (self.wall.elapsed().as_secs_f64(), (cpu() - self.cpu).as_secs_f64())
     }
 
-    /// What the loops took. A turn is one request with its answer, so K tool turns make K + 1 turns.
+    /// The figures of the loops. A turn is one request with its answer, so K tool turns make K + 1 turns.
     pub fn stop(&self, program: &str, options: &Options) -> Value {
         let (wall, cpu) = self.elapsed();
         let requests = (options.concurrency * options.repeat * (options.turns + 1)) as f64;

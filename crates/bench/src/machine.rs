@@ -1,4 +1,4 @@
-//! The machine as an embedding program uses it: a worker file and one tool, at the loopback server.
+//! The machine in the form in which an embedding program uses it: a worker file and one tool, with the loopback server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{DESCRIPTION, Failure, MODEL, RESULT, SYSTEM, TOOL, USER, schema};
 
-/// A toolset with one tool, which costs nothing but its way through the machine.
+/// A toolset with one tool, whose only cost is its way through the machine.
 struct Lookup {
     input: Arc<Schema>,
 }
@@ -71,11 +71,11 @@ impl Leaf for Constant {
     }
 }
 
-/// Opens the program in this folder, where its worker file and its runs are written. `limits` are those of the worker.
-/// Answers are streamed, as is usual, or come in one piece.
+/// Opens the program in this folder, which gets its worker file and its runs. `limits` are those of the worker. Answers
+/// are streamed, which is the default, or returned whole.
 ///
 /// # Errors
-/// The folder can't be written, or the program is wrong.
+/// The folder can't be written, or the program is not valid.
 pub fn session(place: &Path, url: &str, limits: &Value, stream: bool) -> Result<Session, Failure> {
     let worker =
         format!("---\nmodel: openai:{MODEL}\ntoolsets:\n  lookup: {{}}\nlimits: {limits}\n---\n{SYSTEM}\n");

@@ -1,4 +1,5 @@
-//! Many runs at once, for minutes, in one process: is one lost, is one's journal not whole, does memory grow?
+//! A soak: many runs at once, for minutes, in one process. It looks for lost runs, incomplete journals and growing
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -32,15 +33,15 @@ pub struct Plan {
     /// The server's root, `http://127.0.0.1:PORT`. No other client may use it during the soak, because its counts are
     /// compared.
     pub url: String,
-    /// Tool turns of a run: what the server was started with.
+    /// Tool turns of a run, the number that the server was started with.
     pub turns: u64,
     /// Runs at once.
     pub concurrency: usize,
-    /// How long runs are begun. Those under way then may end; at least `concurrency` are begun.
+    /// Time in which runs are begun. Runs under way may then end; at least `concurrency` are begun.
     pub lasts: Duration,
-    /// How long after that a run may take before it counts as lost.
+    /// Time after that in which a run may end before it counts as lost.
     pub patience: Duration,
-    /// Where runs are kept until they have been looked at.
+    /// The folder that keeps runs until they have been audited.
     pub dir: PathBuf,
 }
 
@@ -114,7 +115,7 @@ struct Soak {
     ledger: Mutex<Ledger>,
 }
 
-/// Does it.
+/// Runs the soak.
 ///
 /// # Errors
 /// The soak can't start, or the server can't be reached. Failures of runs are part of the outcome.
@@ -176,7 +177,7 @@ impl Soak {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One run after another, until the time is over.
+    /// Makes one run after another, until the time is over.
     async fn fill(self: Arc<Self>) -> Result<(), Failure> {
         let input = machine::input();
         loop {
@@ -197,7 +198,7 @@ impl Soak {
         }
     }
 
-    /// Looks at a run that has ended, and removes it. One with which something is wrong stays.
+    /// Audits a run that has ended, and removes it. A run with a violation stays.
     fn close(&self, report: &Report) {
         let audited = audit(report, &self.key, self.turns);
         let removed = match audited {
@@ -254,7 +255,7 @@ fn compare(ledger: &mut Ledger, served: &Value, runs_dir: &Path) -> Result<(), F
     Ok(())
 }
 
-/// Looks at the process each second.
+/// Samples the process each second.
 async fn sample(soak: Arc<Soak>, begun: Instant, samples: Arc<Mutex<Vec<Sample>>>) {
     let mut seconds = interval(Duration::from_secs(1));
     loop {

@@ -1,4 +1,4 @@
-//! A short soak: what `bench/soak` does for minutes.
+//! A short soak, like the one that `bench/soak` runs for minutes.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::path::Path;

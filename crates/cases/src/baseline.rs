@@ -1,4 +1,4 @@
-//! What is worse or better than before.
+//! The comparison of a report with a baseline: cases that pass less or more often than before.
 
 use crate::{
     report::{CaseReport, SuiteReport},
@@ -7,21 +7,21 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// How a case compares with before.
+/// The difference between a case and the same case in the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It passes less often.
+    /// The case passes less often.
     Worse,
-    /// It passes more often.
+    /// The case passes more often.
     Better,
-    /// It passes as often.
+    /// The case passes as often.
     Same,
-    /// It differs, and with so few repeats that may be chance.
+    /// The case differs, but with so few repeats that the difference may be chance.
     Undecided,
-    /// There was no such case.
+    /// The baseline does not contain the case.
     New,
-    /// There is no such case any more.
+    /// The report does not contain the case any more.
     Gone,
 }
 
@@ -35,15 +35,15 @@ pub struct Compared {
     /// The model, if the report has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How it compares.
+    /// The difference between the two reports.
     pub change: Change,
-    /// How often it passed before, and of how many repeats.
+    /// The number of repeats that passed in the baseline, and the number of repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<(u64, u64)>,
-    /// How often it passes now, and of how many repeats.
+    /// The number of repeats that pass now, and the number of repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<(u64, u64)>,
-    /// How likely chance alone would make so large a difference, before the other cases are taken into account.
+    /// The probability that chance alone makes so large a difference, before the other cases are taken into account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
 }
@@ -51,29 +51,29 @@ pub struct Compared {
 /// The comparison of two reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Case by case.
+    /// The comparison of each case.
     pub cases: Vec<Compared>,
-    /// The suite as a whole: of the cases that differ, how many pass less and how many more often.
+    /// The comparison of the suite as a whole: of the cases that differ, how many pass less and how many more often.
     pub overall: Overall,
 }
 
-/// The suite as a whole.
+/// The comparison of the suite as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
     /// Cases that pass less often.
     pub fewer: u64,
     /// Cases that pass more often.
     pub more: u64,
-    /// How likely chance alone would make them so uneven.
+    /// The probability that chance alone makes the two numbers so uneven.
     pub p: f64,
-    /// How it compares.
+    /// The difference between the two reports.
     pub change: Change,
 }
 
 impl Comparison {
-    /// Compares case by case: the repeats of before and now are paired by number, and the sign test counts those pairs of
-    /// which one passes and the other fails. The suite as a whole is one further comparison, of cases instead of repeats.
-    /// All of them share the risk of a false alarm (Holm).
+    /// Compares case by case: the repeats of before and now are paired by number, and the sign test counts those pairs
+    /// of which one passes and the other fails. The suite as a whole is one further comparison, of cases instead of
+    /// repeats. All of them share the risk of a false alarm (Holm).
     pub fn of(before: &SuiteReport, now: &SuiteReport) -> Self {
         type Key<'a> = (&'a str, &'a str, Option<&'a str>);
         fn key(case: &CaseReport) -> Key<'_> {
@@ -145,13 +145,13 @@ impl Comparison {
         Self { cases, overall: Overall { fewer, more, p: overall, change } }
     }
 
-    /// Whether something is worse.
+    /// Returns true if the suite or one of its cases is worse than in the baseline.
     pub fn is_worse(&self) -> bool {
         self.overall.change == Change::Worse || self.cases.iter().any(|case| case.change == Change::Worse)
     }
 }
 
-/// The case of before with another model, if there was only one: then the two models are compared.
+/// Returns the case of the baseline with another model, if there is only one, so that the two models are compared.
 fn only_model<'a>(
     left: &mut HashMap<(&'a str, &'a str, Option<&'a str>), &'a CaseReport>,
     case: &CaseReport,

@@ -8,18 +8,19 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What a copy leaves out: caches and what belongs to earlier runs.
+/// Names that a copy leaves out: caches and data of earlier runs.
 const LEFT_OUT: [&str; 2] = [".llm-do", "__pycache__"];
-/// The project's own history, which it leaves out too. A repository in a folder of the project may be data of its workers.
+/// The folder of the project's own history, which a copy leaves out too. A repository in a folder of the project may be
+/// data of its workers.
 const HISTORY: &str = ".git";
-/// Most files of a copy.
+/// The largest number of files of a copy.
 const MOST_FILES: u64 = 200_000;
-/// Most bytes of a copy.
+/// The largest size of a copy, in bytes.
 const MOST_BYTES: u64 = 4 << 30;
-/// The deepest folder of a copy.
+/// The greatest depth of a folder in a copy.
 const DEEPEST: usize = 64;
 
-/// Why a case has no copy to run on.
+/// The reason why a case has no copy to run on.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A file can't be read or written.
@@ -27,7 +28,7 @@ pub enum CopyError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The folder is larger than anything that should be copied for each case.
@@ -35,10 +36,10 @@ pub enum CopyError {
     TooLarge {
         /// The folder.
         path: PathBuf,
-        /// What it exceeds.
+        /// The limit that the folder exceeds.
         what: &'static str,
     },
-    /// The suite was ended while files were copied.
+    /// The suite was interrupted while files were copied.
     #[error("interrupted")]
     Interrupted,
     /// A file of a case would lie outside of the copy.
@@ -46,17 +47,17 @@ pub enum CopyError {
     Outside(String),
 }
 
-/// A copy, which is removed with this value.
+/// A copy. Dropping this value removes it.
 pub(crate) struct Workspace {
     dir: TempDir,
     root: PathBuf,
 }
 
-/// What more may be copied.
+/// The files and bytes that may still be copied.
 struct Left<'a> {
     files: u64,
     bytes: u64,
-    /// What is not copied.
+    /// Files and folders that are not copied.
     left_out: &'a [PathBuf],
     is_cut: &'a dyn Fn() -> bool,
 }
@@ -68,7 +69,8 @@ impl<'a> Left<'a> {
 }
 
 impl Workspace {
-    /// A copy of a project, without the files and folders of `left_out`. `is_cut` is asked before each file whether to give up.
+    /// Copies a project, without the files and folders of `left_out`. Calls `is_cut` before each file: if it returns
+    /// true, the copy stops with [`CopyError::Interrupted`].
     pub(crate) fn of_project(
         project: &Path,
         left_out: &[PathBuf],
@@ -82,7 +84,7 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// An empty folder, for a worker file without a project.
+    /// Makes an empty folder, for a worker file without a project.
     pub(crate) fn empty() -> Result<Self, CopyError> {
         Self::named(OsStr::new("files"))
     }
@@ -101,12 +103,12 @@ impl Workspace {
         Ok(Self { dir, root })
     }
 
-    /// Its root.
+    /// Returns the root of the copy.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder around the root, which is in no path that a worker sees.
+    /// Returns the folder around the root. No path that a worker sees contains it.
     pub(crate) fn around(&self) -> &Path {
         self.dir.path()
     }
@@ -157,7 +159,8 @@ impl Workspace {
         }
     }
 
-    /// The text of a file of the copy; `None` if there is none. A link that leads out of the copy is not followed.
+    /// Returns the text of a file of the copy, or `None` if there is no such file. It does not follow a link that leads
+    /// out of the copy.
     pub(crate) fn read(&self, path: &str, most: u64) -> Result<Option<String>, CopyError> {
         let file = self.below(path)?;
         let io = |source| CopyError::Io { path: file.clone(), source };
@@ -182,7 +185,7 @@ impl Workspace {
     }
 }
 
-/// Makes a folder of the copy. One that is there stays; a link is none.
+/// Makes a folder of the copy. An existing folder stays; a link does not count as one.
 fn make_folder(path: &Path) -> Result<(), CopyError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => Err(CopyError::Outside(path.display().to_string())),
@@ -191,7 +194,7 @@ fn make_folder(path: &Path) -> Result<(), CopyError> {
     }
 }
 
-/// Removes a file of the copy, which may be for reading only, so that another one can be made there. A link stays.
+/// Removes a file of the copy, which may be read-only, so that another one can be made at its path. A link stays.
 fn make_way(path: &Path) -> Result<(), CopyError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => Err(CopyError::Outside(path.display().to_string())),
@@ -244,7 +247,7 @@ fn copy(from: &Path, to: &Path, depth: usize, left: &mut Left<'_>) -> Result<(),
     Ok(())
 }
 
-/// Whether it is a folder of recordings, which no worker may read.
+/// Returns true if the name is that of a folder of recordings, which no worker may read.
 fn is_recording(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.ends_with(".recorded"))
 }

@@ -1,4 +1,4 @@
-//! Whether what a case expects holds of a run.
+//! Compares a run with the expectations of its case.
 
 use crate::{copy::Workspace, stand_ins::Stubs};
 use llm_do_core::{
@@ -14,7 +14,7 @@ use llm_do_program::cases::{CallExpected, CaseLimits, Ensured, Expect, ExpectedF
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 
-/// Largest file that is compared.
+/// The largest size of a file that is compared, in bytes.
 const LARGEST_FILE: u64 = 16 << 20;
 
 /// A run that has ended.
@@ -27,7 +27,7 @@ pub(crate) struct Finished<'a> {
     pub(crate) stubs: &'a Stubs,
 }
 
-/// The expectations that an outcome fails. Judges and functions are asked elsewhere.
+/// Returns the expectations that an outcome fails. Judges and functions are evaluated elsewhere.
 pub(crate) fn failures(expect: &Expect, run: &Finished<'_>) -> Vec<String> {
     let mut failures = Vec::new();
     ending(expect, run.end, &mut failures);
@@ -76,7 +76,7 @@ fn ending(expect: &Expect, end: &End, failures: &mut Vec<String>) {
 struct Made<'a> {
     function: &'a str,
     input: &'a Value,
-    /// Whether it was refused before it ran.
+    /// True if the call was refused before it ran.
     refused: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Judges: workers that say whether an output is good.
+//! Judges: workers that decide if an output is good.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// What a judge says.
+/// The judgement of a judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judgement {
     pub(crate) pass: bool,
@@ -11,10 +11,10 @@ pub(crate) struct Judgement {
 }
 
 impl Judgement {
-    /// What an output of a judge says.
+    /// Reads a judgement from the output of a judge.
     ///
     /// # Errors
-    /// It is none, in words.
+    /// The output is not a judgement. The error is a message for people.
     pub(crate) fn of(judge: &str, output: &Value) -> Result<Self, String> {
         let pass = output.get("pass").and_then(Value::as_bool);
         let reason = output.get("reason").and_then(Value::as_str);
@@ -25,7 +25,8 @@ impl Judgement {
     }
 }
 
-/// The input of a judge that has these parameters: of the call's input and output those that it declares.
+/// Returns the input of a judge that has these parameters: the call's input and output, as far as the judge declares
+/// them.
 pub(crate) fn input(parameters: &BTreeSet<&str>, input: &Value, output: &Value) -> Value {
     let both = [("input", input), ("output", output)];
     let given: Map<String, Value> = both
@@ -40,8 +41,8 @@ pub(crate) fn input(parameters: &BTreeSet<&str>, input: &Value, output: &Value) 
     }
 }
 
-/// Whether a series of judgements passes: a first pass decides; after a fail the judge is asked up to two more times, and most
-/// decide. `None`: it is to be asked again.
+/// Returns true if a series of judgements passes, or `None` if the judge is to be asked again. A pass at first decides.
+/// After a fail, the judge is asked up to two more times, and the majority decides.
 pub(crate) fn decided(said: &[bool]) -> Option<bool> {
     match said {
         [] | [false] | [false, true] => None,

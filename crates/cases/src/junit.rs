@@ -3,7 +3,7 @@
 use crate::report::{CaseReport, SuiteReport};
 use std::fmt::Write as _;
 
-/// The report as XML: a suite for each file, a test for each case.
+/// Formats the report as XML: a suite for each file, a test for each case.
 pub fn junit(report: &SuiteReport) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let failed = report.cases.iter().filter(|case| case.fails()).count();
@@ -65,7 +65,7 @@ fn test(out: &mut String, case: &CaseReport) {
     );
 }
 
-/// What did not hold, repeat by repeat.
+/// Returns the failures of a case, repeat by repeat.
 fn reasons(case: &CaseReport) -> String {
     let mut out = String::new();
     for (number, run) in case.runs.iter().enumerate().filter(|(_, run)| !run.pass) {
@@ -85,7 +85,7 @@ fn seconds(cases: &[CaseReport]) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
-/// A text for XML 1.0, which has no way to write most control characters.
+/// Escapes a text for XML 1.0, which has no way to write most control characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

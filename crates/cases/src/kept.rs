@@ -31,20 +31,20 @@ enum Line {
 pub struct KeptCase {
     /// The case, with the repeats that have ended.
     pub report: CaseReport,
-    /// How many times it is to run.
+    /// The number of repeats that there are to be.
     pub repeats: u32,
     /// The folder of its recordings, relative to the program's root, if the answers come from there or are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recordings: Option<String>,
 }
 
-/// How the command ended.
+/// The end of a command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeptEnd {
-    /// What ended it before all cases had run, in words.
+    /// The reason why not all cases ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
-    /// What the models cost.
+    /// The cost of the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Usd>,
     /// The file of the baseline, as typed.
@@ -118,18 +118,18 @@ impl TestLog {
     }
 }
 
-/// What is known of a command.
+/// A command as its log shows it.
 #[derive(Clone, Debug)]
 pub struct KeptTest {
-    /// Its ID.
+    /// The ID.
     pub id: String,
-    /// When it began, in milliseconds since 1970.
+    /// The time of its start, in milliseconds since 1970.
     pub began_ms: u64,
-    /// Whether it is at work.
+    /// True while the command works.
     pub is_running: bool,
-    /// Its cases, in the order in which they run.
+    /// The cases, in the order in which they run.
     pub cases: Vec<KeptCase>,
-    /// How it ended; absent while it runs, and if it was killed.
+    /// The end; absent while the command works, and if it was killed.
     pub end: Option<KeptEnd>,
 }
 

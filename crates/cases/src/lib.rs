@@ -1,7 +1,8 @@
-//! Tests of workers: runs the cases of a program and says what holds, what is worse than before, and what can't be decided.
+//! Tests of workers: runs the cases of a program and reports which pass, which pass less often than before, and for
+//! which that can't be decided.
 //!
-//! [`Suite::open`] reads the files of cases (`docs/reference/cases.md`), [`Suite::run`] runs them, each on a copy of the
-//! program's folder. [`statistics`] and [`baseline`] need neither disk nor clock.
+//! [`Suite::open`] reads the files of cases (`docs/reference/cases.md`), [`Suite::run`] runs them, each on a copy of
+//! the program's folder. [`statistics`] and [`baseline`] need neither disk nor clock.
 
 pub mod baseline;
 mod copy;

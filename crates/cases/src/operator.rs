@@ -1,4 +1,4 @@
-//! The operator of a case: approves what only touches the copy, and refuses everything else.
+//! The operator of a case: approves calls that touch only the copy, and refuses all others.
 
 use crate::stand_ins::Stubs;
 use llm_do_core::{
@@ -9,11 +9,11 @@ use llm_do_core::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 
-/// How it signs its answers.
+/// The channel in the records of its answers.
 const CHANNEL: &str = "test";
 
-/// Approves calls of stubs, which run nothing, and of the built-in file tools, which reach the copy alone: a test is granted no
-/// place that it could write to beside it.
+/// Approves calls of stubs, which run nothing, and of the built-in file tools, which reach only the copy: a test gets
+/// no grant for a place outside of the copy that it could write to.
 pub(crate) struct CaseOperator {
     stubs: Arc<Stubs>,
     file_tools: BTreeSet<&'static str>,

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Largest recording that is read.
+/// The largest size of a recording that is read, in bytes.
 const LARGEST: u64 = 256 << 20;
 
 /// A recording that can't be used.
@@ -25,12 +25,12 @@ pub(crate) enum RecordingError {
     Io { file: String, source: io::Error },
 }
 
-/// The folder of a file's recordings.
+/// Returns the folder of a file's recordings.
 pub(crate) fn folder(root: &Path, cases: &str) -> PathBuf {
     root.join(recorded_folder(cases))
 }
 
-/// Whether there are recordings of a file of cases.
+/// Returns true if there are recordings of a file of cases.
 pub(crate) fn exist(root: &Path, cases: &str) -> bool {
     folder(root, cases).is_dir()
 }
@@ -39,7 +39,7 @@ fn name(case: &str, repeat: u32) -> String {
     format!("{case}.{repeat}.jsonl")
 }
 
-/// The recording of a repeat, from 1.
+/// Reads the recording of a repeat. Repeats are numbered from 1.
 pub(crate) fn read(root: &Path, cases: &str, case: &str, repeat: u32) -> Result<Recording, RecordingError> {
     let file = format!("{}/{}", recorded_folder(cases), name(case, repeat));
     let io = |source| RecordingError::Io { file: file.clone(), source };
@@ -50,14 +50,14 @@ pub(crate) fn read(root: &Path, cases: &str, case: &str, repeat: u32) -> Result<
     Recording::parse(&text).map_err(|source| RecordingError::Bad { file, source })
 }
 
-/// The text of a file of recordings: a regular one below the root.
+/// Reads the text of a file of recordings: a regular file below the root.
 fn text(root: &Path, file: &str) -> io::Result<String> {
     let bytes = read_below(root, Path::new(file), LARGEST)?;
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Writes the recording of a repeat. What differs from the file in the date alone leaves it as it is, so that recording again
-/// changes what is different now.
+/// Writes the recording of a repeat. If only the date differs from the existing file, the file stays as it is, so that
+/// a new recording changes only files whose content is different.
 pub(crate) fn write(
     root: &Path,
     cases: &str,
@@ -73,7 +73,7 @@ pub(crate) fn write(
     write_below(root, Path::new(&file), lines.as_bytes())
 }
 
-/// The lines of a recording without the dates on which its runs started.
+/// Returns the lines of a recording without the dates on which its runs started.
 fn dateless(text: &str) -> Vec<String> {
     let dateless = |line: &str| match serde_json::from_str::<Value>(line) {
         Ok(mut record) if record["kind"] == "run_started" => {
@@ -85,7 +85,8 @@ fn dateless(text: &str) -> Vec<String> {
     text.lines().map(dateless).collect()
 }
 
-/// Removes recordings of cases and repeats that are no more. `kept` are those of all files of cases that share the folder.
+/// Removes recordings of cases and repeats that no longer exist. `kept` are the recordings to keep of all files of
+/// cases that share the folder.
 pub(crate) fn prune(root: &Path, cases: &str, kept: &BTreeSet<(String, u32)>) -> io::Result<()> {
     let kept: BTreeSet<String> = kept.iter().map(|(case, repeat)| name(case, *repeat)).collect();
     let root = Dir::open_ambient_dir(root, ambient_authority())?;

@@ -1,4 +1,4 @@
-//! What came of the cases, as data.
+//! The results of cases, as data.
 
 use crate::statistics::wilson;
 use llm_do_core::{model::Usage, price::Usd};
@@ -15,10 +15,11 @@ pub struct SuiteReport {
     pub format: u32,
     /// Each case, with each model.
     pub cases: Vec<CaseReport>,
-    /// What the models cost; absent if that is not known of one of them.
+    /// The cost of the models; absent if the cost of one of them is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Usd>,
-    /// Cases of which no repeat ran because the cost had reached its limit, or because the suite was interrupted.
+    /// The number of cases of which no repeat ran because the cost had reached its limit, or because the suite was
+    /// interrupted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_run: u64,
 }
@@ -28,7 +29,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaseReport {
     /// The file of cases, relative to the program's root.
@@ -40,14 +41,14 @@ pub struct CaseReport {
     /// The model of the matrix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether the answers came from a recording.
+    /// True if the answers came from a recording.
     #[serde(default)]
     pub recorded: bool,
-    /// How many repeats passed.
+    /// The number of repeats that passed.
     pub passed: u64,
-    /// How many repeats there were.
+    /// The number of repeats that ran.
     pub of: u64,
-    /// How many repeats did not run, because the suite ended before.
+    /// The number of repeats that did not run because the suite ended before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_run: u64,
     /// The interval of 95 % of the share that passes ([`wilson`]).
@@ -56,12 +57,12 @@ pub struct CaseReport {
     pub runs: Vec<RunReport>,
 }
 
-/// What came of one repeat of a case.
+/// The result of one repeat of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
-    /// Whether everything held.
+    /// True if all expectations held.
     pub pass: bool,
-    /// What did not hold.
+    /// The expectations that did not hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// The output, if it is not the expected one.
@@ -70,10 +71,10 @@ pub struct RunReport {
     /// The first request that is not the recorded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// What the models used.
+    /// The tokens and cost of the models.
     #[serde(default)]
     pub usage: Usage,
-    /// How long it took, if models were asked.
+    /// The duration in milliseconds, if models were asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
 }
@@ -90,14 +91,14 @@ pub struct Differs {
 /// A request that is not the recorded one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Missed {
-    /// Where: `at 0/1.0 (main → summarizer, turn 2)`.
+    /// The place of the request: `at 0/1.0 (main → summarizer, turn 2)`.
     pub place: String,
-    /// What differs, each as a diff.
+    /// The differences, each as a diff.
     pub diffs: Vec<String>,
 }
 
 impl CaseReport {
-    /// Counts its repeats.
+    /// Fills the fields that count its repeats.
     #[must_use]
     pub fn counted(mut self) -> Self {
         (self.passed, self.of) = self.share();
@@ -105,22 +106,22 @@ impl CaseReport {
         self
     }
 
-    /// How many repeats passed, and how many there are.
+    /// Returns the number of repeats that passed, and the number of repeats.
     pub fn share(&self) -> (u64, u64) {
         (self.runs.iter().filter(|run| run.pass).count() as u64, self.runs.len() as u64)
     }
 
-    /// Whether each repeat ran and passed.
+    /// Returns true if all repeats ran and passed.
     pub fn passes(&self) -> bool {
         self.not_run == 0 && !self.fails()
     }
 
-    /// Whether a repeat failed. A case that neither passes nor fails was cut off.
+    /// Returns true if a repeat failed. A case that neither passes nor fails was interrupted.
     pub fn fails(&self) -> bool {
         self.runs.iter().any(|run| !run.pass)
     }
 
-    /// `tests/price.cases.yaml: pear`, with the model of a matrix.
+    /// Returns the title, `tests/price.cases.yaml: pear`, with the model of a matrix.
     pub fn title(&self) -> String {
         match &self.model {
             Some(model) => format!("{}: {} [{model}]", self.file, self.case),
@@ -130,12 +131,12 @@ impl CaseReport {
 }
 
 impl SuiteReport {
-    /// Whether every case passed.
+    /// Returns true if every case passed.
     pub fn passes(&self) -> bool {
         self.cases.iter().all(CaseReport::passes)
     }
 
-    /// How many cases passed.
+    /// Returns the number of cases that passed.
     pub fn passed(&self) -> usize {
         self.cases.iter().filter(|case| case.passes()).count()
     }
@@ -143,7 +144,7 @@ impl SuiteReport {
     /// Reads a report.
     ///
     /// # Errors
-    /// It is none, or has another format.
+    /// The text is not a report, or has another format.
     pub fn parse(text: &str) -> Result<Self, String> {
         let report: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if report.format != FORMAT {

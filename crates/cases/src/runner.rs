@@ -1,4 +1,4 @@
-//! Running the cases.
+//! Runs the cases.
 
 use crate::{
     copy::{CopyError, Workspace},
@@ -39,56 +39,57 @@ use std::{
     time::Duration,
 };
 
-/// Where the answers of models come from.
+/// The source of the models' answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// From recordings if the program has some, else from models.
+    /// Recordings if the program has some, else models.
     #[default]
     Either,
-    /// From recordings.
+    /// Recordings.
     Recorded,
-    /// From models.
+    /// Models.
     Live,
-    /// From models, and they are recorded.
+    /// Models, whose answers are recorded.
     Update,
 }
 
-/// How a suite runs.
+/// Options for running a suite.
 pub struct Options<'a> {
     /// Makes the settings of a run, each time the same.
     pub settings: &'a dyn Fn() -> Settings,
-    /// Where answers come from.
+    /// The source of the models' answers.
     pub answers: Answers,
-    /// The models of the matrix; none: those that the program names.
+    /// The models of the matrix. If empty, the models that the program names.
     pub models: Vec<ModelName>,
     /// The number of repeats, in place of the cases' own.
     pub repeat: Option<u32>,
-    /// Most that the models may cost. Each run may use what the ones before it have left.
+    /// The largest cost of all models. Each run may use the part that earlier runs have left.
     pub max_cost: Option<Usd>,
     /// A folder for the page of each run.
     pub pages: Option<PathBuf>,
-    /// Files and folders that no copy of the program has, absolute and without links: where this command writes its reports.
+    /// Files and folders that no copy of the program contains, absolute and without links: the places where this
+    /// command writes its reports.
     pub left_out: Vec<PathBuf>,
-    /// Is told of each case as soon as it has ended.
+    /// Called with each case as soon as it has ended.
     pub on_case: &'a dyn Fn(&CaseReport),
-    /// Is told of each repeat as soon as it has ended, with the position of its case in [`Suite::plan`].
+    /// Called with each repeat as soon as it has ended, and with the position of its case in [`Suite::plan`].
     pub on_repeat: &'a dyn Fn(usize, &RunReport),
-    /// Whether recordings of cases that are no more are removed: all cases of each file are run.
+    /// True if recordings of cases that no longer exist are removed. All cases of each file are run then.
     pub prune: bool,
-    /// Ends the suite: the run under way is cut off, and no other begins.
+    /// Ends the suite: interrupts the current run, and no other begins.
     pub canceller: Canceller,
 }
 
-/// How a suite ended.
+/// The end of a suite.
 #[derive(Debug)]
 pub struct Ended {
-    /// What came of the cases.
+    /// The results of the cases.
     pub report: SuiteReport,
-    /// What ended it before its end.
+    /// The reason why the suite ended before all its cases had run.
     pub cut: Option<Cut>,
 }
 
-/// What ends a suite before all its cases have run.
+/// A reason for ending a suite before all its cases have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// [`Options::max_cost`].
@@ -97,16 +98,17 @@ pub enum Cut {
     Interrupt,
 }
 
-/// Why a suite stopped before its end.
+/// The error that stopped a suite before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// [`Options::canceller`] has cut off a run.
+    /// [`Options::canceller`] has interrupted a run.
     #[error("interrupted")]
     Interrupted,
     /// [`Options::max_cost`] has ended a run.
     #[error("the models have cost as much as they may")]
     Cost,
-    /// No case has a recording, and this hosted model would be asked, for which nobody has asked or set a limit.
+    /// No case has a recording, and the suite would ask this hosted model without a request for live answers and
+    /// without a cost limit.
     #[error("no case has a recording, so the cases would ask {0}, a hosted model, without a limit")]
     Hosted(ModelName),
     /// A run can't start.
@@ -120,7 +122,7 @@ pub enum Stopped {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A grant would let a case write beside its copy.
@@ -139,7 +141,7 @@ impl From<CopyError> for Stopped {
     }
 }
 
-/// The recordings of a folder that stay.
+/// The recordings of a folder that are kept.
 struct Kept<'a> {
     /// A file of cases that has this folder.
     file: &'a str,
@@ -154,14 +156,14 @@ pub struct Planned<'a> {
     pub case: &'a SuiteCase,
     /// The model of the matrix.
     pub model: Option<&'a ModelName>,
-    /// Whether the answers come from a recording.
+    /// True if the answers come from a recording.
     pub recorded: bool,
-    /// How many times it runs.
+    /// The number of repeats.
     pub repeats: u32,
 }
 
 impl Planned<'_> {
-    /// The report of the case, before a repeat has run.
+    /// Returns the report of the case, before a repeat has run.
     pub fn report(&self, options: &Options<'_>) -> CaseReport {
         CaseReport {
             file: self.case.file.to_string(),
@@ -175,25 +177,25 @@ impl Planned<'_> {
 }
 
 impl Options<'_> {
-    /// Whether a case has its answers from recordings, or gets some.
+    /// Returns true if a case has its answers from recordings, or gets some.
     pub(crate) fn uses_recordings(&self, planned: &Planned<'_>) -> bool {
         planned.recorded || self.answers == Answers::Update
     }
 }
 
-/// One repeat of a case, as it is about to run.
+/// A repeat of a case that is about to run.
 struct Repeat<'a> {
     case: &'a SuiteCase,
     model: Option<&'a ModelName>,
     number: u32,
     recorded: bool,
-    /// What it may cost.
+    /// The largest cost that it may have.
     left: Option<Usd>,
 }
 
 impl Suite {
-    /// Whether any of its cases has recordings. A suite with some asks no model by accident because one file of it has none
-    /// yet.
+    /// Returns true if any of its cases has recordings. A suite with some recordings does not ask a model by accident
+    /// when one of its files has none yet.
     pub fn has_recordings(&self) -> bool {
         self.cases.iter().any(|case| recording_files::exist(&self.root, &case.file))
     }
@@ -221,7 +223,7 @@ impl Suite {
     /// Runs the cases of `chosen`, by their positions.
     ///
     /// # Errors
-    /// A run can't start, or something can't be written. What a case expects and does not hold is no error.
+    /// A run can't start, or a file can't be written. An expectation that does not hold is not an error.
     pub async fn run(&self, chosen: &[usize], options: &Options<'_>) -> Result<Ended, Stopped> {
         let grants = (options.settings)().run.grants;
         if let Some(writes) = grants.iter().find(|grant| writes_outside(grant)) {
@@ -329,27 +331,27 @@ impl Suite {
         attempt.run().await
     }
 
-    /// A text without the place of a copy, which differs from run to run.
+    /// Removes the place of a copy, which differs from run to run, from a text.
     fn without_places(&self, workspace: &Workspace, text: String) -> String {
         text.replace(&format!("{}/", workspace.root().display()), "")
     }
 }
 
-/// A repeat while it runs.
+/// A repeat that is running.
 struct Attempt<'a> {
     suite: &'a Suite,
     repeat: &'a Repeat<'a>,
     options: &'a Options<'a>,
     workspace: &'a Workspace,
-    /// The recording that answers.
+    /// The recording that provides the answers.
     recording: Option<Recording>,
-    /// What is recorded.
+    /// The recording that is made.
     taken: Recording,
-    /// How many runs it has made: the call, and those of its judge.
+    /// The number of runs that it has made: the call, and those of its judge.
     runs: usize,
     usage: Usage,
     missed: Option<Divergence>,
-    /// Why what was taken is no recording.
+    /// The reason why `taken` can't be used as a recording.
     incomplete: Option<&'static str>,
 }
 
@@ -364,9 +366,9 @@ struct Made {
 /// A worker of the copy, ready to run.
 struct Opened {
     session: Session,
-    /// The recorded models, if they answer.
+    /// The recorded models, if they give the answers.
     models: Option<RecordedModels>,
-    /// Whether the servers of its toolsets are started.
+    /// True if the servers of its toolsets are started.
     starts_servers: bool,
 }
 
@@ -460,19 +462,20 @@ impl Attempt<'_> {
         })
     }
 
-    /// What its next run may cost.
+    /// Returns the largest cost that the next run may have.
     fn left(&self) -> Option<Usd> {
         Some(self.repeat.left?.minus(self.usage.cost_usd.unwrap_or_default()))
     }
 
-    /// Whether a run that has ended at a limit has done so because of the cost of the suite: it was refused its first request, or
-    /// less is left than it has used. A limit of the worker itself, such as that of its turns, leaves more.
+    /// Returns true if a run ended at a limit because of the cost of the suite: it was refused its first request, or
+    /// the remaining cost is at most what the run has used. After a limit of the worker itself, such as that of its
+    /// turns, more remains.
     fn is_used_up(&self) -> bool {
         let used = self.usage.cost_usd.unwrap_or_default();
         self.left().is_some_and(|left| used == Usd::ZERO || left <= used)
     }
 
-    /// Asks the judge, again after a fail. What is wrong, if it is not satisfied.
+    /// Asks the judge, again after a fail. Returns the reason if the output fails.
     async fn judged(
         &mut self,
         judge: &str,
@@ -514,7 +517,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Opens the program of the copy with that worker, and the models that answer it. `Err`: the recording has no such run.
+    /// Opens the program of the copy with that worker, and the models that answer it. The inner `Err` means that the
+    /// recording has no such run.
     fn open(&self, worker: &str) -> Result<Result<Opened, String>, Problem> {
         let mut settings = (self.options.settings)();
         let here = std::mem::replace(&mut settings.around.here, self.workspace.root().to_owned());
@@ -687,7 +691,7 @@ impl Attempt<'_> {
     }
 }
 
-/// A folder that is removed when this goes out of scope.
+/// A folder that is removed when this value is dropped.
 struct Removed(PathBuf);
 
 impl Drop for Removed {
@@ -696,7 +700,7 @@ impl Drop for Removed {
     }
 }
 
-/// The input of the top-level call, complete.
+/// Returns the complete input of the top-level call.
 fn root_input(records: &[Record]) -> Option<Arc<Value>> {
     records.iter().find_map(|record| match &record.body {
         llm_do_core::journal::RecordKind::CallStarted { input, .. } => Some(Arc::clone(input)),
@@ -704,12 +708,12 @@ fn root_input(records: &[Record]) -> Option<Arc<Value>> {
     })
 }
 
-/// Whether a grant reaches files that no case has a copy of, for writing.
+/// Returns true if a grant allows writing to files outside of the copy of a case.
 fn writes_outside(grant: &Grant) -> bool {
     matches!(grant, Grant::Place(extent) if extent.access == Access::Write)
 }
 
-/// Whether a grant lets a server of a toolset start or be reached.
+/// Returns true if a grant allows starting a server of a toolset or connecting to it.
 fn is_for_server(grant: &Grant) -> bool {
     matches!(grant, Grant::Process(_) | Grant::Network(_))
 }

@@ -1,4 +1,4 @@
-//! What a case gives in place of functions, and a recording in place of servers.
+//! Replacements during a case: stubs instead of functions, and recorded listings instead of servers.
 
 use llm_do_core::{
     call_path::CallPath,
@@ -21,36 +21,36 @@ pub(crate) struct Stubs {
 
 #[derive(Default)]
 struct State {
-    /// How often each was called.
+    /// The number of calls of each stub, by position.
     calls: HashMap<usize, usize>,
-    /// The functions that were called more often than results are given.
+    /// A message for each function that was called more often than its stub gives results.
     exhausted: Vec<String>,
 }
 
 impl Stubs {
-    /// The stubs of a case.
+    /// Makes the stubs of a case.
     pub(crate) fn new(stubs: &[Stub]) -> Self {
         Self { stubs: stubs.to_vec(), state: Mutex::default() }
     }
 
-    /// Whether one of them stands in for that function.
+    /// Returns true if a stub replaces the function.
     pub(crate) fn has(&self, function: &str) -> bool {
         self.stubs.iter().any(|stub| is_named(stub, function))
     }
 
-    /// The functions that were called more often than results are given.
+    /// Returns a message for each function that was called more often than its stub gives results.
     pub(crate) fn exhausted(&self) -> Vec<String> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).exhausted.clone()
     }
 }
 
-/// Whether a stub names a function, by its own name or by the one that a model sees.
+/// Returns true if a stub names a function, by its own name or by the name that a model sees.
 fn is_named(stub: &Stub, function: &str) -> bool {
     stub.function == function || llm_do_core::function::tool_name(&stub.function) == function
 }
 
 impl Stubs {
-    /// The result of the next call of that function, if it is a stub.
+    /// Returns the result of the function's next call, if the function has a stub.
     fn stand_in(&self, function: &FunctionMeta) -> Option<Arc<dyn Leaf>> {
         let named = |stub: &Stub| is_named(stub, &function.name) || is_named(stub, &function.tool_name);
         let at = self.stubs.iter().position(named)?;
@@ -81,7 +81,7 @@ impl Stubs {
 /// The stubs of a case, with the tools that the servers of its recording listed.
 pub(crate) struct WithListings {
     pub(crate) stubs: Arc<Stubs>,
-    /// Absent where servers are asked.
+    /// The recorded models; absent if the listings come from servers.
     pub(crate) recorded: Option<RecordedModels>,
 }
 

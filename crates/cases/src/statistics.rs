@@ -6,9 +6,10 @@ const Z: f64 = 1.959_963_984_540_054;
 /// The probability below which a difference counts as decided.
 pub const ALPHA: f64 = 0.05;
 
-/// The interval of 95 % of a share of `passed` in `of`, by E. B. Wilson's score method ("Probable Inference, the Law of
-/// Succession, and Statistical Inference", Journal of the American Statistical Association 22, 1927). It stays between 0
-/// and 1, and holds what it promises for few repeats better than the usual approximation. Of no repeats nothing is known.
+/// Returns the 95 % interval of a share of `passed` in `of`, by E. B. Wilson's score method ("Probable Inference, the
+/// Law of Succession, and Statistical Inference", Journal of the American Statistical Association 22, 1927). It stays
+/// between 0 and 1, and its coverage for few repeats is better than that of the usual approximation. Without repeats it
+/// is the whole range from 0 to 1.
 pub fn wilson(passed: u64, of: u64) -> (f64, f64) {
     if of == 0 {
         return (0.0, 1.0);
@@ -23,8 +24,9 @@ pub fn wilson(passed: u64, of: u64) -> (f64, f64) {
     (low, high)
 }
 
-/// The probability that a fair coin falls at least as unevenly as `worse` to `better`: the exact two-sided sign test
-/// (W. J. Dixon and A. M. Mood, "The Statistical Sign Test", Journal of the American Statistical Association 41, 1946).
+/// Returns the probability that a fair coin falls at least as unevenly as `worse` to `better`: the exact two-sided sign
+/// test (W. J. Dixon and A. M. Mood, "The Statistical Sign Test", Journal of the American Statistical Association 41,
+/// 1946).
 pub fn sign_test(worse: u64, better: u64) -> f64 {
     let n = worse + better;
     let fewer = worse.min(better);
@@ -44,9 +46,9 @@ pub fn sign_test(worse: u64, better: u64) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// Which of several probabilities stay below [`ALPHA`] together: S. Holm's step-down method ("A Simple Sequentially
-/// Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6, 1979). With it, the chance that any of the
-/// comparisons is a false alarm is at most [`ALPHA`], however many there are.
+/// Decides which of several probabilities stay below [`ALPHA`] together, by S. Holm's step-down method ("A Simple
+/// Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6, 1979). With it, the
+/// probability that any of the comparisons is a false alarm is at most [`ALPHA`], regardless of their number.
 pub fn holm(probabilities: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));

@@ -20,7 +20,7 @@ use std::{
 pub struct Suite {
     /// The root of the program.
     pub(crate) root: PathBuf,
-    /// The worker file that is the program, if it is no project.
+    /// The worker file that is the program, if the program is not a project.
     pub(crate) lone: Option<PathBuf>,
     /// The name of the Python function that the manifest starts with.
     function: Option<String>,
@@ -28,7 +28,7 @@ pub struct Suite {
     pub cases: Vec<SuiteCase>,
 }
 
-/// A case, and what it is about.
+/// A case, with its file and its worker.
 #[derive(Clone, Debug)]
 pub struct SuiteCase {
     /// The file of cases, relative to the program's root.
@@ -39,13 +39,13 @@ pub struct SuiteCase {
     pub case: Arc<Case>,
 }
 
-/// Why there is nothing to run.
+/// The reason why a program has no cases to run.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
     /// The program can't be read.
     #[error(transparent)]
     Problem(#[from] Problem),
-    /// There are no cases.
+    /// The program has no cases.
     #[error("there are no cases in {}", .0.display())]
     None(PathBuf),
 }
@@ -96,24 +96,24 @@ impl Suite {
         Ok(Self { root, lone, function, cases: suite_cases })
     }
 
-    /// What a run of that worker starts with; nothing if it is the program's own entry.
+    /// Returns the entry for a run of that worker, or `None` if the worker is the program's own entry.
     pub(crate) fn entry(&self, worker: &str) -> Option<String> {
         let is_own = self.lone.is_some() || self.function.as_deref() == Some(worker);
         (!is_own).then(|| worker.to_owned())
     }
 
-    /// Whether its program is a project, and no lone worker file.
+    /// Returns true if the program is a project, and no lone worker file.
     pub fn is_project(&self) -> bool {
         self.lone.is_none()
     }
 
-    /// The root of the program.
+    /// Returns the root of the program.
     pub fn root(&self) -> &Path {
         &self.root
     }
 }
 
-/// Each file of cases with its worker. `check` has reported those without one.
+/// Lists each file of cases with its worker. `check` has reported the files without one.
 fn files(
     tree: &dyn SourceTree,
     start: &Start,
@@ -136,8 +136,8 @@ fn files(
     cases::files(tree).into_iter().filter_map(of).collect()
 }
 
-/// The name of the Python function that is the program's entry, which its callers know it by. An entry of a library has a name
-/// of this form too: `check` has refused cases for it.
+/// Returns the name of the Python function that is the program's entry. Callers know the entry by this name. An entry
+/// of a library has a name of this form too, but `check` has refused cases for it.
 fn entry_function(manifest: &Manifest) -> Option<String> {
     let (_, name) = manifest.entry.as_ref()?.as_text()?.rsplit_once(':')?;
     Some(name.to_owned())

@@ -6,7 +6,7 @@ use crate::{
 };
 use std::fmt::Write as _;
 
-/// The report as Markdown, with what changed since the baseline.
+/// Formats the report as Markdown, with the differences from the baseline.
 pub fn markdown(report: &SuiteReport, comparison: Option<&Comparison>) -> String {
     let mut out = format!("## llm-do test: {} of {} cases pass\n\n", report.passed(), report.cases.len());
     out.push_str("| case | passed | 95 % interval |\n|---|---|---|\n");
@@ -52,7 +52,7 @@ pub fn markdown(report: &SuiteReport, comparison: Option<&Comparison>) -> String
     out
 }
 
-/// What became of a case since the baseline.
+/// Describes in a sentence how a case has changed since the baseline.
 pub fn sentence(case: &crate::baseline::Compared) -> String {
     let title = match &case.model {
         Some(model) => format!("{}: {} [{model}]", case.file, case.case),
@@ -73,12 +73,12 @@ pub fn sentence(case: &crate::baseline::Compared) -> String {
     }
 }
 
-/// A probability as text.
+/// Formats a probability.
 pub fn probability(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
-/// A text that stays in its cell or item and is no markup.
+/// Escapes a text so that it stays in its table cell or list item and contains no markup.
 fn cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

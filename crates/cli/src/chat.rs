@@ -15,6 +15,7 @@ use crate::{
     exit::{Complaint, Exit},
     meant,
     opening::{Asked, NotReady, asking, given, said, settings, surrounded},
+    past_runs,
     program::{home, show_complaint},
     render::{Output, show_report},
 };
@@ -47,7 +48,7 @@ use std::{
 };
 use talk::{Begins, Left, Started, Starter, Talk};
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &ChatArgs, output: &Output) -> Exit {
     if args.run.to.is_some() {
         let complaint = Complaint::wrong("a chat has no single result that -o could write to a file");
@@ -69,46 +70,46 @@ pub(crate) fn run(args: &ChatArgs, output: &Output) -> Exit {
 pub(crate) struct Chat {
     session: Session,
     kind: Kind,
-    /// What the first message is said with, or what the run is given.
+    /// The parts of the input that go with the first message, or the input of the run.
     input: Input,
     /// The run to continue.
     past: Option<PastRun>,
 }
 
-/// Who talks to the user.
+/// The kind of conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The entry, in a chat.
+    /// A chat with the entry.
     Chat,
-    /// Workers in the middle of a run. It ends with its result.
+    /// Conversations of workers in the middle of a run. The run ends with its result.
     Run,
 }
 
 impl Chat {
-    /// A chat with the entry of a session, which begins with the message of `input` if it has one.
+    /// Returns a chat with the entry of a session, which begins with the message of `input` if it has one.
     pub(crate) fn of(session: Session, input: Input) -> Self {
         Self { session, kind: Kind::Chat, input, past: None }
     }
 
-    /// A run in which workers talk to the user.
+    /// Returns a run in which workers talk to the user.
     pub(crate) fn in_run(session: Session, input: Input) -> Self {
         Self { session, kind: Kind::Run, input, past: None }
     }
 
-    /// A run that is continued.
+    /// Returns a run to be continued.
     pub(crate) fn resumed(session: Session, past: PastRun) -> Self {
         let kind = if past.invocation().chat { Kind::Chat } else { Kind::Run };
         Self { session, kind, input: Input::default(), past: Some(past) }
     }
 }
 
-/// Whether a worker that a run may call holds conversations with the user.
+/// Returns true if a worker that a run may call holds conversations with the user.
 pub(crate) fn is_held_in(session: &Session) -> bool {
     let workers = session.program().loaded();
     workers.iter().any(|worker| worker.interactive && worker.mode == WorkerMode::Chat)
 }
 
-/// Opens the program, and reads what it is given.
+/// Opens the program, and reads its input.
 fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotReady> {
     if args.run.approval.operator.is_some() {
         return Err(Complaint::wrong("--operator is not available for chat: you answer its questions here")
@@ -147,20 +148,20 @@ fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotRea
     Ok(Chat::of(session, input))
 }
 
-/// The folder of the chat to continue.
+/// Returns the folder of the chat to continue.
 fn past(args: &ChatArgs) -> Result<Option<PathBuf>, NotReady> {
     let (Some(_) | None, last) = (&args.resume, args.r#continue);
     let project = args.run.program.project.as_deref();
     let target = args.run.first.as_deref();
-    let find = || crate::commands::runs::folders(target, project);
+    let find = || past_runs::folders(target, project);
     Ok(match &args.resume {
-        Some(id) => Some(crate::commands::runs::find(&find()?, id)?),
-        None if last => Some(crate::commands::runs::last_chat(&find()?)?),
+        Some(id) => Some(past_runs::find(&find()?, id)?),
+        None if last => Some(past_runs::last_chat(&find()?)?),
         None => None,
     })
 }
 
-/// Whether somebody at a terminal can talk with the entry of `llm-do run`.
+/// Returns true if a person at a terminal can talk with the entry of `llm-do run`.
 pub(crate) fn is_wanted(output: &Output) -> bool {
     output.format == Format::Text && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -214,7 +215,7 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
     })
 }
 
-/// What the user looks at: the terminal, or plain lines.
+/// Opens the user's side of the chat: the terminal, or plain lines.
 fn face(starter: &OfSession, known: &Arc<Known>, plain: bool, output: &Output) -> io::Result<Box<dyn Face>> {
     let OfSession { session, sender, .. } = starter;
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -232,12 +233,12 @@ fn cannot_start(error: io::Error) -> Complaint {
     Complaint::failed(format!("cannot start: {error}"))
 }
 
-/// A runtime for one run.
+/// Returns a runtime for one run.
 fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot_start)
 }
 
-/// Starts runs of a session.
+/// A starter of a session's runs.
 struct OfSession {
     session: Session,
     input: Input,
@@ -324,7 +325,7 @@ impl Starter for OfSession {
     }
 }
 
-/// Gives the first message files of the program, as a caller gives them.
+/// Adds files of the program to the first message, as a caller gives them.
 fn join(input: &mut Input, entry: &WorkerDefinition, files: &[String]) {
     let mut json = match input.json.take() {
         Some(Value::Object(map)) => map,
@@ -341,7 +342,7 @@ fn join(input: &mut Input, entry: &WorkerDefinition, files: &[String]) {
     input.json = Some(json.into());
 }
 
-/// Passes signals on.
+/// Passes signals to the main loop.
 fn listen(sender: &Sender<Signal>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let sender = sender.clone();
@@ -356,7 +357,7 @@ fn listen(sender: &Sender<Signal>) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes the lines of stdin on.
+/// Passes the lines of stdin to the main loop.
 fn read_lines(sender: Sender<Signal>) -> io::Result<()> {
     thread::Builder::new().name("lines".into()).spawn(move || {
         for line in io::stdin().lock().lines() {

@@ -1,4 +1,4 @@
-//! What the subcommands do, one file each.
+//! Implementations of the subcommands, one file each.
 
 pub(crate) mod acp;
 pub(crate) mod ask;

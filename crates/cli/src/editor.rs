@@ -20,15 +20,16 @@ use std::{
     time::Duration,
 };
 
-/// What the user made of a call's arguments, as far as it can't be used yet.
+/// An edited text of a call's arguments that can't be used yet.
 #[derive(Default)]
 pub(crate) struct Drafts(Option<String>);
 
 impl Drafts {
-    /// The arguments as the user's editor leaves them. A text that can't be arguments is there again the next time.
+    /// Opens the arguments in the user's editor, and returns the edited ones. A text that can't be arguments is kept
+    /// for the next time.
     ///
     /// # Errors
-    /// Nothing was changed, the text is wrong, no editor is set, or it did not work.
+    /// Nothing was changed, the text is wrong, no editor is set, or it failed.
     pub(crate) fn edit(
         &mut self,
         terminal: &File,
@@ -42,14 +43,15 @@ impl Drafts {
     }
 }
 
-/// Characters from which on a text of one line has a part of its own.
+/// The length in characters from which a text of one line gets its own part.
 const LONG: usize = 80;
 
-/// How arguments look in an editor: JSON, without the long texts, each of which follows as it is, under a line that names it.
+/// Arguments in the form for an editor: JSON without the long texts, each of which follows unescaped under a line that
+/// names it.
 struct Sheet {
     /// The names of the long texts, each with the line above it.
     parts: Vec<(String, String)>,
-    /// The end of the file's name, by which an editor chooses colours.
+    /// The end of the file's name, from which an editor chooses colours.
     suffix: String,
 }
 
@@ -93,7 +95,7 @@ impl Sheet {
         format!("{rest:#}\n{below}")
     }
 
-    /// The arguments of an edited text.
+    /// Reads the arguments from an edited text.
     fn read(&self, text: &str, before: &Value) -> Result<Arc<Value>, String> {
         if !self.parts.iter().any(|(_, line)| text.lines().any(|other| other == line)) {
             // The user has written all of it as JSON.
@@ -127,15 +129,15 @@ impl Sheet {
     }
 }
 
-/// Arguments other than those there were.
+/// Returns the arguments if they have changed.
 fn changed(edited: Value, before: &Value) -> Result<Arc<Value>, String> {
     if edited == *before { Err("nothing was changed".into()) } else { Ok(Arc::new(edited)) }
 }
 
-/// Edited arguments, other than those there were.
+/// Reads edited arguments, which must have changed.
 ///
 /// # Errors
-/// Why the text can't be arguments.
+/// The reason why the text can't be arguments.
 pub(crate) fn arguments(text: &str, before: &Value) -> Result<Arc<Value>, String> {
     match json::read(text) {
         Ok(value) if value.is_object() => changed(value, before),
@@ -145,21 +147,21 @@ pub(crate) fn arguments(text: &str, before: &Value) -> Result<Arc<Value>, String
     }
 }
 
-/// Whether the user has set an editor.
+/// Returns true if the user has set an editor.
 pub(crate) fn has_editor() -> bool {
     editor().is_some()
 }
 
-/// The user's editor, if one is set.
+/// Returns the user's editor, if one is set.
 fn editor() -> Option<OsString> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
     set(VISUAL.name).or_else(|| set(EDITOR.name))
 }
 
-/// A text as the user's editor left it. `suffix` is that of the file that the editor is given.
+/// Returns a text as the user edited it. `suffix` is the suffix of the file that the editor gets.
 ///
 /// # Errors
-/// No editor is set, or it did not work.
+/// No editor is set, or it failed.
 pub(crate) fn edit_file(terminal: &File, text: &str, suffix: &str) -> io::Result<String> {
     edit(terminal, &AtomicBool::new(false), text, suffix)
 }
@@ -172,7 +174,7 @@ fn edit(terminal: &File, cancelled: &AtomicBool, text: &str, suffix: &str) -> io
     Ok(edited.unwrap_or_else(|| text.to_owned()))
 }
 
-/// The text as the editor left it; `None` if the run was ended meanwhile.
+/// Returns the edited text, or `None` if the run was ended meanwhile.
 fn in_editor(
     editor: &std::ffi::OsStr,
     terminal: &File,

@@ -6,16 +6,16 @@
 /// An environment variable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Variable {
-    /// Its name. Several names, separated by commas, share one description.
+    /// The name of the variable. Several names, separated by commas, share one description.
     pub(crate) name: &'static str,
-    /// Its meaning and default: sentences, with Markdown code spans only.
+    /// The meaning and default of the variable: sentences, with Markdown code spans only.
     pub(crate) about: &'static str,
 }
 
 /// Variables for one purpose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
-    /// Their purpose.
+    /// The purpose of the variables.
     pub(crate) heading: &'static str,
     /// The variables.
     pub(crate) variables: &'static [Variable],

@@ -1,4 +1,4 @@
-//! How the program ends, and what it says when something is wrong.
+//! Exit codes and error messages of the program.
 
 use crate::{paint::Paint, visible};
 use llm_do::Report;
@@ -19,16 +19,16 @@ pub(crate) enum Exit {
     Wrong,
     /// A grant is missing, or the entry itself was refused.
     Refused,
-    /// The root's limit ended it.
+    /// The root's limit ended the run.
     Limit,
-    /// Waiting for an approval.
+    /// The run waits for an approval.
     Suspended,
-    /// Interrupted.
+    /// The run was interrupted.
     Interrupted,
 }
 
 impl Exit {
-    /// The number.
+    /// Returns the exit code as a number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -74,29 +74,29 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What keeps a command from doing its work.
+/// An error that prevents a command from working.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// How the program ends.
+    /// The exit code.
     pub(crate) exit: Exit,
-    /// What happened, and where.
+    /// The problem and its place.
     pub(crate) message: String,
-    /// What to do.
+    /// Solutions.
     pub(crate) hints: Vec<String>,
 }
 
 impl Complaint {
-    /// The command, a file or the input is wrong.
+    /// Returns an error for a wrong command, file or input.
     pub(crate) fn wrong(message: impl Into<String>) -> Self {
         Self { exit: Exit::Wrong, message: message.into(), hints: Vec::new() }
     }
 
-    /// Something failed that should have worked.
+    /// Returns an error for a failure that is not the user's mistake.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, ..Self::wrong(message) }
     }
 
-    /// A file that the user has named can't be written.
+    /// Returns an error for a file that the user has named and that can't be written.
     pub(crate) fn unwritten(file: &Path, error: &io::Error) -> Self {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
         let why = match folder {
@@ -108,14 +108,14 @@ impl Complaint {
         Self::wrong(format!("cannot write {}: {why}", file.display()))
     }
 
-    /// With a way out.
+    /// Adds a solution.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// As lines for stderr.
+    /// Formats the error for stderr.
     pub(crate) fn render(&self, paint: Paint) -> String {
         let mut out = String::new();
         // Writing to a `String` does not fail.

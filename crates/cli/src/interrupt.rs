@@ -16,11 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Signals this soon after the first belong to the same request. A person who presses Ctrl-C again takes longer.
+/// Time after the first signal in which further signals belong to the same request. A person who presses Ctrl-C again
+/// takes longer.
 const TOGETHER: Duration = Duration::from_millis(200);
 
-/// Makes a write beyond the file size limit (`ulimit -f`) an error, which is reported with the file. Without a handler the
-/// signal ends the process without a message.
+/// Makes a write beyond the file size limit (`ulimit -f`) an error, which is reported with the file. Without a handler
+/// the signal ends the process without a message.
 pub(crate) fn report_file_size_limit() {
     // Without a handler the process would end as before, which is no reason not to start.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
@@ -31,23 +32,23 @@ const OUT_OF_TIME: &str = "\nerror: the limit of processor time (`ulimit -t`) is
 type Action = Box<dyn Fn() + Send>;
 type EndAction = Box<dyn FnOnce() + Send>;
 
-/// How long the end of the process may wait for [`Interrupts::on_end`], which may need a lock.
+/// The longest time that the end of the process waits for [`Interrupts::on_end`], which may need a lock.
 const CLEARING: Duration = Duration::from_millis(200);
 
-/// Listens to signals on a thread of its own: a runtime that is busy must not keep the second Ctrl-C from working.
+/// A listener to signals, on a separate thread: a busy runtime must not keep the second Ctrl-C from working.
 #[derive(Clone)]
 pub(crate) struct Interrupts(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// When the first signal was acted on.
+    /// The time at which the first signal was handled.
     came: Option<Instant>,
     on_first: Option<Action>,
     on_end: Option<EndAction>,
 }
 
 impl Interrupts {
-    /// Takes over SIGINT, SIGTERM, SIGHUP and SIGXCPU. `terminal` is put back in order before the process ends at once.
+    /// Takes over SIGINT, SIGTERM, SIGHUP and SIGXCPU. `terminal` is restored before the process ends immediately.
     pub(crate) fn listen(terminal: Option<Arc<Terminal>>) -> io::Result<Self> {
         let this = Self(Arc::default());
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXCPU])?;
@@ -75,17 +76,19 @@ impl Interrupts {
         Ok(this)
     }
 
-    /// What the first signal does from here on. Before, there is nothing to bring to an end: it ends the process.
+    /// Sets the action of the first signal. Without an action there is no work to end in order, so the signal ends the
+    /// process.
     pub(crate) fn on_first(&self, action: impl Fn() + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).on_first = Some(Box::new(action));
     }
 
-    /// The work that is done before the second signal ends the process: the rows that show work in progress go, for example.
+    /// Sets the work that is done before the second signal ends the process, such as removing the rows that show work
+    /// in progress.
     pub(crate) fn on_end(&self, action: impl FnOnce() + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).on_end = Some(Box::new(action));
     }
 
-    /// Does [`Interrupts::on_end`], if that takes no longer than a moment.
+    /// Does the work of [`Interrupts::on_end`], and waits for it at most [`CLEARING`].
     fn clear(&self) {
         let action = self.0.lock().unwrap_or_else(PoisonError::into_inner).on_end.take();
         let Some(action) = action else { return };
@@ -99,12 +102,13 @@ impl Interrupts {
         }
     }
 
-    /// Whether a signal has been acted on before.
+    /// Returns true if a signal was handled before.
     fn came(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).came.is_some()
     }
 
-    /// Whether the signal that has come is the first, which is acted on, or belongs to the first.
+    /// Runs the action if the signal is the first. Returns true if it is, and there is an action, or if the signal
+    /// belongs to the first.
     fn is_first(&self) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(came) = state.came {

@@ -12,6 +12,7 @@ mod meant;
 mod opening;
 mod operator;
 mod paint;
+mod past_runs;
 mod program;
 mod questions;
 #[cfg(test)]
@@ -35,8 +36,8 @@ use std::{
     process::ExitCode,
 };
 
-/// A turn is some hundred small pieces that come and go together, for which the system's allocator is slow
-/// (docs/performance.md).
+/// The allocator. A turn makes some hundred small allocations that are freed together, for which the system's allocator
+/// is slow (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Carries out the command. A result that can't be written is lost, which is never silent.
+/// Runs the command. A result that can't be written is lost, and this is always reported.
 fn carry_out(cli: Cli) -> Exit {
     let mut output = Output::new(&cli.global);
     if let Err(error) = room_for_descriptors() {
@@ -95,7 +96,7 @@ fn carry_out(cli: Cli) -> Exit {
     if matches!(exit, Exit::Done | Exit::Interrupted) { Exit::Failed } else { exit }
 }
 
-/// Fails if the process can't open as many files as its runtime needs, which ends a process that has no room for them.
+/// Fails if the process can't open as many files as its runtime needs. The runtime itself would end the process.
 fn room_for_descriptors() -> io::Result<()> {
     const NEEDED: usize = 12;
     // A folder that is there even where there are no devices.
@@ -109,7 +110,7 @@ fn room_for_descriptors() -> io::Result<()> {
     others.map(drop)
 }
 
-/// The file that the result of a run goes to, in place of stdout.
+/// Returns the file for the result of a run, in place of stdout.
 fn destination(command: &Command) -> Option<&Path> {
     match command {
         Command::Run(run) => run.to.as_deref(),

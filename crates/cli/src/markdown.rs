@@ -1,9 +1,9 @@
-//! Our own pages on a terminal: headings, code and examples set off, and nothing else. The text of a model goes another
-//! way.
+//! Display of llm-do's own pages on a terminal: marks headings, code and examples, and nothing else. Texts of models
+//! are displayed in another way.
 
 use crate::paint::Paint;
 
-/// The page with its marks as colours.
+/// Returns the page with its marks as colours.
 pub(crate) fn styled(page: &str, paint: Paint) -> String {
     let mut out = String::with_capacity(page.len());
     let mut in_code = false;
@@ -27,7 +27,7 @@ pub(crate) fn styled(page: &str, paint: Paint) -> String {
     out
 }
 
-/// Code between backticks. Without colours the backticks stay, which are then all that tells it apart.
+/// Colours code between backticks. Without colours the backticks stay, because only they distinguish the code.
 fn inline(line: &str, paint: Paint) -> String {
     if !paint.is_on() || line.matches('`').count() % 2 == 1 {
         return line.to_owned();

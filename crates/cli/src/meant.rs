@@ -1,4 +1,4 @@
-//! What the command line means by its values: JSON, files, stdin, pairs (`docs/reference/commands.md`).
+//! Interpretation of values on the command line: JSON, files, stdin, pairs (`docs/reference/commands.md`).
 
 use crate::{exit::Complaint, render::Output};
 use llm_do_core::json::{self, Fault};
@@ -10,28 +10,28 @@ use std::{
     path::PathBuf,
 };
 
-/// How long standard input may be silent before that is explained.
+/// Time for which standard input may be silent before a message explains the wait.
 const SILENT: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
-/// How long text on standard input beside a complete input is waited for. Programs often start others with a pipe that they
+/// Time to wait for text on standard input beside a complete input. Programs often start others with a pipe that they
 /// neither write nor close.
 const BESIDE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// No time.
+/// No wait.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// Most bytes that are read as input. A model takes less; a mistaken pipe must not fill the memory.
+/// The most bytes that are read as input. A model takes less; a mistaken pipe must not fill the memory.
 const LONGEST: u64 = 16 << 20;
 
-/// What was read, and the file that it comes from if there is one.
+/// A value, and its file if it has one.
 pub(crate) struct Read<T> {
     pub(crate) value: T,
     pub(crate) file: Option<PathBuf>,
 }
 
-/// The value of `--input`: JSON, `@FILE` with JSON, or `-` for JSON on stdin.
+/// Reads the value of `--input`: JSON, `@FILE` with JSON, or `-` for JSON on stdin.
 pub(crate) fn input(text: &str) -> Result<Read<Value>, Complaint> {
     json("--input", text)
 }
 
-/// JSON, `@FILE` or `-` for stdin, of an argument with that name.
+/// Reads JSON, `@FILE` or `-` for stdin, from an argument with that name.
 pub(crate) fn json(name: &str, text: &str) -> Result<Read<Value>, Complaint> {
     let (from, json, file) = match text.strip_prefix('@') {
         Some(path) => {
@@ -56,7 +56,7 @@ pub(crate) fn json(name: &str, text: &str) -> Result<Read<Value>, Complaint> {
     Ok(Read { value, file })
 }
 
-/// The regular file that standard input is, where the system tells its path. The content of a pipe comes from anywhere.
+/// Returns the regular file on standard input, if the system reports its path. The source of a pipe is not known.
 pub(crate) fn stdin_file() -> Option<PathBuf> {
     #[cfg(target_os = "linux")]
     let path = std::fs::read_link("/proc/self/fd/0").ok();
@@ -69,7 +69,7 @@ pub(crate) fn stdin_file() -> Option<PathBuf> {
     path.filter(|path| path.is_file())
 }
 
-/// `NAME=VALUE`.
+/// Splits values of the form `NAME=VALUE`.
 pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Vec<(String, String)>, Complaint> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -79,8 +79,8 @@ pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Vec<(String, String)
     given.iter().map(pair).collect()
 }
 
-/// The piped input, for an entry that still lacks its input. `None`: stdin is a terminal, or empty. A pipe that stays
-/// silent may have been inherited by mistake, so the wait is explained.
+/// Reads the piped input, for an entry that still lacks its input. `None`: stdin is a terminal, or empty. A silent pipe
+/// may have been inherited by mistake, so a message explains the wait.
 pub(crate) fn piped(output: &Output) -> Result<Option<Read<String>>, Complaint> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
@@ -95,7 +95,7 @@ pub(crate) fn piped(output: &Output) -> Result<Option<Read<String>>, Complaint> 
     whole()
 }
 
-/// The text on standard input for a message that is `-`.
+/// Reads the text on standard input for a message that is `-`.
 pub(crate) fn asked_for(output: &Output) -> Result<Read<String>, Complaint> {
     let text = if io::stdin().is_terminal() { whole()? } else { piped(output)? };
     text.ok_or_else(|| {
@@ -104,25 +104,25 @@ pub(crate) fn asked_for(output: &Output) -> Result<Read<String>, Complaint> {
     })
 }
 
-/// The text that is piped beside a complete input. `None`: there is none so far.
+/// Reads the text that is piped beside a complete input. `None`: there is none so far.
 pub(crate) fn beside() -> Result<Option<Read<String>>, Complaint> {
     if is_readable(&BESIDE) { whole() } else { Ok(None) }
 }
 
-/// Whether text has come on standard input that nothing has read.
+/// Returns true if standard input has text that has not been read.
 pub(crate) fn has_unread() -> bool {
     // A pipe whose other end is closed is readable, too, and has none.
     is_readable(&AT_ONCE) && io::stdin().lock().fill_buf().is_ok_and(|text| !text.trim_ascii().is_empty())
 }
 
-/// Whether standard input is no terminal, and a read of it would not wait.
+/// Returns true if standard input is no terminal and can be read without a wait.
 fn is_readable(within: &Timespec) -> bool {
     let stdin = io::stdin();
     !stdin.is_terminal()
         && poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(within)).is_ok_and(|ready| ready > 0)
 }
 
-/// All of standard input, without the newline at its end. `None`: it is empty.
+/// Reads all of standard input, without the newline at its end. `None`: it is empty.
 fn whole() -> Result<Option<Read<String>>, Complaint> {
     let text = read(io::stdin().lock(), "stdin")?;
     let text = text.strip_suffix('\n').map_or(&*text, |text| text.strip_suffix('\r').unwrap_or(text));

@@ -34,23 +34,23 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Who can be asked.
+/// The operators that can be asked.
 pub(crate) struct Asked {
     /// The terminal, if there is one.
     pub(crate) terminal: Option<Arc<Terminal>>,
-    /// Another program, which then answers what calls ask.
+    /// Another program, which then answers the questions of calls.
     program: Option<Taken>,
 }
 
 impl Asked {
-    /// The terminal, and the program if one is to answer.
+    /// Opens the terminal, and the channel to the program if one is to answer.
     pub(crate) fn open(channel: Option<&Channel>) -> Result<Self, Complaint> {
         let program = channel.map(Channel::take).transpose();
         let program = program.map_err(|error| Complaint::wrong(format!("--operator: {error}")))?;
         Ok(Self { terminal: Terminal::open(), program })
     }
 
-    /// Who answers what calls ask. To be called inside a runtime.
+    /// Returns the operator that answers the questions of calls. Must be called inside a runtime.
     fn operator(&mut self, output: &Output) -> Result<Option<Arc<dyn Operator>>, Complaint> {
         if let Some(program) = self.program.take() {
             let talk = program.talk().map_err(|error| Complaint::wrong(format!("--operator: {error}")))?;
@@ -62,18 +62,18 @@ impl Asked {
         }))
     }
 
-    /// Whether another program answers questions.
+    /// Returns true if another program answers questions.
     pub(crate) fn answers_by_program(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Whether there is neither a terminal nor a program to ask.
+    /// Returns true if there is neither a terminal nor a program to ask.
     pub(crate) fn is_nobody(&self) -> bool {
         self.terminal.is_none() && self.program.is_none()
     }
 }
 
-/// Shows why a run does not start.
+/// Shows the reason why a run does not start.
 pub(crate) fn said(not_ready: NotReady, output: &Output) -> Exit {
     match not_ready {
         NotReady::Problem(problem) => show_problem(&problem, output),
@@ -81,14 +81,14 @@ pub(crate) fn said(not_ready: NotReady, output: &Output) -> Exit {
     }
 }
 
-/// Why a run does not start.
+/// The reason why a run does not start.
 pub(crate) enum NotReady {
     Problem(Box<Problem>),
     Complaint(Complaint),
 }
 
 impl NotReady {
-    /// What is wrong, in words.
+    /// Returns the reason as text.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Problem(problem) => problem.to_string(),
@@ -109,7 +109,7 @@ impl From<Complaint> for NotReady {
     }
 }
 
-/// With somebody who can be asked, if there is anybody.
+/// Adds the operators that can be asked to the settings.
 pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> Settings {
     settings.run.can_ask = !asked.is_nobody();
     if let Some(terminal) = &asked.terminal {
@@ -120,8 +120,8 @@ pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> 
     settings
 }
 
-/// Reads the input of the entry worker. What it lacks may come from stdin, and text on stdin beside a message is the end of
-/// the message, except where its lines are the turns of a chat (`piped` is none).
+/// Reads the input of the entry worker. Missing parts may come from stdin, and text on stdin beside a message is the
+/// end of the message, except if its lines are the turns of a chat (`piped` is `None`).
 pub(crate) fn given(args: &RunArgs, session: &Session, piped: Option<&Output>) -> Result<Input, NotReady> {
     let message = match (session.message(), &args.input.message) {
         (Some(word), Some(_)) => {
@@ -176,7 +176,8 @@ pub(crate) fn given(args: &RunArgs, session: &Session, piped: Option<&Output>) -
     Ok(input)
 }
 
-/// A part of the input that comes from that file, if others wrote it. What the operator wrote to a file is the operator's word.
+/// Returns the part of the input that comes from that file, if others wrote the file. The operator's own files are the
+/// operator's words.
 pub(crate) fn of_others(
     session: &Session,
     part: InputPart,
@@ -189,7 +190,7 @@ pub(crate) fn of_others(
     Ok(untrusted.then_some(ReadPart { part, untrusted }))
 }
 
-/// Complains of text that came on standard input after the run had begun.
+/// Returns an error for text that came on standard input after the run had begun.
 pub(crate) fn came_too_late(args: &RunArgs, input: &Input) -> Option<Complaint> {
     let is_free = input.message.is_some() && args.approval.operator.is_none();
     (is_free && meant::has_unread()).then(|| {
@@ -202,7 +203,7 @@ pub(crate) fn came_too_late(args: &RunArgs, input: &Input) -> Option<Complaint> 
     })
 }
 
-/// Settings from the environment alone: no target, no options, no operator.
+/// Returns settings from the environment alone: no target, no options, no operator.
 pub(crate) fn surrounded() -> Result<Settings, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
@@ -220,12 +221,12 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
     })
 }
 
-/// Settings from the options of a run, without an operator.
+/// Returns settings from the options of a run, without an operator.
 pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
     settings_in(args, surrounded()?)
 }
 
-/// The same for that environment. Relative paths count from its current directory.
+/// Returns the same settings for another environment. Relative paths count from its current directory.
 pub(crate) fn settings_in(args: &RunArgs, base: Settings) -> Result<Settings, Complaint> {
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
     let around = &base.around;
@@ -259,7 +260,7 @@ pub(crate) fn settings_in(args: &RunArgs, base: Settings) -> Result<Settings, Co
     Ok(Settings { request: args.into(), run, ..base })
 }
 
-/// A model without its provider, or a provider without a model.
+/// Returns an error for a model without its provider, or a provider without a model.
 fn no_model_name(error: BadModelName, name: &str) -> Complaint {
     let complaint = Complaint::wrong(format!("--model: {error}"));
     let of_provider = Providers::usual_model(name).into_iter();
@@ -271,7 +272,7 @@ fn no_model_name(error: BadModelName, name: &str) -> Complaint {
         .fold(complaint, |complaint, meant| complaint.hint(format!("did you mean `{meant}`?")))
 }
 
-/// `--allow RULE` and its like. Files of sets are relative to `here`.
+/// Parses the rule of `--allow RULE` and similar options. Files of sets are relative to `here`.
 fn rule_line(flag: &str, text: &str, rule: Rule, here: &Path) -> Result<RuleLine, Complaint> {
     let read = |set: &FileSet| read_set(here, set);
     let Calls { pattern, conditions } =
@@ -285,7 +286,7 @@ fn rule_line(flag: &str, text: &str, rule: Rule, here: &Path) -> Result<RuleLine
     Ok(RuleLine::new(pattern, rule, format!("{flag} {text}")).when(conditions))
 }
 
-/// `--budget` and `--max-cost`.
+/// Parses `--budget` and `--max-cost`.
 fn budget(given: &BudgetFlags) -> Result<Budget, Complaint> {
     let budget = given.budget.iter().try_fold(Budget::default(), |budget, text| budget.and(text));
     let budget = budget.map_err(|error| Complaint::wrong(format!("--budget: {error}")))?;
@@ -297,16 +298,17 @@ fn budget(given: &BudgetFlags) -> Result<Budget, Complaint> {
     })
 }
 
-/// `--grant CAPABILITY`.
+/// Parses `--grant CAPABILITY`.
 pub(crate) fn grants(given: &[String]) -> Result<Vec<Grant>, Complaint> {
     let wrong = |BadGrant { text, reason }| Complaint::wrong(format!("`--grant {text}`: {reason}"));
     given.iter().map(|text| Grant::parse(text).map_err(wrong)).collect()
 }
 
-/// The key of a worker that stands beside its `limits`.
+/// A worker's key that `--set` accepts and that is not under `limits`.
 const MAX_CONTEXT_TOKENS: &str = "max_context_tokens";
 
-/// `--set KEY=VALUE`: of `model_settings`, whose name may be left out, of `limits`, and `max_context_tokens`.
+/// Parses `--set KEY=VALUE`: keys of `model_settings`, whose name may be left out, of `limits`, and
+/// `max_context_tokens`.
 fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> {
     let wrong = |error: String| {
         Complaint::wrong(format!("--set: {error}"))
@@ -348,7 +350,7 @@ fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> 
     Ok((settings, GivenLimits { max_context_tokens, ..limits }))
 }
 
-/// A value as it was typed.
+/// Returns a value as it was typed.
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -395,13 +397,13 @@ pub(crate) fn carry_out(
     Ok(Exit::from(&report))
 }
 
-/// The folder of the local models.
+/// Returns the folder of the local models.
 #[cfg(feature = "local")]
 pub(crate) fn store() -> llm_do_inference::Store {
     llm_do_inference::Store::new(home().join("models"))
 }
 
-/// The best model of the catalogue that is here and fits the memory.
+/// Returns the best model of the catalogue that is installed and fits the memory.
 #[cfg(feature = "local")]
 pub(crate) fn local_model() -> Option<ModelName> {
     let found = crate::commands::models::best_here(&store())?;
@@ -413,8 +415,8 @@ pub(crate) fn local_model() -> Option<ModelName> {
     None
 }
 
-/// Refuses a program whose entry calls tools or workers where only the smallest local model is there, which nobody has
-/// named: it would loop, or invent what it did.
+/// Refuses a program whose entry calls tools or workers if only the smallest local model is available, and it was not
+/// named: it would loop, or invent results.
 #[cfg(feature = "local")]
 pub(crate) fn too_small(session: &Session) -> Option<Complaint> {
     let smallest = format!("local:{}", llm_do_inference::catalogue::DEFAULT);
@@ -441,7 +443,7 @@ pub(crate) fn too_small(_: &Session) -> Option<Complaint> {
     None
 }
 
-/// Adds `local:`.
+/// Adds the provider `local:`.
 #[cfg(feature = "local")]
 fn with_local(providers: Providers, confiner: &Arc<Confiner>) -> Providers {
     use llm_do::core::model::{ModelError, ModelErrorKind};
@@ -471,7 +473,7 @@ fn with_local(providers: Providers, _: &Arc<Confiner>) -> Providers {
     })
 }
 
-/// The overrides of the command line that a locked worker does not take.
+/// Returns notes on overrides of the command line that a locked worker does not take.
 pub(crate) fn locked_notes(session: &Session) -> Vec<String> {
     let RunOptions { model, set, limits, .. } = session.options();
     let sets = *set != ModelSettings::default() || *limits != GivenLimits::default();

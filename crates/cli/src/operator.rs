@@ -25,10 +25,10 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Through what the answers come, as recorded.
+/// The channel of the answers, as recorded.
 const VIA: &str = "terminal";
 
-/// Asks on the terminal. A person looks at one question at a time: runs share one in a
+/// An operator that asks on the terminal. A person sees one question at a time: runs share one in a
 /// [`OneAtATime`](llm_do_core::operator::OneAtATime).
 pub(crate) struct TerminalOperator {
     terminal: Arc<Terminal>,
@@ -37,7 +37,7 @@ pub(crate) struct TerminalOperator {
 }
 
 impl TerminalOperator {
-    /// Asks on this terminal, while the screen keeps still.
+    /// Returns an operator on this terminal. The screen is paused during a question.
     pub(crate) fn new(terminal: Arc<Terminal>, screen: Arc<Screen>, paint: Paint) -> Self {
         Self { terminal, screen, paint }
     }
@@ -63,8 +63,8 @@ impl Operator for TerminalOperator {
     }
 }
 
-/// A prompt that is up. Dropped before an answer (the run was ended), it puts the terminal back at once, so that the
-/// process may end right after.
+/// An open prompt. If it is dropped before an answer (the run was ended), it restores the terminal immediately, so that
+/// the process may end right after.
 struct Prompting {
     withdrawal: Withdrawal,
     thread: Option<JoinHandle<()>>,
@@ -102,7 +102,7 @@ impl Asking {
         Ok(Self { dialogue, waiting: waiting.clone(), paint, drafts: Drafts::default() })
     }
 
-    /// The answer; none if the question was withdrawn, or is left for later.
+    /// Returns the answer, or `None` if the question was withdrawn or is left for later.
     fn hold(mut self) -> Option<Answer> {
         let answer = loop {
             let entered = match self.dialogue.next() {
@@ -120,7 +120,7 @@ impl Asking {
         answer
     }
 
-    /// What an entry leads to. `None`: the question still waits; `Some(None)`: it is left for later.
+    /// Handles an entry. `None`: the question still waits; `Some(None)`: it is left for later.
     fn follow(&mut self, meant: Meant) -> Result<Option<Option<Answer>>, Rejection> {
         match meant {
             Meant::Answer(answer) => Ok(Some(Some(answer))),
@@ -142,7 +142,7 @@ impl Asking {
         }
     }
 
-    /// What Ctrl-D answers.
+    /// Returns the answer for Ctrl-D.
     fn left(&self) -> Option<Answer> {
         match &self.waiting.question {
             Question::Approval(_) => Some(Answer::Deny { reason: None, remember: false }),
@@ -157,7 +157,7 @@ fn text(waiting: &Waiting, extent: Extent, paint: Paint) -> Box<dyn Fn(usize) ->
     Box::new(move |columns| paint.lines(&questions::rows(&waiting, extent, columns)))
 }
 
-/// An answer, as a word below its question.
+/// Returns an answer as a word below its question.
 fn word(answer: &Answer) -> &'static str {
     match answer {
         Answer::Approve { remember: false } => "approved",

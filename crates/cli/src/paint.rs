@@ -5,7 +5,7 @@ use anstyle::{AnsiColor, Effects, Style};
 use llm_do_terminal::Line;
 use std::fmt::{self, Display, Write as _};
 
-/// Whether and how text is coloured on one stream.
+/// Colouring of the text on one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paint {
     on: bool,
@@ -24,7 +24,7 @@ pub(crate) enum ColourChoice {
 }
 
 impl ColourChoice {
-    /// For a stream that is or isn't a terminal.
+    /// Returns the colouring of a stream that is or isn't a terminal.
     pub(crate) fn paint(self, terminal: bool) -> Paint {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let on = match self {
@@ -40,7 +40,7 @@ impl ColourChoice {
     }
 }
 
-/// Something in a colour.
+/// Text with a style.
 pub(crate) struct Painted<T> {
     what: T,
     style: Option<Style>,
@@ -59,14 +59,14 @@ impl Paint {
     /// No colours.
     pub(crate) const NEVER: Self = Self { on: false };
 
-    /// Whether anything is coloured.
+    /// Returns true if text is coloured.
     pub(crate) fn is_on(self) -> bool {
         self.on
     }
     fn with<T>(self, what: T, style: Style) -> Painted<T> {
         Painted { what, style: self.on.then_some(style) }
     }
-    /// Lines in their styles, each with a line break.
+    /// Formats lines in their styles, each with a line break.
     pub(crate) fn lines(self, lines: &[Line]) -> String {
         let mut text = String::new();
         for line in lines {
@@ -78,43 +78,43 @@ impl Paint {
         }
         text
     }
-    /// As it is.
+    /// Shows text without a style.
     pub(crate) fn plain<T>(self, what: T) -> Painted<T> {
         Painted { what, style: None }
     }
-    /// Of little weight.
+    /// Dims text of little weight.
     pub(crate) fn dim<T>(self, what: T) -> Painted<T> {
         self.with(what, Style::new().effects(Effects::DIMMED))
     }
-    /// To be seen first.
+    /// Emphasises text that is to be seen first.
     pub(crate) fn bold<T>(self, what: T) -> Painted<T> {
         self.with(what, Style::new().effects(Effects::BOLD))
     }
-    /// Wrong, refused, removed.
+    /// Marks errors, refusals and removals.
     pub(crate) fn red<T>(self, what: T) -> Painted<T> {
         self.with(what, AnsiColor::Red.on_default())
     }
-    /// The word before an error.
+    /// Marks the word before an error.
     pub(crate) fn error<T>(self, what: T) -> Painted<T> {
         self.with(what, AnsiColor::Red.on_default().effects(Effects::BOLD))
     }
-    /// The word before a warning.
+    /// Marks the word before a warning.
     pub(crate) fn warning<T>(self, what: T) -> Painted<T> {
         self.with(what, AnsiColor::Yellow.on_default().effects(Effects::BOLD))
     }
-    /// The word before a way out.
+    /// Marks the word before a hint.
     pub(crate) fn hint<T>(self, what: T) -> Painted<T> {
         self.with(what, AnsiColor::Cyan.on_default().effects(Effects::BOLD))
     }
-    /// Done, added.
+    /// Marks completed and added things.
     pub(crate) fn green<T>(self, what: T) -> Painted<T> {
         self.with(what, AnsiColor::Green.on_default())
     }
-    /// A name.
+    /// Marks a name.
     pub(crate) fn cyan<T>(self, what: T) -> Painted<T> {
         self.with(what, AnsiColor::Cyan.on_default())
     }
-    /// Worth a second look.
+    /// Marks text that deserves attention.
     pub(crate) fn yellow<T>(self, what: T) -> Painted<T> {
         self.with(what, AnsiColor::Yellow.on_default())
     }

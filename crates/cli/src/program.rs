@@ -1,4 +1,4 @@
-//! Which program a command line means, and what is said when it is wrong.
+//! The program that a command line refers to, and messages about its problems.
 
 use crate::{
     args::{Format, ProgramArgs, ProgramFlags, RunArgs},
@@ -28,7 +28,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a command line means by its words and flags.
+/// Returns the request that the words and flags of a command line express.
 fn request(positionals: Vec<String>, flags: &ProgramFlags) -> Request {
     let ProgramFlags { entry, project, no_project, lib, no_import_tools, allow_module_imports } = flags;
     Request {
@@ -50,24 +50,24 @@ impl From<&RunArgs> for Request {
 }
 
 impl From<&RunArgs> for ProgramArgs {
-    /// For a program that is only looked at.
+    /// Returns the arguments for looking at a program without running it.
     fn from(run: &RunArgs) -> Self {
         Self { target: run.first.clone(), program: run.program.clone() }
     }
 }
 
-/// For a command that runs nothing.
+/// Returns the request of a command that runs nothing.
 pub(crate) fn looked_at(program: &ProgramArgs) -> Request {
     request(only_target(program.target.as_deref()), &program.program)
 }
 
-/// The words that name a target and nothing else: beside a message, if an empty one, a word is never the message.
+/// Returns the words that name a target and nothing else: with an empty message after it, a word is never the message.
 pub(crate) fn only_target(target: Option<&str>) -> Vec<String> {
     target.map(|target| vec![target.to_owned(), String::new()]).unwrap_or_default()
 }
 
-/// The options for loading a program only to look at it: every kind of toolset, the reader of its Python, and the user's
-/// configuration.
+/// Returns the options for loading a program only to look at it: every kind of toolset, the reader of its Python, and
+/// the user's configuration.
 ///
 /// # Errors
 /// The user's configuration is wrong.
@@ -95,7 +95,7 @@ pub(crate) fn reading_host(
     Ok(host)
 }
 
-/// What surrounds the command line.
+/// Returns the surroundings of the command line.
 pub(crate) fn surroundings() -> io::Result<Surroundings> {
     Ok(Surroundings {
         here: env::current_dir()?,
@@ -107,8 +107,9 @@ pub(crate) fn surroundings() -> io::Result<Surroundings> {
     })
 }
 
-/// Folder of what belongs to the user and no project: `LLM_DO_HOME`, by default `~/.llm-do`. Absolute, since processes with
-/// other current directories get paths in it. A `~` at its beginning is the user's home, as a shell would have it.
+/// Returns the folder of the user's own files, which belong to no project: `LLM_DO_HOME`, by default `~/.llm-do`. It is
+/// absolute, because processes with other current directories get paths in it. A `~` at its beginning is the user's
+/// home, as in a shell.
 pub(crate) fn home() -> PathBuf {
     let of_user = env::home_dir().unwrap_or_default();
     let home = match env::var_os("LLM_DO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from) {
@@ -121,12 +122,12 @@ pub(crate) fn home() -> PathBuf {
     path::absolute(&home).unwrap_or(home)
 }
 
-/// Findings as text.
+/// Formats findings.
 pub(crate) fn findings(found: &[Diagnostic], paint: Paint) -> String {
     render(found, if paint.is_on() { Colour::Always } else { Colour::Never })
 }
 
-/// What keeps a run from starting: said on stderr, and on stdout where a program waits for an answer.
+/// Shows the problem that prevents a run: on stderr, and on stdout if a program waits for an answer.
 pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
     if let Problem::Program(found) = problem {
         output.screen.line(&findings(&found.0, output.err));
@@ -138,7 +139,7 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
     show_complaint(&complaint(problem), output)
 }
 
-/// What keeps a run from starting, and what to do.
+/// Returns the problem that prevents a run as an error with solutions.
 pub(crate) fn complaint(problem: &Problem) -> Complaint {
     match problem {
         Problem::Program(found) => Complaint::wrong(findings(&found.0, Paint::NEVER)),
@@ -181,7 +182,7 @@ pub(crate) fn complaint(problem: &Problem) -> Complaint {
 pub(crate) const WITH_LOCAL_MODELS: &str =
     "cargo install --locked --path crates/cli   # in the sources of llm-do";
 
-/// A run that was begun elsewhere, as far as can be known.
+/// Returns an error for a run that was begun elsewhere, as far as this can be known.
 fn foreign_run(problem: &Problem) -> Complaint {
     Complaint::wrong(problem.to_string()).hint(format!(
         "start the program again; to resume a run from another machine of yours, copy that machine's journal.key to {}",
@@ -189,7 +190,7 @@ fn foreign_run(problem: &Problem) -> Complaint {
     ))
 }
 
-/// An error of this program's own.
+/// Shows an error of llm-do's own.
 pub(crate) fn show_complaint(complaint: &Complaint, output: &Output) -> Exit {
     output.screen.line(&complaint.render(output.err));
     tell(&not_started(&complaint.message, &complaint.hints), output);
@@ -222,7 +223,7 @@ fn missing_grants(missing: &[MissingGrant]) -> Complaint {
     complaint
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/:=.,_-+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! Questions of a run beside the one for the next message: how they are shown, and what an answer means. The same in a
+//! Questions of a run except the one for the next message: their display, and the meaning of answers. The same in a
 //! chat, in `llm-do run` and in plain lines.
 
 mod cut_off;
@@ -20,13 +20,14 @@ use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, KeyText, Kind
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A question in a transcript, in rows of at most so many columns: a rule is between a call and what came before.
+/// Formats a question for a transcript, in rows of at most `columns` columns. A rule separates a call from the text
+/// before.
 pub(crate) fn rows(waiting: &Waiting, extent: Extent, columns: usize) -> Vec<Line> {
     let approval = matches!(waiting.question, Question::Approval(_));
     approval.then(|| rule(columns)).into_iter().chain(text(waiting, extent, columns)).collect()
 }
 
-/// The text of a question, in rows of at most so many columns.
+/// Formats a question in rows of at most `columns` columns.
 pub(crate) fn text(waiting: &Waiting, extent: Extent, columns: usize) -> Vec<Line> {
     match &waiting.question {
         Question::Approval(approval) => view::question(approval, extent, columns),
@@ -35,7 +36,7 @@ pub(crate) fn text(waiting: &Waiting, extent: Extent, columns: usize) -> Vec<Lin
     }
 }
 
-/// The subject of a question, on one line.
+/// Formats the subject of a question, on one line.
 pub(crate) fn summary(question: &Question) -> Line {
     match question {
         Question::Approval(approval) => view::with_subject(approval, unwrapped),
@@ -55,7 +56,7 @@ pub(crate) fn summary(question: &Question) -> Line {
     }
 }
 
-/// A key that answers by itself.
+/// Returns a key that answers by itself.
 pub(crate) fn choice(key: char, label: &str) -> Choice {
     Choice { key, label: label.into(), text: None, options: Vec::new() }
 }
@@ -65,7 +66,7 @@ fn with_text(key: char, label: &str, text: &str) -> Choice {
     Choice { text: Some(text), ..choice(key, label) }
 }
 
-/// How a question can be answered.
+/// Returns the possible answers to a question.
 pub(crate) fn kind(question: &Question) -> Kind {
     match question {
         Question::Approval(approval) => Kind::Keys(vec![
@@ -91,7 +92,8 @@ pub(crate) fn kind(question: &Question) -> Kind {
     }
 }
 
-/// Approving more than this call: the same arguments, or what a rule applies to. Each rule is shown as it is made.
+/// Returns the choice that approves more than this call: the same arguments, or the calls that a rule applies to. Each
+/// rule is shown as it would be made.
 fn remembering(rules: &[Arc<str>]) -> Choice {
     let label = "approve for this session";
     if rules.is_empty() {
@@ -105,20 +107,20 @@ fn remembering(rules: &[Arc<str>]) -> Choice {
     Choice { options, ..choice('r', label) }
 }
 
-/// Editing the arguments: in the user's editor, or on a line where none is set.
+/// Returns the choice that edits the arguments: in the user's editor, or on a line if none is set.
 fn edit(arguments: &Value) -> Choice {
     let text = (!has_editor()).then(|| KeyText { label: "arguments".into(), start: arguments.to_string() });
     Choice { text, ..choice('e', "edit") }
 }
 
-/// The texts to choose from, if a schema is a list of texts.
+/// Returns the texts to choose from, if a schema is a list of texts.
 fn picks(schema: &Value) -> Option<Vec<String>> {
     let values = schema.get("enum")?.as_array()?;
     let texts: Option<Vec<String>> = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
     texts.filter(|texts| !texts.is_empty())
 }
 
-/// The fields of a form, if each holds one value.
+/// Returns the fields of a form, if each has one value.
 fn form(schema: &Value) -> Option<Vec<Field>> {
     let properties = schema.get("properties")?.as_object()?;
     let required = schema.get("required").and_then(Value::as_array);
@@ -137,22 +139,22 @@ fn form(schema: &Value) -> Option<Vec<Field>> {
     fields.filter(|fields| !fields.is_empty())
 }
 
-/// What an entry at the terminal means.
+/// The meaning of an entry at the terminal.
 pub(crate) enum Meant {
-    /// This answer.
+    /// The user gives this answer.
     Answer(Answer),
-    /// No answer now.
+    /// The user gives no answer now.
     Later,
-    /// The arguments are to be edited.
+    /// The user wants to edit the arguments.
     Edit,
-    /// No answer: the whole question is to be shown.
+    /// The user wants to see the whole question.
     Show,
 }
 
 /// Reads an entry at the terminal as an answer.
 ///
 /// # Errors
-/// Why the answer is not usable.
+/// The reason why the answer is not usable.
 pub(crate) fn meant(question: &Question, entered: Entered) -> Result<Meant, Rejection> {
     let answer = match (question, entered) {
         (Question::Approval(_), Entered::Option('r', 0)) => Answer::Approve { remember: true },
@@ -205,7 +207,7 @@ fn given(input: &Input, entered: Entered) -> Result<Answer, Rejection> {
     read.map_err(rejection)
 }
 
-/// The reason why an answer is not taken, at the field of the form that is wrong.
+/// Returns the reason why an answer is rejected, at the field of the form that is wrong.
 pub(crate) fn rejection(why: NotAccepted) -> Rejection {
     match why {
         NotAccepted::Misfit(wrong) => Rejection {
@@ -216,10 +218,10 @@ pub(crate) fn rejection(why: NotAccepted) -> Rejection {
     }
 }
 
-/// Reads a line as what could have been entered with keys.
+/// Reads a line as an entry that could have been made with keys.
 ///
 /// # Errors
-/// What can be entered.
+/// The possible entries.
 pub(crate) fn line(kind: &Kind, line: &str) -> Result<Entered, String> {
     match kind {
         Kind::Keys(choices) => {
@@ -246,12 +248,12 @@ pub(crate) fn line(kind: &Kind, line: &str) -> Result<Entered, String> {
     }
 }
 
-/// The keys that a line can say: nothing is edited there, and everything is shown already.
+/// Returns the keys that a line can express. Editing is not possible there, and everything is shown already.
 fn by_line(choices: &[Choice]) -> impl Iterator<Item = &Choice> {
     choices.iter().filter(|choice| !matches!(choice.key, 'e' | 'v'))
 }
 
-/// How a question is answered by a line.
+/// Describes how a line answers a question.
 pub(crate) fn keys(kind: &Kind) -> String {
     match kind {
         Kind::Keys(choices) => {

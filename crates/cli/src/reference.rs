@@ -29,7 +29,7 @@ llm-do uses these environment variables. This page is generated from the list in
 of variables with names that indicate a secret; [Secrets](journal.md#secrets) has the rule.
 ";
 
-/// The page with all commands.
+/// Returns the page with all commands.
 fn commands() -> String {
     let mut root = Cli::command();
     root.build();
@@ -38,7 +38,7 @@ fn commands() -> String {
     page
 }
 
-/// One command, then its subcommands. Options of `parent` that also apply to this command are not repeated.
+/// Writes one command, then its subcommands. Options of `parent` that also apply to this command are not repeated.
 fn command(page: &mut String, command: &Command, parent: Option<&Command>) {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let level = name.split(' ').count().max(2);
@@ -100,7 +100,7 @@ fn command(page: &mut String, command: &Command, parent: Option<&Command>) {
     }
 }
 
-/// The list item of an argument.
+/// Returns the list item of an argument.
 fn entry(argument: &Arg) -> String {
     let mut item = "- ".to_owned();
     if let (Some(short), Some(_)) = (argument.get_short(), argument.get_long()) {
@@ -131,7 +131,7 @@ fn entry(argument: &Arg) -> String {
     item
 }
 
-/// The text with Markdown's special characters escaped outside code spans.
+/// Returns the text with Markdown's special characters escaped outside code spans.
 fn escaped(text: &str) -> String {
     text.split('`')
         .enumerate()
@@ -143,7 +143,7 @@ fn escaped(text: &str) -> String {
         .join("`")
 }
 
-/// The page with all environment variables.
+/// Returns the page with all environment variables.
 fn environment() -> String {
     let mut page = ENVIRONMENT.to_owned();
     for section in SECTIONS {

@@ -33,27 +33,27 @@ use std::{
 
 pub(crate) use result::{how_to_answer, show_how_to_answer, show_report, show_waiting};
 
-/// What kind of streams there are, and what goes to them.
+/// The output streams, and the settings for them.
 #[derive(Clone)]
 pub(crate) struct Output {
-    /// Form of the result.
+    /// The format of the result.
     pub(crate) format: Format,
-    /// Errors and questions only.
+    /// Show only errors and questions.
     pub(crate) quiet: bool,
-    /// How much more is shown.
+    /// Number of `--verbose` flags.
     pub(crate) verbose: u8,
     /// Colours of stdout and stderr.
     pub(crate) out: Paint,
     pub(crate) err: Paint,
-    /// Whether they are terminals.
+    /// True if stdout is a terminal. The next field is the same for stderr.
     pub(crate) out_terminal: bool,
     pub(crate) err_terminal: bool,
-    /// Where everything is written while something runs.
+    /// The writer of all output while something runs.
     pub(crate) screen: Arc<Screen>,
 }
 
 impl Output {
-    /// As the general flags and the streams have it.
+    /// Returns the output for the general flags and the streams.
     pub(crate) fn new(global: &Global) -> Self {
         let (out_terminal, err_terminal) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         let err = global.colour.paint(err_terminal);
@@ -76,7 +76,7 @@ impl Output {
         Ok(())
     }
 
-    /// A line on stderr. On a terminal it is wrapped behind a bar, because it may hold words of others.
+    /// Shows a line on stderr. On a terminal it is wrapped behind a bar, because it may contain words of other people.
     pub(crate) fn line(&self, text: &str) {
         match self.err_terminal {
             true => self.screen.line(&wrapped(text, columns(io::stderr()))),
@@ -84,27 +84,27 @@ impl Output {
         }
     }
 
-    /// A warning, unless none are wanted.
+    /// Shows a warning, unless the output is quiet.
     pub(crate) fn warn(&self, text: &str) {
         if !self.quiet {
             self.line(&format!("{} {}", self.err.warning("warning:"), visible::text(text)));
         }
     }
 
-    /// Something worth knowing that needs no action.
+    /// Shows a note that needs no action.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             self.line(&format!("{} {}", self.err.dim("note:"), visible::text(text)));
         }
     }
 
-    /// Text for stdout.
+    /// Prints text to stdout.
     pub(crate) fn print(&self, text: &str) {
         let shown = if self.out_terminal { visible::output(text) } else { text.into() };
         self.screen.result(shown.as_bytes());
     }
 
-    /// JSON for stdout: indented where a person reads it, on one line elsewhere.
+    /// Prints JSON to stdout: indented for a person, on one line for a program.
     pub(crate) fn print_json(&self, value: &Value) {
         if self.out_terminal {
             self.screen.result(visible::json(&format!("{value:#}\n")).as_bytes());
@@ -113,18 +113,18 @@ impl Output {
         }
     }
 
-    /// Columns of the terminal that stdout is.
+    /// Returns the columns of the terminal on stdout.
     pub(crate) fn columns(&self) -> usize {
         columns(io::stdout())
     }
 
-    /// Whether calls are shown as they come and go.
+    /// Returns true if calls are shown while they run.
     fn shows_progress(&self) -> bool {
         !self.quiet && (self.err_terminal || self.verbose > 0)
     }
 
-    /// Whether the root's answer is shown while it is made: only where stdout is read by a person, who can be told that
-    /// a part didn't count.
+    /// Returns true if the root's answer is shown while it is made. This needs a person at stdout, who can be told that
+    /// a part does not count.
     fn streams_answer(&self) -> bool {
         !self.quiet && self.format == Format::Text && self.out_terminal && self.err_terminal
     }
@@ -135,16 +135,16 @@ fn columns(terminal: impl AsFd) -> usize {
         .map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
 }
 
-/// Why a run refuses calls that need an approval.
+/// The reason why a run refuses calls that need an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refuses {
-    /// It asks, or the operator knows.
+    /// The run asks, or the operator knows the reason.
     AsMeant,
-    /// There is no terminal to ask on, and the operator has not been told.
+    /// No terminal is available for questions, and the operator has not been told.
     WithoutTerminal,
 }
 
-/// Explains why calls are refused, and what would allow them.
+/// Explains why calls are refused, and how to allow them.
 fn say_no_terminal(output: &Output) {
     output.note(
         "no terminal to ask on: calls that need an approval are refused \
@@ -152,7 +152,7 @@ fn say_no_terminal(output: &Output) {
     );
 }
 
-/// A record can say that an approval was needed: a call is refused, or a tool is not shown to the model.
+/// Returns true if a record shows that an approval was needed: a call is refused, or a tool is not shown to the model.
 fn lacks_approval(record: &RecordKind) -> bool {
     match record {
         RecordKind::Verdict { by: DecidedBy::Mode(Mode::AutoDeny), .. } => true,
@@ -164,17 +164,17 @@ fn lacks_approval(record: &RecordKind) -> bool {
     }
 }
 
-/// Shows a run's events.
+/// The display of a run's events.
 pub(crate) struct Renderer {
     output: Output,
-    /// The note about the missing terminal is still to be shown, with the first refused call.
+    /// True if the note about the missing terminal is still to be shown, with the first refused call.
     explains: AtomicBool,
     lines: Option<Lines>,
     progress: Option<Progress>,
 }
 
 impl Renderer {
-    /// For one run. `gone` is called when the reader of the events on stdout has gone.
+    /// Returns a renderer for one run. `gone` is called when the reader of the events on stdout has closed it.
     pub(crate) fn new(
         output: Output,
         refuses: Refuses,
@@ -190,19 +190,19 @@ impl Renderer {
         Arc::new(Self { output, explains, lines, progress })
     }
 
-    /// Whether the output is typed: then its final form alone is shown, and not the answer while it is made.
+    /// Sets if the output is typed. If it is, only its final form is shown, and not the answer while it is made.
     pub(crate) fn expects(&self, typed: bool) {
         if let Some(progress) = &self.progress {
             progress.expects(typed);
         }
     }
 
-    /// The text of the root's last turn, as far as it stands on the screen already.
+    /// Returns the text of the root's last turn that is on the screen already.
     pub(crate) fn streamed(&self) -> Option<String> {
         self.progress.as_ref().and_then(Progress::streamed)
     }
 
-    /// Nothing more will happen.
+    /// Stops the display: no more events come.
     pub(crate) fn stop(&self) {
         self.output.screen.live(Vec::new());
     }

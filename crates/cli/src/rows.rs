@@ -1,7 +1,7 @@
-//! Text of others in rows of the terminal, each behind a bar, so that none of it can be taken for our own words.
+//! Untrusted text in rows of the terminal, each behind a bar, so that it can't be taken for llm-do's own words.
 //!
-//! A terminal continues a long line in its first column, where our own questions begin. Nothing is left to it here: lines
-//! are cut into rows by display width, and every row begins with a bar.
+//! A terminal continues a long line in its first column, where llm-do's own questions begin. Therefore lines are cut
+//! into rows by display width, and every row begins with a bar.
 
 use crate::visible;
 use anstyle::{AnsiColor, Effects, Style};
@@ -10,13 +10,13 @@ use std::{borrow::Cow, fmt::Write as _, ops::RangeInclusive};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Before the first row of a line.
+/// The bar before the first row of a line.
 const FIRST: &str = "  │ ";
-/// Before its further rows.
+/// The bar before its further rows.
 const FURTHER: &str = "  ┆ ";
-/// Columns of either.
+/// Columns of either bar.
 const BAR: usize = 4;
-/// A narrower terminal is treated as this wide.
+/// The least number of columns. A narrower terminal is treated as this wide.
 const NARROWEST: usize = 24;
 /// The longest run of spaces that is printed. A longer one is counted.
 const MOST_SPACES: usize = 24;
@@ -24,10 +24,10 @@ const MOST_SPACES: usize = 24;
 const MOST_EMPTY: usize = 3;
 /// The most code points of one character, such as accents on a letter. Those of a longer one are escaped.
 const MOST_MARKS: usize = 8;
-/// Terminals may show one alone in two columns.
+/// Regional indicators. Terminals may show a single one in two columns.
 const REGIONAL: RangeInclusive<char> = '\u{1f1e6}'..='\u{1f1ff}';
 
-/// How a piece of text is painted.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -56,7 +56,7 @@ impl Tone {
 /// A piece of a line. Control characters and hidden ones are escaped when it is shown.
 pub(crate) type Piece<'a> = (Tone, &'a str);
 
-/// The pieces on one line, however wide it is.
+/// Puts the pieces on one line, however wide it is.
 pub(crate) fn unwrapped(pieces: &[Piece<'_>]) -> Line {
     let mut line = Line::new();
     for (tone, text) in pieces {
@@ -65,7 +65,7 @@ pub(crate) fn unwrapped(pieces: &[Piece<'_>]) -> Line {
     line
 }
 
-/// A rule across a terminal.
+/// Returns a rule across a terminal.
 pub(crate) fn rule(columns: usize) -> Line {
     Line::styled(&"─".repeat((columns.max(NARROWEST) - 1).min(72)), Tone::Dim.style())
 }
@@ -74,28 +74,29 @@ pub(crate) fn rule(columns: usize) -> Line {
 pub(crate) struct Rows {
     columns: usize,
     rows: Vec<Line>,
-    /// Empty lines of a content in sequence, up to here.
+    /// Number of empty lines in sequence before this point of a content.
     empty: usize,
 }
 
 impl Rows {
-    /// No rows yet, for a terminal with that many columns.
+    /// Returns no rows yet, for a terminal with that many columns.
     pub(crate) fn new(columns: usize) -> Self {
         Self { columns: columns.max(NARROWEST), rows: Vec::new(), empty: 0 }
     }
 
-    /// A heading: it begins in the first column with our own words or a name, and its further rows stand behind the bar.
+    /// Adds a heading. It begins in the first column with llm-do's own words or a name, and its further rows are behind
+    /// the bar.
     pub(crate) fn heading(&mut self, pieces: &[Piece<'_>]) {
         self.put("", FURTHER, pieces, Breaks::AtWords);
     }
 
-    /// A line behind the bar.
+    /// Adds a line behind the bar.
     pub(crate) fn line(&mut self, pieces: &[Piece<'_>]) {
         self.end_content();
         self.put(FIRST, FURTHER, pieces, Breaks::AtWords);
     }
 
-    /// The lines of a longer text, behind the bar and further in than [`Rows::line`].
+    /// Adds the lines of a longer text, behind the bar and further indented than [`Rows::line`].
     pub(crate) fn content(&mut self, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
         for line in text.split('\n') {
@@ -104,7 +105,7 @@ impl Rows {
         self.end_content();
     }
 
-    /// One line of a longer text, behind the bar and `lead`. Empty lines in sequence are counted.
+    /// Adds a line of a longer text, behind the bar and `lead`. Empty lines in sequence are counted.
     pub(crate) fn content_line(&mut self, lead: &str, tone: Tone, line: &str) {
         if line.trim().is_empty() {
             self.empty += 1;
@@ -129,7 +130,7 @@ impl Rows {
         }
     }
 
-    /// The rows.
+    /// Returns the rows.
     pub(crate) fn finish(mut self) -> Vec<Line> {
         self.end_content();
         self.rows
@@ -166,13 +167,13 @@ impl Rows {
 /// The places at which a line may be continued in another row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Breaks {
-    /// At a space, if one is near. It is not shown.
+    /// A space near the end of the row. It is not shown. Without one, any character.
     AtWords,
-    /// After any character: each one of a content matters.
+    /// Any character, because each one of a content matters.
     Anywhere,
 }
 
-/// Takes the word at the end of a row that goes into the next row, because the next character does not fit. Empty: that
+/// Takes the word at the end of a row that moves to the next row, because the next character does not fit. Empty: that
 /// character begins a word, or there is no space near the end.
 fn last_word(row: &mut String, next: &str, most: usize) -> String {
     if next == " " {
@@ -189,8 +190,8 @@ fn last_word(row: &mut String, next: &str, most: usize) -> String {
     word
 }
 
-/// A line with our own colours for a terminal with that many columns. What does not fit in the first row, and further
-/// lines, continue behind the bar: a terminal would continue them in its first column.
+/// Wraps a line with llm-do's own colours for a terminal with that many columns. Further rows and lines are behind the
+/// bar, because a terminal would continue them in its first column.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     let most = columns.max(NARROWEST) - 1;
     let mut out = String::with_capacity(text.len() + 16);
@@ -231,7 +232,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     out
 }
 
-/// Columns that a terminal may need for a text: the larger number where terminals differ.
+/// Returns the columns that a terminal may need for a text: the larger number if terminals differ.
 fn width(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
@@ -245,7 +246,7 @@ fn width(text: &str) -> usize {
     text.width().max(text.width_cjk()).max(1) + regional
 }
 
-/// A tab takes four columns, wherever it stands. Everything that is not a visible character is escaped.
+/// Replaces a tab by four spaces, wherever it is, and escapes all characters that are not visible.
 fn expanded(text: &str) -> Cow<'_, str> {
     if text.contains('\t') {
         let spread = text.replace('\t', "→   ");
@@ -255,7 +256,7 @@ fn expanded(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text with the marks of overloaded characters escaped: they would cover the rows above and below.
+/// Escapes the marks of overloaded characters, because they would cover the rows above and below.
 fn tamed(text: &str) -> Cow<'_, str> {
     let overloaded = |character: &str| character.chars().count() > MOST_MARKS;
     if text.is_ascii() || !text.graphemes(true).any(overloaded) {
@@ -273,7 +274,7 @@ fn tamed(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text with long runs of spaces counted.
+/// Replaces long runs of spaces by their number.
 fn counted(text: &str) -> Cow<'_, str> {
     if !text.contains(&" ".repeat(MOST_SPACES + 1)) {
         return Cow::Borrowed(text);

@@ -1,5 +1,5 @@
-//! The one place that writes to stdout and stderr while something runs, so that lines, the live status, the streamed
-//! answer and prompts never run into each other.
+//! The only writer to stdout and stderr while something runs, so that lines, the live status, the streamed answer and
+//! prompts do not mix.
 
 use crate::{visible, whole_file::WholeFile};
 use std::{
@@ -11,22 +11,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the live rows are drawn.
+/// Time between two draws of the live rows.
 const TICK: Duration = Duration::from_millis(100);
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/// One live row: work under way.
+/// A live row: work in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// Columns that it is indented by.
     pub(crate) indent: usize,
     /// The work.
     pub(crate) text: String,
-    /// When it began.
+    /// The time at which the work began.
     pub(crate) since: Instant,
 }
 
-/// What is shown while something runs.
+/// The display while something runs.
 pub(crate) struct Screen {
     state: Mutex<State>,
 }
@@ -35,31 +35,31 @@ pub(crate) struct Screen {
 struct State {
     /// The live rows.
     live: Vec<Row>,
-    /// Live rows are on the screen, with the cursor at the start of the first.
+    /// True if live rows are on the screen, with the cursor at the start of the first.
     drawn: bool,
-    /// Streamed text has left the cursor in the middle of a line.
+    /// True if streamed text has left the cursor in the middle of a line.
     mid_line: bool,
-    /// A prompt has the screen: everything else waits here.
+    /// Output that waits while a prompt has the screen.
     paused: Option<Vec<Piece>>,
-    /// Where results go: stdout, or a file in its place.
+    /// The file that gets results in place of stdout.
     file: Option<ResultFile>,
-    /// Why results can't be written any more.
+    /// The reason why results can't be written any more.
     broken: Option<Broken>,
     tick: usize,
 }
 
-/// The file that results go to.
+/// The file that results are written to.
 struct ResultFile {
     path: PathBuf,
-    /// Begun with the first part of a result: a process that is killed before leaves nothing in the folder.
+    /// The file, begun with the first part of a result: a process that is killed before leaves nothing in the folder.
     begun: Option<WholeFile>,
 }
 
-/// Why results can't be written.
+/// The reason why results can't be written.
 enum Broken {
-    /// The reader of stdout has gone, as `head` does. This is no error.
+    /// The reader of stdout has closed it, as `head` does. This is no error.
     Gone,
-    /// They are lost.
+    /// Results are lost.
     Lost(io::Error),
 }
 
@@ -68,11 +68,11 @@ enum Piece {
     Answer(String),
 }
 
-/// Holds the screen for a prompt until dropped; then what was held back is shown.
+/// A guard that holds the screen for a prompt. When it is dropped, the waiting output is shown.
 pub(crate) struct Paused(Arc<Screen>);
 
 impl Screen {
-    /// A screen without live rows.
+    /// Returns a screen without live rows.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::default() })
     }
@@ -84,7 +84,7 @@ impl Screen {
         let _ = thread::Builder::new().name("live rows".into()).spawn(move || spin(&weak));
     }
 
-    /// Shows a whole line, or several, on stderr.
+    /// Shows one or several whole lines on stderr.
     pub(crate) fn line(&self, text: &str) {
         let mut state = self.lock();
         match &mut state.paused {
@@ -115,7 +115,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes the result, or a part of it, as it is. `false`: it can't be written any more.
+    /// Writes the result, or a part of it, as it is. Returns false if it can't be written any more.
     pub(crate) fn result(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         state.end_line();
@@ -124,12 +124,12 @@ impl Screen {
         state.broken.is_none()
     }
 
-    /// Whether results can't be written any more.
+    /// Returns true if results can't be written any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.lock().broken.is_some()
     }
 
-    /// Keeps the file of the results. Says what was lost, if something was; a reader of stdout that has gone misses nothing.
+    /// Completes the file of the results. Returns an error for lost results. A closed stdout is no error.
     pub(crate) fn finish(&self) -> Result<(), String> {
         let mut state = self.lock();
         let file = state.file.take();
@@ -157,7 +157,7 @@ impl Screen {
         state.live = rows;
     }
 
-    /// Clears the live rows and holds back what would be shown, until the guard is dropped.
+    /// Removes the live rows and holds back further output, until the guard is dropped.
     pub(crate) fn pause(self: &Arc<Self>) -> Paused {
         let mut state = self.lock();
         state.end_line();
@@ -267,7 +267,7 @@ impl State {
     }
 }
 
-/// Columns of the terminal that stderr is.
+/// Returns the columns of the terminal on stderr.
 fn columns() -> usize {
     rustix::termios::tcgetwinsize(io::stderr())
         .map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })

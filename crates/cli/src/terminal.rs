@@ -1,5 +1,5 @@
-//! The operator's terminal: `/dev/tty`, wherever stdin, stdout and stderr are redirected. Here a question is asked where no
-//! chat has the terminal.
+//! The operator's terminal: `/dev/tty`, wherever stdin, stdout and stderr are redirected. Asks questions when no chat
+//! has the terminal.
 
 mod lines;
 
@@ -28,28 +28,28 @@ use std::{
     time::Duration,
 };
 
-/// The controlling terminal. While a question is asked it is in another mode; [`Terminal::restore`] puts it back from any
-/// thread, so that no way of ending leaves it there.
+/// The controlling terminal. It is in another mode during a question; [`Terminal::restore`] resets it from any thread,
+/// so that every way of ending the process does.
 pub(crate) struct Terminal(Arc<Tty>);
 
 impl Terminal {
-    /// The terminal of this process, if it has one that can be read.
+    /// Opens the terminal of this process, if it has one that can be read.
     pub(crate) fn open() -> Option<Arc<Self>> {
         Tty::open().ok().map(|tty| Arc::new(Self(tty)))
     }
 
-    /// Shows text. A terminal that is gone shows nothing.
+    /// Shows text. Does nothing if the terminal is gone.
     fn show(&self, text: &str) {
         let _ = (&*self.0).write_all(text.as_bytes());
     }
 
-    /// Back to how it was.
+    /// Restores the terminal's mode.
     pub(crate) fn restore(&self) {
         self.0.leave();
     }
 
     /// Asks a question that is answered with one of these keys, and shows the word of that key. `None`: the terminal is
-    /// gone, or Ctrl-D.
+    /// gone, or the user pressed Ctrl-D.
     pub(crate) fn choose(
         self: &Arc<Self>,
         text: impl Fn(usize) -> String + Send + 'static,
@@ -59,7 +59,7 @@ impl Terminal {
         self.choose_while(text, keys, paint, |_| {})
     }
 
-    /// As [`Terminal::choose`], for a question that may be withdrawn: `None` then, too.
+    /// Asks like [`Terminal::choose`], with a question that may be withdrawn: the result is then `None`, too.
     pub(crate) fn choose_while(
         self: &Arc<Self>,
         text: impl Fn(usize) -> String + Send + 'static,
@@ -113,13 +113,13 @@ impl Terminal {
     }
 }
 
-/// What was entered.
+/// An entry of the user.
 pub(crate) enum Entered {
     /// An answer, which may not fit yet.
     Answer(Answer),
-    /// Ctrl-D.
+    /// The user pressed Ctrl-D.
     End,
-    /// Nothing: the question was withdrawn, or the terminal is gone.
+    /// Nothing was entered: the question was withdrawn, or the terminal is gone.
     Gone,
 }
 
@@ -133,18 +133,18 @@ pub(crate) struct Dialogue {
 }
 
 enum Face {
-    /// Single keys, in live rows.
+    /// A prompt in live rows that reads single keys.
     Keys {
         prompt: Box<Prompt<File>>,
         events: Events,
-        /// The columns that the text was shown for.
+        /// Columns for which the text was shown.
         columns: usize,
     },
-    /// Lines, on a terminal that moves no cursor, or for a screen reader.
+    /// Lines, on a terminal that can't move its cursor, or for a screen reader.
     Lines(Kind),
 }
 
-/// Withdraws a question, from any thread.
+/// A handle that withdraws a question, from any thread.
 pub(crate) struct Withdrawal {
     withdrawn: Arc<AtomicBool>,
     stopper: Option<Stopper>,
@@ -160,8 +160,8 @@ impl Withdrawal {
 }
 
 impl Dialogue {
-    /// Shows a question. Earlier input is dropped, so that no key typed ahead answers a question that was not read. `hint`
-    /// says what the keys do that are no answers.
+    /// Shows a question. Earlier input is dropped, so that no key typed ahead answers a question that was not read.
+    /// `hint` describes the keys that are no answers.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -193,7 +193,7 @@ impl Dialogue {
         Ok(dialogue)
     }
 
-    /// A handle that withdraws the question.
+    /// Returns a handle that withdraws the question.
     pub(crate) fn withdrawal(&self) -> Withdrawal {
         let stopper = match &self.face {
             Face::Keys { events, .. } => Some(events.stopper()),
@@ -202,12 +202,12 @@ impl Dialogue {
         Withdrawal { withdrawn: Arc::clone(&self.withdrawn), stopper }
     }
 
-    /// The next thing entered. Blocks its thread.
+    /// Returns the next entry. Blocks its thread.
     pub(crate) fn next(&mut self) -> Entered {
         self.wait().unwrap_or(Entered::Gone)
     }
 
-    /// Says why an answer is not usable.
+    /// Shows why an answer is not usable.
     pub(crate) fn reject(&mut self, rejection: Rejection) {
         match &mut self.face {
             // A terminal that is gone is noticed by the next read.
@@ -224,8 +224,8 @@ impl Dialogue {
         let _ = self.show_text();
     }
 
-    /// Gives the terminal to another program meanwhile, which ends if the flag says that the question was withdrawn. The
-    /// keys are shown again by [`Dialogue::reject`].
+    /// Gives the terminal to another program, which ends if the flag says that the question was withdrawn.
+    /// [`Dialogue::reject`] shows the keys again.
     pub(crate) fn away<T>(&mut self, work: impl FnOnce(&File, &AtomicBool) -> T) -> io::Result<T> {
         self.leave();
         let done = work(&self.terminal.0.handle()?, &self.withdrawn);
@@ -233,7 +233,7 @@ impl Dialogue {
         Ok(done)
     }
 
-    /// Ends the question, with a word about how.
+    /// Ends the question, with a word about its end.
     pub(crate) fn finish(self, word: &str) {
         let terminal = Arc::clone(&self.terminal);
         drop(self);
@@ -276,7 +276,7 @@ impl Dialogue {
         }
     }
 
-    /// Whether the terminal is narrower than the text was shown for.
+    /// Returns true if the terminal is narrower than the text was shown for.
     fn is_narrower(&self) -> bool {
         match &self.face {
             Face::Keys { prompt, columns, .. } => prompt.size().columns() < *columns,
@@ -327,8 +327,8 @@ impl Drop for Dialogue {
     }
 }
 
-/// Takes an event and those that came with it. Several characters at once were not typed as answers (text that is pasted
-/// without marks, for example): none of them is an answer.
+/// Takes an event and those that came with it. Several characters at once were not typed as answers (text that is
+/// pasted without marks, for example), so none of them is an answer.
 fn hear(prompt: &mut Prompt<File>, events: &mut Events) -> io::Result<Option<Heard>> {
     let mut came: Vec<Event> = events.next(None).into_iter().collect();
     while !matches!(came.last(), Some(Event::Closed))

@@ -1,11 +1,11 @@
-//! Changes to a folder that are made all or not at all, whenever the process is killed.
+//! Changes to a folder that are made completely or not at all, even if the process is killed.
 //!
-//! New files are written first, where nothing reads them. Then everything is moved. The list of moves is written before,
-//! as [`MOVES`]: while that file exists nothing in the folder loads, and [`settle`] continues where a killed process
-//! stopped. A move that fails undoes those before it.
+//! New files are written first to a place where nothing reads them. Then everything is moved. The list of moves is
+//! written before, as [`MOVES`]: while that file exists nothing in the folder loads, and [`settle`] continues where a
+//! killed process stopped. A move that fails undoes those before it.
 //!
-//! A folder from elsewhere may contain such a list. The list is therefore sealed with the user's key for its folder, and
-//! [`settle`] makes no move of another list.
+//! A folder from elsewhere may contain such a list. The list is therefore sealed with the user's key for its folder,
+//! and [`settle`] makes no move of another list.
 
 use crate::{render::Output, visible};
 use llm_do::{
@@ -24,18 +24,18 @@ use tempfile::TempDir;
 
 /// llm-do's own folder in a project, which neither tools nor their processes see.
 const OWN: &str = ".llm-do";
-/// Longest list of moves that is read, in bytes.
+/// The longest list of moves that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// Files that wait in a temporary folder on the file system where they will be.
+/// Files in a temporary folder, on the file system to which they will be moved.
 pub(crate) struct Staged {
-    /// Locked, so that no other process takes the folder for one that a killed process left.
+    /// A lock that distinguishes the folder from those of killed processes.
     _used: File,
     waiting: TempDir,
     _around: Option<Around>,
 }
 
-/// A folder that goes if nothing is left in it.
+/// A folder that is removed if it is empty at the end.
 struct Around(PathBuf);
 
 impl Drop for Around {
@@ -45,13 +45,13 @@ impl Drop for Around {
 }
 
 impl Staged {
-    /// A place to write what will become a folder beside it, in `folder`.
+    /// Returns a place for files that will become a folder beside it, in `folder`.
     pub(crate) fn beside(folder: &Path) -> io::Result<Self> {
         sweep(folder);
         Self::waiting_in(folder, None)
     }
 
-    /// A place to write what will be moved into `folder`, after [`settle`].
+    /// Returns a place for files that will be moved into `folder`, after [`settle`].
     pub(crate) fn inside(folder: &Path) -> io::Result<Self> {
         let own = folder.join(OWN);
         match fs::create_dir(&own) {
@@ -71,7 +71,7 @@ impl Staged {
         Ok(Self { _used: used, waiting, _around: around })
     }
 
-    /// The folder of what waits.
+    /// Returns the folder of the files.
     pub(crate) fn path(&self) -> PathBuf {
         self.waiting.path().join("new")
     }
@@ -88,7 +88,7 @@ impl Staged {
         fs::copy(from, self.place(path)?).map(drop)
     }
 
-    /// Puts the whole folder to a place where nothing is, or an empty folder.
+    /// Moves the whole folder to a path that does not exist, or is an empty folder.
     pub(crate) fn become_folder(self, target: &Path) -> io::Result<()> {
         // Onto a file, or a folder that holds something, the system refuses to rename a folder.
         fs::rename(self.path(), target)
@@ -103,7 +103,7 @@ impl Staged {
     }
 }
 
-/// Moves within a folder, in their order.
+/// A list of moves within a folder, in order.
 pub(crate) struct Moves {
     root: PathBuf,
     key: SealKey,
@@ -114,28 +114,29 @@ pub(crate) struct Moves {
 pub(crate) type Move = (String, String);
 
 impl Moves {
-    /// None yet. `home` is the user's folder (`~/.llm-do`), which holds the key of the seal.
+    /// Returns an empty list. `home` is the user's folder (`~/.llm-do`), which has the key of the seal.
     pub(crate) fn new(root: &Path, home: &Path) -> io::Result<Self> {
         Ok(Self { root: fs::canonicalize(root)?, key: SealKey::of(home)?, list: Vec::new() })
     }
 
-    /// What the seal of the list of this folder is for.
+    /// Returns the purpose in the seal of this folder's list.
     fn purpose(root: &Path) -> String {
         format!("moves in {}", root.display())
     }
 
-    /// A file or folder goes to where nothing is then. Both paths have `/` between their parts.
+    /// Adds a move of a file or folder to a path that will be free at that point. Both paths have `/` between their
+    /// parts.
     pub(crate) fn add(&mut self, from: &str, to: &str) {
         self.list.push((from.to_owned(), to.to_owned()));
     }
 
-    /// The same for something that waits.
+    /// Adds a move of a staged file.
     pub(crate) fn add_staged(&mut self, staged: &Staged, path: &str) {
         let waiting = staged.waiting.path().file_name().unwrap_or_default().to_string_lossy();
         self.add(&format!("{OWN}/{waiting}/new/{path}"), path);
     }
 
-    /// Makes them all, or none.
+    /// Makes all moves, or none.
     pub(crate) fn make(&self, staged: &Staged) -> io::Result<()> {
         for path in self.list.iter().flat_map(|(from, to)| [from, to]) {
             below(path)?;
@@ -161,7 +162,7 @@ impl Moves {
         made
     }
 
-    /// Makes those that are not made yet, and returns them.
+    /// Makes the moves that are not made yet, and returns them.
     fn finish(self) -> io::Result<Vec<Move>> {
         let mut made = Vec::new();
         for (from, to) in &self.list {
@@ -185,7 +186,7 @@ impl Moves {
         Ok(made)
     }
 
-    /// Folders out of which everything went.
+    /// Removes folders that have become empty.
     fn remove_empty_folders(&self) {
         let gone = self.list.iter().map(|(from, _)| from.as_str()).filter(|from| !from.starts_with(OWN));
         let folders: BTreeSet<&str> =
@@ -197,16 +198,17 @@ impl Moves {
     }
 }
 
-/// Whether a killed process left moves that are only half made.
+/// Returns true if a killed process left an incomplete list of moves.
 pub(crate) fn is_unsettled(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(MOVES)).is_ok()
 }
 
-/// Finishes the moves that a killed process left in a folder, and removes the files that only waited. Returns the moves
-/// that it made. `home` is the user's folder (`~/.llm-do`).
+/// Completes the moves that a killed process left in a folder, and removes files that were only staged. Returns the
+/// moves that it made. `home` is the user's folder (`~/.llm-do`).
 ///
 /// # Errors
-/// The list was not sealed for this folder by this user's llm-do, another process is at work, or a move is not possible.
+/// The list was not sealed for this folder by this user's llm-do, another process is at work, or a move is not
+/// possible.
 pub(crate) fn settle(folder: &Path, home: &Path) -> io::Result<Vec<Move>> {
     let own = folder.join(OWN);
     if !fs::symlink_metadata(&own).is_ok_and(|found| found.is_dir()) {
@@ -261,7 +263,7 @@ pub(crate) fn tell(moved: &[Move], output: &Output) {
     }
 }
 
-/// Removes what waits in a folder for a process that has ended.
+/// Removes the staged files of ended processes from a folder.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let left = entry.file_name().to_string_lossy().starts_with(WAITING)
@@ -273,7 +275,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// What was done, in order; taken back when dropped before it is forgotten.
+/// Completed moves, in order. They are undone when dropped, unless they are forgotten first.
 #[derive(Default)]
 struct Undo {
     done: Vec<Done>,
@@ -285,7 +287,7 @@ enum Done {
 }
 
 impl Undo {
-    /// Moves a file or folder to where nothing is; makes the folders in between.
+    /// Moves a file or folder to a free path, and makes the folders in between.
     fn put(&mut self, root: &Path, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (below(from)?, below(to)?);
         let mut folder = root.to_owned();
@@ -331,7 +333,7 @@ fn no_folder(path: &Path) -> io::Error {
     io::Error::other(format!("{} is not a folder", path.display()))
 }
 
-/// Renames to where nothing is.
+/// Renames to a free path.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::{
         fs::{CWD, RenameFlags, renameat_with},
@@ -348,7 +350,8 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// A path that stays in the folder and outside of version control, whose settings and hooks name programs that it runs.
+/// Checks that a path stays in the folder and outside of version control, whose settings and hooks name programs that
+/// it runs.
 fn below(path: &str) -> io::Result<&Path> {
     let path = Path::new(path);
     let down = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -386,7 +389,7 @@ mod tests {
         Moves::new(root, &home(outer)).unwrap()
     }
 
-    /// The list of moves as this user's llm-do leaves it.
+    /// Writes the list of moves in the form in which this user's llm-do leaves it.
     fn leave(outer: &tempfile::TempDir, root: &Path, list: &[(&str, &str)]) {
         let Moves { root: real, key, .. } = moves(outer, root);
         let object = serde_json::to_vec(&json!({"moves": list})).unwrap();

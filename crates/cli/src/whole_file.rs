@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all: a disk that fills leaves the file that was there.
+//! Files that are written completely or not at all: if the disk is full, the earlier file stays.
 
 use cap_std::{
     ambient_authority,
@@ -13,7 +13,8 @@ use std::{
     path::Path,
 };
 
-/// A file that is being written. It takes its place with [`WholeFile::keep`]; dropped before, it leaves nothing.
+/// A file that is being written. [`WholeFile::keep`] puts it into its place. If it is dropped before, it leaves
+/// nothing.
 pub(crate) struct WholeFile(To);
 
 enum To {
@@ -24,7 +25,8 @@ enum To {
 }
 
 impl WholeFile {
-    /// Begins the file. Of a link the file is meant that it leads to, unless the link leads out of a project.
+    /// Begins the file. If the path is a link, the target of the link is written, unless it is outside of the link's
+    /// project.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         check_named(path)?;
         let real = match fs::canonicalize(path) {

@@ -1,7 +1,7 @@
 //! Accounts: the budgets of a run and of the calls of workers with limits, as data (`docs/reference/loop.md`).
 //!
-//! An [`Account`] names its owner, its budget and the account above it, and holds no state: it travels with the frame
-//! of a call. The amounts that were used and reserved are shared by the whole call tree
+//! An [`Account`] names its owner, its budget and the account above it, and holds no state: the frame of a call
+//! contains it. The amounts that were used and reserved are shared by the whole call tree
 //! ([`Shared`](crate::shared::Shared)).
 
 use crate::{
@@ -18,21 +18,21 @@ use std::{fmt, sync::Arc};
 pub enum Owner {
     /// The run: the operator gave it a budget.
     Run,
-    /// One call of a worker with limits.
+    /// A call of a worker with limits.
     Worker {
-        /// Its ID, for messages.
+        /// The worker's ID, for messages.
         id: Arc<str>,
         /// The call.
         path: CallPath,
     },
-    /// One answer of a conversation that the user takes part in.
+    /// An answer of a conversation with the user.
     Answer {
         /// The worker's ID, for messages.
         id: Arc<str>,
         /// The call.
         path: CallPath,
     },
-    /// One call of a function that makes calls, whose time its caller limits.
+    /// A call of a function that makes calls, with a time limit from its caller.
     Call {
         /// The function, for messages.
         function: Arc<str>,
@@ -78,9 +78,9 @@ impl Owner {
 /// The budget of one call and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
-    /// Its limits.
+    /// The limits.
     pub budget: Budget,
     /// The account that counts the same usage further up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,23 +88,23 @@ pub struct Account {
 }
 
 impl Account {
-    /// This account and all above it, innermost first.
+    /// The account and all above it, innermost first.
     pub fn chain(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |account| account.above.as_deref())
     }
 
-    /// Whether anything but time is limited here or above.
+    /// Returns true if anything other than time is limited, in this account or above.
     pub fn counts(&self) -> bool {
         self.chain().any(|account| Budget { timeout_ms: None, ..account.budget } != Budget::default())
     }
 
-    /// Returns whether tokens or money limit the length of an answer, here or above.
+    /// Returns true if tokens or money limit the length of an answer, in this account or above.
     pub(crate) fn bounds_answers(&self) -> bool {
         self.chain()
             .any(|account| account.budget.max_tokens.is_some() || account.budget.max_cost_usd.is_some())
     }
 
-    /// Whether working time is limited here or above.
+    /// Returns true if working time is limited, in this account or above.
     pub fn has_deadline(&self) -> bool {
         self.chain().any(|account| account.budget.timeout_ms.is_some())
     }
@@ -215,7 +215,7 @@ pub struct Wanted {
     pub calls: u32,
     /// Tokens sent and maximum tokens of the answer, if a request is to be sent.
     pub request: Option<(u64, u64)>,
-    /// The price of the model, where it is known.
+    /// The price of the model, if it is known.
     pub price: Option<Price>,
 }
 
@@ -259,9 +259,9 @@ impl Amount {
 /// The amounts of one account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Used for good.
+    /// Amounts used permanently.
     pub used: Amount,
-    /// Held by requests that have not ended.
+    /// Amounts held by requests that have not ended.
     pub reserved: Amount,
 }
 

@@ -23,13 +23,13 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Whether others wrote its content: its source says so, or the place that it comes from is untrusted.
+    /// Returns true if others wrote the content of the file: its source says so, or its place is untrusted.
     pub(crate) fn is_of_others(&self, authority: &Authority, listed: &dyn UntrustedPlaces) -> bool {
         self.foreign || self.places.iter().any(|place| authority.is_untrusted(place) || listed.hold(place))
     }
 }
 
-/// A file that lies nowhere.
+/// An attachment without a file on disk.
 impl From<Blob> for Attachment {
     fn from(file: Blob) -> Self {
         Self { file, places: Vec::new(), foreign: false }

@@ -1,12 +1,12 @@
 //! Authority: the files and network that a call may touch. Authority only ever shrinks.
 //!
-//! Two things travel down the call tree separately (`docs/reference/sandbox.md`). [`Bounds`] are the real places that
-//! a chain of calls may touch at all; each `restrict`, `readonly` and switched-off network narrows them for good. A
+//! Two things pass down the call tree separately (`docs/reference/sandbox.md`). [`Bounds`] are the real places that a
+//! chain of calls may touch at all; each `restrict`, `readonly` and disabled network narrows them permanently. A
 //! [`View`] is the set of mounts that one worker sees. The worker can reach its view intersected with its bounds.
 //!
-//! Only the program loader and the host's grant resolver construct an [`Authority`]. `narrow` is the only operation
-//! on it. A driver that makes calls in several processes writes one down and reads it back
-//! ([`call_spec`](crate::call_spec)). Nothing here touches a disk: places are names, and [`crate::vfs::FileSystem`] opens them.
+//! Only the program loader and the host's grant resolver construct an [`Authority`]. `narrow` is the only operation on
+//! it. A driver that makes calls in several processes serialises authorities ([`call_spec`](crate::call_spec)). This
+//! module never opens a file: places are names, and [`crate::vfs::FileSystem`] opens them.
 
 mod domain;
 mod place;
@@ -27,9 +27,9 @@ use std::{collections::BTreeSet, sync::Arc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Reads its content or checks that it exists.
+    /// Reads the file's content or checks that it exists.
     Read,
-    /// Creates, changes or removes it.
+    /// Creates, changes or removes the file.
     Write,
 }
 
@@ -42,16 +42,16 @@ pub struct Extent {
     pub access: Access,
 }
 
-/// Whether network is allowed.
+/// The network that a call may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// None at all.
+    /// No network.
     #[default]
     Off,
-    /// These domains.
+    /// Only these domains.
     Domains(Vec<Domain>),
-    /// Everything.
+    /// All of the network.
     On,
 }
 
@@ -61,7 +61,7 @@ impl Network {
         Self::Domains(domains.into_iter().collect()).normal()
     }
 
-    /// The intersection of two: what both allow.
+    /// The intersection of two networks.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         match (self.clone().normal(), other.clone().normal()) {
@@ -73,12 +73,12 @@ impl Network {
         }
     }
 
-    /// Whether it allows everything that `other` allows.
+    /// Returns true if this network allows everything that `other` allows.
     pub fn covers(&self, other: &Self) -> bool {
         self.narrow(other) == other.clone().normal()
     }
 
-    /// Whether it allows nothing.
+    /// Returns true if no network is allowed.
     pub fn is_off(&self) -> bool {
         *self == Self::Off
     }
@@ -98,8 +98,8 @@ impl Network {
     }
 }
 
-/// The real places a chain of calls may touch, whether it may use the network, which environment variables its code may
-/// get, and which servers it may start or talk to.
+/// The limits of a chain of calls: the real places that it may touch, the network that it may use, the environment
+/// variables that its code may get, and the servers that it may start or talk to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     extents: Vec<Extent>,
@@ -139,52 +139,52 @@ impl Bounds {
         self.extents.insert(at, new);
     }
 
-    /// The subtrees.
+    /// The subtrees of real places.
     pub fn extents(&self) -> &[Extent] {
         &self.extents
     }
 
-    /// Whether network is allowed.
+    /// The network that is allowed.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// These bounds with environment variables that the operator grants.
+    /// Sets the environment variables that the operator grants.
     #[must_use]
     pub fn with_variables(self, names: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self { variables: names.into_iter().collect(), ..self }
     }
 
-    /// Whether code that declares this environment variable may get it.
+    /// Returns true if code that declares this environment variable may get it.
     pub fn allows_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
     }
 
-    /// These bounds with command lines of servers that the operator grants.
+    /// Sets the command lines of servers that the operator grants.
     #[must_use]
     pub fn with_processes(self, commands: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self { processes: commands.into_iter().collect(), ..self }
     }
 
-    /// Whether a toolset may start a server with exactly this command line.
+    /// Returns true if a toolset may start a server with exactly this command line.
     pub fn allows_process(&self, command: &str) -> bool {
         self.processes.contains(command)
     }
 
-    /// These bounds with the network that the operator grants, for servers that llm-do itself talks to.
+    /// Sets the network that the operator grants for servers that llm-do itself talks to.
     #[must_use]
     pub fn with_servers(self, network: Network) -> Self {
         Self { servers: network.normal(), ..self }
     }
 
-    /// Whether a toolset may talk to all servers of that network. What a worker's processes reach is another matter:
-    /// [`Bounds::network`].
+    /// Returns true if a toolset may talk to all servers of that network. The network of a worker's processes is a
+    /// separate setting: [`Bounds::network`].
     pub fn allows_servers(&self, network: &Network) -> bool {
         self.servers.covers(network)
     }
 
-    /// The intersection of places and network: what both allow. This is the only operation on authority. No worker names
-    /// the variables and servers of its callees, so those of `self` stay: code gets only what its own package declares.
+    /// The intersection of places and network. This is the only operation on bounds. The variables and servers of
+    /// `self` stay, because no worker names those of its callees: code gets only what its own package declares.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         let network = self.network.narrow(&other.network);
@@ -221,12 +221,12 @@ impl Bounds {
         self.extents.iter().find(|e| e.access >= access && place.is_within(&e.place))
     }
 
-    /// Whether any part of `place` is within the bounds.
+    /// Returns true if any part of `place` is within the bounds.
     pub fn overlaps(&self, place: &Place) -> bool {
         self.extents.iter().any(|e| e.place.is_within(place) || place.is_within(&e.place))
     }
 
-    /// Whether `other` allows everything that `self` allows.
+    /// Returns true if `other` allows everything that `self` allows.
     pub fn is_within(&self, other: &Self) -> bool {
         self.extents.iter().all(|e| other.covering(&e.place, e.access).is_some())
             && other.network.covers(&self.network)
@@ -236,32 +236,32 @@ impl Bounds {
     }
 }
 
-/// Why access was refused. The model receives it as a value.
+/// The reason why access was refused. The model receives it as a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The path is not valid in the virtual file system.
     #[error("`{path}` is not a usable path: {reason}")]
     BadPath {
-        /// As given.
+        /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// The error in the path.
         reason: &'static str,
     },
-    /// No mount contains it, it is invisible, or it is outside the bounds. All three give the same answer, so that a
-    /// model can't probe for files that it may not see.
+    /// No mount contains the path, the path is invisible, or it is outside the bounds. All three give the same answer,
+    /// so that a model can't probe for files that it may not see.
     #[error("`{path}` does not exist here. {visible}")]
     NotVisible {
         /// Normalised virtual path.
         path: String,
-        /// What is visible instead.
+        /// The places that are visible instead.
         visible: String,
     },
-    /// It may be read but not written.
+    /// The path may be read but not written.
     #[error("`{path}` is read-only: {reason}")]
     ReadOnly {
         /// Normalised virtual path.
         path: String,
-        /// Which rule makes it so.
+        /// The rule that forbids writing.
         reason: String,
     },
     /// The mount allows only some suffixes.
@@ -271,7 +271,7 @@ pub enum Refusal {
         path: String,
         /// The mount.
         mount: String,
-        /// Its suffixes.
+        /// The suffixes that the mount allows.
         allowed: String,
     },
     /// A symlink leads to a place that another mount covers.
@@ -279,7 +279,7 @@ pub enum Refusal {
     OtherMount {
         /// Normalised virtual path.
         path: String,
-        /// Where it leads.
+        /// The place that the link leads to.
         leads_to: String,
     },
     /// A symlink has been changed since rules and the operator decided about the place that it led to.
@@ -293,17 +293,17 @@ pub enum Refusal {
     /// A caller passes a path that it can't access itself (`docs/reference/sandbox.md`).
     #[error("caller does not hold {path} for {mode}")]
     NotHeld {
-        /// As given.
+        /// The path as given.
         path: String,
         /// `reading` or `writing`.
         mode: &'static str,
     },
-    /// A callee's mount lies outside what the chain of callers may touch.
+    /// A callee's mount lies outside the bounds of the chain of callers.
     #[error("`{worker}` mounts `{mount}` outside what its callers may touch: {bound}")]
     OutsideBounds {
         /// The callee.
         worker: String,
-        /// Its mount.
+        /// The callee's mount.
         mount: String,
         /// The bounds, as virtual or project-relative places.
         bound: String,
@@ -315,24 +315,24 @@ pub enum Refusal {
 pub struct Narrowing {
     /// Declared mounts. Empty while `declared` is false: the caller's view applies.
     pub mounts: Vec<Mount>,
-    /// Whether the worker or its project declares mounts at all.
+    /// True if the worker or its project declares mounts.
     pub declared: bool,
-    /// `sandbox.approval`. It tightens the rules of the caller's view and of `handed`. In `mounts` it is merged
-    /// already, since a mount's own rules come before it.
+    /// `sandbox.approval`. It tightens the rules of the caller's view and of `handed`. It is already merged into
+    /// `mounts`, since a mount's own rules take precedence over it.
     pub approvals: Approvals,
     /// `sandbox.restrict`: virtual paths; empty means all.
     pub restrict: Vec<VirtualPath>,
     /// `sandbox.readonly`.
     pub readonly: bool,
-    /// `sandbox.network_enabled`; `None` leaves what the caller has.
+    /// `sandbox.network_enabled`; `None` keeps the caller's network.
     pub network: Option<Network>,
-    /// A library's or a generated worker: its mounts count only within the caller's view.
+    /// True for a worker of a library and for a generated one: its mounts are limited to the caller's view.
     pub foreign: bool,
     /// `path` parameters and attachments that the caller passes. The caller's access to them has been checked.
     pub handed: Vec<Mount>,
 }
 
-/// What one call may touch: its bounds and its view.
+/// The authority of a call: its bounds and its view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Authority {
     bounds: Bounds,
@@ -346,40 +346,40 @@ impl Authority {
         Self { bounds, view, protection }
     }
 
-    /// This authority with environment variables that the operator grants. Only the grant resolver calls this.
+    /// Sets the environment variables that the operator grants. Only the grant resolver calls this.
     #[must_use]
     pub fn with_variables(self, names: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self { bounds: self.bounds.with_variables(names), ..self }
     }
 
-    /// This authority with command lines of servers that the operator grants. Only the grant resolver calls this.
+    /// Sets the command lines of servers that the operator grants. Only the grant resolver calls this.
     #[must_use]
     pub fn with_processes(self, commands: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self { bounds: self.bounds.with_processes(commands), ..self }
     }
 
-    /// This authority with the network that the operator grants, for servers that llm-do itself talks to. Only the grant
-    /// resolver calls this.
+    /// Sets the network that the operator grants for servers that llm-do itself talks to. Only the grant resolver calls
+    /// this.
     #[must_use]
     pub fn with_servers(self, network: Network) -> Self {
         Self { bounds: self.bounds.with_servers(network), ..self }
     }
 
-    /// This authority, in which these files are protected as well. Only the grant resolver calls this.
+    /// Protects these files as well. Only the grant resolver calls this.
     #[must_use]
     pub fn protecting(self, files: impl IntoIterator<Item = Place>) -> Self {
         let protection = Protection::clone(&self.protection).with_defining(files);
         Self { protection: Arc::new(protection), ..self }
     }
 
-    /// This authority with the protection of another one of the same program. Only the grant resolver calls this.
+    /// Replaces the protection by that of another authority of the same program. Only the grant resolver calls this.
     #[must_use]
     pub fn protected_by(self, protection: Arc<Protection>) -> Self {
         Self { protection, ..self }
     }
 
-    /// This authority, in which a worker's own toolsets show these mounts of [served](Place::served) places for reading.
-    /// `approvals` are those of the worker's sandbox. A `restrict` of the worker is about files, and leaves them.
+    /// Adds mounts of [served](Place::served) places that a worker's own toolsets show for reading. `approvals` come
+    /// from the worker's sandbox. A `restrict` of the worker applies to files and does not remove these mounts.
     #[must_use]
     pub fn showing(mut self, mounts: Vec<Mount>, approvals: Approvals) -> Self {
         for mount in mounts {
@@ -390,12 +390,12 @@ impl Authority {
         self
     }
 
-    /// The real places.
+    /// The bounds: the real places.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// The mounts.
+    /// The view: the mounts.
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -405,7 +405,7 @@ impl Authority {
         &self.protection
     }
 
-    /// The authority of a callee that asks for `by`, called by the holder of `self` (`docs/reference/sandbox.md`).
+    /// The authority of a callee that asks for `by` when the holder of `self` calls it (`docs/reference/sandbox.md`).
     ///
     /// The result never has wider bounds than `self`; for foreign workers it never has a wider view either. A
     /// declared mount that lies wholly outside the bounds is refused. The one exception is a library's own folder,
@@ -491,7 +491,7 @@ impl Authority {
         self.view.locate(&path, access, &self.bounds, &self.protection)
     }
 
-    /// A virtual path under which `access` to that place is allowed. A caller writes this path to pass the place on.
+    /// A virtual path under which `access` to that place is allowed. A caller uses this path to pass the place on.
     pub fn path_to(&self, place: &Place, access: Access) -> Option<VirtualPath> {
         let shown = self.view.mounts().iter().filter_map(|mount| {
             let path = mount.at.join(place.rest(&mount.place)?);
@@ -502,20 +502,20 @@ impl Authority {
         shown.min_by(|a, b| a.as_str().len().cmp(&b.as_str().len()).then_with(|| a.cmp(b)))
     }
 
-    /// As [`Authority::locate`] for directories to list: every reachable subtree at or below `path`. For a view that
-    /// `restrict` narrowed to `/src`, listing `/` gives `/src`.
+    /// Finds the directories to list, with the checks of [`Authority::locate`]: every reachable subtree at or below
+    /// `path`. For a view that `restrict` narrowed to `/src`, listing `/` gives `/src`.
     pub fn locate_tree(&self, path: &str) -> Result<Vec<Located>, Refusal> {
         let path = VirtualPath::parse(path)?;
         self.view.locate_tree(&path, &self.bounds, &self.protection)
     }
 
-    /// Whether a process with this authority can read what others write: from the network, or in files.
+    /// Returns true if a process with this authority can read untrusted content: from the network, or in files.
     pub fn reaches_untrusted(&self) -> bool {
         self.bounds.network != Network::Off || self.has_untrusted(|mount| mount.place.server().is_none())
     }
 
-    /// Whether its view has files that others write: in an untrusted mount, or at a place that any worker of the program
-    /// declares untrusted.
+    /// Returns true if the view has files with untrusted content: in an untrusted mount, or at a place that any worker
+    /// of the program declares untrusted.
     pub fn sees_untrusted(&self) -> bool {
         self.has_untrusted(|_| true)
     }
@@ -530,19 +530,19 @@ impl Authority {
         })
     }
 
-    /// Whether others write what is at a real place, as far as mounts say so: one of this view that shows it, or one of
-    /// any worker of the program.
+    /// Returns true if the content of a real place is untrusted according to mounts: those of this view that show it,
+    /// or those of any worker of the program.
     pub fn is_untrusted(&self, place: &Place) -> bool {
         self.view.shows_untrusted(place) || self.protection.is_untrusted(place)
     }
 
-    /// The places in a folder that others write, as far as mounts say so.
+    /// The places in a folder whose content is untrusted according to mounts.
     pub(crate) fn untrusted_within(&self, folder: &Place) -> Vec<Place> {
         let mounts = self.view.mounts().iter().filter(|mount| mount.untrusted).map(|mount| &mount.place);
         mounts.chain(self.protection.untrusted()).filter(|place| place.is_within(folder)).cloned().collect()
     }
 
-    /// Whether anything can be written. If not, tools that write need not be offered.
+    /// Returns true if any place can be written. If not, the tools that write need not be offered.
     pub fn can_write(&self) -> bool {
         self.view.mounts().iter().any(|m| {
             m.access == Access::Write

@@ -36,7 +36,7 @@ impl Budget {
     /// (`ms`, `s`, `m`, `h`). Of two limits of one kind the tighter applies.
     ///
     /// # Errors
-    /// Anything else.
+    /// The text is not such a limit.
     pub fn and(mut self, text: &str) -> Result<Self, BadBudget> {
         let bad = || BadBudget(text.to_owned());
         let plain = text.trim().to_ascii_lowercase().replace('_', "");

@@ -13,7 +13,7 @@ use std::{fmt, sync::Arc};
 pub struct CallPath(Arc<str>);
 
 impl CallPath {
-    /// The run's one top-level call.
+    /// The top-level call of the run.
     pub fn root() -> Self {
         Self("0".into())
     }
@@ -33,11 +33,11 @@ impl CallPath {
     pub fn set(&self, index: usize) -> Self {
         Self(format!("{}/set.{index}", self.0).into())
     }
-    /// Whether the user makes that call ([`CallPath::by_user`]).
+    /// Returns true if the user makes that call ([`CallPath::by_user`]).
     pub fn is_by_user(&self) -> bool {
         self.0.rsplit('/').next().is_some_and(|key| key.starts_with("run."))
     }
-    /// Whether the user has made that call with the message of that number.
+    /// Returns true if the user has made that call with the message of that number.
     pub fn is_message_of_user(&self, number: u32) -> bool {
         self.parent().is_some_and(|parent| *self == parent.by_user(number))
     }
@@ -54,15 +54,15 @@ impl CallPath {
     pub fn typed(text: &str) -> Self {
         Self(text.into())
     }
-    /// The place it was called from.
+    /// The path of its caller.
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()))
     }
-    /// Whether it is that call or below it.
+    /// Returns true if the path is that of the other call or below it.
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
-    /// For a call below a worker's conversation at `other`: the turn of that conversation that made it. `None` if no turn
+    /// The turn of the worker's conversation at `other` that made this call, which lies below it. `None` if no turn
     /// did.
     pub fn turn_below(&self, other: &Self) -> Option<u32> {
         let rest = self.0.strip_prefix(&*other.0)?.strip_prefix('/')?;
@@ -70,7 +70,7 @@ impl CallPath {
         let key = key.strip_prefix("ensures.").unwrap_or(key);
         key.split_once('.')?.0.parse().ok()
     }
-    /// The number of calls above it.
+    /// Number of calls above it.
     pub fn depth(&self) -> usize {
         self.0.matches('/').count()
     }

@@ -1,5 +1,5 @@
-//! Code that defines tools: which modules a worker's own tools come from. The core names them and opens none; the
-//! toolset kind that runs code does.
+//! Code that defines tools: the modules of a worker's own tools. The core names them and opens none; the toolset kind
+//! that runs code opens them.
 
 use crate::{authority::Place, source::FunctionSource};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub enum CodeModule {
     /// A file, or a folder that is one module.
     File(Place),
-    /// One that the interpreter finds by name, and its function that registers tools.
+    /// A module that the interpreter finds by name, and its function that registers tools.
     Installed {
         /// `package.module`.
         module: Arc<str>,
@@ -18,7 +18,7 @@ pub enum CodeModule {
     },
 }
 
-/// Where code comes from: what it may import and whose authority its calls have.
+/// The package of a piece of code. It determines the modules that the code may import and the authority of its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CodePackage {
     /// The program, or a library.
@@ -29,13 +29,13 @@ pub struct CodePackage {
     pub data: Vec<Place>,
 }
 
-/// Modules at one distance from a worker. Of two tools with one name the nearer level's is meant; within a level they are
-/// an error.
+/// Modules at one distance from a worker. Of two tools with one name, the one of the nearer level is used; within a
+/// level the conflict is an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolLevel {
-    /// For people: `the worker`, `the project`, ``the library `utils` ``.
+    /// A name for people: `the worker`, `the project`, ``the library `utils` ``.
     pub name: Arc<str>,
-    /// Whose code it is.
+    /// The package of the code.
     pub package: Arc<CodePackage>,
     /// The modules, in order: see `docs/guides/python-tools.md`.
     pub modules: Vec<ToolModule>,
@@ -44,19 +44,19 @@ pub struct ToolLevel {
 /// A module that defines tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolModule {
-    /// Where it is.
+    /// The module.
     pub module: CodeModule,
-    /// Exposes exactly these names; empty means what it says itself.
+    /// Names to expose; if empty, the module itself determines them.
     pub names: Vec<Arc<str>>,
 }
 
-/// A function of code that is a worker: it has a worker's signature, sandbox and callers, and no model.
+/// A function of code that acts as a worker: it has a worker's signature, sandbox and callers, and no model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeEntry {
-    /// Whose code it is.
+    /// The package of the code.
     pub package: Arc<CodePackage>,
-    /// Where it is defined.
+    /// The module that defines the function.
     pub module: CodeModule,
-    /// Its name there.
+    /// The function's name in the module.
     pub function: Arc<str>,
 }

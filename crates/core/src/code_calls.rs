@@ -1,5 +1,5 @@
-//! Calls that code makes while it works for a worker (`docs/guides/python-tools.md`). They go through the same
-//! engine, on the tool's behalf.
+//! Calls that code makes on behalf of a worker (`docs/guides/python-tools.md`). They go through the same engine, on the
+//! tool's behalf.
 
 use crate::{
     account::Wanted,
@@ -55,17 +55,17 @@ pub struct CodeCalls<'a> {
     path: &'a CallPath,
     package: FunctionSource,
     made: Mutex<HashMap<String, u32>>,
-    /// What the code has received: its arguments and the results of its calls.
+    /// The contents that the code has received: its arguments and the results of its calls.
     trail: Mutex<Trail>,
-    /// How many times the engine has waited for the code.
+    /// Number of times that the engine has waited for the code.
     worked: AtomicU32,
-    /// Its steps and calls so far.
+    /// Number of steps and calls up to now.
     effects: AtomicU32,
     /// Size of the results of its steps so far.
     bytes: AtomicU64,
 }
 
-/// The result of a step, as its record has it.
+/// The result of a step, from its record.
 struct Kept {
     path: CallPath,
     value: Arc<Value>,
@@ -74,7 +74,7 @@ struct Kept {
     at_ms: u64,
 }
 
-/// One call that code is about to make.
+/// A call that code is about to make.
 pub struct CodeCall {
     spec: CallSpec,
     function: Function,
@@ -82,7 +82,7 @@ pub struct CodeCall {
 }
 
 impl<'a> CodeCalls<'a> {
-    /// For the execution of `function` at `path`, called from `frame`.
+    /// Creates the calls for the execution of `function` at `path`, called from `frame`.
     pub fn new(engine: &'a Engine, frame: &Frame, path: &'a CallPath, function: &FunctionMeta) -> Self {
         let package = match &function.source {
             FunctionSource::Toolset(_) => FunctionSource::Program,
@@ -131,7 +131,7 @@ impl<'a> CodeCalls<'a> {
         format!("{name}.{}", self.count(name))
     }
 
-    /// How many times code has done that before.
+    /// Returns the number of earlier effects of that name, and counts this one.
     fn count(&self, name: &str) -> u32 {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let count = made.entry(name.to_owned()).or_default();
@@ -140,7 +140,7 @@ impl<'a> CodeCalls<'a> {
         before
     }
 
-    /// Resolves a name that code calls: a tool of the worker that it works for, or a worker by the rules of its own
+    /// Resolves a name that code calls: a tool of the worker that it runs for, or a worker by the rules of its own
     /// package. Library code can't use its caller's tools: neither author knows the other.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl<'a> CodeCalls<'a> {
     /// Makes the call.
     ///
     /// # Errors
-    /// Only what ends the run.
+    /// Only errors that end the run.
     pub async fn make(&self, call: CodeCall) -> Result<Outcome, Halt> {
         if let Some(account) = self.frame.ledger() {
             let driver = &*self.engine.host().driver;
@@ -231,7 +231,7 @@ impl<'a> CodeCalls<'a> {
         self.trail.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From the first untrusted content on, all that the code writes may repeat it.
+    /// Adds a content. From the first untrusted content on, everything that the code writes may repeat it.
     fn receive(&self, content: Content) -> Result<(), Halt> {
         let becomes_tainted = content.origins.is_untrusted() && !self.trail().is_tainted();
         if becomes_tainted {
@@ -241,7 +241,7 @@ impl<'a> CodeCalls<'a> {
         Ok(())
     }
 
-    /// How the execution of the code ended. What it received decides about the origins of its result.
+    /// The outcome of the code's execution. The contents that it received determine the origins of its result.
     pub fn outcome(&self, end: End, usage: Usage, blobs: Vec<Blob>) -> Outcome {
         let trail = self.trail();
         let (origins, said) = (trail.ends(&end), trail.said_since(self.frame.trail()));
@@ -257,7 +257,7 @@ impl<'a> CodeCalls<'a> {
     /// each call that the code makes, and once for its end.
     ///
     /// # Errors
-    /// Only what ends the run.
+    /// Only errors that end the run.
     pub async fn work<T: MaybeSend>(
         &self,
         limit: Duration,
@@ -291,7 +291,7 @@ impl<'a> CodeCalls<'a> {
         Ok(result)
     }
 
-    /// Runs an effect of the code as a named step: once, also when the run is resumed
+    /// Runs an effect of the code as a named step: only once, also if the run is resumed
     /// (`docs/guides/python-tools.md`). The approval of the call covers the step, and the step has the call's risk.
     /// `run` is not polled if its record exists. The deadlines of its callers apply, with a failure of the kind
     /// [`FailureKind::Timeout`].
@@ -312,7 +312,7 @@ impl<'a> CodeCalls<'a> {
     /// value that follows from untrusted content makes the code's own words untrusted.
     ///
     /// # Errors
-    /// As [`CodeCalls::step`].
+    /// The errors of [`CodeCalls::step`].
     pub async fn state(&self, function: &FunctionMeta, name: &str) -> Result<Arc<Value>, Stop> {
         let shared = self.engine.host().driver.shared();
         let step = format!("state get {name}");
@@ -340,7 +340,7 @@ impl<'a> CodeCalls<'a> {
     /// last counts.
     ///
     /// # Errors
-    /// The value is too large; otherwise as [`CodeCalls::step`].
+    /// The value is too large, and the errors of [`CodeCalls::step`].
     pub async fn set_state(
         &self,
         function: &FunctionMeta,

@@ -1,12 +1,12 @@
 //! The content of files that models read: its media type, and whether it is whole.
 //!
-//! Tools and servers label content, and are wrong at times. Providers refuse a request whose image is none, and with it the
-//! rest of the conversation, so a label counts for nothing here.
+//! Tools and servers label content, and the labels are sometimes wrong. Providers refuse a request with an invalid
+//! image, and with it the rest of the conversation, so labels are ignored here.
 
 use crate::model::Blob;
 use std::sync::Arc;
 
-/// Characters of a text that was labelled as something else, which are quoted.
+/// Number of characters that are quoted of a text with a wrong label.
 const QUOTED: usize = 200;
 
 /// The form in which a model can be sent a file.
@@ -18,7 +18,7 @@ pub(crate) enum Readable {
     Not(String),
 }
 
-/// Media type of a file by its first bytes; UTF-8 text is `text/plain`; `None` is anything else.
+/// Media type of a file by its first bytes; UTF-8 text is `text/plain`; `None` for anything else.
 pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
@@ -31,7 +31,7 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The reason why an image that begins as one is none: it is cut off, or empty.
+/// The reason why a file that begins like an image is not valid: it is cut off, or empty.
 pub fn fault(bytes: &[u8]) -> Option<&'static str> {
     let is_whole = match media_type(bytes)? {
         "image/png" => is_png(bytes),

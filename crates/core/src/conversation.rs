@@ -38,35 +38,36 @@ use std::{
     sync::Arc,
 };
 
-/// Asks for a shorter answer.
+/// A message that asks for a shorter answer.
 const CUT_OFF: &str = "Your answer was cut off because it was too long. Answer again, shorter.";
 
-/// Answers a call whose arguments may be missing.
+/// The answer to a call whose arguments may be incomplete.
 const CUT_OFF_CALL: &str = "The call was not made: your answer was cut off in it because it was too long. Make the call \
                             again, with less text before it.";
 
 /// Settings that are fixed for the whole conversation.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The call that it belongs to.
+    /// The call that the conversation belongs to.
     pub call: CallPath,
     /// Worker ID, for messages.
     pub worker: Arc<str>,
     /// Limits of this call.
     pub limits: Limits,
-    /// What the final answer must be.
+    /// The contract of the final answer.
     pub output: OutputContract,
-    /// Files that the model reads.
+    /// The kinds of files that the model reads.
     pub sees: Sees,
     /// Names of the tools offered, in order; without the final-result tool.
     pub tools: Vec<Arc<str>>,
-    /// Whether the provider runs tools of its own in it.
+    /// True if the provider runs tools of its own in the conversation.
     pub server_tools: bool,
-    /// Whether it is held with the user: text of the model is for the user, and what the user says next follows it.
+    /// True if the conversation is held with the user: text of the model is for the user, and the user's next message
+    /// follows it.
     pub with_user: bool,
-    /// The origin of what the user says: trusted if the user is the operator.
+    /// The origin of the user's words: trusted if the user is the operator.
     pub user: Origin,
-    /// Whether the user speaks first.
+    /// True if the user speaks first.
     pub listens: bool,
 }
 
@@ -79,7 +80,7 @@ pub enum Next {
     Call(Vec<PlannedCall>),
     /// Call the `ensures` tools with this output, and feed back the ending of each call, in order.
     Ensure(Arc<Value>),
-    /// Wait for what the user says next, or does ([`Conversation::heard`]).
+    /// Wait for the user's next message or action ([`Conversation::heard`]).
     Listen(Said),
     /// The conversation has ended with an output.
     Done(Completion),
@@ -92,25 +93,25 @@ pub enum Next {
 pub struct Completion {
     /// The output.
     pub value: Arc<Value>,
-    /// `max_tokens` cut off the answer. The operator is informed, since the text does not show it.
+    /// True if `max_tokens` cut off the answer. The operator is informed, since the text does not show it.
     pub truncated: bool,
 }
 
 /// A tool call of the model's last turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlannedCall {
-    /// To be made: index in the turn, the tool (by position in [`Setup::tools`]), its arguments.
+    /// A call to be made.
     Make {
         /// Index among the turn's calls. Turn and index are the call's key.
         index: usize,
-        /// Which tool.
+        /// Position of the tool in [`Setup::tools`].
         tool: usize,
-        /// Its arguments.
+        /// The arguments.
         input: Arc<Value>,
         /// The model's call.
         call: ToolCall,
     },
-    /// Answered without a call: unknown name, broken arguments, a loop.
+    /// A call that is answered without being made: unknown name, broken arguments, a loop.
     Answered(ToolResult),
 }
 
@@ -118,36 +119,36 @@ pub enum PlannedCall {
 #[derive(Debug)]
 pub struct Conversation {
     setup: Arc<Setup>,
-    /// All messages up to the head, whether they are sent or not.
+    /// All messages up to the head, including those that are not sent.
     history: Vec<Arc<Message>>,
     /// The messages that are sent.
     messages: Vec<Arc<Message>>,
     digest: Arc<str>,
     /// Estimated tokens of the messages that are sent.
     tokens: u64,
-    /// The compactions by which these differ from the history, oldest first.
+    /// The compactions by which the sent messages differ from the history, oldest first.
     in_force: Vec<Compaction>,
     /// The number of compactions so far.
     compacted: u32,
-    /// A summary has failed since the user's last message.
+    /// True if a summary has failed since the user's last message.
     summary_failed: bool,
     turn: u32,
-    /// The attempts at the next turn that are made: answers that failed have made them.
+    /// Number of attempts already made at the next turn, by answers that failed.
     attempts: u32,
-    /// The user's messages that the history holds, oldest first.
+    /// The user's messages in the history, oldest first.
     user: Vec<UserMessage>,
-    /// What joins the user's next message.
+    /// The parts that join the user's next message.
     joining: Vec<Joining>,
-    /// The results of the calls that the user has made, and what the user wrote within these calls, by the number of the
+    /// The results of the calls that the user has made, and the user's words within these calls, by the number of the
     /// user's message.
     ran: BTreeMap<u32, (Content, Vec<Content>)>,
-    /// The ID of the next message. One that was taken back keeps its ID.
+    /// The ID of the next message. An undone message keeps its ID.
     next_id: u32,
-    /// The user has ended it: only the result is left to give.
+    /// True if the user has ended the conversation: only the result is still to be given.
     closing: bool,
     invalid_outputs: u32,
     repeats: HashMap<String, Repeat>,
-    /// The contents that it has received.
+    /// The contents that the conversation has received.
     trail: Trail,
     state: State,
 }
@@ -163,10 +164,10 @@ enum State {
     Failed(Failure),
 }
 
-/// How many times in a row a call gave the same result.
+/// The number of times in a row that a call gave the same result.
 #[derive(Debug)]
 struct Repeat {
-    /// Shared with the history.
+    /// The result, shared with the history.
     result: Arc<str>,
     times: u32,
     refused: u32,
@@ -204,7 +205,7 @@ impl Conversation {
         conversation
     }
 
-    /// This conversation, begun with these contents: what led to it, and its input.
+    /// Begins the conversation with these contents: those that led to it, and its input.
     #[must_use]
     pub fn after(mut self, trail: Trail) -> Self {
         if let Some(first) = self.user.first_mut() {
@@ -213,8 +214,8 @@ impl Conversation {
         Self { trail, ..self }
     }
 
-    /// The contents that it has received up to its last message. If one of them is untrusted, all that follows from the
-    /// conversation is.
+    /// The contents that the conversation has received up to its last message. If one of them is untrusted, everything
+    /// that follows from the conversation is untrusted.
     pub fn trail(&self) -> &Trail {
         &self.trail
     }
@@ -254,8 +255,9 @@ impl Conversation {
         &self.messages
     }
 
-    /// Whether the provider runs tools of its own in it ([`ServerTool`](crate::server_tool::ServerTool)). The engine does
-    /// not see what they read, so each answer may hold words of others.
+    /// Returns true if the provider runs tools of its own in the conversation
+    /// ([`ServerTool`](crate::server_tool::ServerTool)). The engine does not see what they read, so each answer may
+    /// contain words of others.
     pub fn has_server_tools(&self) -> bool {
         self.setup.server_tools
     }
@@ -265,13 +267,13 @@ impl Conversation {
         self.turn
     }
 
-    /// Number of the next attempt at the next model turn, from 0. An answer that failed leaves its attempts behind, so that
-    /// the answer to the user's next message takes other keys in the journal.
+    /// Number of the next attempt at the next model turn, from 0. The attempts of an answer that failed still count, so
+    /// that the answer to the user's next message takes other keys in the journal.
     pub fn next_attempt(&self) -> u32 {
         self.attempts
     }
 
-    /// Counts the attempts at the next model turn, of which this is the next.
+    /// Sets the number of the next attempt at the next model turn.
     pub(crate) fn attempted(&mut self, next_attempt: u32) {
         self.attempts = next_attempt;
     }
@@ -291,7 +293,7 @@ impl Conversation {
         self.tokens
     }
 
-    /// Last message. Before a request there is one.
+    /// ID of the last message. Before a request there is one.
     pub fn head(&self) -> MessageId {
         self.messages.last().map_or(MessageId(0), |message| message.id)
     }
@@ -361,10 +363,9 @@ impl Conversation {
         Arc::new(Message { id: MessageId(self.next_id), parent, role, parts })
     }
 
-    /// Converts the answer to the message that is recorded. Calls get ids that are unique in the turn; blank text and
-    /// results (which only the harness gives) are dropped; an answer with no content left gets a placeholder, unless the
-    /// provider has paused it and wants its own parts back.
-    /// Providers reject histories without these changes.
+    /// Converts the answer to the message that is recorded. Calls get IDs that are unique in the turn. Blank text and
+    /// results (which only the harness gives) are dropped. An answer without content gets a placeholder, unless the
+    /// provider has paused it and needs its own parts returned. Providers reject histories without these changes.
     pub fn answer_message(&self, response: &ModelResponse) -> Arc<Message> {
         let mut seen: Vec<Arc<str>> = Vec::new();
         let mut parts = Vec::with_capacity(response.parts.len());
@@ -629,7 +630,8 @@ impl Conversation {
         None
     }
 
-    /// As [`Self::repair`], for an output from the final-result tool. The tool's result gives the reason.
+    /// Returns an invalid output from the final-result tool to the model, like [`Self::repair`]. The tool's result
+    /// gives the reason.
     fn repair_call(&mut self, kind: FailureKind, call: &ToolCall, reasons: String, last: Value) {
         if self.try_again(kind, &reasons, Some(last)) {
             self.state = State::Calls(vec![PlannedCall::Answered(ToolResult {
@@ -641,7 +643,7 @@ impl Conversation {
         }
     }
 
-    /// The tools that an answer calls and that were not offered.
+    /// The tools that an answer calls although they were not offered.
     pub(crate) fn unoffered(&self, answer: &Message) -> Vec<Arc<str>> {
         let is_offered = |name: &str| {
             self.setup.tools.iter().any(|tool| **tool == *name) || self.setup.output.is_final_tool(name)
@@ -682,8 +684,8 @@ impl Conversation {
         self.state = State::Ask;
     }
 
-    /// Images and files that tools returned and the model can read. Providers don't accept them in a tool's result,
-    /// so they follow the results in a user message.
+    /// Images and files that tools returned and that the model can read. Providers don't accept them in a tool's
+    /// result, so they follow the results in a user message.
     fn shown(&self, blobs: Vec<Blob>) -> Vec<Part> {
         let sees = self.setup.sees;
         let shown = blobs.into_iter().map(|blob| match readable(&blob) {

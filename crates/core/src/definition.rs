@@ -1,6 +1,7 @@
-//! A worker as the engine needs it: merged with its project, with every place made absolute.
+//! The definition of a worker in the form that the engine needs: merged with its project, with every place made
+//! absolute.
 //!
-//! The front end (`llm-do-program`) makes these from files; nothing here knows YAML.
+//! The front end (`llm-do-program`) makes definitions from files; this module knows nothing of YAML.
 
 use crate::{
     authority::{Access, Authority, Domain, Mount, Narrowing, Place, Refusal, VirtualPath},
@@ -28,78 +29,78 @@ pub struct WorkerDefinition {
     /// Path under the workers root without extension, or `main` (`docs/reference/resolution.md`). A library's:
     /// `lib:worker`.
     pub id: Arc<str>,
-    /// Whose it is.
+    /// The program or library that the worker belongs to.
     pub source: FunctionSource,
     /// Root of the program or library that defines it. Relative places in the configurations of its toolsets begin here.
     pub root: Place,
-    /// Shown to callers.
+    /// The description for callers.
     pub description: Option<Arc<str>>,
     /// The prompt.
     pub instructions: Instructions,
-    /// The model that the worker itself names; its project's is the host's business (`docs/guides/models.md`).
+    /// The model that the worker itself names. The host chooses the model of the project (`docs/guides/models.md`).
     pub model: Option<ModelName>,
     /// Globs over `provider:model`; empty means any.
     pub compatible_models: Vec<String>,
-    /// Its own sampling settings.
+    /// The worker's own sampling settings.
     pub settings: ModelSettings,
     /// The sampling settings that it inherits.
     pub inherited: InheritedSettings,
-    /// Whether command line overrides are refused.
+    /// True if command line overrides are refused.
     pub locked: bool,
-    /// Whether a call of it is one answer or a conversation.
+    /// The form of a call: one answer or a conversation.
     pub mode: WorkerMode,
-    /// Whether it may talk to the user in the middle of a run (`interaction: user`).
+    /// True if the worker may talk to the user in the middle of a run (`interaction: user`).
     pub interactive: bool,
-    /// Its input.
+    /// The input.
     pub signature: Signature,
-    /// Its declared output.
+    /// The declared schema of the output.
     pub returns: Option<Arc<Schema>>,
-    /// What must hold of its output beyond that.
+    /// Conditions on the output in addition to its schema.
     pub ensures: Arc<[Ensure]>,
     /// `path`-typed outputs: top-level property names of `returns`, or `""` for the whole; translated back to the
     /// caller's view (`docs/reference/sandbox.md`).
     pub returned_paths: Vec<String>,
     /// Toolset name (canonical) and its configuration, sorted by name.
     pub toolsets: Vec<(Arc<str>, Arc<Value>)>,
-    /// The tools of servers that the lock file pins for its library.
+    /// The tools of servers that the library's lock file pins.
     pub pins: Arc<ToolPins>,
-    /// Tools that the provider of its model runs.
+    /// Tools that the model's provider runs.
     pub server_tools: Arc<[ServerTool]>,
-    /// Where its own tools come from, nearest first.
+    /// The places of the worker's own tools, nearest first.
     pub tools: Arc<[ToolLevel]>,
-    /// The code that it is, if it is no prompt.
+    /// The code of the worker, if it is code and not a prompt.
     pub code: Option<CodeEntry>,
-    /// Callees it may call, from `allow_workers` and `toolsets.workers.allowed_workers` alike.
+    /// Callees that the worker may call, from `allow_workers` and `toolsets.workers.allowed_workers` alike.
     pub allow_workers: Vec<String>,
-    /// The arguments of callees that it fixes, by the reference in `allow_workers`.
+    /// The arguments of callees that the worker fixes, by the reference in `allow_workers`.
     pub fixed: BTreeMap<String, Arc<Map<String, Value>>>,
-    /// Its `tool_rules`.
+    /// The worker's `tool_rules`.
     pub rules: Arc<[RuleLine]>,
-    /// Its `tool_rules` timeouts and retries, by the same patterns.
+    /// Timeouts and retries in the worker's `tool_rules`, by the same patterns.
     pub overrides: Vec<CallOverride>,
-    /// What it asks of the sandbox.
+    /// The worker's `sandbox` settings.
     pub sandbox: Sandbox,
-    /// Which files callers may attach.
+    /// The files that callers may attach.
     pub attachments: AttachmentPolicy,
-    /// Which parts of its input others write.
+    /// The parts of the input that others write.
     pub untrusted: Untrusted,
-    /// Whether it may be called with neither input nor attachment.
+    /// True if the worker may be called with neither input nor attachment.
     pub allow_empty_input: bool,
-    /// Its limits, merged.
+    /// The limits, merged.
     pub limits: Limits,
-    /// The text it was read from, for the journal.
+    /// The text of the definition, for the journal.
     pub text: Arc<str>,
-    /// Hash of the code of its tools and of its entry, with all that this code can import from its package. `None` without
-    /// code, and where no host reads it.
+    /// Hash of the code of the worker's tools and of its entry, with all code that it can import from its package.
+    /// `None` without code, and if no host reads the code.
     pub code_sha256: Option<Arc<str>>,
 }
 
 /// The sampling settings of a project, for its workers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InheritedSettings {
-    /// Those of all workers of the project.
+    /// The settings of all workers of the project.
     pub project: ModelSettings,
-    /// Those of the profile that names the worker's model. They hold for this model alone.
+    /// The settings of the profile that names the worker's model. They apply to this model alone.
     pub profile: Option<Profile>,
 }
 
@@ -108,7 +109,7 @@ pub struct InheritedSettings {
 pub struct Profile {
     /// The model.
     pub model: ModelName,
-    /// Its settings.
+    /// The settings that belong to the model.
     pub settings: ModelSettings,
 }
 
@@ -123,15 +124,15 @@ impl WorkerDefinition {
         settings.over(project)
     }
 
-    /// The sandbox of the worker, as the package that defines it counts.
+    /// The sandbox settings of the worker, marked as foreign if its package is a library or generated.
     pub(crate) fn own_narrowing(&self) -> Narrowing {
         let mut narrowing = self.sandbox.narrowing.clone();
         narrowing.foreign |= self.source.is_foreign();
         narrowing
     }
 
-    /// The authority that the worker has by itself, called by the holder of that authority: without paths that a caller hands
-    /// over, and without what its toolsets show beside files. A client of a service names nothing else.
+    /// The worker's own authority when the holder of `caller` calls it: without paths that a caller passes, and without
+    /// the places that its toolsets show beside files. A client of a service can name no other places.
     ///
     /// # Errors
     /// The worker would be refused: a mount that it declares lies outside the bounds.
@@ -140,30 +141,30 @@ impl WorkerDefinition {
     }
 }
 
-/// The tools that were agreed to, by server and tool: the SHA-256 of each definition in canonical JSON.
+/// The tools that the user has agreed to, by server and tool: the SHA-256 of each definition in canonical JSON.
 pub type ToolPins = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Whether a call of a worker is one answer or a conversation (`docs/reference/conversations.md`).
+/// The form of a worker's calls: one answer or a conversation (`docs/reference/conversations.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerMode {
-    /// One answer.
+    /// A call is one answer.
     #[default]
     Single,
-    /// A conversation, where the user can be talked to: for the entry of a chat, and for a worker that may talk to the
-    /// user. Everywhere else, one answer.
+    /// A call is a conversation if the user can be reached: for the entry of a chat, and for a worker that may talk to
+    /// the user. In all other cases a call is one answer.
     Chat,
 }
 
-/// A prompt and where it stands.
+/// A prompt and its place in a file.
 #[derive(Clone)]
 pub struct Instructions {
     /// The template text.
     pub text: Arc<str>,
-    /// File it stands in, for errors: relative to the project where it lies inside.
+    /// Path of the file that contains the prompt, for errors: relative to the project if it lies inside.
     pub file: Arc<str>,
-    /// Lines before it in that file (the front matter).
+    /// Number of lines before the prompt in that file (the front matter).
     pub line_offset: u32,
-    /// Where its includes are read from.
+    /// The source of the templates that the prompt includes.
     pub templates: Arc<dyn TemplateSource>,
 }
 
@@ -176,19 +177,20 @@ impl std::fmt::Debug for Instructions {
 /// A worker's input.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    /// Schema of the whole input object, `instructions` and `attachments` included: what callers (models) are shown
-    /// and what calls are validated against.
+    /// Schema of the whole input object, including `instructions` and `attachments`. Callers (models) see it, and calls
+    /// are validated against it.
     pub schema: Arc<Schema>,
-    /// Whether parameters or a schema were declared; if not, `input` takes anything.
+    /// True if parameters or a schema were declared; if not, `input` takes anything.
     pub declared: bool,
-    /// The only required string parameter, or `input`: what a plain message becomes. `None` if neither fits.
+    /// The parameter that a plain message becomes: the only required string parameter, or `input`. `None` if neither
+    /// fits.
     pub message: Option<Arc<str>>,
     /// Names of the declared parameters in order, for `worker(a, b?)` in errors.
     pub parameters: Vec<Parameter>,
 }
 
 impl Signature {
-    /// That of a worker that declares none: `input` is anything (`docs/reference/worker-files.md`).
+    /// The signature of a worker that declares none: `input` is anything (`docs/reference/worker-files.md`).
     pub fn undeclared(attachments: bool) -> Self {
         let mut schema = json!({
             "type": "object",
@@ -206,11 +208,11 @@ impl Signature {
 }
 
 impl Signature {
-    /// The arguments out of plain data: an object with the parameters, or the one value that the worker takes. The one
-    /// meaning of an input, whoever gives it: the operator, a worker, or code.
+    /// Makes the arguments from plain data: an object with the parameters, or the one value that the worker takes.
+    /// Inputs of the operator, of a worker and of code are all interpreted here.
     ///
     /// # Errors
-    /// No parameter takes the value: the names of the parameters there are.
+    /// No parameter takes the value. The error has the names of the parameters.
     pub fn arguments(&self, data: Option<&Value>) -> Result<Map<String, Value>, NoParameter> {
         match data {
             None | Some(Value::Null) => Ok(Map::new()),
@@ -230,7 +232,7 @@ impl Signature {
     }
 }
 
-/// A value that is no object, for a worker of which no single parameter takes it.
+/// A value that is not an object, for a worker without a single parameter that takes it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it takes an object with these parameters: {}", parameters.join(", "))]
 pub struct NoParameter {
@@ -238,7 +240,7 @@ pub struct NoParameter {
     pub parameters: Vec<Arc<str>>,
 }
 
-/// Adds what every worker accepts beside its own to the schema of an input.
+/// Adds the properties that every worker accepts beside its own to the schema of an input.
 pub fn accept_always(schema: &mut Value, attachments: bool) {
     let Some(schema) = schema.as_object_mut() else { return };
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
@@ -257,27 +259,27 @@ pub fn accept_always(schema: &mut Value, attachments: bool) {
     }
 }
 
-/// One declared parameter.
+/// A declared parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// Its type as people write it (`string`, `path`, `array<string>`).
+    /// The type as people write it (`string`, `path`, `array<string>`).
     pub shown_type: String,
-    /// Whether it must be given.
+    /// True if callers must give the parameter.
     pub required: bool,
-    /// For type `path`: the capability it hands over. `Write` if `sandbox.write` names it.
+    /// The access that a parameter of type `path` passes on. `Write` if `sandbox.write` names it.
     pub path: Option<Access>,
 }
 
 /// `sandbox` of a worker, merged with its project's.
 #[derive(Clone, Debug, Default)]
 pub struct Sandbox {
-    /// What narrowing it asks; `handed` is empty here, the engine fills it for each call.
+    /// The narrowing that the worker asks for. `handed` is empty here; the engine fills it for each call.
     pub narrowing: Narrowing,
-    /// The environment variables that code of the worker's package gets, as far as the operator grants them.
+    /// The environment variables that code of the worker's package gets, if the operator grants them.
     pub env: Vec<Arc<str>>,
-    /// The keys that are added to requests of that code, as far as the operator grants their variables.
+    /// The keys that are added to requests of that code, if the operator grants their variables.
     pub keys: Vec<RequestKey>,
 }
 
@@ -285,7 +287,7 @@ pub struct Sandbox {
 /// (`docs/reference/sandbox.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestKey {
-    /// The host, and the port if it is another than 443.
+    /// The host, and the port if it is not 443.
     pub domain: Domain,
     /// The header that carries the key.
     pub header: Arc<str>,
@@ -302,20 +304,20 @@ pub struct Untrusted {
     pub parameters: BTreeSet<Arc<str>>,
     /// The parameters of type `path` whose files are untrusted. The path itself is the caller's.
     pub paths: BTreeSet<Arc<str>>,
-    /// Whether attachments are untrusted.
+    /// True if attachments are untrusted.
     pub attachments: bool,
 }
 
 /// Files that may be attached to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentPolicy {
-    /// Most files.
+    /// Greatest number of files.
     pub max_attachments: u32,
-    /// Most bytes together.
+    /// Greatest total size, in bytes.
     pub max_total_bytes: u64,
-    /// If not empty, only these suffixes (with dot, lower case).
+    /// Suffixes that are allowed (with dot, lower case); empty means all.
     pub allowed_suffixes: Vec<String>,
-    /// Never these.
+    /// Suffixes that are never allowed.
     pub denied_suffixes: Vec<String>,
 }
 
@@ -331,7 +333,7 @@ impl Default for AttachmentPolicy {
 }
 
 impl AttachmentPolicy {
-    /// Whether these files (name, bytes) may be attached; `whose` names the policy in the reason.
+    /// Checks that these files (name, size in bytes) may be attached; `whose` names the policy in the reason.
     pub fn admits(&self, whose: &str, files: &[(&str, u64)]) -> Result<(), String> {
         let total: u64 = files.iter().map(|(_, size)| size).sum();
         if files.len() > self.max_attachments as usize {
@@ -364,11 +366,11 @@ impl AttachmentPolicy {
 /// A `timeout` or `retries` of a tool rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallOverride {
-    /// Which calls.
+    /// The calls to which it applies.
     pub pattern: crate::gate::Pattern,
-    /// The longest that such a call may work.
+    /// Time limit of such a call's work.
     pub timeout: Option<Duration>,
-    /// Further attempts of a leaf of risk `read` after a failure or a timeout.
+    /// Number of further attempts of a leaf of risk `read` after a failure or a timeout.
     pub retries: Option<u32>,
 }
 
@@ -376,19 +378,19 @@ pub struct CallOverride {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DefinitionError {
-    /// For people and models: what was looked for, where, and the nearest names.
+    /// The message for people and models: the reference, the places that were searched, and the nearest names.
     pub message: String,
 }
 
-/// The program, as far as the engine asks it. Loading is lazy: only what a run names is opened.
+/// The part of a program that the engine needs. Loading is lazy: only definitions that a run names are opened.
 pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
-    /// The worker that `reference` names when said by `from` (its scope decides: program or library).
+    /// The worker that `reference` names in the scope of `from` (its program or library).
     fn worker(
         &self,
         from: &WorkerDefinition,
         reference: &str,
     ) -> Result<Arc<WorkerDefinition>, DefinitionError>;
-    /// The worker that code of `package` names: by the rules of the package, whoever the code works for.
+    /// The worker that code of `package` names, by the rules of the package, whichever worker the code works for.
     fn named_by(
         &self,
         _package: &FunctionSource,
@@ -396,12 +398,12 @@ pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
     ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
         Err(DefinitionError { message: format!("there is no worker `{reference}`") })
     }
-    /// The worker with that identity, if it is one of the program or of its libraries.
+    /// The worker with that identity, if it belongs to the program or to its libraries.
     fn identified(&self, worker: &FunctionId) -> Option<Arc<WorkerDefinition>> {
         self.named_by(&worker.source, &worker.name).ok()
     }
     /// The manifest's mount of that name, for a `path` parameter of `worker` that its caller left out
-    /// (`docs/reference/worker-files.md`). None for a library's worker, whose parameters the program doesn't know.
+    /// (`docs/reference/worker-files.md`). `None` for a library's worker, whose parameters the program doesn't know.
     fn mount(&self, _worker: &WorkerDefinition, _name: &str) -> Option<Mount> {
         None
     }
@@ -409,13 +411,13 @@ pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
     fn matching(&self, from: &WorkerDefinition, glob: &str) -> Vec<String>;
     /// The project's name, for templates.
     fn project_name(&self) -> &str;
-    /// Greatest depth of delegation, and whether a worker may call itself (`delegation`).
+    /// Greatest depth of delegation, and whether recursion is allowed (`delegation`).
     fn delegation(&self) -> Delegation;
 }
 
 impl WorkerDefinition {
-    /// The arguments that it fixes for that callee, whatever reference names the callee: an allowlist may name a worker twice,
-    /// and a glob may match one that an entry names.
+    /// The arguments that the worker fixes for that callee, whichever reference names the callee: an allowlist may name
+    /// a worker twice, and a glob may match a callee that another entry names.
     pub fn fixed_for(
         &self,
         definitions: &dyn Definitions,
@@ -433,7 +435,7 @@ impl WorkerDefinition {
 pub struct Delegation {
     /// Greatest depth; the root is 0.
     pub max_depth: u32,
-    /// Whether a worker already in the chain may be called again.
+    /// True if a worker already in the chain may be called again.
     pub allow_recursion: bool,
 }
 
@@ -451,37 +453,39 @@ pub const BUILT_IN_VARIABLES: [&str; 4] = [INPUT, "worker", "project", "run"];
 pub const INSTRUCTIONS: &str = "instructions";
 /// See [`INSTRUCTIONS`].
 pub const ATTACHMENTS: &str = "attachments";
-/// Where attachments are mounted in a callee that has file tools.
+/// The virtual path at which attachments are mounted in a callee that has file tools.
 pub fn attachments_root() -> VirtualPath {
     VirtualPath::root().join(ATTACHMENTS)
 }
 
-/// Binds a `path` parameter at the top: the operator's word makes it a capability (`docs/reference/sandbox.md`).
+/// The path that the operator gives for a `path` parameter of the top-level call. It gives the worker access to that
+/// place (`docs/reference/sandbox.md`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundPath {
     /// The parameter.
     pub parameter: Arc<str>,
-    /// What it names.
+    /// The place that the path names.
     pub place: Place,
-    /// With which mode.
+    /// The access to that place.
     pub access: Access,
-    /// The mounts that show it, for a path that was named in a view: their rules hold there too. Empty: a plain mount.
+    /// The mounts that show the place, for a path that was named in a view: their rules apply to it too. Empty for a
+    /// plain mount.
     pub mounts: Vec<Mount>,
-    /// Whether others wrote what is there.
+    /// True if others wrote the content of the place.
     pub untrusted: bool,
 }
 
-/// Which model a worker runs with, as far as the host decides it (`docs/guides/models.md`).
+/// The host's choice of models for workers (`docs/guides/models.md`).
 #[derive(Clone, Debug, Default)]
 pub struct ModelChoice {
-    /// Replaces the model that a worker names, unless the worker is locked.
+    /// The model that replaces the one that a worker names, unless the worker is locked.
     pub forced: Option<ModelName>,
-    /// For workers that name none: environment, project, user or detection, in that order.
+    /// The model of workers that name none: from the environment, project, user or detection, in that order.
     pub default: Option<ModelName>,
 }
 
 impl ModelChoice {
-    /// The model of a worker, or why there is none that it runs with.
+    /// Returns the model of a worker, or the reason why the worker has none or can't run with it.
     pub fn of(&self, worker: &WorkerDefinition) -> Result<ModelName, Failure> {
         let forced = self.forced.as_ref().filter(|_| !worker.locked);
         let name = forced.or(worker.model.as_ref()).or(self.default.as_ref()).cloned().ok_or_else(|| {

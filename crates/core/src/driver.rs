@@ -26,15 +26,15 @@ pub use crate::{
 };
 use std::time::Duration;
 
-/// One unit of non-determinism.
+/// A unit of non-determinism.
 pub struct Step<'a> {
     /// The call it belongs to.
     pub path: &'a CallPath,
-    /// Its name, unique within the call.
+    /// The step's name, unique within the call.
     pub name: StepName,
-    /// Recorded before it runs (an effect's intent), if the step has one.
+    /// The intent of an effect, if the step has one: it is recorded before the step runs.
     pub intent: Option<RecordKind>,
-    /// Cancelled after this much time; then [`StepEnd::TimedOut`] is its recorded outcome.
+    /// Time limit of the step. After it the step is cancelled, and [`StepEnd::TimedOut`] is its recorded outcome.
     pub deadline: Option<Duration>,
     /// The state of an earlier attempt, if one had started and not ended when the run was interrupted.
     pub cut_off: CutOff,
@@ -42,13 +42,13 @@ pub struct Step<'a> {
     pub run: BoxFuture<'a, RecordKind>,
 }
 
-/// How a resume treats a step that had started and not ended.
+/// A resume's treatment of a step that had started and not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum CutOff {
-    /// It runs again, because it only reads or its effect did not happen.
+    /// The step runs again, because it only reads or its effect did not happen.
     #[default]
     Again,
-    /// It counts as done, with the record that it would have written.
+    /// The step counts as done, with the record that it would have written.
     Done(RecordKind),
 }
 
@@ -61,34 +61,34 @@ pub trait Caller: MaybeSend + MaybeSync {
     fn make<'a>(&'a self, call: CallSpec) -> BoxFuture<'a, Result<Outcome, Halt>>;
 }
 
-/// How an exchange with the operator ended.
+/// The result of an exchange with the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchanged {
-    /// The answer, or none now.
+    /// The answer, or the decision to answer later.
     pub reply: Reply,
     /// The question as it is recorded; `None` if the answer was known before it was asked.
     pub asked: Option<Question>,
-    /// How long it took from the recorded question to the recorded answer.
+    /// Time from the recorded question to the recorded answer.
     pub waited: Duration,
 }
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Debug)]
 pub enum StepEnd {
-    /// With this record.
+    /// The step has ended with this record.
     Done(RecordKind),
-    /// Its deadline expired first.
+    /// The deadline of the step expired first.
     TimedOut,
 }
 
 /// A step's end and its recorded times. Only these times may influence later steps.
 #[derive(Debug)]
 pub struct Stepped {
-    /// How it ended.
+    /// The end of the step.
     pub end: StepEnd,
-    /// When, in milliseconds since 1970.
+    /// Time of the end, in milliseconds since 1970.
     pub at_ms: u64,
-    /// How long it took.
+    /// Duration of the step.
     pub took: Duration,
 }
 
@@ -101,15 +101,15 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// Records something that follows from earlier records (a call has started, a rule gave a verdict). The record is
     /// written before this returns.
     fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt>;
-    /// Has calls made in parallel, each here ([`Caller::make`]) or in another process, and returns the outcomes in the
-    /// given order. All run to their end even if one halts.
+    /// Makes calls in parallel, each in this process ([`Caller::make`]) or in another one, and returns the outcomes in
+    /// the given order. All calls run to their end even if one halts.
     fn calls<'a>(
         &'a self,
         calls: Vec<CallSpec>,
         caller: &'a dyn Caller,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
-    /// Keeps the content of a file from before a call changes it, under its SHA-256, for the user who owns the run alone. It
-    /// is no record: it is never exported. `false`: it was not kept.
+    /// Keeps the content of a file from before a call changes it, under its SHA-256, for the owner of the run only. It
+    /// is not a record, and it is never exported. Returns false if it was not kept.
     fn keep_content(&self, _sha256: &str, _content: &[u8]) -> bool {
         false
     }
@@ -117,9 +117,9 @@ pub trait Driver: MaybeSend + MaybeSync {
     fn kept_content(&self, _sha256: &str) -> Option<Vec<u8>> {
         None
     }
-    /// What the calls of this run share.
+    /// The state that the calls of this run share.
     fn shared(&self) -> &dyn Shared;
-    /// The places that hold what was written from untrusted words, in this run and earlier ones.
+    /// The places whose content was written from untrusted words, in this run and earlier ones.
     fn untrusted_places(&self) -> &dyn UntrustedPlaces;
     /// The origins that the arguments of the call at `path` had when the call was recorded. Code that makes calls in
     /// several threads may receive their results in another order when it runs again.
@@ -135,8 +135,9 @@ pub trait Driver: MaybeSend + MaybeSync {
         question: Question,
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>>;
-    /// The conversation with the user at `path` has ended, however it did: others may ask the user. A driver with an
-    /// operator passes it on ([`Operator::conversation_ended`](crate::operator::Operator::conversation_ended)).
+    /// Reports the end of the conversation with the user at `path`, whatever its result: other conversations may then
+    /// ask the user. A driver with an operator passes it on
+    /// ([`Operator::conversation_ended`](crate::operator::Operator::conversation_ended)).
     fn conversation_ended(&self, _path: &CallPath) {}
     /// Waits; recorded. The time does not count as work.
     fn sleep<'a>(
@@ -147,38 +148,40 @@ pub trait Driver: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Result<(), Halt>>;
     /// A random number; recorded.
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt>;
-    /// Milliseconds since 1970 of the latest recorded event. Never differs between a run and its resume where that
-    /// could matter.
+    /// Milliseconds since 1970 of the latest recorded event. Never differs between a run and its resume if the
+    /// difference could have an effect.
     fn now_ms(&self) -> u64;
-    /// The intent of a step that had started and not ended when the run was interrupted, also after this interruption was
-    /// settled ([`StepName::Settle`]): each execution takes the same steps.
+    /// The intent of a step that had started and not ended when the run was interrupted, also after this interruption
+    /// was settled ([`StepName::Settle`]): each execution takes the same steps.
     fn begun(&self, _path: &CallPath, _step: &StepName) -> Option<RecordKind> {
         None
     }
     /// The reservations of the call at `path` and all calls below it before the run was resumed, each with the record
-    /// of the request's end, if it ended. `since` leaves out those of earlier turns of that call's conversation.
+    /// of the request's end, if it ended. Reservations of turns before `since` in that call's conversation are left
+    /// out.
     fn reserved_before(&self, _path: &CallPath, _since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
         Vec::new()
     }
-    /// Waits for work that is not recorded because a step has recorded its end in an earlier execution (such as making
-    /// the tools again), until it ends or the run is cancelled.
+    /// Waits for work that is not recorded, until it ends or the run is cancelled. A step has recorded the end of this
+    /// work in an earlier execution (such as making the tools again).
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
         Box::pin(async move {
             work.await;
             Ok(())
         })
     }
-    /// Whether the run has been cancelled. Composites check this before they start something new.
+    /// Returns true if the run has been cancelled. Composites check this before they start something new.
     fn cancelled(&self) -> bool;
-    /// Completes when the run is cancelled, for code that waits for something else at the same time.
+    /// Completes when the run is cancelled, for code that waits for another event at the same time.
     fn cancellation(&self) -> BoxFuture<'_, ()>;
-    /// Completes while the user wants the answer under way to stop: the model's answer and the calls of tools end, and
-    /// the conversation continues with the user's next message. Only steps look at this, and record that they were stopped.
+    /// Completes while the user wants to stop the answer under way: the model's answer and the calls of tools end, and
+    /// the conversation continues with the user's next message. Only steps look at this, and record that they were
+    /// stopped.
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
-    /// What the user says while the answer of the conversation at `path` is made, if it is to be delivered before the
-    /// request of that turn; recorded under [`StepName::Now`]. Nothing is delivered before a request that was sent.
+    /// The user's words during the answer of the conversation at `path`, if they are to be delivered before the request
+    /// of that turn; recorded under [`StepName::Now`]. Nothing is delivered before a request that was sent.
     ///
     /// # Errors
     /// The journal can't be written.
@@ -187,7 +190,7 @@ pub trait Driver: MaybeSend + MaybeSync {
     }
     /// Emits a provisional event for display. Must not block; may drop events.
     fn emit(&self, event: Event);
-    /// Whether anything listens to events. If not, deltas need not be built.
+    /// Returns true if anything listens to events. If not, deltas need not be built.
     fn listens(&self) -> bool {
         true
     }

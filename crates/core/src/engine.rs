@@ -53,7 +53,7 @@ pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time limit of a function's own approval code for one call. After a timeout the operator is asked.
 const RULE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the operator is asked about one call while the files that it touches keep changing.
+/// Greatest number of times that the operator is asked about one call while the files that it touches keep changing.
 const MOST_ROUNDS: u32 = 8;
 
 /// The dependencies that the host of a run injects.
@@ -79,16 +79,16 @@ pub struct RunContext {
     pub toolsets: Arc<ToolsetRegistry>,
     /// The rules.
     pub gate: Arc<Gate>,
-    /// Whether the entry holds a conversation with the operator.
+    /// True if the entry holds a conversation with the operator.
     pub chat: bool,
-    /// Whether the user, or a program in the user's place, can be asked, now or when the run is resumed.
+    /// True if the user, or a program in the user's place, can be asked, now or when the run is resumed.
     pub attended: bool,
     /// Replaces secrets before a value reaches a model.
     pub redact: Arc<dyn Redact>,
-    /// Whether a client of a service has started the run in the place of the operator. What it names in a call of its own is
-    /// what the called worker sees by itself.
+    /// True if a client of a service has started the run in the place of the operator. Paths in a call that the client
+    /// makes are then looked up in the called worker's own view.
     pub for_client: bool,
-    /// What runs in the place of functions, in a test.
+    /// Stand-ins for functions, in a test.
     pub stand_ins: Option<Arc<dyn StandIns>>,
 }
 
@@ -97,9 +97,9 @@ pub struct Engine {
     host: RunContext,
 }
 
-/// One call, ready to be made.
+/// A call, ready to be made.
 pub struct Call<'a> {
-    /// Its path in the call tree.
+    /// The place in the call tree.
     pub path: CallPath,
     /// The called function.
     pub function: &'a Function,
@@ -109,7 +109,8 @@ pub struct Call<'a> {
     pub frame: &'a Frame,
     /// Files that the operator gave to the top-level call; empty elsewhere.
     pub attachments: &'a [Attachment],
-    /// The operator makes this call, to start the run or in the middle of a conversation, and has allowed it by that.
+    /// True if the operator makes this call, to start the run or in the middle of a conversation, and has thereby
+    /// allowed it.
     pub by_operator: bool,
 }
 
@@ -120,7 +121,7 @@ pub(crate) struct Admitted {
     pub(crate) places: Vec<Located>,
     /// The real places of the paths after links are followed. Rules and memory use these.
     pub(crate) real: Vec<Place>,
-    /// The main argument as patterns match it; `None` if the function has none.
+    /// The main argument in the form that patterns match; `None` if the function has none.
     pub(crate) subjects: Option<Vec<Subject>>,
     /// The answer of the function's own approval code.
     pub(crate) stated: Option<Rule>,
@@ -128,7 +129,7 @@ pub(crate) struct Admitted {
     pub(crate) origins: Origins,
     /// The positions of the touched places whose content is untrusted.
     pub(crate) untrusted: Vec<usize>,
-    /// Whether the process of a composite can read an untrusted place.
+    /// True if the process of a composite can read an untrusted place.
     pub(crate) process_reads_untrusted: bool,
 }
 
@@ -248,7 +249,7 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// All steps before execution.
+    /// Takes all steps before execution.
     async fn admit(&self, call: &Call<'_>, origins: &Origins) -> Result<Admitted, Stop> {
         let mut input = Arc::clone(&call.input);
         let mut origins = origins.clone();
@@ -282,7 +283,7 @@ impl Engine {
     }
 }
 
-/// The names that rules may use for a function that is called from there.
+/// The names that rules may use for a function that is called from that frame.
 fn names<'a>(function: &'a Function, frame: &Frame) -> Vec<&'a str> {
     let meta = &function.meta;
     let mut names: Vec<&str> = vec![&meta.name];
@@ -296,7 +297,7 @@ fn names<'a>(function: &'a Function, frame: &Frame) -> Vec<&'a str> {
     names
 }
 
-/// What the caller's rules state for the call.
+/// The value that the caller's rules state for the call.
 fn overridden<T>(
     call: &Call<'_>,
     admitted: &Admitted,

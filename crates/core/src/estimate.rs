@@ -9,7 +9,7 @@ const IMAGE: u64 = 1600;
 /// Bytes of a PDF per token: a page has some tens of kilobytes, and one to three thousand tokens.
 const PDF_BYTES: u64 = 10;
 
-/// Tokens of so many bytes of text.
+/// Estimated tokens of that number of bytes of text.
 pub(crate) fn estimate_text(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(BYTES)
 }

@@ -22,7 +22,8 @@ pub enum FileState {
     File(Arc<str>),
 }
 
-/// Larger files are not hashed, in bytes. In the rare case that it matters, the operator is asked.
+/// Greatest size of a file that is hashed, in bytes. For a larger file the operator is asked, in the rare case that the
+/// hash is needed.
 pub(crate) const HASHED: u64 = 4 * 1024 * 1024;
 
 impl FileState {

@@ -32,31 +32,31 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 /// The description of a function, without its code.
 #[derive(Clone, Debug)]
 pub struct FunctionMeta {
-    /// Where it comes from.
+    /// The owner of the function: a toolset, the program, a library, or the run that generated it.
     pub source: FunctionSource,
-    /// Its own name: `read_file`, `reports/summarizer`.
+    /// The function's own name: `read_file`, `reports/summarizer`.
     pub name: Arc<str>,
     /// The name a model sees.
     pub tool_name: Arc<str>,
     /// Older or generic names that rules may use for it (`worker.call`).
     pub aliases: &'static [&'static str],
-    /// What it does.
+    /// The description of the function.
     pub description: Arc<str>,
     /// Schema of its input: always an object schema.
     pub input: Arc<Schema>,
     /// Schema of its output, where there is one.
     pub output: Option<OutputSchema>,
-    /// Its risk.
+    /// The risk of its calls.
     pub risk: Risk,
-    /// How its calls run beside the other calls of their turn.
+    /// The order of its calls relative to the other calls of their turn.
     pub concurrency: Concurrency,
-    /// Its time limit, unless the caller's rules state one; `None` means the default of 120 s for leaves and no limit for
-    /// composites.
+    /// Time limit of a call, unless the caller's rules state one; `None` means the default of 120 s for leaves and no
+    /// limit for composites.
     pub timeout: Option<Duration>,
-    /// Whether its process is confined to the mounts that the program declares, so that its effects stay inside them
-    /// whatever its code does.
+    /// True if the function's process is confined to the mounts that the program declares, so that its effects stay
+    /// inside them whatever its code does.
     pub contained: bool,
-    /// What it says about the origin of its results.
+    /// The origin that the function states for its results.
     pub results: ResultOrigin,
     /// A delegation that only a wildcard of the allowlist permits.
     pub wildcard: bool,
@@ -64,13 +64,13 @@ pub struct FunctionMeta {
     pub policy: Option<Arc<Policy>>,
 }
 
-/// The schema of a function's output, and what it means for a result that does not fit.
+/// The schema of a function's output, and the consequence for a result that does not fit.
 #[derive(Clone, Debug)]
 pub enum OutputSchema {
     /// Declared as a contract: a result that does not fit is a failure.
     Declared(Arc<Schema>),
-    /// Derived from the code, such as a return annotation. It describes: the call had its effects, so a result that does
-    /// not fit is handed on as it is, with a note in the journal.
+    /// Derived from the code, such as a return annotation. The schema is only a description: the call had its effects,
+    /// so a result that does not fit is passed on unchanged, with a note in the journal.
     Derived(Arc<Schema>),
 }
 
@@ -83,24 +83,25 @@ impl OutputSchema {
     }
 }
 
-/// How the calls of a function run beside the other calls of their turn (`docs/reference/loop.md`).
+/// The order of a function's calls relative to the other calls of their turn (`docs/reference/loop.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concurrency {
-    /// As their risk says: a call that may change something is a barrier.
+    /// The risk decides: a call that may change something is a barrier.
     ByRisk,
-    /// Beside others, whatever the risk.
+    /// Calls run in parallel with others, whatever the risk.
     Parallel,
-    /// One after another, whatever the risk.
+    /// Calls run one after another, whatever the risk.
     Barrier,
 }
 
 impl FunctionMeta {
-    /// Its identity.
+    /// The identity of the function.
     pub fn id(&self) -> FunctionId {
         FunctionId { source: self.source.clone(), name: Arc::clone(&self.name) }
     }
 
-    /// Whether a call of it starts after all earlier calls of its turn have ended, and later ones after it.
+    /// Returns true if a call of the function is a barrier: it starts after all earlier calls of its turn have ended,
+    /// and later calls start after it.
     pub fn is_barrier(&self) -> bool {
         match self.concurrency {
             Concurrency::ByRisk => self.risk.is_barrier(),
@@ -110,12 +111,12 @@ impl FunctionMeta {
     }
 }
 
-/// A function: what it is and how it runs.
+/// A function: its description and its code.
 #[derive(Clone)]
 pub struct Function {
-    /// What it is.
+    /// The description.
     pub meta: FunctionMeta,
-    /// How it runs.
+    /// The code.
     pub body: Implementation,
     /// The author's approval code for single calls.
     pub rule: Option<Arc<dyn RuleCode>>,
@@ -127,12 +128,13 @@ impl fmt::Debug for Function {
     }
 }
 
-/// How a function runs.
+/// The code of a function.
 #[derive(Clone)]
 pub enum Implementation {
-    /// One journal step.
+    /// A function that is one journal step.
     Leaf(Arc<dyn Leaf>),
-    /// Makes calls of its own. A resume runs it again over their records instead of recording it.
+    /// A function that makes calls of its own. A resume runs it again over the records of these calls instead of
+    /// recording it.
     Composite(Arc<dyn Composite>),
 }
 
@@ -145,7 +147,7 @@ impl Implementation {
         }
     }
 
-    /// Identifies its code and configuration ([`Leaf::identity`]).
+    /// Identifies the code and the configuration of the function ([`Leaf::identity`]).
     pub async fn identity(&self) -> Option<Arc<str>> {
         match self {
             Self::Leaf(leaf) => leaf.identity().await,
@@ -159,23 +161,24 @@ impl Implementation {
 pub trait RuleCode: MaybeSend + MaybeSync {
     /// The rule for a call. After an error the operator is asked.
     fn rule<'a>(&'a self, call: RuleCall<'a>) -> BoxFuture<'a, Result<Rule, String>>;
-    /// Whether it looks at the origins of the arguments. If not, its `preApproved` does not count for untrusted words.
+    /// Returns true if the code looks at the origins of the arguments. If not, its `preApproved` does not count for
+    /// untrusted words.
     fn takes_origins(&self) -> bool {
         false
     }
-    /// Whether its `preApproved` counts beyond the program's own mounts, because the function's process reaches nothing
-    /// else than what the operator has granted.
+    /// Returns true if a `preApproved` of this code counts beyond the program's own mounts, because the function's
+    /// process can only reach places that the operator has granted.
     fn covers_grants(&self) -> bool {
         false
     }
 }
 
-/// What approval code may look at.
+/// The data that approval code may look at.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleCall<'a> {
     /// The arguments, complete and valid.
     pub arguments: &'a Value,
-    /// The input of the run: what the operator gave to the entry.
+    /// The input of the run, which the operator gave to the entry.
     pub run_input: &'a Value,
     /// The worker that calls, or on whose behalf code calls.
     pub caller: Option<&'a str>,
@@ -186,11 +189,11 @@ pub struct RuleCall<'a> {
 /// A path that a call touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// As the model wrote it.
+    /// The path as the model wrote it.
     pub path: String,
-    /// What is done to it.
+    /// The operation on the path.
     pub access: Access,
-    /// Whether the path is removed. Mounts may have a separate rule for that.
+    /// True if the path is removed. Mounts may have a separate rule for that.
     pub delete: bool,
 }
 
@@ -219,7 +222,7 @@ pub struct Effects {
     /// Rules that hold for these arguments regardless of any approval, with the reason. They are combined with the
     /// mounts' rules: the strictest applies.
     pub rules: Vec<(Rule, DecidedBy)>,
-    /// Whether a process executes the call. Its code can read and write in every mount of the caller's view, whatever
+    /// True if a process executes the call. Its code can read and write in every mount of the caller's view, whatever
     /// paths the arguments name.
     pub process: bool,
 }
@@ -249,11 +252,11 @@ impl ToolOutput {
     }
 }
 
-/// The error of a tool that failed. The model receives it, so it says what to try next.
+/// The error of a failed tool. The model receives it, so its message suggests what to try next.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// What happened and what to try.
+    /// A description of the failure and of what to try.
     pub message: String,
     /// The output that its code printed, for the journal.
     pub log: Option<Arc<str>>,
@@ -272,38 +275,38 @@ pub struct LeafCall<'a> {
     pub input: &'a Value,
     /// The places of the paths it touches.
     pub places: &'a [Located],
-    /// What it may touch.
+    /// The authority of the call.
     pub authority: &'a Authority,
     /// The run's files.
     pub files: &'a dyn FileSystem,
     /// Texts cut from this conversation's results (`/results/N`).
     pub results: Results<'a>,
-    /// Replaces secrets. The engine redacts what a leaf returns; a leaf that returns a part of a text redacts the whole
-    /// text first, because a part of a secret is not recognised.
+    /// Replaces secrets. The engine redacts the values that a leaf returns. A leaf that returns a part of a text
+    /// redacts the whole text first, because a part of a secret is not recognised.
     pub redact: &'a dyn Redact,
-    /// The places that hold what was written from untrusted words.
+    /// The places whose content was written from untrusted words.
     pub untrusted: &'a dyn UntrustedPlaces,
     /// ID of the run.
     pub run: &'a str,
-    /// The same for every attempt at this call, now and after a resume.
+    /// A key that is the same for every attempt at this call, now and after a resume.
     pub idempotency_key: &'a str,
 }
 
-/// How far a leaf has come.
+/// The end of one round of a leaf's execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Round {
-    /// To its end.
+    /// The leaf has ended.
     Done(ToolOutput),
-    /// It wants to know something from the user.
+    /// The leaf has questions to the user.
     Asks(ToolAsks),
 }
 
 /// Questions of a leaf to the user. The leaf continues once they are answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolAsks {
-    /// What it asks.
+    /// The questions.
     pub questions: Vec<ToolQuestion>,
-    /// What it needs to continue, apart from the answers. It is recorded.
+    /// The data, apart from the answers, that the leaf needs to continue. It is recorded.
     pub state: Value,
     /// The output that its code printed, for the journal.
     pub log: Option<Arc<str>>,
@@ -312,31 +315,31 @@ pub struct ToolAsks {
 /// The answers to the questions of a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolAnswers {
-    /// How many rounds came before.
+    /// Number of earlier rounds.
     pub round: u32,
     /// [`ToolAsks::state`], as it was recorded.
     pub state: Arc<Value>,
-    /// One for each question, in their order.
+    /// The answers, one for each question, in their order.
     pub answers: Vec<UserAnswer>,
 }
 
-/// What the user answers to a question of a tool.
+/// The user's answer to a question of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UserAnswer {
     /// A text, or a value that fits the schema.
     Given(Arc<Value>),
-    /// Nothing, with the user's reason.
+    /// No answer: the user declined, with an optional reason.
     Declined(Option<String>),
-    /// Nothing: the user stopped the answer that the call is part of.
+    /// No answer: the user stopped the answer that the call is part of.
     Stopped,
 }
 
-/// A turn that a call has taken, where calls use something one after another. It ends when this is dropped.
+/// A call's turn to use something that calls use one after another. It ends when this value is dropped.
 pub struct Turn(pub Option<Box<dyn MaybeSend>>);
 
 /// Code that is one step: it calls no other function.
 pub trait Leaf: MaybeSend + MaybeSync {
-    /// What a call with this input would touch. Pure; the input is valid.
+    /// The effects of a call with this input. Pure; the input is valid.
     fn effects(&self, _input: &Value) -> Effects {
         Effects::default()
     }
@@ -346,7 +349,8 @@ pub trait Leaf: MaybeSend + MaybeSync {
         None
     }
     /// Identifies the code and the configuration of the function, for remembered answers: an answer about one module's
-    /// `deploy` says nothing about another's. Functions that are part of llm-do and take no configuration need none.
+    /// `deploy` is not valid for the `deploy` of another. Functions that are part of llm-do and take no configuration
+    /// need no identity.
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(async { None })
     }
@@ -354,8 +358,9 @@ pub trait Leaf: MaybeSend + MaybeSync {
     fn turn(&self) -> BoxFuture<'_, Turn> {
         Box::pin(async { Turn(None) })
     }
-    /// Does what can fail or take long before the first effect, such as starting the process that runs it. Nothing is recorded
-    /// yet: a process that is killed here has not begun the call. An execution reports what failed here.
+    /// Does the work that can fail or take long before the first effect, such as starting the process that runs the
+    /// call. Nothing is recorded yet: if our process is killed here, the call has not begun. The execution reports a
+    /// failure of this work.
     fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
@@ -363,7 +368,7 @@ pub trait Leaf: MaybeSend + MaybeSync {
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
         Box::pin(async { None })
     }
-    /// Whether it can predict its changes. If so, [`Leaf::foresee`] is a step before every execution.
+    /// Returns true if the leaf can predict its changes. If so, [`Leaf::foresee`] is a step before every execution.
     fn foresees(&self) -> bool {
         false
     }
@@ -382,8 +387,8 @@ pub trait Leaf: MaybeSend + MaybeSync {
     }
     /// Executes the call.
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
-    /// Executes the call up to its end, or up to its next questions to the user. `answers` are those to its last ones. Each
-    /// round is a step. Leaves that ask nothing have one round: [`Leaf::run`].
+    /// Executes the call up to its end, or up to its next questions to the user. `answers` are the answers to its last
+    /// questions. Each round is a step. Leaves without questions have one round: [`Leaf::run`].
     fn round<'a>(
         &'a self,
         call: LeafCall<'a>,
@@ -397,9 +402,9 @@ pub trait Leaf: MaybeSend + MaybeSync {
 pub struct CompositeCall<'a> {
     /// Makes further calls.
     pub engine: &'a Engine,
-    /// Its position in the call tree and its caller's authority, which it narrows for itself.
+    /// The call's position in the call tree and its caller's authority, which the composite narrows for itself.
     pub frame: &'a Frame,
-    /// Its place.
+    /// The call's place in the call tree.
     pub path: &'a CallPath,
     /// The validated input.
     pub input: &'a Arc<Value>,
@@ -422,32 +427,34 @@ pub trait Composite: MaybeSend + MaybeSync {
     fn complete(&self, _engine: &Engine, _frame: &Frame, _input: &Value) -> Option<Value> {
         None
     }
-    /// Whether it may be called from that frame (depth, cycles). Called before the operator is asked.
+    /// Checks that the function may be called from that frame (depth, cycles). Called before the operator is asked.
     fn admit(&self, _engine: &Engine, _frame: &Frame) -> Result<(), Failure> {
         Ok(())
     }
-    /// What a call with this input would touch in the caller's view. Pure; the input is valid.
+    /// The effects of a call with this input, in the caller's view. Pure; the input is valid.
     fn effects(&self, _input: &Value) -> Effects {
         Effects::default()
     }
-    /// As [`Leaf::least`].
+    /// The effects of the call that needs the least approval; see [`Leaf::least`].
     fn least(&self) -> Option<Effects> {
         None
     }
-    /// As [`Leaf::identity`].
+    /// Identifies the code and the configuration; see [`Leaf::identity`].
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(async { None })
     }
 
-    /// The parts of its input that others write, as its author declares them. They count as such whoever calls it.
+    /// The origins of the parts of the input that others write, as the function's author declares them. They apply
+    /// whoever the caller is.
     fn declared_origins(&self, _input: &Value) -> Origins {
         Origins::TRUSTED
     }
-    /// Whether its outcomes say where their words come from. If not, what it returns for untrusted arguments is untrusted.
+    /// Returns true if the function's outcomes state the origins of their words. If not, a result for untrusted
+    /// arguments is untrusted.
     fn knows_origins(&self) -> bool {
         false
     }
-    /// Runs it. Failures for the caller are values; `Err` is only for the infrastructure.
+    /// Runs the call. Failures for the caller are values; `Err` is only for the infrastructure.
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>>;
 }
 

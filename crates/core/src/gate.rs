@@ -31,16 +31,16 @@ use pattern::Head;
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// One rule with the place where it was written.
+/// A rule with the place where it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleLine {
-    /// The calls that it applies to, by tool and main argument.
+    /// The calls that the rule applies to, by tool and main argument.
     pub pattern: Pattern,
-    /// What must hold of their arguments besides.
+    /// Further conditions on the arguments of these calls.
     pub conditions: Conditions,
-    /// What it says.
+    /// The decision about these calls.
     pub rule: Rule,
-    /// Where it is written, for display: `--deny write_file`, `main.worker:12`.
+    /// The place where the rule is written, for display: `--deny write_file`, `main.worker:12`.
     pub written_at: Arc<str>,
 }
 
@@ -50,29 +50,29 @@ impl RuleLine {
         Self { pattern, conditions: Conditions::default(), rule, written_at: written_at.into() }
     }
 
-    /// The same rule, which applies only where these conditions hold too.
+    /// Limits the rule to calls for which these conditions hold too.
     #[must_use]
     pub fn when(self, conditions: Conditions) -> Self {
         Self { conditions, ..self }
     }
 
-    /// The calls that it applies to, as the command line takes them.
+    /// The calls that the rule applies to, in the notation of the command line.
     pub fn calls(&self) -> Calls {
         Calls { pattern: self.pattern.clone(), conditions: self.conditions.clone() }
     }
 
-    /// Whether it applies to some calls of its tool only.
+    /// Returns true if the rule applies only to some calls of its tool.
     fn is_narrow(&self) -> bool {
         self.pattern.has_arguments() || !self.conditions.is_empty()
     }
 
-    /// Whether it applies to every call of a function with one of these names.
+    /// Returns true if the rule applies to every call of a function with one of these names.
     fn speaks_of_all(&self, names: &[&str]) -> bool {
         self.conditions.is_empty() && self.pattern.speaks_of_all(names)
     }
 
-    /// Whether it applies to a call, once the function's name matches. A rule that loosens must match the whole main
-    /// argument, one that tightens any part of it.
+    /// Returns true if the rule applies to a call, after the function's name has matched. A rule that loosens must
+    /// match the whole main argument, a rule that tightens any part of it.
     fn applies(&self, query: &Query<'_>) -> bool {
         let matches = match self.rule {
             Rule::PreApproved => self.pattern.covers(query.subjects),
@@ -90,10 +90,10 @@ impl RuleLine {
     }
 }
 
-/// The source of a rule, which decides what the rule may loosen.
+/// The source of a rule. It determines what the rule may loosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The command line, and what the operator says in a conversation.
+    /// The command line, and the operator's rules in a conversation.
     Operator,
     /// A worker's `tool_rules`.
     Worker,
@@ -110,11 +110,11 @@ pub enum Source {
 pub struct Policy {
     /// Rules by tool or pattern, in the order written.
     pub lines: Vec<RuleLine>,
-    /// By risk (project only).
+    /// Rules by risk (project only).
     pub risks: BTreeMap<Risk, Rule>,
-    /// For calls that no line matches.
+    /// The rule for calls that no line matches.
     pub default: Option<Rule>,
-    /// Where the block is written.
+    /// The place where the block is written.
     pub written_at: Arc<str>,
 }
 
@@ -138,19 +138,19 @@ pub struct Gate {
 pub struct Query<'a> {
     /// The names a rule may use for the function: its own, and older ones (`worker.call`).
     pub names: &'a [&'a str],
-    /// Its risk.
+    /// The function's risk.
     pub risk: Risk,
     /// A delegation that only a wildcard of the allowlist permits.
     pub wildcard: bool,
-    /// Its main argument as patterns match it; `None` if the function has none.
+    /// The main argument in the form that patterns match; `None` if the function has none.
     pub subjects: Option<&'a [Subject]>,
-    /// What conditions are evaluated with.
+    /// The facts that conditions are evaluated with.
     pub facts: Facts<'a>,
-    /// The rules that the operator has made in the conversations above.
+    /// The rules that the operator has made in the conversations that led to the call.
     pub session: &'a SessionRules,
-    /// `tool_rules` of the worker that calls.
+    /// `tool_rules` of the calling worker.
     pub worker: &'a [RuleLine],
-    /// Rules of the callers above, innermost first. Only their `blocked` applies here.
+    /// Rules of the callers further up, innermost first. Only their `blocked` applies here.
     pub callers: &'a [Arc<[RuleLine]>],
     /// The toolset's `approval`.
     pub toolset: Option<&'a Policy>,
@@ -158,14 +158,14 @@ pub struct Query<'a> {
     pub of_toolset: Option<&'a (Rule, DecidedBy)>,
     /// The rules of the mounts that the call touches, and of the function itself.
     pub mounts: &'a [(Rule, DecidedBy)],
-    /// The function's own approval code pre-approves the call and knew the origins of its arguments.
+    /// True if the function's own approval code pre-approves the call and knew the origins of its arguments.
     pub vouched: bool,
-    /// Why the program's files may not pre-approve the call, if they may not.
+    /// The reason why the program's files may not pre-approve the call, if they may not.
     pub not_own: Option<NotOwn>,
-    /// The caller or the function is a library's: its files may only tighten.
+    /// True if the caller or the function belongs to a library, whose files may only tighten.
     pub foreign: bool,
-    /// The function has the name of a built-in tool that it is not. A rule of the operator that allows calls of that name is
-    /// about the built-in tool.
+    /// True if the function has the name of a built-in tool but is another function. A rule of the operator that allows
+    /// calls of that name refers to the built-in tool.
     pub borrowed_name: bool,
 }
 
@@ -185,19 +185,19 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A verdict of what is no rule with conditions.
+    /// A verdict that does not come from a rule with conditions.
     fn new(rule: Rule, decided_by: DecidedBy) -> Self {
         Self { rule, decided_by, vouches: false }
     }
 
-    /// This verdict where everything that asks is approved.
+    /// Turns the verdict into a permission, for a mode that approves all questions.
     #[must_use]
     pub(crate) fn approved(self) -> Self {
         Self { rule: Rule::PreApproved, ..self }
     }
 
-    /// Whether what pre-approved the call answers for the values of its arguments: a rule that tests one by `from`, `in`
-    /// or `equals`, or approval code that knew their origins.
+    /// Returns true if the rule that pre-approved the call vouches for the values of its arguments: it tests one of
+    /// them by `from`, `in` or `equals`, or it is approval code that knew their origins.
     pub fn vouches(&self) -> bool {
         self.vouches
     }
@@ -244,8 +244,8 @@ impl Gate {
         self.sources_of(query, query.subjects)
     }
 
-    /// The same for other subjects; with none, the lines that match the function. Few of many lines do, and those are
-    /// checked more than once.
+    /// The sources for other subjects; without subjects, each with the lines that match the function. Few of many lines
+    /// match, and these are checked more than once.
     fn sources_of<'a>(&'a self, query: &'a Query<'_>, subjects: Option<&[Subject]>) -> [Speaker<'a>; 5] {
         let names: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
         let subjects: Vec<Head> = subjects.unwrap_or_default().iter().map(Subject::head).collect();
@@ -318,21 +318,21 @@ impl Gate {
     }
 }
 
-/// Files of a library never loosen. When a library calls or is called, the rules nearest to the call are its own, and
-/// they may only tighten.
+/// Returns true if a source may only tighten. Files of a library never loosen: when a library calls or is called, its
+/// own rules are nearest to the call.
 fn only_tightens(source: Source, query: &Query<'_>) -> bool {
     query.foreign && matches!(source, Source::Worker | Source::Toolset)
 }
 
-/// Whether a source's `preApproved` applies. The operator's always applies. One in the program's files applies if the
-/// default would not ask anyway, or if the effect is inside the program's own mounts.
+/// Returns true if a source's `preApproved` applies. The operator's always applies. One in the program's files applies
+/// if the risk's default would not ask, or if the effect is inside the program's own mounts.
 fn may_loosen(source: Source, query: &Query<'_>) -> bool {
     matches!(source, Source::Operator | Source::User)
         || query.not_own.is_none()
         || risk_default(query.risk, query.wildcard) == Rule::PreApproved
 }
 
-/// Whether a line that matches the function blocks the call.
+/// Returns true if a line that matches the function blocks the call.
 fn blocks(line: &RuleLine, query: &Query<'_>) -> bool {
     line.rule == Rule::Blocked && line.applies(query)
 }
@@ -360,7 +360,7 @@ fn said(&(source, ref lines, policy): &Speaker<'_>, query: &Query<'_>) -> Option
 }
 
 impl Policy {
-    /// The rule for calls of that risk that none of its lines matches.
+    /// The rule for calls of that risk that no line matches.
     fn otherwise(&self, risk: Risk) -> Option<Rule> {
         self.risks.get(&risk).copied().or(self.default)
     }

@@ -116,7 +116,7 @@ impl UsedDefinition {
 }
 
 impl Halt {
-    /// A step whose record is of another kind than the step makes.
+    /// The error for a step whose record is of another kind than the step makes.
     pub fn unexpected(path: &CallPath, step: &StepName, found: &RecordKind) -> Self {
         let found = serde_json::to_value(found).ok();
         let kind = found.as_ref().and_then(|v| v["kind"].as_str()).unwrap_or("?").to_owned();
@@ -124,7 +124,7 @@ impl Halt {
     }
 }
 
-/// Journals of before server-side tools have none.
+/// Default for journals written before server-side tools existed: none.
 fn no_server_tools() -> Arc<[ServerTool]> {
     Arc::new([])
 }
@@ -520,7 +520,7 @@ pub struct Queued {
 }
 
 impl RecordKind {
-    /// This record as the version wrote it that wrote `recorded`: without a field that was added since.
+    /// The record in the form of the version that wrote `recorded`: fields added since are left empty.
     pub fn as_of(&self, recorded: &Self) -> Cow<'_, Self> {
         let mut earlier = Cow::Borrowed(self);
         if let (Self::CallEnded { said, .. }, Self::CallEnded { said: recorded, .. }) = (self, recorded)

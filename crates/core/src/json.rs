@@ -1,7 +1,7 @@
 //! Reads JSON that others wrote: answers and arguments of models, inputs, rows, results of tools.
 //!
-//! serde_json reads an integer of more than 64 bits as the nearest double, and of two members with one name it keeps the
-//! last. Both change what was written without a word. This reader refuses them and names the place.
+//! serde_json reads an integer of more than 64 bits as the nearest double, and of two members with one name it keeps
+//! the last. Both silently change the content. This reader refuses them and names the place.
 
 use serde::{
     Deserialize, Deserializer,
@@ -13,7 +13,7 @@ use std::{fmt, str::FromStr as _};
 /// The smallest double above which not every whole number is a double.
 pub(crate) const INEXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A text that is not JSON, or that holds something which can't be kept as it was written.
+/// A text that is not JSON, or that contains a value which can't be kept exactly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at line {line} column {column}")]
 pub struct BadJson {
@@ -30,7 +30,7 @@ pub struct BadJson {
 /// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The text is no JSON.
+    /// The text is not JSON.
     Syntax,
     /// The text ends inside a value.
     Cut,
@@ -41,7 +41,7 @@ pub enum Fault {
 /// Reads one value, which the text may begin with a byte order mark.
 ///
 /// # Errors
-/// The text is no JSON, has a name twice in one object, or a number that can't be kept exactly.
+/// The text is not JSON, has a name twice in one object, or a number that can't be kept exactly.
 pub fn read(text: &str) -> Result<Value, BadJson> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Unique(value) = serde_json::from_str(text).map_err(BadJson::from)?;
@@ -52,7 +52,7 @@ pub fn read(text: &str) -> Result<Value, BadJson> {
 /// Reads one value from bytes.
 ///
 /// # Errors
-/// As [`read`]. Bytes that are not UTF-8 are no JSON.
+/// The errors of [`read`]. Bytes that are not UTF-8 are not JSON.
 pub fn read_bytes(bytes: &[u8]) -> Result<Value, BadJson> {
     match std::str::from_utf8(bytes) {
         Ok(text) => read(text),
@@ -68,7 +68,7 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Value, BadJson> {
 /// Reads the value that a text begins with, and returns it with its length in bytes.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub(crate) fn read_first(text: &str) -> Result<(Value, usize), BadJson> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let Unique(value) = Unique::deserialize(&mut deserializer).map_err(BadJson::from)?;
@@ -80,7 +80,7 @@ pub(crate) fn read_first(text: &str) -> Result<(Value, usize), BadJson> {
 /// Checks that every number of a JSON text can be kept as it is written.
 ///
 /// # Errors
-/// The first number that can't.
+/// A number can't be kept; the error is about the first one.
 pub fn exact(text: &str) -> Result<(), BadJson> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -125,8 +125,8 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
 
 /// The reason why a number can't be kept as it is written.
 ///
-/// A fraction is the nearest double, as everywhere in JSON, and so is a large number with an exponent, which is not meant
-/// to the last digit. A whole number has all its digits, and a fraction never becomes a whole number.
+/// A fraction is read as the nearest double, as everywhere in JSON, and so is a large number with an exponent, whose
+/// last digits are not significant. A whole number keeps all its digits, and a fraction never becomes a whole number.
 fn inexact(number: &str) -> Option<String> {
     // Numbers of fewer characters are exact, or fractions that stay fractions.
     if number.len() < 16 && !number.contains(['e', 'E']) {
@@ -192,7 +192,8 @@ impl From<serde_json::Error> for BadJson {
     }
 }
 
-/// A value whose objects have each name once: of two members, the last one is not more likely to be meant.
+/// A value whose objects have each name once. Of two members with one name, the last one is not more likely to be the
+/// intended one.
 struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {

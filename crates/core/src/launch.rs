@@ -1,7 +1,8 @@
 //! Launching a run: one top-level call, from the start record to the end record.
 //!
 //! Every host launches in the same way, whether it is a terminal, a server, a replay or a browser: see
-//! `docs/architecture.md`. The host supplies the driver, the models, the files and the date; this module has none.
+//! `docs/architecture.md`. The host supplies the driver, the models, the files and the date; this module has none of
+//! them.
 
 mod counts;
 mod preview;
@@ -30,30 +31,30 @@ use crate::{
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
-/// Everything that one top-level call needs.
+/// The parameters of a top-level call.
 pub struct Launch {
-    /// What the host injects. The start record takes the run's ID, its date and its mode from here.
+    /// The dependencies that the host injects. The start record takes the run's ID, its date and its mode from here.
     pub context: RunContext,
     /// The worker that is called: any worker of the program.
     pub entry: Arc<WorkerDefinition>,
-    /// Its input, complete and valid.
+    /// The entry's input, complete and valid.
     pub input: Arc<Value>,
-    /// Where the parts of the input come from: the operator, or somebody whose words are not the operator's.
+    /// The origins of the parts of the input: the operator, or another person or program.
     pub input_origins: Origins,
-    /// The origin of what the user writes during the run: messages and answers.
+    /// The origin of the user's words during the run: messages and answers.
     pub user: Origin,
     /// Files that the operator attaches.
     pub attachments: Vec<Attachment>,
-    /// What the call may touch.
+    /// The authority of the call.
     pub authority: Authority,
-    /// What the run may use.
+    /// The budget of the run.
     pub budget: Budget,
-    /// Which records the launch writes itself.
+    /// The records that the launch writes itself.
     pub records: RunRecords,
     /// Counts the run's records. The host passes each record to it.
     pub tally: Arc<Tally>,
-    /// What the call waits for after the start record is written, such as a place among the runs of a service. The time is
-    /// no working time.
+    /// A wait between the start record and the call, such as for a place among the runs of a service. The time is not
+    /// working time.
     pub held: Option<BoxFuture<'static, ()>>,
 }
 
@@ -68,27 +69,27 @@ pub enum RunRecords {
     None,
 }
 
-/// What the start record says beyond the [`RunContext`].
+/// The data of the start record in addition to the [`RunContext`].
 #[derive(Clone, Debug, Default)]
 pub struct RunStart {
     /// Version of the program that runs it.
     pub version: Arc<str>,
-    /// What was run, as the operator named it.
+    /// The target of the run, as the operator named it.
     pub target: Arc<str>,
     /// The definitions that are loaded.
     pub definitions: Vec<UsedDefinition>,
-    /// What runs the code of tools.
+    /// The runtimes for the code of tools.
     pub runtimes: Vec<Runtime>,
-    /// How the host can start the same run again.
+    /// The data that the host needs to start the same run again.
     pub invocation: Option<Arc<Value>>,
-    /// Who starts it, and through which channel.
+    /// The person or program that starts the run, and the channel.
     pub requester: Option<Requester>,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct LaunchReport {
-    /// In one word.
+    /// The status.
     pub status: RunStatus,
     /// The output or the failure; for a suspended run its open questions.
     pub end: End,
@@ -96,24 +97,25 @@ pub struct LaunchReport {
     pub origins: Origins,
     /// Tokens of the whole run.
     pub usage: Usage,
-    /// What the tally counted.
+    /// The counts of the tally.
     pub counts: Counts,
-    /// From the first record to the last.
+    /// Time from the first record to the last.
     pub took: Duration,
-    /// What is left of the run's budget, if it has one.
+    /// The rest of the run's budget, if it has one.
     pub left: Option<Left>,
-    /// Why the run stopped early, if it did.
+    /// The reason why the run stopped early, if it did.
     pub halt: Option<Halt>,
 }
 
 impl Launch {
-    /// Makes the call and writes the records around it. Every toolset is told when the call has ended, however it ends.
+    /// Makes the call and writes the records around it. Every toolset is informed when the call has ended, whatever its
+    /// end.
     pub fn run(self) -> impl Future<Output = LaunchReport> {
         self.run_within(|call| call)
     }
 
-    /// Like [`Launch::run`], with the call polled inside `within`. A host whose driver can stop polling a run (because
-    /// the journal can't be written) passes that driver's wrapper; the end of the run stays outside of it.
+    /// Runs like [`Launch::run`], and polls the call inside `within`. A host whose driver can stop polling a run
+    /// (because the journal can't be written) passes that driver's wrapper; the end of the run stays outside of it.
     pub fn run_within<F>(
         mut self,
         within: impl FnOnce(BoxFuture<'static, Result<Outcome, Halt>>) -> F,
@@ -197,7 +199,7 @@ impl Launch {
     /// [`crate::toolset::ToolsetRegistry::ended`] after the last one.
     ///
     /// # Errors
-    /// Only what stops the run.
+    /// Only errors that stop the run.
     pub async fn call(self) -> Result<Outcome, Halt> {
         let account = ledger::open_run(self.budget, &*self.context.driver).await;
         self.entry().call(account).await
@@ -237,21 +239,20 @@ impl Launch {
         })
     }
 
-    /// What the entry's model would be sent first: the record that begins the conversation, with the rendered
-    /// instructions, the first message and the tools. Sends nothing and writes nothing: the driver, the budget and the
-    /// records of this launch are not used.
+    /// The record that would begin the entry's conversation, with the rendered instructions, the first message and the
+    /// tools. Sends nothing and writes nothing: the driver, the budget and the records of this launch are not used.
     ///
     /// # Errors
-    /// Why the run would fail before its first request.
+    /// The run would fail before its first request.
     pub async fn preview(self) -> Result<RecordKind, Failure> {
         preview::first_request(self).await
     }
 
-    /// What the gate would decide about a call that the entry's model makes, and by which rule. Sends, asks and runs
+    /// The gate's decision about a call that the entry's model makes, and the rule that decides. Sends, asks and runs
     /// nothing, and writes nothing.
     ///
     /// # Errors
-    /// Why the run would fail before its first request, or that the entry has no such tool.
+    /// The run would fail before its first request, or the entry has no such tool.
     pub async fn explain(self, tool: &str, arguments: &Value) -> Result<Explained, Failure> {
         let Self { context, entry, input, input_origins, user, authority, .. } = preview::discarding(self).0;
         let (toolsets, run) = (Arc::clone(&context.toolsets), Arc::clone(&context.run));
@@ -278,7 +279,7 @@ struct Entry {
     input_origins: Origins,
     user: Origin,
     attachments: Vec<Attachment>,
-    /// The record that begins the run, until it is written.
+    /// The start record of the run, until it is written.
     start: Option<Box<RecordKind>>,
 }
 
@@ -313,7 +314,7 @@ impl Entry {
     }
 }
 
-/// What the end of the top-level call means for the run.
+/// The status of the run that follows from the end of the top-level call.
 fn status_of(end: &End) -> RunStatus {
     match end {
         End::Done(_) => RunStatus::Done,

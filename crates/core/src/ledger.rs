@@ -56,7 +56,7 @@ pub async fn open_run(budget: Budget, driver: &dyn Driver) -> Option<Arc<Account
     open(Account { owner: Owner::Run, budget, above: None }, &CallPath::root(), driver).await
 }
 
-/// Opens the account of a worker's call at `path`. Without limits of its own the call has the account above it.
+/// Opens the account of a worker's call at `path`. A call without limits of its own uses the account of its caller.
 pub(crate) async fn open_worker(
     worker: &Arc<str>,
     budget: Budget,
@@ -102,7 +102,7 @@ async fn open(account: Account, path: &CallPath, driver: &dyn Driver) -> Option<
     open_since(account, path, 0, driver).await
 }
 
-/// As [`open`], with the reservations from that turn of the conversation at `path` on.
+/// Opens an account with the reservations from that turn of the conversation at `path` on.
 async fn open_since(
     account: Account,
     path: &CallPath,

@@ -23,13 +23,13 @@ pub struct Limits {
     pub max_cost_usd: Option<Usd>,
     /// Depth of delegation below this worker.
     pub max_depth: Option<u32>,
-    /// The same call with the same arguments, in a row or not, in one conversation.
+    /// Number of equal calls with equal arguments, consecutive or not, in one conversation.
     pub max_repeats: u32,
     /// Further attempts at a failed request.
     pub request_retries: u32,
     /// Further attempts at an invalid output.
     pub output_retries: u32,
-    /// Tokens of one request. If it is absent, the model's window, where that is known.
+    /// Tokens of one request. If it is absent, the model's window, if that is known.
     pub max_context_tokens: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Limits {
     }
 }
 
-/// Limits as one source gives them. An absent value says nothing.
+/// Limits of a single source. An absent value states no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GivenLimits {
@@ -132,7 +132,7 @@ impl GivenLimits {
         }
     }
 
-    /// `limits` with these in place of its own.
+    /// Replaces the limits in `limits` by these, if they are present.
     #[must_use]
     pub fn over(&self, limits: &Limits) -> Limits {
         Limits {

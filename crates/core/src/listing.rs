@@ -1,4 +1,4 @@
-//! Tools that something outside the program lists, such as a server.
+//! Tools that an external program lists, such as a server.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

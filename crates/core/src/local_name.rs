@@ -1,7 +1,7 @@
-//! Names of models that the operator has downloaded, as they follow `local:` (docs/guides/local-models.md).
+//! Names of models that the operator has downloaded, the part after `local:` (docs/guides/local-models.md).
 
-/// Whether it names a downloaded model, and not a file at a path: `NAME` of the catalogue, or `OWNER/REPO:LABEL` of the
-/// hub. Each part is a safe file name.
+/// Returns true if the name is that of a downloaded model, and not a file's path: `NAME` of the catalogue, or
+/// `OWNER/REPO:LABEL` of the hub. Each part is a safe file name.
 pub fn is_downloaded(name: &str) -> bool {
     match hub_parts(name) {
         Some(parts) => parts.iter().all(|part| is_part(part)),
@@ -9,14 +9,15 @@ pub fn is_downloaded(name: &str) -> bool {
     }
 }
 
-/// `OWNER`, `REPO` and `LABEL`, if it has this shape.
+/// Splits a name into `OWNER`, `REPO` and `LABEL`, if it has this form.
 pub fn hub_parts(name: &str) -> Option<[&str; 3]> {
     let (owner, rest) = name.split_once('/')?;
     let (repo, label) = rest.split_once(':')?;
     Some([owner, repo, label])
 }
 
-/// Whether it can be a file name without its extension: no separator, no leading dot, and no extension of its own.
+/// Returns true if the part can be a file name without its extension: no separator, no leading dot, and no extension of
+/// its own.
 pub fn is_part(part: &str) -> bool {
     !part.is_empty()
         && !part.starts_with('.')

@@ -1,4 +1,4 @@
-//! Messages, requests to a model, and the port behind which models live.
+//! Messages, requests to a model, and the port to models.
 //!
 //! A [`Model`] turns one [`ModelRequest`] into provisional [`Delta`]s and one final [`ModelResponse`]. The package
 //! that implements the port handles the provider's wire format.
@@ -32,8 +32,8 @@ pub struct ToolSpec {
     pub input: Arc<Value>,
 }
 
-/// Sampling and size settings (`model_settings` in `docs/reference/worker-files.md`). An absent value is the
-/// provider's default.
+/// Sampling and size settings (`model_settings` in `docs/reference/worker-files.md`). For an absent value the
+/// provider's default applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSettings {
@@ -52,13 +52,13 @@ pub struct ModelSettings {
     /// Texts that end an answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// `none`, `minimal`, `low`, `medium`, `high`, or what the provider calls it.
+    /// `none`, `minimal`, `low`, `medium`, `high`, or another value of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
 
 impl ModelSettings {
-    /// These settings, and those of `other` for what they leave open.
+    /// Completes these settings by those of `other` for absent values.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
         Self {
@@ -87,19 +87,19 @@ pub enum Purpose {
 /// The content of one request to a model. Borrowed from the conversation, so building one copies nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRequest<'a> {
-    /// Place of the conversation in the call tree. With the run's driver this is unique, so an adapter may keep
-    /// a converted prefix under it (a conversation only ever grows between requests, or is replaced).
+    /// Place of the conversation in the call tree. With the run's driver this is unique, so an adapter may keep a
+    /// converted prefix under it (between requests a conversation only grows, or is replaced).
     pub conversation: &'a CallPath,
     /// Identity of the run the conversation belongs to; [`ModelRequest::conversation`] is unique within it.
     pub run: &'a str,
-    /// ID of the worker that asks.
+    /// ID of the worker that makes the request.
     pub worker: &'a str,
-    /// What it is for.
+    /// The purpose of the request.
     pub purpose: Purpose,
-    /// Number of this turn in the conversation, from 0; retries of one turn keep its number. Of a summary, the number of
-    /// its compaction.
+    /// Number of this turn in the conversation, from 0; retries of one turn keep its number. For a summary, the number
+    /// of its compaction.
     pub turn: u32,
-    /// The model asked.
+    /// The model that receives the request.
     pub model: &'a ModelName,
     /// The rendered instructions.
     pub system: &'a Arc<str>,
@@ -109,7 +109,7 @@ pub struct ModelRequest<'a> {
     pub tools: &'a Arc<[ToolSpec]>,
     /// The tools that the provider runs itself, all of which the model has accepted ([`Model::refused_server_tools`]).
     pub server_tools: &'a Arc<[ServerTool]>,
-    /// Settings, `max_tokens` already capped to what the budget leaves.
+    /// Settings; `max_tokens` is already limited to the rest of the budget.
     pub settings: &'a ModelSettings,
     /// The schema that the final answer must satisfy, for models whose [`Capabilities::native_schema`] is true;
     /// the engine passes `None` to the others and uses a final-result tool.
@@ -140,7 +140,7 @@ pub enum Delta {
 
 /// Receives deltas while a response is in progress.
 pub trait DeltaSink: MaybeSend + MaybeSync {
-    /// Takes one; must not block.
+    /// Takes a delta; must not block.
     fn delta(&self, delta: Delta);
 }
 
@@ -191,7 +191,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The sum. A figure that one side doesn't know is taken from the other.
+    /// Adds two usages. A figure that one side doesn't know is taken from the other.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         fn add(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -215,12 +215,12 @@ impl Usage {
             },
         }
     }
-    /// This usage with its cost, if that is known.
+    /// Sets the cost of the usage, if it is known.
     #[must_use]
     pub fn priced(self, price: Option<&Price>) -> Self {
         Self { cost_usd: price.and_then(|price| price.of(&self)), ..self }
     }
-    /// Input and output together, as far as known.
+    /// The sum of input and output tokens that are known.
     pub fn total(&self) -> u64 {
         self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0))
     }
@@ -229,14 +229,14 @@ impl Usage {
 /// A model's final answer to one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {
-    /// Its parts, in order.
+    /// The parts of the answer, in order.
     pub parts: Vec<Part>,
-    /// Why it ended.
+    /// The reason why the answer ended.
     pub finish: FinishReason,
-    /// What it used.
+    /// The token usage.
     #[serde(default)]
     pub usage: Usage,
-    /// The provider's word for why it ended, if llm-do does not know it ([`FinishReason::Other`]).
+    /// The provider's word for the reason why the answer ended, if llm-do does not know it ([`FinishReason::Other`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_finish: Option<Arc<str>>,
 }
@@ -255,7 +255,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Every capability, as a stand-in for any model has it.
+    /// All capabilities, for a stand-in for any model.
     pub const ALL: Self = Self { native_schema: true, tools: true, sees: Sees { images: true, pdf: true } };
 }
 
@@ -273,7 +273,7 @@ pub struct Sees {
 }
 
 impl Sees {
-    /// Whether it reads files of that media type.
+    /// Returns true if the model reads files of that media type.
     pub fn reads(self, media_type: &str) -> bool {
         if media_type == "application/pdf" {
             self.pdf
@@ -282,7 +282,7 @@ impl Sees {
         }
     }
 
-    /// Whether it reads none.
+    /// Returns true if the model reads no files.
     pub fn is_blind(&self) -> bool {
         *self == Self::default()
     }
@@ -337,7 +337,7 @@ impl ModelError {
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after_ms: None, status: None }
     }
-    /// Whether a retry may help (`docs/reference/loop.md`).
+    /// Returns true if a retry may help (`docs/reference/loop.md`).
     pub fn is_transient(&self) -> bool {
         use ModelErrorKind as K;
         matches!(self.kind, K::RateLimited | K::Server | K::Timeout | K::Network)
@@ -348,16 +348,16 @@ impl ModelError {
     }
 }
 
-/// One model, ready for requests.
+/// A model, ready for requests.
 pub trait Model: MaybeSend + MaybeSync {
-    /// Its capabilities.
+    /// The capabilities of the model.
     fn capabilities(&self) -> Capabilities;
-    /// Which of these settings it refuses, each with the reason. Checked before anything is sent
+    /// The settings that the model refuses, each with the reason. Checked before anything is sent
     /// (`docs/reference/worker-files.md`).
     fn refused_settings(&self, _settings: &ModelSettings) -> Vec<String> {
         Vec::new()
     }
-    /// Which of these tools its provider can't run, each with the reason. Checked before anything is sent.
+    /// The tools that the model's provider can't run, each with the reason. Checked before anything is sent.
     fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
         tools.iter().map(|tool| format!("the model has no `{}` of its own", tool.name())).collect()
     }
@@ -366,7 +366,7 @@ pub trait Model: MaybeSend + MaybeSync {
     fn context(&self) -> Option<u64> {
         None
     }
-    /// Maximum tokens of an answer to a request that names none, where the model has such a default of its own.
+    /// Maximum tokens of an answer to a request without `max_tokens`, if the model has such a default of its own.
     fn default_output(&self) -> Option<u32> {
         None
     }
@@ -376,10 +376,10 @@ pub trait Model: MaybeSend + MaybeSync {
         request: ModelRequest<'a>,
         deltas: &'a dyn DeltaSink,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
-    /// A record answers this request, in a run that was resumed: the model is not asked. A model whose answers depend on how often
-    /// it was asked counts the request.
+    /// Reports that, in a resumed run, a record answers this request: the model is not asked. A model whose answers
+    /// depend on the number of earlier requests counts the request.
     fn answered_before(&self, _request: ModelRequest<'_>) {}
-    /// A conversation has ended: the model may drop anything that it keeps under `(run, conversation)`.
+    /// Reports that a conversation has ended: the model may drop all data that it keeps under `(run, conversation)`.
     fn forget(&self, _run: &str, _conversation: &CallPath) {}
 }
 
@@ -388,7 +388,7 @@ pub trait Models: MaybeSend + MaybeSync {
     /// Opens a model without sending a request. An unknown provider, a missing key (naming the variable) and a
     /// missing file are reported here, before a run starts.
     fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError>;
-    /// The prices of a model and the sizes of its requests and answers, as far as they are known.
+    /// The known prices of a model and the known sizes of its requests and answers.
     fn terms(&self, _name: &ModelName) -> Terms {
         Terms::default()
     }

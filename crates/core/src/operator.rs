@@ -33,7 +33,7 @@ impl Recall for () {
 pub trait Operator: MaybeSend + MaybeSync {
     /// Answers one question. An answer must fit its question ([`Answer::fits`](crate::question::Answer::fits)).
     fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply>;
-    /// The conversation of that call has ended.
+    /// Reports that the conversation of that call has ended.
     fn conversation_ended(&self, _call: &CallPath) {}
 }
 
@@ -50,8 +50,7 @@ impl<O: Operator + ?Sized> Operator for Arc<O> {
 /// can't be resumed without their answers.
 pub struct Deferring<O>(pub O);
 
-/// Defers the approvals of a chat in mode `defer`. What is said in it, and other words that it wants, come from the user,
-/// who is there.
+/// Defers the approvals of a chat in mode `defer`. Messages and other words come from the user, who is present.
 pub struct DeferringApprovals<O>(pub O);
 
 impl<O: Operator> Operator for DeferringApprovals<O> {
@@ -78,8 +77,8 @@ impl<O: Operator> Operator for Deferring<O> {
     }
 }
 
-/// The operator of an unattended run that does not wait: it denies calls and declines inputs. Settlements are left waiting,
-/// since only a person can know whether the effect took place, and so are conversations, which a person can continue.
+/// The operator of an unattended run that does not wait: it denies calls and declines inputs. Settlements are left
+/// open, since only a person can know if the effect took place, and so are conversations, which a person can continue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unattended;
 
@@ -95,11 +94,11 @@ impl Operator for Unattended {
     }
 }
 
-/// Puts questions to an operator one at a time, in order of arrival, for any number of calls and runs, because a
-/// person looks at one at a time. Runs that share a terminal share one of these.
+/// Puts questions to an operator one at a time, in order of arrival, for any number of calls and runs, because a person
+/// looks at one at a time. Runs that share a terminal share a single queue.
 ///
-/// A conversation in the middle of a run keeps the line from its first message to its end: questions of other calls wait
-/// meanwhile, and those of calls below it are put.
+/// A conversation in the middle of a run keeps the line from its first message to its end: questions of other calls
+/// wait until then, and questions of calls below the conversation are put.
 ///
 /// A question is not put if `recall` has its answer when its turn comes.
 pub struct OneAtATime<O> {
@@ -112,7 +111,7 @@ pub struct OneAtATime<O> {
 struct Line {
     next: u64,
     waiting: BTreeMap<u64, InLine>,
-    /// The conversations that keep the line, each below the one before.
+    /// The conversations that keep the line, each below the previous one.
     leases: Vec<CallPath>,
 }
 

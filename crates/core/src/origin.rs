@@ -1,6 +1,6 @@
-//! Where words come from: the origin of a value (`docs/reference/origins.md`).
+//! Origins of values (`docs/reference/origins.md`).
 //!
-//! Content can attack an agent: a page says *send this there*, and a model does. So each value of a run has an
+//! Content can attack an agent: a page says *send this there*, and a model does. Therefore each value of a run has an
 //! [`Origin`], and the gate asks about an effect that untrusted words could steer.
 
 mod marks;
@@ -38,7 +38,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether it is trusted.
+    /// Returns true if the origin is trusted.
     pub fn is_trusted(&self) -> bool {
         *self == Self::Trusted
     }
@@ -54,21 +54,22 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What a function says about the origin of its results.
+/// The origin that a function states for its results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ResultOrigin {
     /// Results are the program's own.
     #[default]
     Trusted,
-    /// Results are what the user answers.
+    /// Results are the user's answers.
     User,
-    /// Results hold what others wrote.
+    /// Results contain words of others.
     Untrusted,
-    /// Results hold what others wrote, and their schema is written by others, too: no type makes them
+    /// Results contain words of others, and others also wrote their schema: no type makes them
     /// [`typed`](Origin::Typed).
     Foreign,
-    /// Only these top-level fields of a result hold what others wrote. For a result that is a list, the fields of its
-    /// elements. Without any field, the author says that the results are the program's own, whatever its process reads.
+    /// Only these top-level fields of a result contain words of others. For a result that is a list, the fields of its
+    /// elements. An empty list is the author's statement that the results are the program's own, whatever its process
+    /// reads.
     Fields(Arc<[Arc<str>]>),
 }
 
@@ -76,11 +77,11 @@ pub enum ResultOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    /// What the operator wrote in this run: input, chat messages, answers.
+    /// The operator's words in this run: input, chat messages, answers.
     Input,
     /// Whole JSON scalars of the trusted content of the run.
     Trusted,
-    /// Either.
+    /// Both of `input` and `trusted`.
     Known,
     /// Results of calls whose source (an address, a file, a message) the operator's input names.
     Source,
@@ -97,11 +98,11 @@ impl fmt::Display for From {
     }
 }
 
-/// Answers whether a value stands in words of a given origin. The engine answers from the records of the run.
+/// Answers whether a value occurs in words of a given origin. The engine answers from the records of the run.
 pub trait Provenance {
-    /// Whether `value` comes from `words`. A value that is no scalar does not.
+    /// Returns true if `value` comes from `words`. False for a value that is not a scalar.
     fn holds(&self, words: From, value: &Value) -> bool;
 
-    /// Whether `words` name that host, in an address or by itself.
+    /// Returns true if `words` name that host, in an address or by itself.
     fn names_host(&self, words: From, host: &str) -> bool;
 }

@@ -1,14 +1,14 @@
-//! Words for errors of the operating system, in places that leave out what the system says because it names no path.
+//! Messages for errors of the operating system, in places that omit the system's own message because it names no path.
 
 use std::io;
 
-/// The process has as many open files as it may have (`EMFILE`), on Linux, macOS and the BSDs.
+/// `EMFILE` on Linux, macOS and the BSDs: the process has its maximum number of open files.
 const TOO_MANY_OF_PROCESS: i32 = 24;
-/// The machine has (`ENFILE`).
+/// `ENFILE`: the machine has its maximum number of open files.
 const TOO_MANY_OF_MACHINE: i32 = 23;
 
-/// The reason of an error, for a sentence that names the file. Errors that the standard library has no words for keep those of
-/// the system.
+/// The reason of an error, for a sentence that names the file. For an error without words of the standard library, the
+/// system's own message is used.
 pub fn reason(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else { return error.to_string() };
     if cfg!(unix) && number == TOO_MANY_OF_PROCESS {

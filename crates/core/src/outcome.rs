@@ -1,4 +1,4 @@
-//! How calls end.
+//! Endings of calls.
 
 use crate::{
     call_path::CallPath,
@@ -107,20 +107,20 @@ pub enum Ending {
     Suspended,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// With a value.
+    /// The call has ended with a value.
     Done(Arc<Value>),
-    /// With a failure that its caller can act on.
+    /// The call has ended with a failure that its caller can act on.
     Failed(Failure),
-    /// It waits for the operator's answers to these questions.
+    /// The call waits for the operator's answers to these questions.
     Suspended(Vec<Waiting>),
 }
 
 impl End {
-    /// As recorded.
+    /// The end in the form that is recorded.
     pub fn to_ending(&self) -> Ending {
         match self {
             Self::Done(value) => Ending::Output(Arc::clone(value)),
@@ -130,22 +130,22 @@ impl End {
     }
 }
 
-/// How a call ended, and the token usage of it and all calls below it.
+/// The end of a call, and the token usage of the call and all calls below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How it ended.
+    /// The end of the call.
     pub end: End,
-    /// What it used.
+    /// The token usage.
     pub usage: Usage,
-    /// Images and files beside its value, for a model that reads them.
+    /// Images and files beside the value, for a model that reads them.
     pub blobs: Vec<Blob>,
-    /// The origins of its value or failure.
+    /// The origins of the value or failure.
     #[serde(default, skip_serializing_if = "Origins::is_trusted")]
     pub origins: Origins,
-    /// What the operator wrote within it: messages and answers that conversations of it and below it hold.
+    /// The operator's words within the call: messages and answers in its conversations and in those below it.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub said: Box<[Arc<Value>]>,
-    /// Whether its value is the content that the arguments of the call name: a leaf that only reads has returned it
+    /// True if the value is the content that the arguments of the call name: a leaf that only reads has returned it
     /// (`docs/reference/origins.md`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_source: bool,
@@ -169,7 +169,7 @@ impl Outcome {
     }
 }
 
-/// Why a run can't continue. Only the infrastructure raises it; errors for a model are an [`Outcome`].
+/// The reason why a run can't continue. Only the infrastructure raises it; errors for a model are an [`Outcome`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Halt {
@@ -186,7 +186,7 @@ pub enum Halt {
         path: CallPath,
         /// The step.
         step: StepName,
-        /// What differs.
+        /// The difference.
         reason: String,
     },
     /// The operator ended the run in answer to a question about a leaf that had started and not ended.
@@ -194,17 +194,17 @@ pub enum Halt {
     Aborted {
         /// The call.
         path: CallPath,
-        /// Its function.
+        /// The call's function.
         function: Arc<str>,
     },
 }
 
-/// Why a call stops before it has a value: `?` carries it up to where the call ends.
+/// The reason why a call stops before it has a value: `?` passes it up to the end of the call.
 #[derive(Debug)]
 pub enum Stop {
-    /// It ends with this failure, which its caller receives.
+    /// The call ends with this failure, which its caller receives.
     Failed(Failure),
-    /// It waits for the operator's answers to these questions.
+    /// The call waits for the operator's answers to these questions.
     Suspended(Vec<Waiting>),
     /// The run itself can't continue.
     Halt(Halt),
@@ -216,7 +216,7 @@ impl Stop {
         Self::Failed(Failure::new(kind, message))
     }
 
-    /// How the call ends.
+    /// Converts the reason to the end of the call.
     ///
     /// # Errors
     /// The call does not end, because the run can't continue.

@@ -22,7 +22,7 @@ impl Usd {
         (amount >= 0.0 && pico < u64::MAX as f64).then_some(Self(pico as u64))
     }
 
-    /// As a number of dollars.
+    /// The amount as a number of dollars.
     pub fn as_dollars(self) -> f64 {
         self.0 as f64 / PICO
     }
@@ -45,7 +45,7 @@ impl Usd {
         Self(self.0.div_ceil(2))
     }
 
-    /// That many times the amount.
+    /// The amount multiplied by a number.
     fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
@@ -70,7 +70,7 @@ impl Sum for Usd {
 }
 
 impl fmt::Display for Usd {
-    /// `0.50 USD`; small amounts have as many digits as they need to differ from zero.
+    /// Formats the amount as `0.50 USD`; small amounts have as many digits as they need to differ from zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = self.as_dollars();
         match self.0 {
@@ -109,30 +109,30 @@ pub struct Price {
     pub cache_write: Option<Usd>,
     /// Tokens produced, reasoning included.
     pub output: Usd,
-    /// One use of a tool that the provider runs, in dollars; unknown if absent.
+    /// Price of one use of a tool that the provider runs, in dollars; unknown if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_use: Option<Usd>,
-    /// The prices of long requests, where the provider has others for them.
+    /// The prices of long requests, if the provider has others for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<Above>,
 }
 
-/// The prices of a request that sends more tokens than a threshold. They hold for all tokens of the request, as at
+/// The prices of a request that sends more tokens than a threshold. They apply to all tokens of the request, as at
 /// OpenAI, Google and xAI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Above {
-    /// The threshold: a request that sends more tokens has these prices.
+    /// The threshold: these prices apply to a request that sends more tokens.
     pub tokens: u64,
-    /// As [`Price::input`].
+    /// Tokens sent; see [`Price::input`].
     pub input: Usd,
-    /// As [`Price::cached_input`].
+    /// Tokens read from the provider's cache; see [`Price::cached_input`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<Usd>,
-    /// As [`Price::cache_write`].
+    /// Tokens written to the provider's cache; see [`Price::cache_write`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<Usd>,
-    /// As [`Price::output`].
+    /// Tokens produced; see [`Price::output`].
     pub output: Usd,
 }
 
@@ -157,7 +157,7 @@ impl Price {
         }
     }
 
-    /// The same prices, each changed by a function, except the price of tools that the provider runs.
+    /// Changes each price by a function, except the price of tools that the provider runs.
     #[must_use]
     pub fn map_tokens(&self, change: impl Fn(Usd) -> Usd) -> Self {
         Self {
@@ -202,7 +202,7 @@ impl Price {
         price.dearest_input().for_tokens(input).plus(price.output.for_tokens(output))
     }
 
-    /// The number of output tokens that this amount buys after that many input tokens. `None`: any number.
+    /// The number of output tokens that this amount buys after that many input tokens. `None` if there is no limit.
     pub(crate) fn output_for(&self, money: Usd, input: u64) -> Option<u64> {
         let price = self.for_request(input);
         let input = price.dearest_input().for_tokens(input);

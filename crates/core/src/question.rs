@@ -48,7 +48,7 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// The person who runs the program, through that channel.
+    /// A requester who is the person that runs the program, with the given channel.
     pub fn operator(via: &str) -> Self {
         Self { by: OPERATOR.into(), via: via.into() }
     }
@@ -76,13 +76,14 @@ pub enum Question {
 }
 
 impl Question {
-    /// Whether it is over when the user stops the answer that its call is part of. A conversation waits for the user's next
-    /// message, and only the user knows what became of a tool that was interrupted.
+    /// Returns true if the question ends when the user stops the answer that its call is part of. A conversation's wait
+    /// for the user's next message does not end then, and neither does the settlement of an interrupted tool: only the
+    /// user knows the effect of that tool.
     pub fn ends_with_answer(&self) -> bool {
         matches!(self, Self::Approval(_) | Self::Input(Input { conversation: None, .. }))
     }
 
-    /// When it expires, in milliseconds since 1970.
+    /// The expiry time, in milliseconds since 1970.
     pub fn expires_ms(&self) -> Option<u64> {
         match self {
             Self::Approval(Approval { expires_ms, .. }) | Self::Input(Input { expires_ms, .. }) => {
@@ -92,13 +93,13 @@ impl Question {
         }
     }
 
-    /// Whether it has expired at that time, in milliseconds since 1970.
+    /// Returns true if the question has expired at `now_ms`, in milliseconds since 1970.
     pub fn has_expired(&self, now_ms: u64) -> bool {
         self.expires_ms().is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 
-    /// The same question with that expiry. A conversation waits for its user's next message without an expiry, and so does the
-    /// settlement of an interrupted tool, without which its run can't continue.
+    /// Sets the expiry of the question. Two questions never expire: a conversation's wait for the user's next message,
+    /// and the settlement of an interrupted tool, without which the run can't continue.
     #[must_use]
     pub fn expiring(mut self, at_ms: u64) -> Self {
         match &mut self {
@@ -109,7 +110,8 @@ impl Question {
         self
     }
 
-    /// The answer that it has once it has expired: the call is denied, or the input declined. `None`: it never expires.
+    /// The answer to the question after its expiry: the call is denied, or the input declined. `None` if the question
+    /// never expires.
     pub fn expired(&self) -> Option<Given> {
         let reason = Some("the question expired before it was answered".to_owned());
         let answer = match self {
@@ -152,7 +154,8 @@ pub struct Approval {
     pub arguments: Arguments,
 }
 
-/// The schema of the arguments of a call, for [`Question::accept`]. It is no part of the question: all are equal.
+/// The schema of the arguments of a call, for [`Question::accept`]. It is not part of the question, so all values
+/// compare equal.
 #[derive(Clone, Debug, Default)]
 pub struct Arguments(pub Option<Arc<Schema>>);
 
@@ -253,14 +256,14 @@ pub struct Settlement {
     pub input: Arc<Value>,
 }
 
-/// What may answer a question in the operator's place.
+/// A source that can answer a question in the operator's place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Known {
-    /// Nothing.
+    /// No source: the operator must answer.
     #[default]
     Nothing,
-    /// This answer, which follows from the state of the files.
+    /// An answer that follows from the state of the files.
     Answer(Given),
     /// An answer that was remembered under one of these keys when the question reaches the head of the operator's queue. An
     /// answer that asks to be remembered is kept under one of them.
@@ -270,20 +273,20 @@ pub enum Known {
 /// The keys under which an answer to an approval may be remembered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryKeys {
-    /// That of the same call.
+    /// The key of the same call.
     pub call: Arc<str>,
-    /// Those of the rules that let the call run, by the calls to which a rule applies.
+    /// The keys of the rules that let the call run, by the calls to which each rule applies.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl MemoryKeys {
-    /// All of them, that of the same call first.
+    /// All keys, first the one of the same call.
     pub fn all(&self) -> impl Iterator<Item = &Arc<str>> {
         std::iter::once(&self.call).chain(self.rules.values())
     }
 
-    /// The key under which that answer is remembered, if it asks for that.
+    /// The key under which `answer` is remembered, if it asks to be remembered.
     pub fn of(&self, answer: &Answer) -> Option<&Arc<str>> {
         match answer {
             Answer::Approve { remember: true } | Answer::Deny { remember: true, .. } => Some(&self.call),
@@ -354,8 +357,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// The first sixteen hexadecimal digits of the SHA-256 hash of the question, as JSON: an answer that names it is an answer
-    /// to what its giver saw.
+    /// The first sixteen hexadecimal digits of the SHA-256 hash of the question, as JSON. An answer that names this
+    /// digest belongs to the question as its author saw it.
     pub fn digest(&self) -> String {
         // Questions are data that serialises.
         let text = serde_json::to_vec(self).unwrap_or_default();
@@ -479,7 +482,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Whether it answers a question of that kind.
+    /// Returns true if the answer fits the kind of the question.
     pub fn fits(&self, question: &Question) -> bool {
         match self {
             Self::Approve { .. } | Self::Deny { .. } | Self::Edit { .. } => {
@@ -541,7 +544,8 @@ impl Given {
         Self::new(answer, OPERATOR.into(), via)
     }
 
-    /// The answer as it is recorded: with the requester of its run, and with the question that was shown to the one who gave it.
+    /// The answer in the form that is recorded: with the requester of the run, and with the question as it was shown to
+    /// the author of the answer.
     #[must_use]
     pub fn recorded(self, requester: Option<&Requester>, id: QuestionId, asked: Option<&Question>) -> Self {
         let shown = asked.filter(|_| ![MEMORY, FILES, UNATTENDED, EXPIRED, STOPPED].contains(&&*self.via));
@@ -553,7 +557,7 @@ impl Given {
         }
     }
 
-    /// Whether it is a remembered answer.
+    /// Returns true if the answer was remembered.
     pub fn is_remembered(&self) -> bool {
         *self.via == *MEMORY
     }

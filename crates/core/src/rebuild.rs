@@ -31,13 +31,13 @@ pub enum FoldError {
     Schema {
         /// The call.
         path: CallPath,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The conversation at `path`, as far as the records contain it. `limits` come from the worker's definition, which is
-/// in the journal's first record.
+/// Rebuilds the conversation at `path` from the part that the records contain. `limits` come from the worker's
+/// definition, which is in the journal's first record.
 pub fn conversation_at(
     records: &[Record],
     path: &CallPath,
@@ -207,19 +207,19 @@ pub fn conversation_at(
     Ok(fold.conversation)
 }
 
-/// How a call ended.
+/// The end of a call.
 struct Ended<'a> {
     ending: Ending,
-    /// The files that it returned.
+    /// The files that the call returned.
     blobs: &'a [Blob],
     function: Option<&'a Arc<str>>,
     /// The arguments of the call, if its value is the content that they name.
     source: Option<&'a Arc<Value>>,
     /// The origins of its value.
     origins: Origins,
-    /// Whether its value is what the user answered.
+    /// True if the value is the user's answer.
     by_user: bool,
-    /// What the user wrote within it.
+    /// The user's words within the call.
     said: &'a [Arc<Value>],
 }
 
@@ -228,19 +228,19 @@ impl Ended<'_> {
         self.function.map_or_else(|| "?".into(), Arc::clone)
     }
 
-    /// Its result, as its caller receives it.
+    /// The result of the call, in the form that its caller receives.
     fn result(&self, path: CallPath) -> Option<Content> {
         let content =
             Content::result(path, self.function(), &self.ending, self.origins.clone(), self.source)?;
         Some(if self.by_user { content.of_user() } else { content })
     }
 
-    /// What the user wrote within it, as its caller receives it.
+    /// The user's words within the call, in the form that its caller receives.
     fn said(&self, path: &CallPath) -> Vec<Content> {
         Content::said(path, &self.function(), self.said).collect()
     }
 
-    /// All that its caller receives.
+    /// All contents that the caller receives.
     fn contents(&self, path: CallPath) -> impl Iterator<Item = Content> {
         self.said(&path).into_iter().chain(self.result(path))
     }
@@ -250,10 +250,10 @@ struct Fold<'a> {
     conversation: Conversation,
     worker: Arc<str>,
     path: &'a CallPath,
-    /// The results that the model has seen in part.
+    /// The results of which the model has seen a part.
     results: Vec<Arc<str>>,
     can_read_on: bool,
-    /// The number of tools that check an output.
+    /// Number of tools that check an output.
     judges: usize,
 }
 

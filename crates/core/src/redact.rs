@@ -31,7 +31,7 @@ pub trait Redact: MaybeSend + MaybeSync {
     }
 }
 
-/// Knows no secrets.
+/// A redactor without secrets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSecrets;
 

@@ -1,47 +1,49 @@
-//! Detection of an answer that says the same again and again (`docs/reference/loop.md`).
+//! Detection of an answer that repeats itself without end (`docs/reference/loop.md`).
 //!
-//! A text repeats itself if its end is periodic for long enough. Tables, lists of values and code repeat short pieces, so a short
-//! unit must come much more often than one that is as long as a sentence. The check depends on the text alone.
+//! A text repeats itself if its end is periodic for long enough. Tables, lists of values and code repeat short pieces,
+//! so a short unit must occur much more often than one with the length of a sentence. The check depends on the text
+//! alone.
 
-/// Most bytes of the end that are looked at.
+/// Size of the end of the text that is checked, in bytes.
 const WINDOW: usize = 16 << 10;
-/// Bytes after which the end is looked at again: few at the beginning, more in a long text, which costs little then.
+/// Number of bytes after which the end is checked again: few at the beginning, more in a long text, where a check then
+/// costs little.
 const STEP: usize = 256;
 const LONGEST_STEP: usize = 4 << 10;
-/// Letters and digits from which on a unit is as long as a sentence.
+/// Number of letters and digits from which a unit has the length of a sentence.
 const SENTENCE: usize = 24;
 
-/// How often a unit must come in a row.
+/// The number of consecutive occurrences of a unit that counts as a repetition.
 #[derive(Clone, Copy, Debug)]
 struct Often {
     sentence: usize,
     short: usize,
 }
 
-/// In a free text.
+/// The limits for a free text.
 const FREE: Often = Often { sentence: 16, short: 200 };
-/// In an answer of a declared type, which may hold long lists of equal values.
+/// The limits for an answer of a declared type, which may contain long lists of equal values.
 const TYPED: Often = Often { sentence: 64, short: 1600 };
 
-/// Follows a text while it comes.
+/// The detector, which follows a text as it arrives.
 #[derive(Debug)]
 pub(crate) struct Repetition {
     often: Often,
     /// The end of the text.
     end: Vec<u8>,
-    /// Bytes so far, and how many there were when the end was looked at.
+    /// Number of bytes up to now, and the number at the last check.
     bytes: usize,
     looked: usize,
     found: bool,
 }
 
 impl Repetition {
-    /// For a new answer. `typed`: it has a declared type.
+    /// Creates a detector for a new answer. `typed` is true if the answer has a declared type.
     pub(crate) fn new(typed: bool) -> Self {
         Self { often: if typed { TYPED } else { FREE }, end: Vec::new(), bytes: 0, looked: 0, found: false }
     }
 
-    /// Takes the next piece. Returns whether the text repeats itself by now.
+    /// Takes the next piece. Returns true if the text now repeats itself.
     pub(crate) fn push(&mut self, text: &str) -> bool {
         for piece in text.as_bytes().chunks(STEP) {
             self.end.extend_from_slice(piece);
@@ -57,7 +59,7 @@ impl Repetition {
         self.found
     }
 
-    /// Whether a whole text repeats itself somewhere.
+    /// Returns true if a whole text repeats itself anywhere.
     pub(crate) fn is_in(text: &str, typed: bool) -> bool {
         let mut repetition = Self::new(typed);
         repetition.push(text) || (!text.is_empty() && repetition.is_periodic())
@@ -96,7 +98,8 @@ impl Repetition {
     }
 }
 
-/// For each place, how many bytes from there on are the same as at the beginning (the Z function), in linear time.
+/// Computes, for each place, the number of bytes from there on that are the same as at the beginning (the Z function),
+/// in linear time.
 fn equal_from(text: &[u8]) -> Vec<usize> {
     let mut equal = vec![0; text.len()];
     let (mut left, mut right) = (0, 0);

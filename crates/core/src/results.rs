@@ -1,4 +1,4 @@
-//! Results that were too long to show to a model in full, kept so that it can read the rest
+//! Results that were too long to show to a model in full. They are kept so that it can read the rest
 //! (`docs/reference/loop.md`).
 
 use crate::outcome::Failure;
@@ -17,13 +17,13 @@ pub(crate) fn keep(kept: &mut Vec<Arc<str>>, text: &str) -> usize {
     at + 1
 }
 
-/// Whether a model sees only the beginning of a text.
+/// Returns true if a model sees only the beginning of a text.
 pub(crate) fn is_cut(text: &str) -> bool {
     text.len() > SHOWN_CHARS && text.char_indices().nth(SHOWN_CHARS).is_some()
 }
 
-/// The whole text if it is short; otherwise its beginning and a notice where to read the rest. `number` is that of the
-/// kept text, if the worker can read it.
+/// The whole text if it is short; otherwise its beginning and a notice with the path of the rest. `number` is that of
+/// the kept text, if the worker can read it.
 pub(crate) fn first_page(text: &str, number: Option<usize>) -> String {
     let Some((cut, _)) = text.char_indices().nth(SHOWN_CHARS) else { return text.to_owned() };
     let left = text[cut..].chars().count();
@@ -36,15 +36,15 @@ pub(crate) fn first_page(text: &str, number: Option<usize>) -> String {
     format!("{}\n[{notice}]", &text[..cut])
 }
 
-/// The number of the kept text whose first page this is, if it is one and the text was kept. A result that is no page is
-/// too short to be one, whatever it says.
+/// The number of the kept text of which this is the first page, if it is a page and the text was kept. A text that is
+/// shorter than a page does not count, whatever it contains.
 pub(crate) fn number_of_page(shown: &str) -> Option<usize> {
     let (cut, _) = shown.char_indices().nth(SHOWN_CHARS)?;
     let (_, rest) = shown[cut..].split_once("read_file(path=\"/results/")?;
     rest.split_once('"')?.0.parse().ok()
 }
 
-/// A result as a model reads it: text as it is, anything else as JSON.
+/// A result in the form that a model reads: a text unchanged, any other value as JSON.
 pub fn show(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -52,7 +52,7 @@ pub fn show(value: &Value) -> String {
     }
 }
 
-/// A failure as a model reads it, with the partial answer.
+/// A failure in the form that a model reads, with the partial answer.
 pub(crate) fn show_failure(failure: &Failure) -> String {
     match &failure.partial {
         None => failure.message.clone(),

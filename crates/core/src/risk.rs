@@ -1,4 +1,4 @@
-//! What a call may do to the world.
+//! The risk of a call: its possible effects.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -23,12 +23,12 @@ pub enum Risk {
 }
 
 impl Risk {
-    /// Whether calls of this risk read, here or at other machines, and nothing else is known of them.
+    /// Returns true if calls of this risk read, on this machine or on others, and have no other known effect.
     pub fn only_reads(self) -> bool {
         matches!(self, Self::Read | Self::Network)
     }
 
-    /// Whether calls of this risk run one after another within a turn.
+    /// Returns true if calls of this risk run one after another within a turn.
     pub fn is_barrier(self) -> bool {
         matches!(self, Self::Write | Self::Exec | Self::Destructive)
     }

@@ -1,4 +1,4 @@
-//! Rules about calls, and what made a decision.
+//! Rules about calls, and the sources of decisions.
 
 use crate::risk::Risk;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The word of the command line for it: `allow`, `ask`, `deny`.
+    /// The rule's word on the command line: `allow`, `ask`, `deny`.
     pub fn verb(self) -> &'static str {
         match self {
             Self::PreApproved => "allow",
@@ -72,7 +72,7 @@ impl Mode {
         if looseness(other) < looseness(self) { other } else { self }
     }
 
-    /// As it is written in files.
+    /// The mode's notation in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Interactive => "interactive",
@@ -166,7 +166,7 @@ pub enum DecidedBy {
 }
 
 impl DecidedBy {
-    /// Whether the operator decided, asked or by starting the run.
+    /// Returns true if the operator decided, by an answer or by starting the run.
     pub fn is_operator(&self) -> bool {
         matches!(self, Self::Operator { .. } | Self::Start)
     }

@@ -27,9 +27,9 @@ use std::{
 pub struct Schema {
     value: Arc<Value>,
     validator: OnceLock<Counted>,
-    /// Whether it may declare defaults.
+    /// True if the schema may declare defaults.
     has_defaults: OnceLock<bool>,
-    /// It as models see it.
+    /// The schema in the form that models see.
     shown: OnceLock<Arc<Value>>,
 }
 
@@ -38,17 +38,17 @@ pub struct Schema {
 #[error("not a valid JSON Schema: {0}")]
 pub struct BadSchema(pub String);
 
-/// One way in which a value breaks its schema.
+/// A violation of a schema by a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// JSON Pointer to the place; empty for the whole.
     pub pointer: String,
-    /// What is wrong there.
+    /// A description of the problem.
     pub message: String,
 }
 
 impl Violation {
-    /// The property of the whole value in which the place lies. `None` for the whole.
+    /// The top-level property of the whole value that contains the place. `None` for the whole.
     pub fn property(&self) -> Option<String> {
         let name = self.pointer.strip_prefix('/')?.split('/').next()?;
         Some(name.replace("~1", "/").replace("~0", "~"))
@@ -65,8 +65,8 @@ impl fmt::Display for Violation {
 }
 
 impl Schema {
-    /// Checks that `value` is a schema and compiles it. A schema of an earlier draft becomes one of 2020-12. External
-    /// references are refused: a schema is self-contained.
+    /// Checks that `value` is a schema and compiles it. A schema of an earlier draft is translated to 2020-12. External
+    /// references are refused: a schema must be self-contained.
     pub fn new(value: Value) -> Result<Self, BadSchema> {
         let value = in_current_draft(value)?;
         let validator = compile(&value).map_err(|error| reason(&value).map_or(error, BadSchema))?;
@@ -83,8 +83,8 @@ impl Schema {
         }
     }
 
-    /// The schema for callers that fix some properties of the object: it takes no other values for them, and does not show
-    /// them.
+    /// The schema for callers that fix some properties of the object: it accepts no other values for them, and does not
+    /// show them.
     pub(crate) fn fixing(&self, fixed: &serde_json::Map<String, Value>) -> Self {
         let (mut whole, mut shown) = ((*self.value).clone(), (*self.value).clone());
         for (name, value) in fixed {
@@ -109,8 +109,8 @@ impl Schema {
         &self.value
     }
 
-    /// The schema as models and other programs see it: without the keywords that only llm-do knows, [`CLEAN`] and
-    /// [`UNTRUSTED`].
+    /// The schema in the form that models and other programs see: without the keywords that only llm-do knows,
+    /// [`CLEAN`] and [`UNTRUSTED`].
     pub fn shown(&self) -> &Arc<Value> {
         self.shown.get_or_init(|| keywords::without_own(&self.value))
     }
@@ -145,7 +145,7 @@ impl Schema {
 }
 
 impl Schema {
-    /// The value with the schema's defaults for what it leaves out (`docs/reference/worker-files.md`).
+    /// Fills the schema's defaults into the properties that the value leaves out (`docs/reference/worker-files.md`).
     pub fn filled<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
         if !*self.has_defaults.get_or_init(|| defaults::has_defaults(&self.value)) {
             return Cow::Borrowed(value);
@@ -183,11 +183,11 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Whether a value fits by simple checks, without a validator. Most inputs do: objects of strings and booleans. A
-/// short run then avoids compiling the schema and the meta-schema, which takes longer than everything else before the
+/// Returns true if a value fits by simple checks, without a validator. Most inputs do: objects of strings and booleans.
+/// A short run then avoids compiling the schema and the meta-schema, which takes longer than everything else before the
 /// first request.
 ///
-/// Never true for a value that doesn't fit. Everything that it doesn't know is left to the validator.
+/// Never returns true for a value that doesn't fit. Keywords that these checks don't know are left to the validator.
 fn fits_at_a_glance(schema: &Value, value: &Value) -> bool {
     let Some(schema) = schema.as_object() else { return false };
     let declared = schema.get("properties").and_then(Value::as_object);
@@ -213,7 +213,7 @@ fn fits_at_a_glance(schema: &Value, value: &Value) -> bool {
     })
 }
 
-/// A schema in the draft that llm-do reads, 2020-12, by the draft that it declares as `$schema`.
+/// Translates a schema to the draft that llm-do reads, 2020-12, from the draft that it declares as `$schema`.
 ///
 /// # Errors
 /// An unknown draft, or a part that can't be translated.
@@ -226,7 +226,7 @@ pub fn in_current_draft(value: Value) -> Result<Value, BadSchema> {
     Ok(translated.unwrap_or(value))
 }
 
-/// The usual reasons why a schema can't be compiled, with the place and what to do.
+/// The usual reasons why a schema can't be compiled, with the place and a hint.
 fn reason(schema: &Value) -> Option<String> {
     subschemas(schema).into_iter().find_map(|pointer| {
         let keywords = schema.pointer(&pointer)?.as_object()?;

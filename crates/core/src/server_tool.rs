@@ -40,7 +40,7 @@ pub struct WebLimits {
     pub blocked_domains: Vec<Arc<str>>,
 }
 
-/// The interfaces of providers, as far as their own tools differ.
+/// The interfaces of providers that differ in their own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolHost {
     /// Anthropic messages.
@@ -55,8 +55,8 @@ pub enum ToolHost {
     Without,
 }
 
-/// The providers that everybody can name and whose interface has no such tools. A test of the package that speaks to
-/// providers compares the list.
+/// The known providers whose interface has no such tools. A test of the package that implements the providers compares
+/// the list.
 const WITHOUT: &[&str] = &[
     "openai",
     "bedrock",
@@ -91,8 +91,8 @@ const WITHOUT: &[&str] = &[
 ];
 
 impl ToolHost {
-    /// The interface behind a model of a provider that everybody can name; `None` for another name. A provider that a
-    /// program declares has the interface that its `api` names ([`ToolHost::of_api`]).
+    /// The interface of a known provider's model; `None` for another provider name. A provider that a program declares
+    /// has the interface that its `api` names ([`ToolHost::of_api`]).
     pub fn of(provider: &str, model: &str) -> Option<Self> {
         let provider = provider_name(provider);
         Some(match provider {
@@ -107,7 +107,7 @@ impl ToolHost {
         })
     }
 
-    /// The interface that `api` of a declared provider names.
+    /// The interface that the `api` of a declared provider names.
     pub fn of_api(api: &str) -> Self {
         match api {
             "anthropic" => Self::Anthropic,
@@ -119,7 +119,7 @@ impl ToolHost {
 }
 
 impl ServerTool {
-    /// Its name, which rules use too: `web_search`.
+    /// The tool's name, which rules use too: `web_search`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::WebSearch(_) => "web_search",
@@ -128,7 +128,7 @@ impl ServerTool {
         }
     }
 
-    /// Its risk.
+    /// The tool's risk.
     pub fn risk(&self) -> Risk {
         match self {
             Self::WebSearch(_) | Self::WebFetch(_) => Risk::Network,
@@ -145,7 +145,7 @@ impl ServerTool {
         }
     }
 
-    /// Its options as the arguments of a call: an object.
+    /// The tool's options in the form of a call's arguments: an object.
     pub fn options(&self) -> Value {
         let mut options = serde_json::to_value(self).unwrap_or_default();
         if let Some(map) = options.as_object_mut() {
@@ -154,7 +154,7 @@ impl ServerTool {
         options
     }
 
-    /// The same tool with these options; `None` if they don't fit [`ServerTool::schema`].
+    /// Replaces the options of the tool; `None` if they don't fit [`ServerTool::schema`].
     #[must_use]
     pub fn with_options(&self, options: &Value) -> Option<Self> {
         let mut whole: Map<String, Value> = options.as_object()?.clone();
@@ -162,7 +162,7 @@ impl ServerTool {
         serde_json::from_value(Value::Object(whole)).ok()
     }
 
-    /// The schema of its options.
+    /// The schema of the tool's options.
     pub fn schema(&self) -> Schema {
         let domains =
             |about: &str| json!({"type": "array", "items": {"type": "string"}, "description": about});
@@ -177,7 +177,7 @@ impl ServerTool {
         Schema::built_in(json!({"type": "object", "properties": properties, "additionalProperties": false}))
     }
 
-    /// Why a provider behind that interface can't offer the tool with these options, if it can't.
+    /// The reason why a provider with that interface can't offer the tool with these options, if it can't.
     pub fn refused_by(&self, host: ToolHost, provider: &str) -> Option<String> {
         let name = self.name();
         let hosts = match self {
@@ -226,7 +226,7 @@ pub struct ServerUse {
 }
 
 impl fmt::Display for ServerUse {
-    /// One line: `web_search {"query":"…"}: 3 pages`.
+    /// Formats the use as one line: `web_search {"query":"…"}: 3 pages`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.tool, self.input)?;
         match (&self.error, self.sources.len()) {

@@ -1,9 +1,9 @@
-//! The state that the calls of one run share, wherever they are made: the ledger, remembered answers, generated
-//! workers, the texts of long results, and the state that code keeps.
+//! The state that the calls of one run share, in whichever process they are made: the ledger, remembered answers,
+//! generated workers, the texts of long results, and the state that code keeps.
 //!
-//! The engine reaches all of it through this port, which belongs to the driver. A driver of one process holds it
-//! [in memory](InProcess). A driver that makes calls in several processes holds it in one of them. None of it is the
-//! truth: each execution of a run builds it again from the records.
+//! The engine reaches all of it through this port, which belongs to the driver. A driver of one process holds it [in
+//! memory](InProcess). A driver that makes calls in several processes holds it in one of them. The records are the
+//! truth: each execution of a run builds the state again from them.
 
 mod deadline;
 mod in_process;
@@ -32,7 +32,7 @@ pub trait Shared: MaybeSend + MaybeSync {
     /// Opens an account with the amounts that the records contain. Its working time starts at `now_ms`.
     fn open<'a>(&'a self, account: &'a Account, spent: Spent, now_ms: u64) -> BoxFuture<'a, ()>;
     /// Reserves the wanted amounts in the account and all above it, or the available part of them. Waits while other
-    /// requests hold the missing part. `Err` says which limit was reached.
+    /// requests hold the missing part. `Err` names the limit that was reached.
     fn reserve<'a>(&'a self, account: &'a Account, wanted: Wanted)
     -> BoxFuture<'a, Result<Reserved, String>>;
     /// Replaces a reservation by the actual usage.
@@ -44,20 +44,20 @@ pub trait Shared: MaybeSend + MaybeSync {
     /// The remainder of this account's own budget.
     fn left<'a>(&'a self, account: &'a Account) -> BoxFuture<'a, Left>;
 
-    /// Whether the operator's answer to such a question is remembered. The driver's exchange uses the answer itself
-    /// ([`Known::Remembered`](crate::question::Known)).
+    /// Returns true if the operator's answer to such a question is remembered. The driver's exchange uses the answer
+    /// itself ([`Known::Remembered`](crate::question::Known)).
     fn remembers<'a>(&'a self, question: &'a str) -> BoxFuture<'a, bool>;
 
-    /// Forgets the answer to that question. `false`: it is not remembered.
+    /// Forgets the answer to that question. Returns false if it is not remembered.
     fn forget<'a>(&'a self, question: &'a QuestionId) -> BoxFuture<'a, bool>;
 
-    /// Notes what the call at `call`, below a conversation with the user, has done, in case the user takes its turn back.
+    /// Notes an effect of the call at `call`, below a conversation with the user, in case the user takes its turn back.
     fn did<'a>(&'a self, call: &'a CallPath, effect: SideEffect) -> BoxFuture<'a, ()>;
-    /// The user takes the turns from `since` on of that conversation back: the answers that were remembered in them are
-    /// forgotten. Returns what the calls of these turns have done, in order.
+    /// Undoes the turns from `since` on of that conversation: the answers that were remembered in them are forgotten.
+    /// Returns the effects of their calls, in order.
     fn undo<'a>(&'a self, conversation: &'a CallPath, since: u32) -> BoxFuture<'a, Vec<SideEffect>>;
-    /// These places hold again what they held before the turns from `since` on of that conversation: the changes that
-    /// these turns made there are forgotten.
+    /// Reports that these places have the same content as before the turns from `since` on of that conversation: the
+    /// changes that these turns made there are forgotten.
     fn restored<'a>(
         &'a self,
         conversation: &'a CallPath,
@@ -65,7 +65,8 @@ pub trait Shared: MaybeSend + MaybeSync {
         places: Vec<Place>,
     ) -> BoxFuture<'a, ()>;
 
-    /// Keeps a worker that the worker's call at `creator` has generated, as the arguments from which it was made.
+    /// Keeps a worker that the worker's call at `creator` has generated, in the form of the arguments from which it was
+    /// made.
     fn generate<'a>(
         &'a self,
         creator: &'a CallPath,
@@ -88,8 +89,8 @@ pub trait Shared: MaybeSend + MaybeSync {
         package: &'a FunctionSource,
         name: &'a str,
     ) -> BoxFuture<'a, Option<(Arc<Value>, Origins)>>;
-    /// Sets such a value, whose record was made at `at_ms`. A value that was recorded later stays: a resume sets the
-    /// recorded values again, and those of functions that ran side by side in any order.
+    /// Sets such a value, whose record was made at `at_ms`. A value that was recorded later is not replaced: a resume
+    /// sets the recorded values again, and parallel functions set them in any order.
     fn set_state<'a>(
         &'a self,
         package: &'a FunctionSource,
@@ -99,7 +100,7 @@ pub trait Shared: MaybeSend + MaybeSync {
         at_ms: u64,
     ) -> BoxFuture<'a, ()>;
 
-    /// The call at `path` has ended: its accounts, its generated workers and its results are dropped.
+    /// Drops the accounts, the generated workers and the results of the call at `path`, which has ended.
     fn ended<'a>(&'a self, path: &'a CallPath) -> BoxFuture<'a, ()>;
 }
 
@@ -111,18 +112,18 @@ pub struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Those of the conversation at `path`.
+    /// The results of the conversation at `path`.
     pub fn new(shared: &'a dyn Shared, path: &'a CallPath) -> Self {
         Self { of: Some((shared, path)), tainted: false }
     }
 
-    /// These results, of a conversation with that trail.
+    /// Sets the trail of the conversation.
     #[must_use]
     pub fn of(self, trail: &Trail) -> Self {
         Self { tainted: trail.is_tainted(), ..self }
     }
 
-    /// The origins of what is read here: the conversation has received each of these results before.
+    /// The origins of the texts that are read here: the conversation has received each of these results before.
     pub fn origins(&self) -> Origins {
         if self.tainted { Origins::untrusted() } else { Origins::TRUSTED }
     }

@@ -1,4 +1,4 @@
-//! Where functions come from.
+//! Owners of functions.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub enum FunctionSource {
 }
 
 impl FunctionSource {
-    /// Whether its author is not the program's author. Rules and views treat libraries and generated workers
-    /// separately.
+    /// Returns true if the function's author is not the program's author. Rules and views treat libraries and generated
+    /// workers separately.
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::Library(_) | Self::Generated)
     }
@@ -30,8 +30,8 @@ impl FunctionSource {
 /// The identity of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FunctionId {
-    /// Where it comes from.
+    /// The owner of the function.
     pub source: FunctionSource,
-    /// Its name there; a worker's ID.
+    /// The function's name in its source; a worker's ID.
     pub name: Arc<str>,
 }

@@ -1,13 +1,13 @@
 //! Names of steps. A step name and a path in the call tree are the key of every record.
 //!
-//! One printer ([`StepName`]'s `Display`) and one parser ([`FromStr`]). The text form is part of the journal's format
-//! (`docs/reference/journal.md`): names may be added but never changed.
+//! There is one printer ([`StepName`]'s `Display`) and one parser ([`FromStr`]). The text form is part of the journal's
+//! format (`docs/reference/journal.md`): names may be added but never changed.
 
 use crate::model::Purpose;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
-/// One request of a conversation: the turn, and the attempt at it. Both count from 0.
+/// A request of a conversation: the turn, and the attempt at it. Both count from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attempt {
     /// The turn of the conversation.
@@ -16,10 +16,10 @@ pub struct Attempt {
     pub attempt: u32,
 }
 
-/// One of the steps of a request.
+/// A step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequestStep {
-    /// The budget for it.
+    /// The reservation of budget for the request.
     Reserve,
     /// The request itself.
     Model,
@@ -29,7 +29,7 @@ pub enum RequestStep {
     Wait,
 }
 
-/// What happened within a call. Unique within the call.
+/// The name of a step, unique within its call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StepName {
     /// `run`: the run's own start, resume and end.
@@ -45,12 +45,12 @@ pub enum StepName {
     Rule(u32),
     /// `ask`, `ask.N`: the operator is asked to approve the call. N as in [`StepName::Links`].
     Ask(u32),
-    /// `recheck`, `recheck.N`: whether everything is still as it was when the operator approved. N as in
+    /// `recheck`, `recheck.N`: the check that nothing has changed since the operator approved. N as in
     /// [`StepName::Links`].
     Recheck(u32),
     /// `verdict`: the gate's decision.
     Verdict,
-    /// `foresee`: what the call will change.
+    /// `foresee`: the changes that the call will make.
     Foresee,
     /// `settle`: the settlement of an interrupted tool.
     Settle,
@@ -62,15 +62,15 @@ pub enum StepName {
     Lease,
     /// `message.N`: the user's next message of a conversation. N counts within the call, from 1.
     Message(u32),
-    /// `attach.N`: the file is read that the user attaches with the message of that number.
+    /// `attach.N`: the file that the user attaches with the message of that number is read.
     Attach(u32),
     /// `model_choice.N`: the user chooses another model with the message of that number.
     ModelChoice(u32),
-    /// `now.T`: what the user says while the answer is made, delivered before the request of that turn.
+    /// `now.T`: the user's words during the answer, delivered before the request of that turn.
     Now(u32),
     /// `queued.N`: the user says something that waits for the conversation. N counts within the call.
     Queued(u32),
-    /// `undone.N`: what the turns have done that message N takes back.
+    /// `undone.N`: the effects of the turns that message N takes back.
     Undone(u32),
     /// `restore.N`: the user is asked whether to restore the files that those turns changed.
     Restore(u32),
@@ -80,9 +80,9 @@ pub enum StepName {
     Conversation,
     /// `tools`: the functions of a worker that is code are made.
     Tools,
-    /// `list.TOOLSET`: something outside the program says which tools a worker's toolset has.
+    /// `list.TOOLSET`: an external program lists the tools of a worker's toolset.
     List(Arc<str>),
-    /// `listed.TOOLSET`: what the operator should know about that list.
+    /// `listed.TOOLSET`: the notices for the operator about that list.
     Listed(Arc<str>),
     /// `insert.N`: a toolset returns a text that the instructions insert. N counts within the call.
     Insert(u32),
@@ -113,9 +113,10 @@ pub enum StepName {
     Limit,
     /// `kept`: the place where a generated worker was saved.
     Kept,
-    /// `work.N`: whether code that makes calls was in time for its next call or its end. N counts within the call.
+    /// `work.N`: the result whether code that makes calls was in time for its next call or its end. N counts within the
+    /// call.
     Work(u32),
-    /// `log.N`: what code printed. N counts within the call.
+    /// `log.N`: the text that code printed. N counts within the call.
     Log(u32),
     /// `left_out`: a tool of the provider was refused, so the conversation is held without it.
     LeftOut,
@@ -148,7 +149,7 @@ impl StepName {
         }
     }
 
-    /// The step that uses what this step reserves, if that is one request.
+    /// The step that uses this step's reservation, if that is one request.
     pub fn reserved_for(&self) -> Option<Self> {
         match self {
             Self::Reserve(of) => Some(Self::Model(*of)),
@@ -157,24 +158,24 @@ impl StepName {
         }
     }
 
-    /// Whether the step reserves budget.
+    /// Returns true if the step reserves budget.
     pub fn is_reservation(&self) -> bool {
         matches!(self, Self::ReserveCalls(_) | Self::ReserveEnsures(_) | Self::ReserveCall)
             || self.reserved_for().is_some()
     }
 
-    /// Whether the step changes nothing outside of the process: it reserves budget in the ledger, or begins a conversation,
-    /// which reads files.
+    /// Returns true if the step changes nothing outside of the process: it reserves budget in the ledger, or begins a
+    /// conversation, which reads files.
     pub fn is_harmless(&self) -> bool {
         self.is_reservation() || matches!(self, Self::Conversation)
     }
 
-    /// Whether the step is an execution of a leaf.
+    /// Returns true if the step is an execution of a leaf.
     pub fn is_tool(&self) -> bool {
         matches!(self, Self::Tool(_))
     }
 
-    /// Whether the step is the question whether files are restored.
+    /// Returns true if the step is the question whether files are restored.
     pub fn is_restore(&self) -> bool {
         matches!(self, Self::Restore(_))
     }

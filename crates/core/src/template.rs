@@ -54,29 +54,30 @@ pub use inspect::{Reference, TemplateFacts, inspect};
 pub use name::{TemplateName, TemplateRefusal, confine};
 pub use shown::Rendered;
 
-/// Where templates and `file()` texts are read from: an ordered list of confined roots
-/// (`docs/reference/templates.md`: the worker's `templates/`, its folder, the project's `templates/`, `prompts/`,
-/// each library's `templates/`, the built-in ones).
+/// The source of templates and `file()` texts: an ordered list of confined roots (`docs/reference/templates.md`: the
+/// worker's `templates/`, its folder, the project's `templates/`, `prompts/`, each library's `templates/`, the built-in
+/// ones).
 ///
 /// The names given are already confined lexically; the implementation must follow no symlink out of a root, hide
 /// invisible paths (`docs/reference/sandbox.md`) and refuse files that are not UTF-8.
 pub trait TemplateSource: Send + Sync {
-    /// The text of a template (`x.jinja`, `partials/x.jinja`, `lib:x.jinja`), or `None` when no root has it.
+    /// The text of a template (`x.jinja`, `partials/x.jinja`, `lib:x.jinja`), or `None` if no root has it.
     ///
     /// # Errors
-    /// A [`TemplateRefusal`] where something is there but may not or cannot be read.
+    /// A [`TemplateRefusal`] if the template exists but may not or cannot be read.
     fn template(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal>;
 
-    /// The text of a file for `file("X")`, inserted as it is, or `None` when no root has it.
+    /// The text of a file for `file("X")`, inserted unchanged, or `None` if no root has it.
     ///
     /// # Errors
-    /// A [`TemplateRefusal`] where something is there but may not or cannot be read.
+    /// A [`TemplateRefusal`] if the file exists but may not or cannot be read.
     fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal>;
 
-    /// The text of a toolset for `file("KIND:NAME", ARGUMENT=…)`, inserted as it is, or `None` if the name is one of a file.
+    /// The text of a toolset for `file("KIND:NAME", ARGUMENT=…)`, inserted unchanged, or `None` if the name is that of
+    /// a file.
     ///
     /// # Errors
-    /// A [`TemplateRefusal`] where the text can't be had.
+    /// A [`TemplateRefusal`] if the text is not available.
     fn inserted(
         &self,
         _name: &TemplateName,
@@ -107,7 +108,7 @@ pub struct TemplateText {
     pub text: Arc<str>,
     /// The path shown in errors.
     pub origin: String,
-    /// The real place of the file, if it has one. It decides about the origin of the text.
+    /// The real place of the file, if it has one. It determines the origin of the text.
     pub place: Option<crate::authority::Place>,
 }
 
@@ -157,13 +158,13 @@ pub enum Undefined {
     Strict,
     /// Prints as nothing, is false; an attribute of it is an error.
     Lenient,
-    /// Like lenient, and an attribute of it is undefined too.
+    /// Prints as nothing, is false; an attribute of it is undefined too.
     Chainable,
 }
 
 /// Renders `text` with `variables` (a JSON object: parameters by name, `input`, `worker`, `project`, `run`).
 ///
-/// A text without Jinja syntax comes back as it is, byte for byte (`docs/reference/templates.md`). A rendered one
+/// A text without Jinja syntax is returned unchanged, byte for byte (`docs/reference/templates.md`). A rendered text
 /// loses one newline at its end, as in the Python library.
 ///
 /// # Errors
@@ -196,7 +197,8 @@ pub fn render_with<'t>(
     rendered.map(Cow::Owned).map_err(|error| explain(&error, &texts, variables, &settings))
 }
 
-/// [`render`], and which variables the text shows. `inputs` are the names of those that differ between calls.
+/// [`render`], with the variables that the text shows. `inputs` are the names of the variables that differ between
+/// calls.
 ///
 /// # Errors
 /// See [`render`].
@@ -233,7 +235,7 @@ fn rendered(
     Ok(String::from_utf8(output.bytes).expect("the engine writes whole strings"))
 }
 
-/// Whether the text has any Jinja syntax at all.
+/// Returns true if the text contains any Jinja syntax.
 pub fn has_syntax(text: &str) -> bool {
     text.as_bytes().windows(2).any(|pair| matches!(pair, b"{{" | b"{%" | b"{#"))
 }

@@ -1,8 +1,8 @@
 //! Toolsets: named, configurable families of tools.
 //!
-//! A kind describes itself: its name, the schema of its configuration, a factory, and what the rest of the system needs to
-//! know about it. The engine, `check` and the hosts know no kind by name. The built-in kinds are registered in the same way
-//! as an embedding program's own.
+//! A kind describes itself: its name, the schema of its configuration, a factory, and the properties that the rest of
+//! the system needs. The engine, `check` and the hosts know no kind by name. The built-in kinds are registered in the
+//! same way as an embedding program's own.
 
 mod served;
 
@@ -26,13 +26,13 @@ use crate::{
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What a factory receives.
+/// The data that a factory receives.
 pub struct ToolsetContext<'a> {
-    /// ID of the run that they are made for.
+    /// ID of the run that the tools are made for.
     pub run: &'a Arc<str>,
     /// The worker that the tools are for.
     pub worker: &'a Arc<WorkerDefinition>,
-    /// What it may touch.
+    /// The authority of the worker's calls.
     pub authority: &'a Authority,
     /// The program.
     pub definitions: &'a Arc<dyn Definitions>,
@@ -40,7 +40,7 @@ pub struct ToolsetContext<'a> {
     pub kinds: &'a ToolsetRegistry,
     /// The toolset's `approval`, parsed.
     pub policy: Option<Arc<Policy>>,
-    /// What [`ToolsetKind::list`] returned for this worker in this run, if the kind lists its tools.
+    /// The result of [`ToolsetKind::list`] for this worker in this run, if the kind lists its tools.
     pub listing: Option<&'a Listing>,
 }
 
@@ -49,11 +49,11 @@ pub struct ToolsetContext<'a> {
 pub enum Requirement {
     /// A process with exactly this command line.
     Process(Arc<str>),
-    /// The value of an environment variable, for a process or a host outside.
+    /// The value of an environment variable, for a process or an external host.
     Variable(Arc<str>),
     /// A place outside the program.
     Place(Extent),
-    /// Servers outside that llm-do itself talks to.
+    /// External servers that llm-do itself talks to.
     Network(Network),
 }
 
@@ -62,7 +62,7 @@ pub enum Requirement {
 pub struct ConfigurationProblem {
     /// JSON Pointer to the part.
     pub pointer: String,
-    /// What is wrong with it.
+    /// The reason why the part can't work.
     pub reason: String,
 }
 
@@ -73,14 +73,14 @@ pub struct Declarations {
     pub manifest_key: &'static str,
     /// The property of the configuration that holds such a map, or a list of names.
     pub property: &'static str,
-    /// What a definition is: `MCP server`.
+    /// A noun for a definition: `MCP server`.
     pub noun: &'static str,
-    /// A name that workers can list without a definition: what it is about is known only in a run.
+    /// A name that workers can list without a definition; its meaning is known only in a run.
     pub reserved: Option<&'static str>,
 }
 
-/// Files of a program that a process executes because of a configuration. A worker that could write them would decide what
-/// runs.
+/// Files of a program that a process executes because of a configuration. A worker that could write them could choose
+/// the code that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     /// Programs and scripts, and folders of packages.
@@ -90,7 +90,7 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// The files of both.
+    /// Combines the files of both.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.files.extend(other.files);
@@ -99,76 +99,76 @@ impl Executed {
     }
 }
 
-/// The tools of a worker's toolset, as far as they are known before something outside the program lists them.
+/// The tools of a worker's toolset that are known before an external server lists them.
 #[derive(Clone, Debug, Default)]
 pub struct ForeseenTools {
     /// The tools that the operator has agreed to.
     pub tools: Vec<ForeseenTool>,
-    /// Beginnings of the names of tools that only a run makes known: `s:`.
+    /// Prefixes of the names of tools that become known only in a run: `s:`.
     pub open: Vec<String>,
 }
 
 /// A tool that is known before a run.
 #[derive(Clone, Debug)]
 pub struct ForeseenTool {
-    /// Its name in rules and records.
+    /// The tool's name in rules and records.
     pub name: Arc<str>,
-    /// Its name for models.
+    /// The tool's name for models.
     pub tool_name: Arc<str>,
-    /// The schema of its arguments, where its definition is known and not only that it is pinned.
+    /// The schema of its arguments. `None` if only the pin of its definition is known.
     pub input: Option<Arc<Value>>,
 }
 
 /// A tool that the configuration of a toolset makes.
 #[derive(Clone, Debug)]
 pub struct ConfiguredTool {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// Its risk.
+    /// The risk of its calls.
     pub risk: Risk,
     /// The schema of its arguments.
     pub input: Arc<Value>,
-    /// Whether the pattern of a rule is compared with one of its arguments.
+    /// True if the pattern of a rule is compared with one of its arguments.
     pub has_main_argument: bool,
 }
 
-/// An older key of a toolset's configuration that is `true` or `false`.
+/// An older key of a toolset's configuration, a boolean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldApproval {
     /// The key.
     pub key: &'static str,
-    /// The tools that ask if it is true.
+    /// The tools that ask if the value is true.
     pub ask: &'static [&'static str],
-    /// The tools that run without asking if it is false.
+    /// The tools that run without asking if the value is false.
     pub run: &'static [&'static str],
 }
 
 /// A kind of toolset.
 pub trait ToolsetKind: MaybeSend + MaybeSync {
-    /// Its name in `toolsets`.
+    /// The kind's name in `toolsets`.
     fn name(&self) -> &'static str;
-    /// Older names for it.
+    /// Older names of the kind.
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Older names of keys of its configuration, each with the name that it has now.
+    /// Older names of keys of its configuration, each with its present name.
     fn old_keys(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
-    /// Older keys that say for several of its tools whether a call of them asks.
+    /// Older keys that decide for several of its tools whether a call asks.
     fn old_approvals(&self) -> &'static [OldApproval] {
         &[]
     }
-    /// Names of its tools, where they are the same for every worker that has the toolset: what else a worker has must
-    /// not get one of them.
+    /// Names of its tools that are the same for every worker with the toolset. No other function of a worker may have
+    /// one of these names.
     fn tools(&self) -> &[&'static str] {
         &[]
     }
-    /// The tools that a configuration makes beside [`ToolsetKind::tools`].
+    /// The tools that a configuration makes in addition to [`ToolsetKind::tools`].
     fn configured(&self, _configuration: &Value) -> Vec<ConfiguredTool> {
         Vec::new()
     }
-    /// Whether the names of its tools are reserved in workers of the program that do not have the toolset, too.
+    /// Returns true if the names of its tools are also reserved in workers of the program that do not have the toolset.
     fn reserves_everywhere(&self) -> bool {
         true
     }
@@ -176,49 +176,50 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn risk(&self, _tool: &str) -> Option<Risk> {
         None
     }
-    /// The schema of the input of one of these tools or names, where it is the same for every worker.
+    /// The schema of the input of one of these tools or names, if it is the same for every worker.
     fn input(&self, _tool: &str) -> Option<Schema> {
         None
     }
-    /// Whether one of these tools or names has a main argument, which the pattern of a rule is compared with.
+    /// Returns true if one of these tools or names has a main argument, which the pattern of a rule is compared with.
     fn has_main_argument(&self, _tool: &str) -> bool {
         false
     }
-    /// Whether a reader of definitions can name all of its tools: those of [`ToolsetKind::tools`], a worker's functions
-    /// of code, or its callees.
+    /// Returns true if a reader of definitions can name all of its tools: those of [`ToolsetKind::tools`], a worker's
+    /// functions of code, or its callees.
     fn tools_are_known(&self) -> bool {
         !self.tools().is_empty()
     }
-    /// Names that rules may use for its tools beside their own.
+    /// Names that rules may use for its tools in addition to their own.
     fn rule_names(&self) -> &'static [&'static str] {
         &[]
     }
-    /// The tool that reads on in a long result that was cut, if it is one of this kind.
+    /// The tool that reads more of a long result that was cut, if it belongs to this kind.
     fn result_reader(&self) -> Option<&'static str> {
         None
     }
-    /// Whether a worker has it without naming it in `toolsets`, because of something else that it declares.
+    /// Returns true if a worker has the toolset without naming it in `toolsets`, because of another declaration.
     fn implied_by(&self, _worker: &WorkerDefinition) -> bool {
         false
     }
-    /// Whether it starts processes for that worker.
+    /// Returns true if the kind starts processes for that worker.
     fn starts_processes(&self, _worker: &WorkerDefinition) -> bool {
         false
     }
-    /// Whether it makes functions of code: a worker's own tools, and workers that are code.
+    /// Returns true if the kind makes functions of code: a worker's own tools, and workers that are code.
     fn runs_code(&self) -> bool {
         false
     }
-    /// Whether its tools only call workers, and do nothing themselves.
+    /// Returns true if its tools only call workers and have no other effect.
     fn delegates(&self) -> bool {
         false
     }
-    /// Whether calls of its tools may need an approval, as far as this is known before the tools are made.
-    /// `configuration` is the toolset's, without what every toolset takes; `tools` are the names to which it is narrowed.
+    /// Returns true if calls of its tools may need an approval, judged before the tools are made. `configuration` is
+    /// the kind's own part, without the keys that every toolset takes; `tools` are the names to which the toolset is
+    /// narrowed.
     fn may_ask(&self, _worker: &WorkerDefinition, _configuration: &Value, _tools: Option<&[String]>) -> bool {
         true
     }
-    /// Whether a worker can hand it on to a worker that it makes during a run.
+    /// Returns true if a worker can pass the toolset on to a worker that it makes during a run.
     fn inheritable(&self) -> bool {
         !self.delegates()
     }
@@ -226,32 +227,32 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn declarations(&self) -> Option<Declarations> {
         None
     }
-    /// What is wrong with a valid configuration for that worker, whatever the operator grants.
+    /// The problems of a valid configuration for that worker, whatever the operator grants.
     fn problems(&self, _worker: &WorkerDefinition, _configuration: &Value) -> Vec<ConfigurationProblem> {
         Vec::new()
     }
-    /// What it needs from the operator for that worker. `configuration` is valid and has no
+    /// The capabilities that it needs from the operator for that worker. `configuration` is valid and has no
     /// [problems](ToolsetKind::problems).
     fn requires(&self, _worker: &WorkerDefinition, _configuration: &Value) -> Vec<Requirement> {
         Vec::new()
     }
-    /// The tools of a worker of the program in `root` that are known before a run, of a kind whose tools something outside
-    /// the program lists.
+    /// The tools of a worker of the program in `root` that are known before a run, for a kind whose tools an external
+    /// server lists.
     fn foreseen(&self, _worker: &WorkerDefinition, _configuration: &Value, _root: &Place) -> ForeseenTools {
         ForeseenTools::default()
     }
-    /// The files of a program that processes of that worker's toolset execute. `folders` are those in which such a process may
-    /// begin.
+    /// The files of a program that processes of that worker's toolset execute. `folders` are the possible working
+    /// directories of such a process.
     fn executes(&self, _worker: &WorkerDefinition, _configuration: &Value, _folders: &[Place]) -> Executed {
         Executed::default()
     }
-    /// Whether something outside the program says what its tools are, so that [`ToolsetKind::list`] is called before they
-    /// are made.
+    /// Returns true if an external server lists its tools, so that [`ToolsetKind::list`] is called before they are
+    /// made.
     fn lists(&self) -> bool {
         false
     }
-    /// Asks outside the program what its tools are. This is a step: the answer is recorded. `configuration` is valid.
-    /// Something outside that can't be asked is a notice, not an error.
+    /// Asks an external server for its tools. This is a step: the answer is recorded. `configuration` is valid. A
+    /// server that can't be asked is a notice, not an error.
     fn list<'a>(
         &'a self,
         _configuration: &'a Value,
@@ -259,8 +260,9 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Listing> {
         Box::pin(async { Listing::default() })
     }
-    /// What it shows to the worker beside files: mounts of [served](Place::served) places, for reading. `context` is that of
-    /// a run, with the worker's authority without these mounts; it is absent where a program is only read. Starts nothing.
+    /// The mounts of [served](Place::served) places that the kind shows to the worker for reading. `context` belongs to
+    /// a run and has the worker's authority without these mounts; it is absent if a program is only read. Starts
+    /// nothing.
     fn mounts(
         &self,
         _worker: &WorkerDefinition,
@@ -269,25 +271,25 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> Vec<Mount> {
         Vec::new()
     }
-    /// Reads what it serves in [`ToolsetKind::mounts`].
+    /// The file system that reads the places of [`ToolsetKind::mounts`].
     fn served(&self) -> Option<&dyn FileSystem> {
         None
     }
-    /// Whether `file("KIND:NAME", ARGUMENT=…)` in templates stands for texts that it inserts, where KIND is its name.
+    /// Returns true if the kind inserts texts into templates, by `file("KIND:NAME", ARGUMENT=…)` with its name as KIND.
     fn inserts(&self) -> bool {
         false
     }
-    /// Whether a worker with this configuration can have a text of that name, as far as this is known before a run.
+    /// Checks that a worker with this configuration can have a text of that name, as far as this is known before a run.
     ///
     /// # Errors
-    /// Why it can't.
+    /// The worker can't have the text; the error has the reason.
     fn check_insert(&self, _configuration: &Value, name: &str) -> Result<(), String> {
         Err(format!("the toolset `{}` has no text `{name}`", self.name()))
     }
     /// A text for the worker's templates. Called within a step.
     ///
     /// # Errors
-    /// Why there is none. It may be in the words of others.
+    /// There is no text; the error has the reason. It may contain words of others.
     fn insert<'a>(
         &'a self,
         _configuration: &'a Value,
@@ -304,7 +306,7 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
         configuration: &'a Value,
         context: &'a ToolsetContext<'a>,
     ) -> BoxFuture<'a, Result<Vec<Function>, String>>;
-    /// The function that a worker of code is. Only a kind that runs code has any.
+    /// The function of a worker that is code. Only a kind that runs code has any.
     fn entry<'a>(
         &'a self,
         _code: &'a CodeEntry,
@@ -312,7 +314,8 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Result<Function, String>> {
         Box::pin(async { Err(format!("the toolset `{}` runs no code", self.name())) })
     }
-    /// A worker that `creator` has generated with these arguments, made again. Only a kind that generates workers has any.
+    /// Makes a worker again that `creator` has generated with these arguments. Only a kind that generates workers has
+    /// any.
     ///
     /// # Errors
     /// The arguments don't make a worker.
@@ -326,15 +329,15 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> Result<Arc<WorkerDefinition>, String> {
         Err(format!("the toolset `{}` generates no workers, and so not `{name}`", self.name()))
     }
-    /// What runs its tools, for the start record. Nothing where it starts no processes, or can't.
+    /// The runtime of its tools, for the start record. `None` if the kind starts no processes, or can't.
     fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
         Box::pin(async { None })
     }
-    /// The run with that ID has ended: its processes are told to end. Called for every kind before the first
-    /// [`ToolsetKind::ended`], which waits.
+    /// The run with that ID has ended: asks its processes to end, without waiting. Called for every kind before the
+    /// first [`ToolsetKind::ended`], which waits.
     fn ending(&self, _run: &str) {}
-    /// The run with that ID has ended: what the kind holds for it (processes, connections) must be released. Returns
-    /// notices for the operator about what its tools left behind.
+    /// The run with that ID has ended: releases the processes and connections that the kind holds for it. Returns
+    /// notices for the operator about anything that its tools left behind.
     fn ended<'a>(&'a self, _run: &'a Arc<str>) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async { Vec::new() })
     }
@@ -359,8 +362,8 @@ impl ToolsetRegistry {
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<dyn ToolsetKind>> {
         self.kinds.values()
     }
-    /// The kind that reserves one of these names, for which `counts`. No other function may have such a name: a rule for
-    /// `shell` is about the tool of llm-do.
+    /// The kind that reserves one of these names and for which `counts` is true. No other function may have such a
+    /// name: a rule for `shell` refers to the tool of llm-do.
     pub fn reserving(
         &self,
         names: &[&str],
@@ -379,7 +382,7 @@ impl ToolsetRegistry {
     pub fn delegation(&self) -> Option<&Arc<dyn ToolsetKind>> {
         self.kinds().find(|kind| kind.delegates())
     }
-    /// A worker that `creator` has generated with these arguments, made again.
+    /// Makes a worker again that `creator` has generated with these arguments.
     ///
     /// # Errors
     /// The host has no kind that generates workers, or the arguments don't make one.
@@ -393,14 +396,14 @@ impl ToolsetRegistry {
         let kind = self.delegation().ok_or_else(|| format!("nothing here generates `{name}`"))?;
         kind.generated(self, run, creator, name, arguments)
     }
-    /// Whether calls of that worker's tools may need an approval, as far as this is known before the tools are made.
+    /// Returns true if calls of that worker's tools may need an approval, judged before the tools are made.
     pub fn may_ask(&self, worker: &WorkerDefinition) -> bool {
         self.of(worker).iter().any(|(name, whole)| {
             let Configuration { own, tools, .. } = Configuration::parse(whole, name).unwrap_or_default();
             self.get(name).is_none_or(|kind| kind.may_ask(worker, &own, tools.as_deref()))
         })
     }
-    /// Whether any kind starts processes for that worker.
+    /// Returns true if any kind starts processes for that worker.
     pub fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
         self.kinds().any(|kind| kind.starts_processes(worker))
     }
@@ -412,12 +415,12 @@ impl ToolsetRegistry {
         });
         kinds.collect()
     }
-    /// What the toolsets of that worker need from the operator.
+    /// The capabilities that the toolsets of that worker need from the operator.
     pub fn requires(&self, worker: &WorkerDefinition) -> Vec<Requirement> {
         let kinds = self.configured(worker).into_iter();
         kinds.flat_map(|(kind, own)| kind.requires(worker, &own)).collect()
     }
-    /// What the toolsets of that worker show to it beside files ([`ToolsetKind::mounts`]).
+    /// The mounts that the toolsets of that worker show to it ([`ToolsetKind::mounts`]).
     pub fn mounts(&self, worker: &WorkerDefinition, context: Option<&ToolsetContext<'_>>) -> Vec<Mount> {
         let mut mounts = Vec::new();
         for (name, whole) in &worker.toolsets {
@@ -431,7 +434,7 @@ impl ToolsetRegistry {
     pub fn inserting(&self) -> Vec<&'static str> {
         self.kinds().filter(|kind| kind.inserts()).map(|kind| kind.name()).collect()
     }
-    /// Whether templates of that worker can insert the text of that name. `None` if it is the name of a file.
+    /// Checks that templates of that worker can insert the text of that name. `None` if it is the name of a file.
     pub fn check_insert(&self, worker: &WorkerDefinition, name: &TemplateName) -> Option<Result<(), String>> {
         let kind = self.get(name.library()?).filter(|kind| kind.inserts())?;
         Some(match self.own_part(worker, kind.name()) {
@@ -442,7 +445,7 @@ impl ToolsetRegistry {
     /// A text for the templates of the context's worker.
     ///
     /// # Errors
-    /// Why there is none. It may be in the words of others.
+    /// There is no text; the error has the reason. It may contain words of others.
     pub async fn insert(&self, context: &ToolsetContext<'_>, insert: &Insert) -> Result<Arc<str>, String> {
         let kind = self.get(&insert.kind).ok_or_else(|| without(context.worker, &insert.kind))?;
         let own = self.own_part(context.worker, kind.name());
@@ -460,13 +463,14 @@ impl ToolsetRegistry {
         let all = kinds.map(|(kind, own)| kind.executes(worker, &own, folders));
         all.fold(Executed::default(), Executed::and)
     }
-    /// Whether one of these functions reads on in long results.
+    /// Returns true if one of these functions reads more of long results that were cut.
     pub fn reads_results(&self, functions: &[Function]) -> bool {
         self.kinds()
             .filter_map(|kind| kind.result_reader())
             .any(|reader| functions.iter().any(|function| *function.meta.tool_name == *reader))
     }
-    /// The toolsets of a worker with their configurations: those that it names, and those that something else implies.
+    /// The toolsets of a worker with their configurations: those that the worker names, and those that another
+    /// declaration implies.
     pub fn of(&self, worker: &WorkerDefinition) -> Vec<(Arc<str>, Arc<Value>)> {
         let mut all = worker.toolsets.clone();
         for kind in self.kinds().filter(|kind| kind.implied_by(worker)) {
@@ -476,7 +480,7 @@ impl ToolsetRegistry {
         }
         all
     }
-    /// Tells every kind that the run with that ID has ended. Returns their notices for the operator.
+    /// Informs every kind that the run with that ID has ended. Returns their notices for the operator.
     pub async fn ended(&self, run: &Arc<str>) -> Vec<String> {
         self.kinds.values().for_each(|kind| kind.ending(run));
         let mut notices = Vec::new();
@@ -498,7 +502,7 @@ fn without(worker: &WorkerDefinition, kind: &str) -> String {
 /// A toolset's configuration, taken apart.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
-    /// What is the kind's own.
+    /// The part that belongs to the kind.
     pub own: Value,
     /// `tools`: offer only these.
     pub tools: Option<Vec<String>>,
@@ -507,7 +511,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Splits off what every toolset takes: `tools: [names]` and `approval {default, tools}`. `written_at`
+    /// Splits off the keys that every toolset takes: `tools: [names]` and `approval {default, tools}`. `written_at`
     /// names the approval block in verdicts.
     pub fn parse(whole: &Value, written_at: &str) -> Result<Self, String> {
         let mut own = match whole {

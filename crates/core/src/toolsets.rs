@@ -8,7 +8,7 @@ use crate::toolset::ToolsetRegistry;
 use std::sync::Arc;
 
 impl ToolsetRegistry {
-    /// The kinds that need nothing but ports: `filesystem`, `user` and `workers`.
+    /// The kinds that need only ports: `filesystem`, `user` and `workers`.
     pub fn built_in() -> Self {
         let mut registry = Self::default();
         registry.register(Arc::new(filesystem::Filesystem));

@@ -1,4 +1,4 @@
-//! What the undone turns of a conversation have done, and what of it can be restored (`docs/reference/conversations.md`).
+//! The effects of undone turns of a conversation, and the restoration of files (`docs/reference/conversations.md`).
 
 use crate::{
     authority::{Authority, Place},
@@ -8,19 +8,19 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
-/// What one call below a conversation with the user has done.
+/// An effect of one call below a conversation with the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SideEffect {
-    /// It changed files in a way that was foreseen.
+    /// The call changed files as predicted.
     Files {
         /// The authority of the call. Restoring may touch no more.
         authority: Arc<Authority>,
         /// The files, each with its real place.
         files: Vec<(Place, FileChange)>,
     },
-    /// It may have done anything else, which can't be restored.
+    /// The call may have had any other effect, which can't be restored.
     Other {
-        /// Its function.
+        /// The function of the call.
         function: Arc<str>,
     },
 }
@@ -82,7 +82,7 @@ pub(crate) struct NetChange {
     pub(crate) path: Arc<str>,
     pub(crate) before: FileState,
     pub(crate) after: FileState,
-    /// Something else has changed it between two of the calls.
+    /// True if another program has changed the file between two of the calls.
     pub(crate) interrupted: bool,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn net_changes(effects: &[SideEffect]) -> Vec<NetChange> {
     nets
 }
 
-/// The functions that have done something else, each once.
+/// The functions that have had other effects, each once.
 pub(crate) fn others(effects: &[SideEffect]) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for effect in effects {

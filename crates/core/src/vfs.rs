@@ -25,52 +25,52 @@ pub enum EntryKind {
 /// A file or folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its virtual path.
+    /// The virtual path.
     pub path: VirtualPath,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
-    /// Its size in bytes; 0 for folders. `None` if it is not known before the file is read.
+    /// Size in bytes; 0 for folders. `None` if it is not known before the file is read.
     pub size: Option<u64>,
-    /// Last change, in milliseconds since 1970, where the file system knows it.
+    /// Time of the last change, in milliseconds since 1970, if the file system knows it.
     pub modified_ms: Option<u64>,
 }
 
 /// A file operation that failed. Messages name virtual paths only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FsError {
-    /// Authority refused it (also if a symlink leads to a place that may not be accessed).
+    /// Authority refused the operation (also if a symlink leads to a place that may not be accessed).
     #[error(transparent)]
     Refused(#[from] crate::authority::Refusal),
     /// The path does not exist.
     #[error("`{0}` does not exist")]
     NotFound(VirtualPath),
-    /// A folder in place of a file, or the reverse, or an entry that is neither.
+    /// The entry is a folder in place of a file, or the reverse, or neither.
     #[error("`{path}` is {is}, not {wanted}")]
     WrongKind {
         /// The path.
         path: VirtualPath,
-        /// What it is: `a folder`, `a file`, `a symbolic link that leaves the sandbox`, `a special file`.
+        /// The kind of the entry: `a folder`, `a file`, `a symbolic link that leaves the sandbox`, `a special file`.
         is: &'static str,
         /// The expected kind.
         wanted: &'static str,
     },
-    /// It exists already.
+    /// The path exists already.
     #[error("`{0}` exists already")]
     Exists(VirtualPath),
-    /// Larger than the mount or the operation allows.
+    /// The file is larger than the mount or the operation allows.
     #[error("`{path}` has {size} bytes; at most {limit} are allowed here")]
     TooLarge {
         /// The path.
         path: VirtualPath,
-        /// Its size in bytes.
+        /// Size in bytes.
         size: u64,
-        /// The limit in bytes.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// A folder to be removed is not empty.
+    /// The folder to be removed is not empty.
     #[error("`{0}` is not empty")]
     NotEmpty(VirtualPath),
-    /// Any other system error (disk full, permission), without real paths.
+    /// The system reported another error (disk full, permission), without real paths.
     #[error("`{path}`: {reason}")]
     Io {
         /// The path.
@@ -81,12 +81,12 @@ pub enum FsError {
 }
 
 impl FsError {
-    /// A mount's own root is not removed or moved through it.
+    /// The error for an attempt to remove or move a mount's own root through it.
     pub fn root_of_mount(at: &Located) -> Self {
         Self::Io { path: at.path.clone(), reason: "it is the root of a mount and stays where it is".into() }
     }
 
-    /// A folder can't be moved below itself.
+    /// The error for an attempt to move a folder below itself.
     pub fn into_itself(at: &Located) -> Self {
         Self::Io { path: at.path.clone(), reason: "a folder can't be moved into itself".into() }
     }
@@ -94,7 +94,7 @@ impl FsError {
 
 /// The checks that every [`FileSystem`] makes in addition to [`Located::admits`].
 impl Located {
-    /// Whether the mount allows a file of that size.
+    /// Checks that the mount allows a file of that size.
     pub fn within_size(&self, size: u64) -> Result<(), FsError> {
         match self.mount.max_file_bytes {
             Some(limit) if size > limit => Err(FsError::TooLarge { path: self.path.clone(), size, limit }),
@@ -102,9 +102,9 @@ impl Located {
         }
     }
 
-    /// Whether an entry may be moved from here to `to`; `below` is its path under the moved folder. Moving a folder
+    /// Checks that an entry may be moved from here to `to`; `below` is its path under the moved folder. Moving a folder
     /// changes everything in it, so each part must be allowed to leave its old place and to be at its new one. The
-    /// rests are resolved, relative to their bases; `size` is there for regular files.
+    /// rests are resolved, relative to their bases; `size` is given for regular files.
     pub fn may_move(
         &self,
         to: &Self,
@@ -145,15 +145,16 @@ impl Located {
 /// descriptors, so there is no race between check and use. Writes are atomic: a reader sees the old content or the
 /// new, never a part.
 pub trait FileSystem: MaybeSend + MaybeSync {
-    /// Up to `limit` bytes from `offset`, and the file's size. Refuses files over the mount's `max_file_bytes`.
+    /// Reads up to `limit` bytes from `offset`, and returns them with the file's size. Refuses files over the mount's
+    /// `max_file_bytes`.
     fn read<'a>(
         &'a self,
         at: &'a Located,
         offset: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>>;
-    /// The path from [`Located::base`] after links on the way are resolved, including the last name if `last` is
-    /// true. Components that do not exist stay as written.
+    /// The path from [`Located::base`] after links on the way are resolved, including the last name if `last` is true.
+    /// Components that do not exist keep their names.
     fn real<'a>(&'a self, at: &'a Located, _last: bool) -> BoxFuture<'a, Result<String, FsError>> {
         Box::pin(async { Ok(at.rest.clone()) })
     }
@@ -168,20 +169,20 @@ pub trait FileSystem: MaybeSend + MaybeSync {
     fn rename<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
     /// Copies a regular file; refuses to replace an existing destination.
     fn copy<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
-    /// What is there; `None` if nothing.
+    /// The entry at the path; `None` if there is none.
     fn stat<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<Option<Entry>, FsError>>;
-    /// Everything below a folder (the folder itself excluded), depth first, each folder's names sorted, at most
-    /// `limit` entries; only what [`Located::shows`] and the mount's suffixes allow, and no name that a
-    /// [`VirtualPath`] can't have. A located file gives that one entry. Symlinks to folders are listed as
+    /// Lists everything below a folder (the folder itself excluded), depth first, each folder's names sorted, at most
+    /// `limit` entries. Only entries that [`Located::shows`] and the mount's suffixes allow are listed, and no name
+    /// that a [`VirtualPath`] can't have. A located file gives that one entry. Symlinks to folders are listed as
     /// [`EntryKind::Other`] and not entered. A folder that does not exist is empty (`docs/reference/sandbox.md`).
     fn walk<'a>(&'a self, at: &'a Located, limit: usize) -> BoxFuture<'a, Result<Vec<Entry>, FsError>>;
     /// Creates a folder and its parents.
     fn make_directory<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
-    /// Saves a text for people, out of reach of every worker: as `below` in the folder `llm-do` of the machine's
+    /// Saves a text for people in a place that no worker can reach: as `below` in the folder `llm-do` of the machine's
     /// temporary files, readable by this user alone. Returns the place; `None` if there is no such folder.
     ///
     /// # Errors
-    /// The reason why it was not saved, for people.
+    /// The text was not saved; the error has the reason, for people.
     fn keep<'a>(&'a self, _below: &'a str, _text: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
         Box::pin(async { Ok(None) })
     }

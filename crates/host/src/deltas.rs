@@ -1,4 +1,4 @@
-//! Secrets in streamed answers. A secret may begin in one delta and end in the next.
+//! Removal of secrets from streamed answers. A secret may begin in one delta and end in the next.
 
 use llm_do_core::{call_path::CallPath, event::Event, model::Delta};
 use llm_do_records::{Redactor, Stream};
@@ -14,7 +14,7 @@ pub(crate) struct Deltas {
     open: Mutex<BTreeMap<CallPath, Open>>,
 }
 
-/// An answer of which more may come.
+/// An answer that may have further deltas.
 struct Open {
     turn: u32,
     /// The last delta. The next one of its kind continues it.
@@ -23,7 +23,8 @@ struct Open {
 }
 
 impl Deltas {
-    /// The events for a delta, without secrets. The end of a text is held back while it may be the beginning of one.
+    /// The events for a delta, without secrets. The end of a text is held back while it may be the beginning of a
+    /// secret.
     pub(crate) fn push(&self, redactor: &Redactor, path: &CallPath, turn: u32, delta: Delta) -> Vec<Event> {
         let mut events = Vec::new();
         let mut open = self.open();
@@ -44,12 +45,12 @@ impl Deltas {
         events
     }
 
-    /// The event for what is held back of the answer of this call, which is over.
+    /// The event for the held-back text of this call's answer, which has ended.
     pub(crate) fn finish(&self, redactor: &Redactor, path: &CallPath) -> Option<Event> {
         self.open().remove(path)?.finish(redactor, path)
     }
 
-    /// Drops what is held back of the answer of this call, which does not count.
+    /// Drops the held-back text of this call's answer, which is discarded.
     pub(crate) fn discard(&self, path: &CallPath) {
         self.open().remove(path);
     }

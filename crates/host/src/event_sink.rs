@@ -1,4 +1,4 @@
-//! The port through which screens and other programs follow a run.
+//! The port through which displays and other programs follow a run.
 
 use llm_do_core::{
     event::Event,
@@ -7,7 +7,7 @@ use llm_do_core::{
 use llm_do_records::RecordRef;
 use std::sync::Arc;
 
-/// Shows what happens in a run.
+/// Shows the events of a run.
 pub trait EventSink: MaybeSend + MaybeSync {
     /// Takes one event. Records come in the order of the journal, each after it was written. Must not block for long
     /// and must not call the driver: the journal waits.
@@ -16,12 +16,12 @@ pub trait EventSink: MaybeSend + MaybeSync {
     fn record(&self, record: RecordRef<'_>) {
         self.event(Event::Record { record: Arc::new(record.to_record()) });
     }
-    /// Whether the kernel must have a record before it is shown, because others may act on it. A sink that only counts
-    /// returns false, which saves many writes.
+    /// Returns true if the kernel must have a record before it is shown, because other programs may act on it. A sink
+    /// that only counts returns false, which saves many writes.
     fn wants_written(&self) -> bool {
         true
     }
-    /// Whether it shows deltas; if not, none are made.
+    /// Returns true if the sink shows deltas; if not, none are made.
     fn wants_deltas(&self) -> bool {
         true
     }

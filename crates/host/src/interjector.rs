@@ -3,7 +3,7 @@
 use llm_do_core::{call_path::CallPath, question::OPERATOR};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// [`Given::via`] of what the user says while an answer is made.
+/// The channel ([`Given::via`]) of words that the user says while an answer is made.
 const VIA: &str = "chat";
 
 /// Says something to a conversation while its answer is made. Clones reach the same run.
@@ -15,23 +15,23 @@ pub struct Interjector(Arc<Mutex<Vec<(CallPath, Said)>>>);
 pub struct Said {
     /// The words.
     pub text: String,
-    /// Who says them, as in [`Given::by`](llm_do_core::question::Given::by).
+    /// The author of the words, as in [`Given::by`](llm_do_core::question::Given::by).
     pub by: Arc<str>,
-    /// Through which channel, as in [`Given::via`](llm_do_core::question::Given::via).
+    /// The channel, as in [`Given::via`](llm_do_core::question::Given::via).
     pub via: Arc<str>,
 }
 
 impl Interjector {
-    /// Has it delivered with the next request of the conversation at `path`, as the words of the operator.
+    /// Adds words of the operator, which the next request of the conversation at `path` delivers.
     pub fn say(&self, path: CallPath, text: String) {
         self.say_as(path, Said { text, by: OPERATOR.into(), via: VIA.into() });
     }
-    /// The same as the words of somebody else, or through another channel.
+    /// Adds words of another person, or through another channel.
     pub fn say_as(&self, path: CallPath, said: Said) {
         self.said().push((path, said));
     }
-    /// Takes what no request of that conversation has delivered, in order. What others have said stays for the request
-    /// after it.
+    /// Takes the words that no request of that conversation has delivered, in order. Words of another author stay for
+    /// the request after it.
     pub(crate) fn take(&self, path: &CallPath) -> Vec<Said> {
         let mut said = self.said();
         let Some(first) = said.iter().find(|(of, _)| of == path).map(|(_, first)| first.clone()) else {
@@ -45,7 +45,7 @@ impl Interjector {
     pub fn take_all(&self) -> Vec<String> {
         self.take_back().into_iter().map(|said| said.text).collect()
     }
-    /// Takes back all that no request has delivered, in order.
+    /// Takes back all words that no request has delivered, in order.
     pub fn take_back(&self) -> Vec<Said> {
         std::mem::take(&mut *self.said()).into_iter().map(|(_, said)| said).collect()
     }

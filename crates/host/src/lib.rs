@@ -1,8 +1,8 @@
-//! What hosts a run, whatever it runs on: terminal, service, page, node of a cluster.
+//! The hosting of runs on any platform: terminal, service, page, node of a cluster.
 //!
-//! [`Recorder`] drives a run over the ports of its host: a log ([`RunLog`]), time and randomness ([`Ambient`]), an operator and
-//! those who follow ([`EventSink`]). [`Canceller`], [`Stopper`] and [`Interjector`] reach into a run from outside. The package knows
-//! no files, threads, processes, clocks or runtimes.
+//! [`Recorder`] drives a run over the ports of its host: a log ([`RunLog`]), time and randomness ([`Ambient`]), an
+//! operator and listeners ([`EventSink`]). [`Canceller`], [`Stopper`] and [`Interjector`] influence a run from outside.
+//! The package knows no files, threads, processes, clocks or runtimes.
 
 mod deltas;
 mod event_sink;

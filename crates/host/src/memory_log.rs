@@ -16,9 +16,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Records in memory, for hosts that keep a run as long as they live, and for tests.
+/// Records in memory, for hosts that keep a run only for their own lifetime, and for tests.
 ///
-/// A clock would make two runs of a script differ. Each record is therefore a millisecond later than the one before.
+/// A clock would make two runs of a script differ. Each record is therefore a millisecond later than the previous one.
 pub struct MemoryLog {
     start_ms: u64,
     redactor: Arc<Redactor>,

@@ -1,4 +1,4 @@
-//! What a run needs of the place where it runs.
+//! The ports of a run to its host.
 
 use crate::event_sink::EventSink;
 use llm_do_core::{
@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 /// A written record.
 #[derive(Debug)]
 pub struct Written {
-    /// When, in milliseconds since 1970.
+    /// Time of the record, in milliseconds since 1970.
     pub at_ms: u64,
     /// The body as recorded, without secrets. The run must continue from this body: a resumed run reads the same.
     pub body: RecordKind,
@@ -29,7 +29,7 @@ pub trait RunLog: MaybeSend + MaybeSync {
     /// returns.
     ///
     /// # Errors
-    /// [`Halt::Journal`]: the record can't be written. It leaves nothing behind.
+    /// [`Halt::Journal`]: the record can't be written. No part of it is left in the log.
     fn append(
         &self,
         path: &CallPath,
@@ -39,21 +39,21 @@ pub trait RunLog: MaybeSend + MaybeSync {
     ) -> Result<Written, Halt>;
     /// Gathers records from here on, until [`release`](Self::release). The holder releases before it waits.
     fn hold(&self);
-    /// Ends the hold, and makes durable what was gathered.
+    /// Ends the hold, and makes the gathered records durable.
     ///
     /// # Errors
-    /// [`Halt::Journal`]: it can't be written.
+    /// [`Halt::Journal`]: the records can't be written.
     fn release(&self) -> Result<(), Halt>;
-    /// Makes durable what was gathered so far.
+    /// Makes the records durable that were gathered up to now.
     ///
     /// # Errors
-    /// [`Halt::Journal`]: it can't be written.
+    /// [`Halt::Journal`]: the records can't be written.
     fn flush(&self) -> Result<(), Halt>;
     /// The time of a record written now, in milliseconds since 1970. The times of records never decrease.
     fn now_ms(&self) -> u64;
     /// The time of the last record in milliseconds since 1970; before the first record, the time of the beginning.
     fn last_ms(&self) -> u64;
-    /// What takes secrets out of the records.
+    /// The redactor that removes secrets from the records.
     fn redactor(&self) -> &Arc<Redactor>;
     /// Keeps the content of a file from before a call changes it, as [`Driver::keep_content`] does.
     ///

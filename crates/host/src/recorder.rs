@@ -1,6 +1,6 @@
 //! The driver that records: steps run live, and each is written to the run's log.
 //!
-//! A resumed run takes the steps that its [`History`] holds from there. Time, randomness and the log are ports
+//! A resumed run takes the steps that its [`History`] contains from there. Time, randomness and the log are ports
 //! ([`Ambient`], [`RunLog`]), so the same driver records on a disk, in a page and on a node of a cluster.
 
 use crate::{
@@ -73,11 +73,11 @@ pub struct Recorder<L> {
     /// Numbers the words that wait for the conversation of the root.
     queued: AtomicU32,
     untrusted: Arc<dyn UntrustedPlaces>,
-    /// The one who started the run, once its first record is written.
+    /// The person or program that started the run, once its first record is written.
     requester: OnceLock<Requester>,
-    /// How long a question waits for its answer.
+    /// Time after which a question expires.
     questions_expire: Option<Duration>,
-    /// What the run did before it was resumed; empty for one that has just begun.
+    /// The records from before the run was resumed; empty for a new run.
     history: History,
 }
 
@@ -129,15 +129,15 @@ impl<L: RunLog> Recorder<L> {
         }
     }
 
-    /// With the places that hold what earlier runs wrote from untrusted words. Without it, the list is empty and ends with
+    /// Sets the places that earlier runs wrote from untrusted words. Without this call, the list is empty and ends with
     /// the run.
     #[must_use]
     pub fn with_untrusted_places(self, untrusted: Arc<dyn UntrustedPlaces>) -> Self {
         Self { untrusted, ..self }
     }
 
-    /// Records answers to questions that wait: these are not put to the operator. They count from now on, whether this
-    /// execution comes to their questions or not.
+    /// Records answers to open questions, which are then not put to the operator. They count from now on, whether this
+    /// execution reaches their questions or not.
     ///
     /// # Errors
     /// They can't be recorded.
@@ -165,8 +165,8 @@ impl<L: RunLog> Recorder<L> {
         self.log.append(&id.call, &id.step, body, self.events.as_deref())
     }
 
-    /// Records words that wait for the conversation of the root. A resumed run delivers them
-    /// ([`History::queued`]) if this one does not.
+    /// Records words that wait for the conversation of the root. A resumed run delivers them ([`History::queued`]) if
+    /// this one does not.
     ///
     /// # Errors
     /// They can't be recorded.
@@ -178,30 +178,30 @@ impl<L: RunLog> Recorder<L> {
         self.log.flush()
     }
 
-    /// With questions that expire after that time: a call that waits for longer is denied, an input declined.
+    /// Lets questions expire after that time: a call that waits for longer is denied, an input declined.
     #[must_use]
     pub fn with_questions_expiring(self, after: Option<Duration>) -> Self {
         Self { questions_expire: after, ..self }
     }
 
-    /// Shows what happens.
+    /// Sets the sink that shows the events of the run.
     #[must_use]
     pub fn with_events(mut self, events: Arc<dyn EventSink>) -> Self {
         self.events = Some(events);
         self
     }
 
-    /// What ends the run from outside.
+    /// A switch that ends the run from outside.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
     }
 
-    /// What stops an answer from outside.
+    /// A switch that stops an answer from outside.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// What says something to a conversation while its answer is made.
+    /// A handle that says something to a conversation while its answer is made.
     pub fn interjector(&self) -> Interjector {
         self.interjector.clone()
     }
@@ -211,12 +211,13 @@ impl<L: RunLog> Recorder<L> {
         &self.log
     }
 
-    /// Runs what calls this driver, and gathers its records: those that follow from each other while it runs without
-    /// waiting go to the kernel in one write, before it begins a step that may reach outside, and before it waits or ends.
-    /// Without this every record is a write of its own.
+    /// Runs a future that calls this driver, and gathers its records. Records that follow from each other while the
+    /// future runs without waiting go to the kernel in one write: before the run begins a step with an external effect,
+    /// and before it waits or ends. Without this function every record is a write of its own.
     ///
     /// # Errors
-    /// The future's own, and [`Halt::Journal`] when records can't be written; the future is not polled any more then.
+    /// The errors of the future, and [`Halt::Journal`] when records can't be written; the future is then no longer
+    /// polled.
     pub async fn gathering<T>(&self, run: impl Future<Output = Result<T, Halt>>) -> Result<T, Halt> {
         let mut run = pin!(run);
         poll_fn(|context| {
@@ -230,7 +231,7 @@ impl<L: RunLog> Recorder<L> {
         .await
     }
 
-    /// Writes a record. The time is that of the run's work.
+    /// Writes a record. The returned time does not include the idle time of the run.
     fn write(&self, path: &CallPath, step: &StepName, body: RecordKind) -> Result<Written, Halt> {
         if let (StepName::Model(_), Some(events)) = (step, &self.events) {
             match body {
@@ -253,8 +254,8 @@ impl<L: RunLog> Recorder<L> {
         Ok(Written { at_ms, body })
     }
 
-    /// Whether what is to be recorded stands there already. Something else in its place stops the run: it would go
-    /// another way than its records tell.
+    /// Returns true if the record is in the history already. Another record in its place stops the run, which would
+    /// then differ from its records.
     fn stands(&self, path: &CallPath, name: &StepName, body: &RecordKind) -> Result<bool, Halt> {
         let Found::Ended { body: recorded, at_ms, .. } = self.history.find(path, name) else {
             return Ok(false);
@@ -271,7 +272,7 @@ impl<L: RunLog> Recorder<L> {
         if same { Ok(true) } else { Err(diverged(path, name, recorded, body)) }
     }
 
-    /// The recorded end of a step that stands in the history, or what the operator has decided in its place.
+    /// The recorded end of a step in the history, or the operator's decision in its place.
     fn ended_before(
         &self,
         path: &CallPath,
@@ -295,7 +296,7 @@ impl<L: RunLog> Recorder<L> {
         Ok(Some(Stepped { end: StepEnd::Done(body), at_ms, took: Duration::ZERO }))
     }
 
-    /// Begins a step: records what it is about to do, unless it stands in the history with its end.
+    /// Begins a step: records its intent, unless the history contains the step with its end.
     fn begin(
         &self,
         path: &CallPath,
@@ -358,7 +359,7 @@ impl<L: RunLog> Recorder<L> {
         Ok(Put::Asked { question, asked_ms })
     }
 
-    /// A question about to be put, with its expiry.
+    /// Sets the expiry of a question that is about to be put.
     fn expiring(&self, question: Question) -> Question {
         match self.questions_expire {
             Some(after) => question.expiring(self.log.now_ms().saturating_add(millis(after))),
@@ -366,7 +367,7 @@ impl<L: RunLog> Recorder<L> {
         }
     }
 
-    /// Waits until a question has expired, and gives the answer that it has then.
+    /// Waits until a question has expired, and returns its answer in that case.
     async fn expired(&self, question: &Question) -> Reply {
         let (Some(at_ms), Some(given)) = (question.expires_ms(), question.expired()) else {
             return pending().await;
@@ -416,7 +417,8 @@ impl<L: RunLog> Recorder<L> {
         }
     }
 
-    /// Remembers and records an answer, in the same poll in which it arrives, before the next in line is served.
+    /// Remembers and records an answer, in the same poll in which it arrives, before the next question in line is
+    /// served.
     fn answered(
         &self,
         path: &CallPath,
@@ -442,7 +444,7 @@ impl<L: RunLog> Recorder<L> {
         }
     }
 
-    /// The future's value, or the record that the step was cut off.
+    /// Waits for the future, and returns its value, or the record that the step was cut off.
     async fn unless_cancelled<T>(
         &self,
         path: &CallPath,
@@ -669,7 +671,7 @@ impl<L: RunLog> Driver for Recorder<L> {
     }
 }
 
-/// The program does something else than its records tell.
+/// The error for a program that differs from its records.
 fn diverged(path: &CallPath, step: &StepName, recorded: &RecordKind, now: &RecordKind) -> Halt {
     let text = |body: &RecordKind| {
         let text = serde_json::to_string(body).unwrap_or_default();
@@ -686,7 +688,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Records are gathered while this exists.
+/// A guard during which records are gathered.
 struct Hold<'a, L: RunLog>(&'a L);
 
 impl<'a, L: RunLog> Hold<'a, L> {
@@ -695,7 +697,7 @@ impl<'a, L: RunLog> Hold<'a, L> {
         Self(log)
     }
 
-    /// Writes what was gathered and ends the hold.
+    /// Writes the gathered records and ends the hold.
     fn release(self) -> Result<(), Halt> {
         let log = self.0;
         // Not by `drop`, which can't return an error.

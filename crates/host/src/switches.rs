@@ -1,4 +1,4 @@
-//! Switches: what ends a run or stops an answer from outside.
+//! Switches that end a run or stop an answer from outside.
 
 use event_listener::{Event, listener};
 use std::sync::{
@@ -15,11 +15,11 @@ pub struct Canceller(Arc<Switch>);
 pub struct Stopper(Arc<Switch>);
 
 impl Canceller {
-    /// Cuts off what is under way; nothing new begins. Each step that was cut off is recorded.
+    /// Cuts off all steps under way, and prevents new ones. Each step that was cut off is recorded.
     pub fn cancel(&self) {
         self.0.turn_on();
     }
-    /// Whether the run has been ended.
+    /// Returns true if the run has been ended.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_on()
     }
@@ -34,17 +34,18 @@ impl Stopper {
     pub fn stop(&self) {
         self.0.turn_on();
     }
-    /// Forgets a stop: it was for an answer that has ended.
+    /// Forgets a stop, because it was for an answer that has ended.
     pub fn reset(&self) {
         self.0.on.store(false, Ordering::Release);
     }
-    /// Waits until the answer is to stop.
+    /// Waits until the answer is to be stopped.
     pub async fn stopped(&self) {
         self.0.turned_on().await;
     }
 }
 
-/// Off until it is turned on. Every run has some, and thousands of runs may wait, so it takes two words.
+/// A switch that is off until it is turned on. Every run has some, and thousands of runs may wait, so it takes two
+/// words of memory.
 #[derive(Debug, Default)]
 pub struct Switch {
     on: AtomicBool,
@@ -52,18 +53,18 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Turns it on, and wakes all who wait for that.
+    /// Turns the switch on, and wakes all tasks that wait for it.
     pub fn turn_on(&self) {
         self.on.store(true, Ordering::Release);
         self.turned.notify(usize::MAX);
     }
 
-    /// Whether it is on.
+    /// Returns true if the switch is on.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Acquire)
     }
 
-    /// Waits until it is on.
+    /// Waits until the switch is on.
     pub async fn turned_on(&self) {
         while !self.is_on() {
             listener!(self.turned => turned);

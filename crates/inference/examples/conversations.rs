@@ -87,7 +87,7 @@ fn report(what: &str, start: Instant, model: &LocalModel) {
     );
 }
 
-/// Processor time of the newest process of a model, which is that of this program.
+/// Returns the processor time of the newest process of a model, which is that of this program.
 fn processor_seconds() -> Option<f64> {
     let stats = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
         let command = fs::read(entry.path().join("cmdline")).ok()?;

@@ -60,7 +60,7 @@ async fn measure_all() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Most memory that the process of the model has had.
+/// Returns the most memory that the process of the model has had.
 fn peak_of_child() -> Option<String> {
     let statuses = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
         let command = fs::read(entry.path().join("cmdline")).ok()?;

@@ -1,4 +1,4 @@
-//! An answer as it comes, token by token.
+//! An answer in progress, token by token.
 
 use crate::{
     flow::Flow,
@@ -10,7 +10,7 @@ use llm_do_core::model::Arguments;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The answer to one request, which is told piece by piece.
+/// The answer to one request, which is sent piece by piece.
 pub(crate) struct Answer<'model> {
     /// Number of the request.
     id: u64,
@@ -27,16 +27,16 @@ pub(crate) struct Answer<'model> {
 pub(crate) enum Step {
     /// More text.
     Text,
-    /// A stop text was met.
+    /// A stop text was found.
     Stopped,
-    /// The opening tag of a call is complete; these bytes came after it.
+    /// The opening tag of a call is complete; these bytes followed it.
     CallOpened { after: Vec<u8> },
     /// More of a call.
     Call,
 }
 
 impl<'model> Answer<'model> {
-    /// An answer to that request, without any text.
+    /// Makes an empty answer to that request.
     pub(crate) fn new(id: u64, ask: &Ask, replies: &'model Replies) -> Self {
         // The first marker is the call's; it is never met where no tools are offered.
         let mut markers = vec![if ask.tools.is_empty() { String::new() } else { CALL_OPEN.to_owned() }];
@@ -65,7 +65,7 @@ impl<'model> Answer<'model> {
         }
     }
 
-    /// Drops the part of a call that was written: the call begins again, by its grammar.
+    /// Drops the written part of a call: the model begins the call again, constrained by its grammar.
     pub(crate) fn restart_call(&mut self) {
         self.call = Some(Vec::new());
     }
@@ -91,7 +91,7 @@ impl<'model> Answer<'model> {
         }
     }
 
-    /// The whole text, and the call at its end.
+    /// Returns the whole text, and the call at its end.
     pub(crate) fn finish(mut self) -> (String, Option<WrittenCall>) {
         let rest = self.flow.finish();
         self.say(rest);

@@ -1,34 +1,34 @@
-//! The models that can be had by name, as data (`docs/guides/local-models.md`).
+//! The models that can be pulled by name, as data (`docs/guides/local-models.md`).
 
 use std::fmt;
 
 /// A model of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in `local:NAME` and `models pull NAME`.
+    /// The name in `local:NAME` and `models pull NAME`.
     pub name: &'static str,
-    /// One line for people.
+    /// A description for people, one line.
     pub description: &'static str,
     /// Size of the file in bytes. For a model of the hub, about that.
     pub size: u64,
     /// SPDX licence of the weights.
     pub licence: &'static str,
-    /// It was run with llm-do, with tools and typed answers.
+    /// True if the model was run with llm-do, with tools and typed answers.
     pub tried: bool,
-    /// It is large enough for programs whose workers call tools and each other.
+    /// True if the model is large enough for programs whose workers call tools and each other.
     pub calls_tools: bool,
-    /// What is pulled.
+    /// The source of the file.
     pub weights: Weights,
 }
 
-/// Where the weights of an entry come from.
+/// The source of an entry's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
-    /// One certain file.
+    /// A file with a known hash.
     Pinned {
         /// SHA-256 of the file, in lower-case hex.
         sha256: &'static str,
-        /// Where the file can be had, best first.
+        /// The places that have the file, best first.
         sources: &'static [Source<'static>],
     },
     /// `OWNER/REPO:QUANT` on the hub, whose metadata has size and hash.
@@ -36,7 +36,7 @@ pub enum Weights {
 }
 
 impl Entry {
-    /// The name under which it is stored.
+    /// Returns the name under which the model is stored.
     pub fn installed_as(&self) -> &'static str {
         match self.weights {
             Weights::Pinned { .. } => self.name,
@@ -44,13 +44,14 @@ impl Entry {
         }
     }
 
-    /// Bytes of memory that it needs ([`memory_needed`]).
+    /// Returns the bytes of memory that the model needs ([`memory_needed`]).
     pub fn memory(&self) -> u64 {
         memory_needed(self.size)
     }
 }
 
-/// Bytes of memory that a model with a file of that size needs: its weights, a fifth more for the conversation, and 300 MB.
+/// Returns the bytes of memory that a model with a file of that size needs: its weights, a fifth more for the
+/// conversation, and 300 MB.
 pub fn memory_needed(size: u64) -> u64 {
     size.saturating_add(size / 5).saturating_add(300_000_000)
 }
@@ -72,7 +73,7 @@ pub enum Source<'a> {
     PythonPackage {
         /// Name of the package.
         package: &'a str,
-        /// Its version, exactly.
+        /// The exact version.
         version: &'a str,
         /// The file inside the installed package.
         file: &'a str,
@@ -81,7 +82,7 @@ pub enum Source<'a> {
     },
 }
 
-/// Without the token.
+/// Writes the label only, without the token.
 impl fmt::Debug for Source<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Source").field(&self.label()).finish()
@@ -89,7 +90,7 @@ impl fmt::Debug for Source<'_> {
 }
 
 impl Source<'_> {
-    /// A short name for people: the URL's host, or the package.
+    /// Returns a short name for people: the URL's host, or the package.
     pub fn label(&self) -> String {
         match self {
             Self::Url(url) | Self::Hub { url, .. } => {
@@ -176,10 +177,10 @@ pub const CATALOGUE: &[Entry] = &[
     },
 ];
 
-/// The model that is used when nothing names one.
+/// The model that is used when no other is named.
 pub const DEFAULT: &str = CATALOGUE[0].name;
 
-/// The entry of that name.
+/// Returns the entry of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     CATALOGUE.iter().find(|entry| entry.name == name)
 }

@@ -1,5 +1,4 @@
-//! The evaluated tokens of several conversations in one context. Conversations that begin alike share the cells of what
-//! they have in common.
+//! The evaluated tokens of several conversations in one context. Conversations with the same beginning share its cells.
 
 use crate::llama;
 use llama_cpp_2::{
@@ -11,15 +10,15 @@ use llama_cpp_2::{
 };
 use std::num::NonZeroU32;
 
-/// A context and what it holds.
+/// A context and its contents.
 pub(crate) struct Cells<'model> {
     model: &'model LlamaModel,
-    /// Made by the first decoding, and replaced by one with more cells or another number of threads.
+    /// The context. The first evaluation makes it. A context with more cells or another number of threads replaces it.
     context: Option<LlamaContext<'model>>,
     sequences: Vec<Sequence>,
     /// Most tokens that may be held, of all conversations.
     most: usize,
-    /// Whether a conversation can be cut anywhere and shared. The state of recurrent models can't.
+    /// True if a conversation can be cut anywhere and shared. The state of recurrent models can't.
     divisible: bool,
     /// Threads that the context uses.
     threads: usize,
@@ -29,14 +28,14 @@ pub(crate) struct Cells<'model> {
     evaluated: u64,
 }
 
-/// A conversation, of which the library knows the number.
+/// A conversation, known to the library by its number.
 #[derive(Default)]
 struct Sequence {
     /// The tokens whose keys and values the context holds.
     tokens: Vec<LlamaToken>,
-    /// Whether an answer is being made with it.
+    /// True if an answer in progress uses the sequence.
     lent: bool,
-    /// When it was lent last, by the clock.
+    /// The time by the clock at which the sequence was lent last.
     used: u64,
 }
 
@@ -44,36 +43,36 @@ struct Sequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SequenceId(usize);
 
-/// Tokens to evaluate: those that follow what the sequence holds.
+/// Tokens to evaluate, which follow those that the sequence holds.
 pub(crate) struct Piece<'tokens> {
     /// The sequence.
     pub(crate) sequence: SequenceId,
-    /// At least one.
+    /// The tokens, at least one.
     pub(crate) tokens: &'tokens [LlamaToken],
-    /// Whether the logits after the last of them are wanted.
+    /// True if the logits after the last token are needed.
     pub(crate) logits: bool,
 }
 
-/// Why pieces were not evaluated.
+/// The reason for which pieces were not evaluated.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotEvaluated {
-    /// There are not enough cells, even without the conversations that rest. Nothing has changed.
+    /// The cells do not suffice, even without the resting conversations. The lent sequences have not changed.
     Full,
-    /// The library failed. Nothing is held any more.
+    /// The library failed. All contents are lost.
     Failed(String),
 }
 
-/// Tokens evaluated at once.
+/// Most tokens that are evaluated at once.
 pub(crate) const BATCH: usize = 128;
-/// The context starts with this many cells and doubles when they are too few: memory follows use.
+/// The initial number of cells. It doubles when they do not suffice, so that memory follows use.
 const FIRST_CONTEXT: usize = 2048;
-/// Conversations that are kept.
+/// Most conversations that are kept.
 const SEQUENCES: usize = 16;
-/// The same where each takes a state of its own, whatever its length.
+/// Most conversations that are kept if each takes a state of its own, whatever its length.
 const INDIVISIBLE_SEQUENCES: usize = 4;
 
 impl<'model> Cells<'model> {
-    /// At most so many cells for that model.
+    /// Makes an empty context for that model, of at most `most` cells.
     pub(crate) fn new(model: &'model LlamaModel, most: usize) -> Self {
         let divisible = !(model.is_recurrent() || model.is_hybrid());
         let count = if divisible { SEQUENCES } else { INDIVISIBLE_SEQUENCES };
@@ -81,26 +80,26 @@ impl<'model> Cells<'model> {
         Self { model, context: None, sequences, most, divisible, threads: 0, clock: 0, evaluated: 0 }
     }
 
-    /// Tokens evaluated so far.
+    /// Returns the number of tokens evaluated so far.
     pub(crate) fn evaluated(&self) -> u64 {
         self.evaluated
     }
 
-    /// How many tokens that sequence holds.
+    /// Returns the number of tokens that the sequence holds.
     pub(crate) fn held(&self, sequence: SequenceId) -> usize {
         self.sequences[sequence.0].tokens.len()
     }
 
-    /// Most of the first of these tokens that any sequence holds.
+    /// Returns the length of the longest beginning of these tokens that any sequence holds.
     pub(crate) fn longest(&self, tokens: &[LlamaToken]) -> usize {
         self.sequences.iter().map(|sequence| common(&sequence.tokens, tokens)).max().unwrap_or(0)
     }
 
     /// Lends a sequence for a conversation with these tokens; `None` if all are lent. It holds as many of the first
-    /// tokens as possible, but never the last: its logits are needed.
+    /// tokens as possible, but never the last, because the last token's logits are needed.
     ///
-    /// A conversation that has only grown continues in its own sequence. Any other gets a sequence that rests, which
-    /// forgets what it holds, and shares the cells of the conversation that begins alike.
+    /// A conversation that has only grown continues in its own sequence. Any other gets a resting sequence, whose
+    /// contents are dropped, and shares the cells of the conversation with the longest common beginning.
     pub(crate) fn lend(&mut self, tokens: &[LlamaToken]) -> Option<SequenceId> {
         let begin = &tokens[..tokens.len().saturating_sub(1)];
         let shared = |sequence: &Sequence| common(&sequence.tokens, begin);
@@ -137,8 +136,8 @@ impl<'model> Cells<'model> {
         self.sequences[sequence.0].lent = false;
     }
 
-    /// Evaluates pieces of different sequences together, at most [`BATCH`] tokens in all. The logits are those of
-    /// [`Cells::logits`].
+    /// Evaluates pieces of different sequences together, at most [`BATCH`] tokens in total. [`Cells::logits`] returns
+    /// the logits.
     pub(crate) fn evaluate(&mut self, pieces: &[Piece<'_>], threads: usize) -> Result<(), NotEvaluated> {
         let failed = |reason: String| NotEvaluated::Failed(reason);
         if self.context.is_none() || self.threads != threads {
@@ -175,7 +174,8 @@ impl<'model> Cells<'model> {
         Ok(())
     }
 
-    /// The logits after one token of the last batch, by its place there. Only for a token whose logits were wanted.
+    /// Returns the logits after one token of the last batch, by the token's place there. The token's logits must have
+    /// been requested.
     pub(crate) fn logits(&self, place: usize) -> Option<&[f32]> {
         let context = self.context.as_ref()?;
         Some(context.get_logits_ith(i32::try_from(place).ok()?))
@@ -185,7 +185,7 @@ impl<'model> Cells<'model> {
         self.context.as_ref().map_or(0, |context| context.n_ctx() as usize)
     }
 
-    /// More cells, or else without the conversation that rests longest.
+    /// Makes room: enlarges the context, or, at its largest size, drops the conversation that has rested longest.
     fn make_room(&mut self, threads: usize) -> Result<(), NotEvaluated> {
         let room = self.room();
         if room < self.most {
@@ -235,7 +235,7 @@ impl<'model> Cells<'model> {
         Ok(())
     }
 
-    /// Gives `target`, which is empty, the first tokens of `source`.
+    /// Copies the first tokens of `source` to `target`, which is empty.
     fn share(&mut self, source: usize, target: usize, length: usize) {
         let Some(context) = self.context.as_mut().filter(|_| self.divisible && length > 0) else { return };
         let (Ok(from), Ok(to)) = (i32::try_from(source), i32::try_from(target)) else { return };
@@ -244,7 +244,7 @@ impl<'model> Cells<'model> {
         }
     }
 
-    /// Drops what a sequence holds after its first tokens, or everything where the model can't.
+    /// Drops the tokens of a sequence after the first `length`, or all of them where the model can't be cut.
     fn cut(&mut self, index: usize, length: usize) {
         let (Ok(number), Ok(from)) = (u32::try_from(index), u32::try_from(length)) else { return };
         let context = self.context.as_mut().filter(|_| self.divisible);
@@ -258,7 +258,7 @@ impl<'model> Cells<'model> {
         }
     }
 
-    /// Drops what a sequence holds, and with it the cells that no other shares.
+    /// Drops the tokens of a sequence, and the cells that no other sequence shares.
     fn clear(&mut self, index: usize) {
         if let (Some(context), Ok(number)) = (&mut self.context, u32::try_from(index)) {
             // The whole of a sequence can always be removed.
@@ -267,7 +267,7 @@ impl<'model> Cells<'model> {
         self.sequences[index].tokens.clear();
     }
 
-    /// Drops what a lent sequence holds, which rests from here on.
+    /// Drops the tokens of a lent sequence, and takes the sequence back.
     pub(crate) fn forget(&mut self, sequence: SequenceId) {
         self.clear(sequence.0);
         self.take_back(sequence);
@@ -281,7 +281,7 @@ impl<'model> Cells<'model> {
     }
 }
 
-/// How many tokens two conversations have in common at their beginning.
+/// Returns the number of tokens that two conversations have in common at their beginning.
 pub(crate) fn common(one: &[LlamaToken], other: &[LlamaToken]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// One turn.
+/// A turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// Who speaks.
+    /// The role that speaks.
     pub(crate) speaker: Speaker,
     /// The text.
     pub(crate) text: String,
 }
 
-/// Who speaks in a turn.
+/// The role that speaks in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Speaker {
@@ -27,7 +27,7 @@ pub(crate) enum Speaker {
 }
 
 impl Speaker {
-    /// Its name in templates.
+    /// Returns the name in templates.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -37,7 +37,7 @@ impl Speaker {
     }
 }
 
-/// The turns of a request. Neighbours of one role become one, since many templates insist on alternation.
+/// Returns the turns of a request. Neighbours of one role are joined, since many templates insist on alternation.
 pub(crate) fn turns(request: &ModelRequest<'_>) -> Result<Vec<Turn>, ModelError> {
     let mut turns: Vec<Turn> = Vec::new();
     let system = system_text(request.system, request.tools, request.output.map(|schema| &**schema));
@@ -98,7 +98,7 @@ fn turn(message: &Message) -> Result<(Speaker, String), ModelError> {
     Ok((speaker, pieces.join("\n")))
 }
 
-/// The instructions, with what a model must know of tools and of the form of its answer.
+/// Returns the instructions, with a description of the tools and of the form of the answer.
 fn system_text(instructions: &str, tools: &[ToolSpec], output: Option<&Value>) -> String {
     let mut text = instructions.trim_end().to_owned();
     if let Some(example) = tools.first() {
@@ -119,7 +119,8 @@ fn system_text(instructions: &str, tools: &[ToolSpec], output: Option<&Value>) -
     text.trim_start().to_owned()
 }
 
-/// `name(path: string, depth?: integer): what it does`: a schema in few tokens. The grammar knows the rest.
+/// Returns a schema in few tokens, as `name(path: string, depth?: integer): what it does`. The grammar enforces the
+/// rest.
 fn signature(tool: &ToolSpec) -> String {
     let required: Vec<&str> =
         tool.input["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -136,7 +137,7 @@ fn signature(tool: &ToolSpec) -> String {
     format!("{}({}): {}", tool.name, parameters.join(", "), tool.description.trim())
 }
 
-/// A schema's type in a word or two.
+/// Returns a schema's type in a word or two.
 fn kind(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
         return values.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
@@ -153,7 +154,7 @@ fn kind_or_any(schema: &Value) -> String {
     if schema.is_object() { kind(schema) } else { "any".into() }
 }
 
-/// Arguments of the right shape, to show the form of a call.
+/// Returns arguments that fit the schema, to show the form of a call.
 fn sample(schema: &Value) -> Value {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let pairs = required.map(|name| {

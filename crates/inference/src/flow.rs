@@ -1,4 +1,4 @@
-//! Text as it is made: whole characters only, and nothing that may turn out to be a marker.
+//! The text of an answer in progress: only whole characters, and no text that may be the beginning of a marker.
 
 /// Holds back the end of a text while it may still be the beginning of a marker or of a character.
 #[derive(Debug)]
@@ -7,17 +7,17 @@ pub(crate) struct Flow {
     held: Vec<u8>,
 }
 
-/// What [`Flow::push`] lets through.
+/// The output of [`Flow::push`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Released {
-    /// Text that is certain.
+    /// Text that will not change.
     pub(crate) text: String,
-    /// A marker was met: its number, and the bytes that came after it. The text before it is all released.
+    /// The marker that was found: its number, and the bytes that followed it. The text before it is all released.
     pub(crate) hit: Option<(usize, Vec<u8>)>,
 }
 
 impl Flow {
-    /// A flow that watches for these markers; empty ones are never met.
+    /// Makes a flow that searches for these markers; empty ones are never found.
     pub(crate) fn new(markers: Vec<String>) -> Self {
         Self { markers, held: Vec::new() }
     }
@@ -56,7 +56,7 @@ impl Flow {
         Released { text, hit: None }
     }
 
-    /// Everything still held back: no more will come.
+    /// Returns all text that is still held back, at the end of the input.
     pub(crate) fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned()
     }

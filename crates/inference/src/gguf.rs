@@ -1,8 +1,8 @@
-//! The header of a GGUF file, as far as it is read without loading the model.
+//! The parts of a GGUF file's header that are read without loading the model.
 
 use std::io::{self, BufReader, Read};
 
-/// Bytes of the header that are looked at. The keys of the architecture stand before the vocabulary, which is long.
+/// Bytes of the header that are read. The keys of the architecture precede the vocabulary, which is long.
 const START: u64 = 1 << 20;
 /// Maximum length of a key, in bytes.
 const KEY: u64 = 256;
@@ -13,8 +13,8 @@ const ARRAY: u32 = 9;
 const U32: u32 = 4;
 const U64: u32 = 10;
 
-/// The tokens of the model's context window: `ARCHITECTURE.context_length`. `file` stands behind the magic number.
-/// `None` if the beginning of the header does not say it.
+/// Returns the size of the model's context window in tokens, from `ARCHITECTURE.context_length`. `file` is positioned
+/// after the magic number. `None` if the beginning of the header does not have that key.
 pub(crate) fn context_length(file: impl Read) -> Option<u64> {
     Header(BufReader::new(file.take(START))).context_length().ok().flatten()
 }
@@ -81,7 +81,7 @@ impl<R: Read> Header<R> {
     }
 }
 
-/// The bytes of a number or a flag.
+/// Returns the size of a number or a flag in bytes.
 fn size(kind: u32) -> io::Result<u64> {
     match kind {
         0 | 1 | 7 => Ok(1),
@@ -96,7 +96,7 @@ fn size(kind: u32) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// A header with these keys, each with its type and the bytes of its value.
+    /// Makes a header with these keys, each with its type and the bytes of its value.
     fn header(keys: &[(&str, u32, &[u8])]) -> Vec<u8> {
         let mut bytes = [3u32.to_le_bytes().as_slice(), &[0; 8]].concat();
         bytes.extend((keys.len() as u64).to_le_bytes());

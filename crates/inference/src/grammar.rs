@@ -25,7 +25,7 @@ pub(crate) struct Grammars {
 }
 
 impl Grammars {
-    /// Reads the vocabulary, which takes some tens of milliseconds; `None` for one that grammars can't work with.
+    /// Reads the vocabulary, which takes some tens of milliseconds; `None` if grammars can't work with it.
     pub(crate) fn new(model: &LlamaModel) -> Option<Self> {
         let mut factory = ParserFactory::new(
             &token_environment(model)?,
@@ -37,7 +37,7 @@ impl Grammars {
         Some(Self { factory })
     }
 
-    /// A JSON value of that schema, or a call of one of the tools.
+    /// Makes a matcher for a JSON value of that schema, or a call of one of the tools.
     pub(crate) fn answer(&self, schema: &Value, tools: &[ToolSpec]) -> Option<Matcher> {
         let mut grammar = format!("answer: %json {}\n", self.usable(schema, &json!({})));
         if tools.is_empty() {
@@ -49,7 +49,7 @@ impl Grammars {
         self.matcher(grammar)
     }
 
-    /// The grammar of the text after the opening tag of a call.
+    /// Makes a matcher for the text after the opening tag of a call.
     pub(crate) fn call(&self, tools: &[ToolSpec]) -> Option<Matcher> {
         let mut grammar = "start: call\n".to_owned();
         self.push_call(&mut grammar, tools);
@@ -66,8 +66,8 @@ impl Grammars {
         }
     }
 
-    /// The schema in the form the grammar takes it, or the looser one where it can't be made a grammar: what comes
-    /// out is validated by the engine in any case.
+    /// Returns the schema in the form that the grammar takes, or `looser` where the schema can't be made a grammar. The
+    /// engine validates the output in any case.
     fn usable(&self, schema: &Value, looser: &Value) -> Value {
         let written = one_way_to_write(schema);
         let grammar = TopLevelGrammar::from_lark(format!("start: %json {written}\n"));
@@ -80,8 +80,8 @@ impl Grammars {
     }
 }
 
-/// Leaves no freedom in white space, in which a small model can lose itself, and none to keywords that have no
-/// grammar: those are for the validator.
+/// Fixes the white space, in which a small model can lose itself, and ignores keywords that have no grammar: the
+/// validator checks those.
 fn one_way_to_write(schema: &Value) -> Value {
     let mut keys = schema.as_object().cloned().unwrap_or_else(Map::new);
     keys.insert(
@@ -91,12 +91,12 @@ fn one_way_to_write(schema: &Value) -> Value {
     Value::Object(keys)
 }
 
-/// A literal of the grammar language; JSON's escapes are among its own.
+/// Makes a literal of the grammar language, which has all escapes of JSON.
 fn literal(text: &str) -> Value {
     Value::from(text)
 }
 
-/// The bytes of every token, as the matcher wants them.
+/// Returns the bytes of every token, in the form that the matcher needs.
 fn token_environment(model: &LlamaModel) -> Option<TokEnv> {
     let vocab = model.vocab();
     let mut ends: Vec<u32> = Vec::new();
@@ -129,7 +129,7 @@ mod tests {
         Grammars { factory }
     }
 
-    /// Whether the whole text is allowed, and may end there.
+    /// Returns true if the matcher accepts the whole text, and accepts its end there.
     fn accepts(matcher: Option<Matcher>, text: &str) -> bool {
         let mut matcher = matcher.expect("a grammar");
         let tokens: Vec<u32> = text.bytes().map(u32::from).collect();

@@ -1,5 +1,5 @@
-//! The process of a model: the program that started it, once more, with the file in its arguments and a socket as its
-//! descriptor 3. Nothing of the inference library runs anywhere else.
+//! The process of a model: the same program, started again, with the file in its arguments and a socket as its
+//! descriptor 3. The inference library runs only there.
 
 use crate::{
     llama,
@@ -29,18 +29,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The first argument of the process, also for people who look at a list of processes.
+/// The first argument of the process. It also identifies the process in a list of processes.
 pub(crate) const ROLE: &str = "llm-do-model";
 
-/// The exit code of a program that was started with these arguments by somebody else.
+/// The exit code if another program started the process with these arguments.
 const USAGE: i32 = 64;
-/// The library recurses while it splits text and builds graphs; memory is taken only as it is used.
+/// The size of the model thread's stack. The library recurses while it splits text and builds graphs; memory is taken
+/// only as it is used.
 const STACK: usize = 16 << 20;
-/// Time between two signs of life.
+/// Time between two messages that report progress.
 const SIGN: Duration = Duration::from_secs(1);
 
-/// Every program that runs local models must call this in `main`, after `llm_do_sandbox::confine::install()` and before
-/// anything else. If this process was started to run a model, the call does so and never returns.
+/// Runs the process of a model, if this process was started for that, and then never returns. Every program that runs
+/// local models must call this in `main`, after `llm_do_sandbox::confine::install()` and before anything else.
 pub fn install() {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != ROLE) {
@@ -57,15 +58,15 @@ pub fn install() {
     exit(code)
 }
 
-/// The way back to llm-do. Only the thread that runs the model uses it.
+/// The connection back to llm-do. Only the thread that runs the model uses it.
 pub(crate) struct Replies {
     socket: UnixStream,
-    /// When the last message was sent.
+    /// The time at which the last message was sent.
     last: Cell<Instant>,
 }
 
 impl Replies {
-    /// Sends a message. Without llm-do there is nothing left to do for this process.
+    /// Sends a message. Ends the process if llm-do is gone.
     pub(crate) fn send(&self, message: &FromModel) {
         if (&self.socket).write_all(&wire::frame(message)).is_err() {
             exit(0);
@@ -73,7 +74,7 @@ impl Replies {
         self.last.set(Instant::now());
     }
 
-    /// Reports from time to time that work continues.
+    /// Sends a sign of progress, if the last message was some time ago.
     pub(crate) fn keep_alive(&self) {
         if self.last.get().elapsed() > SIGN {
             self.send(&FromModel::Busy);
@@ -81,7 +82,7 @@ impl Replies {
     }
 }
 
-/// Reads messages until llm-do goes. The model has a thread of its own.
+/// Reads messages until llm-do closes the connection. The model has a thread of its own.
 fn serve(path: PathBuf, socket: &UnixStream) -> i32 {
     let (Ok(mut from), Ok(socket)) = (socket.try_clone(), socket.try_clone()) else { return USAGE };
     let Ok(Some(ToModel::Load(machine))) = wire::read_blocking(&mut from) else { return USAGE };
@@ -113,7 +114,7 @@ fn serve(path: PathBuf, socket: &UnixStream) -> i32 {
     0
 }
 
-/// The thread of the model: loads it, says so, and answers.
+/// Runs the thread of the model: loads it, reports that, and answers.
 fn run(path: &Path, machine: Machine, inbox: &mpsc::Receiver<Job>, replies: Replies) {
     let replies = Rc::new(replies);
     let model = match load(path, &replies) {

@@ -1,8 +1,8 @@
-//! Models of the Hugging Face hub: what a repository has, which file of it fits this machine, and its SHA-256
+//! Models of the Hugging Face hub: the files of a repository, the file that fits this machine, and its SHA-256
 //! (`docs/guides/local-models.md`).
 //!
 //! The hub's API lists the files of a commit. Large files are stored by their SHA-256, which the list includes, so that
-//! a download can be checked although this program has never heard of the model.
+//! a download can be verified although the catalogue does not have the model.
 
 use crate::{
     catalogue::{Source, memory_needed},
@@ -21,11 +21,11 @@ pub const ENDPOINT: &str = "https://huggingface.co";
 const MOST_BYTES: usize = 16 << 20;
 /// The most pages of a list of files.
 const MOST_PAGES: usize = 20;
-/// Below this size the 8-bit file is preferred: small models lose more with fewer bits.
+/// Size in bytes up to which the 8-bit file is preferred: small models lose more with fewer bits.
 const SMALL: u64 = 1_000_000_000;
 
-/// Labels in the order in which they are chosen: 4 bits are the usual balance of size and quality, more bits are better but
-/// slower, fewer are worse.
+/// Labels in the order in which they are chosen: 4 bits are the usual balance of size and quality, more bits are better
+/// but slower, fewer are worse.
 const PREFERENCE: &[&str] = &[
     "Q4_K_M",
     "UD-Q4_K_XL",
@@ -59,7 +59,7 @@ const PREFERENCE: &[&str] = &[
     "F32",
 ];
 
-/// `OWNER/REPO`, and which of its files: `[:FILE|QUANT]`.
+/// The name of a repository, and optionally of a file in it: `OWNER/REPO[:FILE|QUANT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubName {
     owner: String,
@@ -69,7 +69,7 @@ pub struct HubName {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// The best that fits the machine.
+    /// The best file that fits the machine.
     Best,
     /// The path of a file, which ends in `.gguf`.
     File(String),
@@ -104,14 +104,14 @@ impl FromStr for HubName {
     }
 }
 
-/// `OWNER/REPO`.
+/// Writes `OWNER/REPO`.
 impl fmt::Display for HubName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.owner, self.repo)
     }
 }
 
-/// A hub, as somebody.
+/// A hub, with the user's token.
 #[derive(Clone, Debug)]
 pub struct Hub {
     endpoint: String,
@@ -133,12 +133,12 @@ impl Token {
     }
 }
 
-/// The file that a [`HubName`] stands for.
+/// The file that a [`HubName`] selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubFile {
-    /// Its name in `local:NAME`: `OWNER/REPO:LABEL`.
+    /// The name in `local:NAME`: `OWNER/REPO:LABEL`.
     pub name: String,
-    /// Its path in the repository.
+    /// The path in the repository.
     pub path: String,
     /// Size in bytes.
     pub size: u64,
@@ -146,109 +146,109 @@ pub struct HubFile {
     pub sha256: String,
     /// The licence that the repository states.
     pub licence: Option<String>,
-    /// How many files of the repository could have been chosen. 1 if the name left no choice.
+    /// The number of files of the repository that could have been chosen. 1 if the name selects one.
     pub candidates: usize,
     url: String,
-    /// `OWNER/REPO`, and its page.
+    /// The repository, as `OWNER/REPO`, and its page.
     repo: String,
     page: String,
     token: Option<Token>,
 }
 
 impl HubFile {
-    /// The error where the hub lists the file, and gives it only to users who accepted its owner's conditions.
+    /// Returns the error for a file that the hub lists, but gives only to users who accepted its owner's conditions.
     pub fn gated(&self) -> HubError {
         let (repo, page) = (self.repo.clone(), self.page.clone());
         HubError::Gated { repo, page, with_token: self.token.is_some() }
     }
 
-    /// What to pull.
+    /// Returns the download of the file.
     pub fn download(&self) -> Download<'_> {
         let source = Source::Hub { url: &self.url, token: Token::text(self.token.as_ref()) };
         Download { name: &self.name, size: self.size, sha256: &self.sha256, sources: vec![source] }
     }
 }
 
-/// Why the hub did not give a file.
+/// The reason for which the hub did not give a file.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// `HF_ENDPOINT` is no address, or would send the token unencrypted.
     #[error("the hub's address `{0}` is not https")]
     Endpoint(String),
-    /// No answer.
+    /// The hub does not answer.
     #[error("the hub {host} cannot be reached: {reason}")]
     Offline {
         /// Host of the hub.
         host: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// There is no such repository, or it is private.
+    /// The repository does not exist, or it is private.
     #[error("the hub has no model `{repo}`, or it is private")]
     Missing {
-        /// `OWNER/REPO`.
+        /// The repository, as `OWNER/REPO`.
         repo: String,
-        /// A token was sent.
+        /// True if a token was sent.
         with_token: bool,
     },
-    /// The owner wants to know who downloads it.
+    /// The owner gives the file only to users who have accepted conditions.
     #[error("the owner of `{repo}` gives it only to users who accepted its conditions")]
     Gated {
-        /// `OWNER/REPO`.
+        /// The repository, as `OWNER/REPO`.
         repo: String,
-        /// Where to accept them.
+        /// The page on which to accept them.
         page: String,
-        /// A token was sent.
+        /// True if a token was sent.
         with_token: bool,
     },
     /// The token is not valid.
     #[error("the hub does not accept the token in HF_TOKEN")]
     Token,
-    /// Too many requests.
+    /// The hub limits the number of requests.
     #[error("the hub limits the number of requests{}", .seconds.map(|it| format!("; it takes further ones in {it} s")).unwrap_or_default())]
     Limited {
-        /// When it takes further ones.
+        /// Seconds until the hub accepts further requests, if it states them.
         seconds: Option<u64>,
-        /// A token was sent.
+        /// True if a token was sent.
         with_token: bool,
     },
-    /// Another failure.
+    /// The hub answered with another error status.
     #[error("the hub answered {0}")]
     Status(u16),
-    /// An answer that makes no sense.
+    /// The hub's answer can't be used.
     #[error("the hub's answer cannot be used: {0}")]
     Answer(String),
     /// The repository has no such file.
     #[error("`{repo}` has no file `{wanted}`")]
     NoFile {
-        /// `OWNER/REPO`.
+        /// The repository, as `OWNER/REPO`.
         repo: String,
-        /// As asked for.
+        /// The requested file or label.
         wanted: String,
-        /// What it has instead: labels with sizes in bytes.
+        /// The files of the repository: labels with sizes in bytes.
         has: Vec<(String, u64)>,
     },
-    /// Without any model in a single GGUF file.
+    /// The repository has no model in a GGUF file.
     #[error("`{0}` has no model in a GGUF file")]
     NoGguf(String),
-    /// In several files.
+    /// The file is split into several files.
     #[error("`{wanted}` of `{repo}` is split into several files; llm-do runs models in one file")]
     Split {
-        /// `OWNER/REPO`.
+        /// The repository, as `OWNER/REPO`.
         repo: String,
-        /// As asked for.
+        /// The requested file or label.
         wanted: String,
-        /// What it has in one file: labels with sizes in bytes.
+        /// The models of the repository in a single file: labels with sizes in bytes.
         has: Vec<(String, u64)>,
     },
-    /// Too large for this machine.
+    /// Every file is too large for this machine.
     #[error("no file of `{repo}` fits the memory of this machine")]
     NoneFits {
-        /// `OWNER/REPO`.
+        /// The repository, as `OWNER/REPO`.
         repo: String,
         /// The machine's memory in bytes.
         memory: u64,
-        /// What it has: labels with sizes in bytes.
+        /// The files of the repository: labels with sizes in bytes.
         has: Vec<(String, u64)>,
     },
 }
@@ -257,7 +257,7 @@ pub enum HubError {
 #[derive(Clone, Debug)]
 struct Listed {
     path: String,
-    /// The quantisation, or the name of the file if that says none.
+    /// The quantisation, or the name of the file if that contains none.
     label: String,
     size: u64,
     sha256: Option<String>,
@@ -265,7 +265,7 @@ struct Listed {
 }
 
 impl Hub {
-    /// The hub at that address, asked with that token.
+    /// Makes a client of the hub at that address, with that token.
     ///
     /// # Errors
     /// [`HubError::Endpoint`]: the address must be `https`, or a server on this machine.
@@ -281,7 +281,8 @@ impl Hub {
         Ok(Self { endpoint: endpoint.to_owned(), token: token.map(Token) })
     }
 
-    /// The file that a name stands for. Where it leaves the choice, the preferred one that fits into `memory` bytes.
+    /// Finds the file that a name selects. If the name leaves a choice, this is the preferred file that fits into
+    /// `memory` bytes.
     ///
     /// # Errors
     /// See [`HubError`].
@@ -316,7 +317,7 @@ impl Hub {
         })
     }
 
-    /// The GGUF files with models in that commit.
+    /// Returns the GGUF files with models in that commit.
     async fn files(&self, name: &HubName, commit: &str) -> Result<Vec<Listed>, HubError> {
         let mut next = Some(format!("{}/api/models/{name}/tree/{commit}?recursive=true", self.endpoint));
         let mut files = Vec::new();
@@ -332,7 +333,7 @@ impl Hub {
         Ok(files)
     }
 
-    /// An answer of the API, and the address of its next page.
+    /// Returns an answer of the API, and the address of its next page.
     async fn ask(&self, name: &HubName, url: &str) -> Result<(Value, Option<String>), HubError> {
         let offline = |error: reqwest::Error| HubError::Offline {
             host: Source::Url(&self.endpoint).label(),
@@ -356,7 +357,7 @@ impl Hub {
         Ok((value, next))
     }
 
-    /// Where people see the repository.
+    /// Returns the address of the repository's page for people.
     fn page(&self, name: &HubName) -> String {
         format!("{}/{name}", self.endpoint)
     }
@@ -382,7 +383,7 @@ impl Hub {
 }
 
 impl Listed {
-    /// The GGUF file with a model that an entry of the list stands for.
+    /// Returns the GGUF file with a model that an entry of the list describes.
     fn of(entry: &Value) -> Option<Self> {
         let path = entry["path"].as_str()?;
         let name = stem(path);
@@ -409,7 +410,7 @@ impl Listed {
     }
 }
 
-/// The file that a name stands for, and among how many it was chosen.
+/// Returns the file that a name selects, and the number of files from which it was chosen.
 fn choose<'a>(
     name: &HubName,
     files: &'a [Listed],
@@ -459,13 +460,13 @@ fn choose<'a>(
     }
 }
 
-/// The name of a file without folders and extension.
+/// Returns the name of a file without folders and extension.
 fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.get(..name.len().saturating_sub(".gguf".len())).unwrap_or(name)
 }
 
-/// The name of a model of which a file is one part: `NAME-00001-of-00003`.
+/// Returns the name of a model of which a file is one part: `NAME-00001-of-00003`.
 fn without_part(name: &str) -> Option<&str> {
     let (rest, of) = name.rsplit_once("-of-")?;
     let (whole, number) = rest.rsplit_once('-')?;
@@ -473,7 +474,7 @@ fn without_part(name: &str) -> Option<&str> {
     (is_number(of) && is_number(number)).then_some(whole)
 }
 
-/// The quantisation at the end of a file's name in upper case, or the whole name.
+/// Returns the quantisation at the end of a file's name in upper case, or the whole name.
 fn label(name: &str) -> String {
     let (before, last) = match name.rfind(['-', '.']) {
         Some(at) => (&name[..at], name[at + 1..].to_ascii_uppercase()),
@@ -490,20 +491,20 @@ fn label(name: &str) -> String {
     }
 }
 
-/// The licence that a repository states in its tags.
+/// Returns the licence that a repository states in its tags.
 fn licence(about: &Value) -> Option<String> {
     let tags = about["tags"].as_array()?;
     tags.iter().find_map(|tag| Some(tag.as_str()?.strip_prefix("license:")?.to_owned()))
 }
 
-/// The address after `rel="next"` in the header `Link` (RFC 8288).
+/// Returns the address after `rel="next"` in the header `Link` (RFC 8288).
 fn next_page(answer: &Response) -> Option<String> {
     let header = answer.headers().get("link")?.to_str().ok()?;
     let link = header.split(',').find(|link| link.contains("rel=\"next\""))?;
     Some(link.split_once('<')?.1.split_once('>')?.0.to_owned())
 }
 
-/// A path in an address.
+/// Encodes a path for use in an address.
 fn encoded(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

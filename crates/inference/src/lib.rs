@@ -2,10 +2,10 @@
 //! [`LocalModel`], which runs one in a confined process and keeps tool calls and typed answers to their schemas by
 //! grammar. Programs that run models call [`install`] first.
 //!
-//! Without the feature `llama` only the catalogue, the store and the downloads are there.
+//! Without the feature `llama` the crate has only the catalogue, the store and the downloads.
 //!
-//! Nothing of the inference library runs in the process that uses this crate, and no certificate is read before a model
-//! is pulled.
+//! The inference library does not run in the process that uses this crate, and no certificate is read before a model is
+//! pulled.
 
 #[cfg(feature = "llama")]
 mod answer;

@@ -1,4 +1,4 @@
-//! Starts llama.cpp. Only this module does, and only when a local model is used.
+//! Starts llama.cpp. No other module does, and it happens only when a local model is used.
 
 use llama_cpp_2::llama_backend::LlamaBackend;
 use std::{
@@ -8,11 +8,11 @@ use std::{
 };
 
 thread_local! {
-    /// What llama.cpp called an error on this thread since [`take_complaint`].
+    /// The errors that llama.cpp reported on this thread since [`take_complaint`].
     static COMPLAINT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// llama.cpp, started by the first call. It never writes to the terminal.
+/// Returns llama.cpp, started by the first call. It never writes to the terminal.
 pub(crate) fn backend() -> &'static LlamaBackend {
     static BACKEND: OnceLock<LlamaBackend> = OnceLock::new();
     BACKEND.get_or_init(|| {
@@ -22,8 +22,8 @@ pub(crate) fn backend() -> &'static LlamaBackend {
     })
 }
 
-/// Processor features that llama.cpp was compiled to use and this machine lacks. Running it regardless would kill
-/// the process with an illegal instruction.
+/// Returns the processor features that llama.cpp was compiled to use and this machine lacks. To run it regardless would
+/// kill the process with an illegal instruction.
 pub(crate) fn missing_cpu_features() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -40,7 +40,7 @@ pub(crate) fn missing_cpu_features() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// The reason that llama.cpp gave for a failure on this thread, without its function names.
+/// Takes the reason that llama.cpp gave for a failure on this thread, without its function names.
 pub(crate) fn take_complaint() -> Option<String> {
     let text = COMPLAINT.take();
     let line = text.lines().find(|line| !line.trim().is_empty())?;
@@ -55,7 +55,7 @@ pub(crate) fn take_complaint() -> Option<String> {
     Some(reason.chars().filter(|it| !it.is_control()).take(300).collect())
 }
 
-/// llama.cpp's log: keeps errors for [`take_complaint`], drops the rest.
+/// Receives llama.cpp's log: keeps errors for [`take_complaint`], drops the rest.
 unsafe extern "C" fn collect(level: llama_cpp_sys_2::ggml_log_level, text: *const c_char, _: *mut c_void) {
     if level != llama_cpp_sys_2::GGML_LOG_LEVEL_ERROR || text.is_null() {
         return;

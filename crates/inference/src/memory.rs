@@ -2,19 +2,19 @@
 
 use std::fs;
 
-/// Bytes of memory that this process may use: the machine's, or the limit of its control group. `None` where the system does
-/// not say.
+/// Returns the bytes of memory that this process may use: the machine's, or the limit of its control group. `None`
+/// where the system does not report it.
 pub fn total() -> Option<u64> {
     reported("MemTotal:")
 }
 
-/// Bytes of that memory that are free. `None` where the system does not say.
+/// Returns the bytes of that memory that are free. `None` where the system does not report it.
 #[cfg(feature = "llama")]
 pub(crate) fn free() -> Option<u64> {
     reported("MemAvailable:")
 }
 
-/// A figure of the machine in bytes, or the limit of the control group of this process, whichever is less.
+/// Returns a figure of the machine in bytes, or the limit of the control group of this process, whichever is less.
 fn reported(field: &str) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix(field))?;

@@ -30,9 +30,9 @@ use tokio::sync::Mutex;
 
 /// A model in a GGUF file, run in a confined process (`docs/guides/local-models.md`).
 ///
-/// Opening one is cheap. The first request starts the process, which sees nothing but the file. A process that ends is an
-/// error of the requests that it worked on, and the next request starts another. Dropping a request's future stops it at
-/// the next token; dropping the model ends the process.
+/// Opening one is cheap. The first request starts the process, which sees nothing but the file. A process that ends is
+/// an error of the requests that it worked on, and the next request starts another. Dropping a request's future stops
+/// it at the next token; dropping the model ends the process.
 #[derive(Debug)]
 pub struct LocalModel {
     path: PathBuf,
@@ -40,32 +40,32 @@ pub struct LocalModel {
     process: Mutex<Option<Arc<ModelProcess>>>,
     evaluated: Arc<AtomicU64>,
     patience: Duration,
-    /// The tokens of its window, if its header says so.
+    /// The size of the context window in tokens, if the file's header has it.
     window: Option<u64>,
 }
 
-/// Why a file can't be used as a model.
+/// The reason for which a file can't be used as a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("{}: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The system's error.
         reason: String,
-        /// Whether there is none.
+        /// True if the file does not exist.
         missing: bool,
     },
-    /// It is something else.
+    /// The file is no GGUF file.
     #[error("{} is not a GGUF file: models for local use come in this format, see `llm-do docs local-models`", .0.display())]
     NotGguf(PathBuf),
-    /// It is a GGUF file that can't be run: cut short, damaged, or of an unknown architecture.
+    /// The file is a GGUF file that can't be run: cut short, damaged, or of an unknown architecture.
     #[error("{} can't be loaded: {reason}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The process that would run it can't be started.
@@ -73,7 +73,7 @@ pub enum LoadError {
     NotStarted {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The processor is too old for this build.
@@ -99,7 +99,7 @@ impl LocalModel {
     /// Opens the file without loading it. `confiner` confines the process that will run it.
     ///
     /// # Errors
-    /// When it can't be read or is no GGUF file.
+    /// The file can't be read or is no GGUF file.
     pub fn open(path: impl Into<PathBuf>, confiner: Arc<Confiner>) -> Result<Self, LoadError> {
         let path = path.into();
         let mut magic = [0; 4];
@@ -128,18 +128,18 @@ impl LocalModel {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many tokens were evaluated since it was opened, of prompts and of answers. What a dropped request still
-    /// costs shows here.
+    /// Returns the number of tokens of prompts and answers that were evaluated since the model was opened. It includes
+    /// tokens that dropped requests still cost.
     pub fn evaluated_tokens(&self) -> u64 {
         self.evaluated.load(Ordering::Relaxed)
     }
 
-    /// Loads the model unless it is loaded; the first request does so by itself. Needs a tokio runtime.
+    /// Loads the model unless it is loaded. The first request does this, too. Needs a tokio runtime.
     ///
     /// # Errors
     /// See [`LoadError`].

@@ -3,7 +3,7 @@
 use reqwest::{Client, RequestBuilder};
 use std::time::Duration;
 
-/// A client for that address. Made for each pull and not earlier: certificates are read only then.
+/// Makes a client for that address, for each pull and not earlier: certificates are read only then.
 pub(crate) fn client(url: &str) -> Result<Client, reqwest::Error> {
     // A provider that another part of the process has installed already is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -15,7 +15,7 @@ pub(crate) fn client(url: &str) -> Result<Client, reqwest::Error> {
         .build()
 }
 
-/// A request. The client takes the token away where it is redirected to another host.
+/// Makes a request. The client removes the token if it is redirected to another host.
 pub(crate) fn get(client: &Client, url: &str, token: Option<&str>) -> RequestBuilder {
     let request = client.get(url);
     match token {
@@ -24,7 +24,7 @@ pub(crate) fn get(client: &Client, url: &str, token: Option<&str>) -> RequestBui
     }
 }
 
-/// Why a request failed, without its address, which the source's name stands for.
+/// Returns the reason for which a request failed, without its address: messages name the source instead.
 pub(crate) fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
@@ -37,7 +37,7 @@ pub(crate) fn reason(error: &reqwest::Error) -> String {
     }
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,39 +1,39 @@
-//! How many threads pay off on a machine that may be busy with other things.
+//! The number of threads that pay off on a machine that may be busy with other work.
 //!
-//! llama.cpp's threads wait for each other several hundred times a token, spinning: its polling level is about the time
-//! between two tokens, and within one there is no other way of waiting. When one of them has no core to run on, the
-//! others burn theirs until it has: two threads on a busy machine of two cores are ten times slower than one. What other
-//! programs take, other models among them, is told by the processor time that this process got.
+//! llama.cpp's threads wait for each other several hundred times a token, spinning: its polling level applies to the
+//! time between two tokens, and within a token the threads can't wait otherwise. If one of them has no core to run on,
+//! the others burn theirs until it has: two threads on a busy machine of two cores are ten times slower than one. The
+//! processor time that this process got shows how much other programs take, other models among them.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Watches the answers of one model being made.
+/// Observes a model while it answers.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// Cores that this process may use.
     cores: usize,
     /// Threads now.
     threads: usize,
-    /// Time and processor time at the last look.
+    /// Time and processor time at the last measurement.
     seen: Option<(Instant, Duration)>,
     reduced: Option<Instant>,
 }
 
-/// Time between two looks.
+/// Time between two measurements.
 const LOOK: Duration = Duration::from_millis(200);
 /// Share of the wanted processor time below which fewer threads do more.
 const ENOUGH: f64 = 0.75;
-/// After that time all threads are tried again.
+/// Time after which all threads are tried again.
 const RETRY: Duration = Duration::from_secs(15);
 
 impl Pace {
-    /// One thread for each core.
+    /// Starts with a thread for each core.
     pub(crate) fn new(cores: usize) -> Self {
         Self { cores, threads: cores, seen: None, reduced: None }
     }
 
-    /// To be called when work begins after a pause.
+    /// Notes that work begins after a pause.
     pub(crate) fn begin(&mut self) {
         self.seen = None;
         if self.reduced.is_some_and(|when| when.elapsed() > RETRY) {
@@ -41,7 +41,7 @@ impl Pace {
         }
     }
 
-    /// To be called at each step: threads for it.
+    /// Returns the number of threads for a step. To be called at each step.
     pub(crate) fn threads(&mut self) -> usize {
         if self.threads == 1 || self.seen.is_some_and(|(when, _)| when.elapsed() < LOOK) {
             return self.threads;
@@ -59,7 +59,8 @@ impl Pace {
     }
 }
 
-/// Of so many threads, those that get a core each, when all together got that many cores' time.
+/// Returns the number of threads, at most `threads`, that get a core each, if all together got the time of `cores`
+/// cores.
 fn advisable(threads: usize, cores: f64) -> usize {
     #[allow(clippy::cast_precision_loss)]
     let wanted = threads as f64;
@@ -71,7 +72,7 @@ fn advisable(threads: usize, cores: f64) -> usize {
     whole.clamp(1, threads)
 }
 
-/// Processor time of this process.
+/// Returns the processor time of this process.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()

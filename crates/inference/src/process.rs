@@ -1,4 +1,4 @@
-//! The confined process of a model, seen from llm-do: it is started, asked, and ended here.
+//! The confined process of a model, seen from llm-do, which starts it, sends it requests, and ends it.
 
 use crate::{
     host::ROLE,
@@ -32,14 +32,14 @@ use tokio::{
 /// The time without any message after which a busy process counts as hanging. One step of a large model on a slow
 /// machine takes minutes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
-/// The time in which a process that was ended is gone.
+/// Most time for a process to end after it was stopped.
 const ENDING: Duration = Duration::from_secs(5);
-/// Memory of the process beside the weights and the conversations: the program, its buffers, address space that is
+/// Memory of the process beside the weights and the conversations: the program, its buffers, and address space that is
 /// reserved and never used.
 const OVERHEAD: u64 = 3 << 30;
-/// Memory that is taken for free where the system does not say.
+/// Memory that is assumed to be free where the system does not report it.
 const MODEST_MEMORY: u64 = 4 << 30;
-/// Most bytes of text that one answer may stream. No window has room for more.
+/// Most bytes of text that one answer may stream. No context window has room for more.
 const LONGEST_ANSWER: usize = 64 << 20;
 
 /// A process that has loaded its model. Dropping it ends the process.
@@ -110,12 +110,12 @@ impl ModelProcess {
         Ok(Self { orders, next: AtomicU64::new(1) })
     }
 
-    /// Whether the process has ended.
+    /// Returns true if the process has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.orders.is_closed()
     }
 
-    /// Asks. The answer comes in events.
+    /// Sends a request. The answer comes in events.
     pub(crate) fn ask(&self, ask: Ask) -> Asked {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, events) = mpsc::unbounded_channel();
@@ -133,7 +133,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The next event. None follows [`Event::Done`].
+    /// Returns the next event. None follows [`Event::Done`].
     pub(crate) async fn next(&mut self) -> Event {
         let gone = || ModelError::new(ModelErrorKind::BadRequest, "local model: its process has ended");
         self.events.recv().await.unwrap_or_else(|| Event::Done(Err(gone())))
@@ -146,8 +146,8 @@ impl Drop for Asked {
     }
 }
 
-/// The process to start, and what it may use. It reads the file and its own program, writes nothing, and has no network
-/// and no environment.
+/// Makes the process to start, and determines the resources that it may use. It reads the file and its own program,
+/// writes nothing, and has no network and no environment.
 fn prepare(binary: PathBuf, file: &Path, confinement: Confinement) -> io::Result<(Process, Machine)> {
     let file = file.canonicalize()?;
     let size = fs::metadata(&file)?.len();
@@ -172,17 +172,17 @@ fn prepare(binary: PathBuf, file: &Path, confinement: Confinement) -> io::Result
     Ok((process, machine))
 }
 
-/// One for each core of those that this process is bound to and its control group pays for.
+/// Returns the number of cores for threads: those that this process is bound to and that its control group allows.
 fn cores() -> usize {
     num_cpus::get_physical().min(num_cpus::get()).max(1)
 }
 
-/// A text of the process, without control characters and not too long.
+/// Returns a text of the process, without control characters and cut at a limit.
 fn plain(text: &str) -> String {
     text.chars().filter(|it| !it.is_control()).take(500).collect()
 }
 
-/// An error of the process. None of its errors makes llm-do wait and ask again.
+/// Returns an error of the process as one that llm-do does not retry.
 fn final_error(error: ModelError) -> ModelError {
     let kind = if error.is_transient() { ModelErrorKind::BadRequest } else { error.kind };
     ModelError::new(kind, plain(&error.message))
@@ -198,7 +198,7 @@ async fn read_frames(from: OwnedReadHalf, frames: mpsc::Sender<io::Result<FromMo
     }
 }
 
-/// A running process and the ways to it.
+/// A running process and the channels to it.
 struct Live {
     file: PathBuf,
     running: Running,
@@ -274,7 +274,7 @@ impl Live {
         }
     }
 
-    /// Hands a message on to its request. A request that was cancelled has none.
+    /// Passes a message on to its request. A cancelled request no longer has a receiver.
     fn take(
         &self,
         message: FromModel,
@@ -317,7 +317,7 @@ impl Live {
         }
     }
 
-    /// How the process ended, which has closed its socket, with the last line that it printed.
+    /// Describes how the process ended, which has closed its socket, with the last line that it printed.
     async fn epitaph(&mut self) -> String {
         let said = last_line(self.running.stderr()).await;
         let exit = match timeout(ENDING, self.running.wait()).await {
@@ -341,7 +341,7 @@ impl Live {
     }
 }
 
-/// The end of what the library prints before it aborts, without the folders of its source.
+/// Returns the last line that the library prints before it aborts, without the folders of its source.
 async fn last_line(pipe: Option<impl AsyncRead + Unpin>) -> String {
     let mut text = Vec::new();
     if let Some(pipe) = pipe {
@@ -359,7 +359,7 @@ mod tests {
     use llm_do_sandbox::confine::{Tier, install_binary, probe};
     use std::{net::TcpListener, sync::Once};
 
-    /// Cargo puts the binary beside the folder of the test binary.
+    /// Returns the path of the binary. Cargo puts it beside the folder of the test binary.
     fn binary() -> PathBuf {
         static INSTALLED: Once = Once::new();
         let tests = std::env::current_exe().unwrap();
@@ -369,7 +369,7 @@ mod tests {
         binary
     }
 
-    /// Runs a Python script in the place of the model, and returns what it printed.
+    /// Runs a Python script in the place of the model. Returns the text that it printed.
     async fn instead_of_the_model(script: &str, file: &Path, confinement: Confinement) -> String {
         let (mut process, _) = prepare(binary(), file, confinement).unwrap();
         process.program = "/usr/bin/python3".into();

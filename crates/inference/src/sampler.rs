@@ -10,10 +10,10 @@ use llm_do_core::model::ModelSettings;
 
 /// Chooses tokens by the settings of one answer. The same settings, seed and logits give the same tokens.
 pub(crate) struct Sampler {
-    /// `None` takes the likeliest token.
+    /// The chain of samplers. `None` takes the likeliest token.
     chain: Option<LlamaSampler>,
-    /// Makes tokens unlikely that would repeat what the answer says already. A grammar may demand such repetition, so it
-    /// counts for free text alone.
+    /// Makes tokens unlikely that would repeat a part of the answer. A grammar may demand such repetition, so it
+    /// applies to free text only.
     dry: LlamaSampler,
     candidates: LlamaTokenDataArray,
 }
@@ -21,20 +21,21 @@ pub(crate) struct Sampler {
 /// The default temperature. Low, because small models drift off topic.
 const TEMPERATURE: f64 = 0.2;
 const TOP_P: f64 = 0.9;
-/// Fixed, so that the same question gets the same answer.
+/// The seed. It is fixed, so that the same question gets the same answer.
 const SEED: u64 = 0;
-/// Tokens that are considered at all.
+/// Number of the likeliest tokens that are considered.
 const TOP_K: i32 = 40;
 
-/// The penalty for repetition (llama.cpp's DRY): a token that continues a sequence of at least [`DRY_FREE`] tokens as the answer
-/// has continued it before loses `DRY_WEIGHT * DRY_BASE ^ (length - DRY_FREE)` of its logit. Small models loop without it.
+/// The penalty for repetition (llama.cpp's DRY). A token that continues a sequence of at least [`DRY_FREE`] tokens in
+/// the same way as earlier in the answer loses `DRY_WEIGHT * DRY_BASE ^ (length - DRY_FREE)` of its logit. Small models
+/// loop without it.
 const DRY_WEIGHT: f32 = 0.8;
 const DRY_BASE: f32 = 1.75;
-/// Sequences up to this length may come again: a name, a phrase, an item of a list.
+/// Longest sequences that may be repeated: a name, a phrase, an item of a list.
 const DRY_FREE: i32 = 8;
-/// The whole answer counts.
+/// Range of the penalty: the whole answer.
 const DRY_RANGE: i32 = -1;
-/// Sequences begin again after these.
+/// Texts after which a sequence begins again.
 const DRY_BREAKERS: [&str; 3] = ["|", "`", "\""];
 
 impl Sampler {
@@ -57,10 +58,10 @@ impl Sampler {
         Self { chain, dry, candidates: LlamaTokenDataArray::new(Vec::new(), false) }
     }
 
-    /// The next token after these logits, of those that the grammar allows.
+    /// Chooses the next token by these logits, among those that the grammar allows.
     ///
     /// # Errors
-    /// When the grammar can't say what is allowed.
+    /// The grammar failed.
     pub(crate) fn next(
         &mut self,
         logits: &[f32],

@@ -1,5 +1,5 @@
-//! One loaded model at work: it answers several requests at once, and evaluates a token of each in one batch. Lives on a
-//! thread of its own.
+//! A loaded model at work. It answers several requests at once, and evaluates a token of each in one batch. It runs on
+//! a thread of its own.
 
 use crate::{
     answer::{Answer, Step},
@@ -25,13 +25,13 @@ use std::{
     },
 };
 
-/// One request.
+/// A request with its number.
 pub(crate) struct Job {
-    /// Its number.
+    /// The number of the request.
     pub(crate) id: u64,
-    /// What is asked.
+    /// The request.
     pub(crate) ask: Ask,
-    /// Whether the answer is no longer wanted. It is given up at the next token.
+    /// True if the answer is no longer needed. The request is given up at the next token.
     pub(crate) cancelled: Arc<AtomicBool>,
 }
 
@@ -39,18 +39,18 @@ pub(crate) struct Job {
 pub(crate) struct Session<'model> {
     model: &'model LlamaModel,
     template: Template,
-    /// Read from the vocabulary when first needed; inner `None` if it can't be.
+    /// The grammars, read from the vocabulary when first needed; inner `None` if it can't be read.
     grammars: Option<Option<Grammars>>,
     cells: Cells<'model>,
     /// Maximum tokens of prompt and answer together.
     window: usize,
     pace: Pace,
     replies: &'model Replies,
-    /// Requests whose answers have a sequence, the oldest first.
+    /// Requests with a sequence, the oldest first.
     active: Vec<(SequenceId, Work<'model>)>,
-    /// Requests that wait for one, in order.
+    /// Requests that wait for a sequence, in order.
     waiting: VecDeque<Work<'model>>,
-    /// Whether the active ones did not fit together. Until one of them ends, no other joins them.
+    /// True if the active requests did not fit together. Until one of them ends, no other joins them.
     crowded: bool,
 }
 
@@ -62,34 +62,34 @@ struct Work<'model> {
     matcher: Option<Matcher>,
     /// The tokens of the prompt and of the answer.
     tokens: Vec<LlamaToken>,
-    /// How many of them are the prompt.
+    /// The number of tokens in the prompt.
     prompt: usize,
     /// Maximum tokens of the answer.
     limit: usize,
-    /// How many tokens of the prompt were evaluated before it.
+    /// The number of the prompt's tokens that had been evaluated before the request.
     cached: Option<usize>,
 }
 
-/// Why an answer ends.
+/// The reason for the end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The model, a stop text or the grammar ended it.
     Finished,
-    /// It has reached its limit.
+    /// The answer has reached its limit.
     CutOff,
 }
 
-/// Default maximum tokens of an answer, so that a rambling small model ends.
+/// Default maximum tokens of an answer. It ends a small model that rambles.
 pub(crate) const MAX_TOKENS: u32 = 512;
 /// Maximum tokens of a conversation, regardless of the model's training.
 pub(crate) const MOST_CONTEXT: u64 = 32_768;
-/// Minimum of the same, regardless of memory.
+/// Minimum tokens of a conversation, regardless of memory.
 const LEAST_CONTEXT: u64 = 2048;
 /// A request waits for another that is evaluating at least this many tokens of its own prompt.
 const WORTH_WAITING: usize = 32;
 
 impl<'model> Session<'model> {
-    /// A session with that model.
+    /// Makes a session with that model.
     pub(crate) fn new(model: &'model LlamaModel, machine: Machine, replies: &'model Replies) -> Self {
         let affordable = affordable(model, machine.memory);
         let most = affordable.clamp(LEAST_CONTEXT, MOST_CONTEXT).min(u64::from(model.n_ctx_train()));
@@ -110,7 +110,7 @@ impl<'model> Session<'model> {
         }
     }
 
-    /// Answers requests until no more can come.
+    /// Answers requests until the sender is gone.
     pub(crate) fn run(&mut self, inbox: &mpsc::Receiver<Job>) {
         loop {
             if self.active.is_empty() && self.waiting.is_empty() {
@@ -144,7 +144,7 @@ impl<'model> Session<'model> {
         }
     }
 
-    /// The prompt, how many tokens may follow, and the grammar of the answer.
+    /// Returns the prompt, the number of tokens that may follow, and the grammar of the answer.
     fn prepare(&mut self, job: &Job) -> Result<(Vec<LlamaToken>, usize, Option<Matcher>), ModelError> {
         let prompt = self.template.prompt(self.model, &job.ask.turns)?;
         if prompt.len() >= self.window {
@@ -182,8 +182,8 @@ impl<'model> Session<'model> {
         }
     }
 
-    /// Gives sequences to requests that wait. One that begins like a prompt that is still being evaluated waits for
-    /// that: no token is evaluated twice.
+    /// Gives sequences to waiting requests. A request with the same beginning as a prompt that is still being evaluated
+    /// waits for that prompt: no token is evaluated twice.
     fn admit(&mut self) {
         if self.crowded {
             return;
@@ -241,7 +241,8 @@ impl<'model> Session<'model> {
         }
     }
 
-    /// Adds a token to each answer whose logits are at such a place of the batch.
+    /// Adds a token to each answer whose logits are in the batch. `places` has pairs of an answer and a place in the
+    /// batch.
     fn continue_answers(&mut self, places: &[(usize, usize)]) {
         let mut ended = Vec::new();
         for &(index, place) in places {
@@ -268,7 +269,7 @@ impl<'model> Session<'model> {
         }
     }
 
-    /// Lets the others go first when the answers that are being made don't fit together.
+    /// Gives up the youngest request's sequence if the answers in progress don't fit together. The request waits.
     fn postpone_youngest(&mut self) {
         let Some((sequence, work)) = self.active.pop() else { return };
         self.cells.forget(sequence);
@@ -290,7 +291,7 @@ impl Work<'_> {
         self.job.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Adds the next token. Says why the answer ends, if it does.
+    /// Adds the next token. Returns the reason why the answer ends, if it does.
     fn next(
         &mut self,
         logits: &[f32],
@@ -349,7 +350,7 @@ impl Work<'_> {
     }
 }
 
-/// The grammars of that model, which are read from its vocabulary the first time.
+/// Returns the grammars of that model, which are read from its vocabulary the first time.
 fn grammars<'known>(
     known: &'known mut Option<Option<Grammars>>,
     model: &LlamaModel,
@@ -357,7 +358,7 @@ fn grammars<'known>(
     known.get_or_insert_with(|| Grammars::new(model)).as_ref()
 }
 
-/// How many tokens of that model fit in so much memory.
+/// Returns the number of tokens of that model that fit in so much memory.
 fn affordable(model: &LlamaModel, memory: u64) -> u64 {
     let head_size = u64::from(model.n_embd().unsigned_abs()) / u64::from(model.n_head().max(1));
     let per_token = 2 * 2 * u64::from(model.n_layer()) * u64::from(model.n_head_kv().max(1)) * head_size;
@@ -368,7 +369,7 @@ fn grammar_failed(reason: String) -> ModelError {
     failed(format!("the answer could not be kept to its schema: {reason}"))
 }
 
-/// A failure that asking again does not mend.
+/// Makes an error that is not retried.
 fn failed(message: String) -> ModelError {
     ModelError::new(ModelErrorKind::BadRequest, format!("local model: {message}"))
 }

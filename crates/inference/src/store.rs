@@ -1,4 +1,4 @@
-//! The folder in which downloaded models lie.
+//! The folder of downloaded models.
 
 use crate::catalogue::{self, CATALOGUE, Entry};
 use llm_do_core::local_name;
@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A folder of models: `NAME.gguf` each, with `NAME.gguf.part` and `NAME.gguf.lock` beside it while one is pulled. A model
-/// of the hub, `OWNER/REPO:LABEL`, is `OWNER/REPO/LABEL.gguf`.
+/// A folder of models. A model is `NAME.gguf`, with `NAME.gguf.part` and `NAME.gguf.lock` beside it while it is pulled.
+/// A model of the hub, `OWNER/REPO:LABEL`, is `OWNER/REPO/LABEL.gguf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     dir: PathBuf,
@@ -17,7 +17,7 @@ pub struct Store {
 /// A model in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// Its name in `local:NAME`.
+    /// The name in `local:NAME`.
     pub name: String,
     /// The file.
     pub path: PathBuf,
@@ -25,19 +25,19 @@ pub struct Installed {
     pub size: u64,
 }
 
-/// A model that is not there.
+/// A model that is not installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotInstalled {
-    /// It is in the catalogue.
+    /// The catalogue has the model.
     #[error("the model `{}` ({} MB, {}) is not installed: run `llm-do models pull {}`", .0.name, .0.size.div_ceil(1_000_000), .0.licence, .0.name)]
     Pullable(&'static Entry),
     /// A model of the hub.
     #[error("the model `{0}` is not installed: run `llm-do models pull hf:{0}`")]
     OnHub(String),
-    /// Nothing is known by that name.
+    /// The name is not known.
     #[error("no local model `{name}`: {}give a catalogue name ({}) or the path of a .gguf file", nearest.map(|it| format!("did you mean `{it}`? Otherwise ")).unwrap_or_default(), names())]
     Unknown {
-        /// As given.
+        /// The given name.
         name: String,
         /// The catalogue's nearest name.
         nearest: Option<&'static str>,
@@ -52,17 +52,18 @@ fn names() -> String {
 }
 
 impl Store {
-    /// The store in that folder, which need not exist yet.
+    /// Makes the store in that folder, which need not exist yet.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where the model of that name lies once it is installed. A name of the catalogue for a model of the hub stands for it.
+    /// Returns the path of an installed model of that name. For a model of the hub, the name in the catalogue gives the
+    /// same path.
     pub fn path(&self, name: &str) -> PathBuf {
         self.file(name, "gguf")
     }
@@ -80,10 +81,10 @@ impl Store {
         }
     }
 
-    /// The models that lie in the folder, by name. A folder that does not exist holds none.
+    /// Returns the models in the folder, by name. A folder that does not exist holds none.
     ///
     /// # Errors
-    /// When the folder can't be read.
+    /// The folder can't be read.
     pub fn list(&self) -> io::Result<Vec<Installed>> {
         let mut found = Vec::new();
         for (name, path) in entries(&self.dir)? {
@@ -104,10 +105,10 @@ impl Store {
         Ok(found)
     }
 
-    /// Finds the file behind `local:…`: a name of this store, or a path ([`local_name::is_downloaded`] tells which).
+    /// Finds the file of `local:…`: a name of this store, or a path ([`local_name::is_downloaded`] distinguishes them).
     ///
     /// # Errors
-    /// When there is no such file, with what to do about it.
+    /// The file does not exist. The error contains the solution.
     pub fn locate(&self, name_or_path: &str) -> Result<PathBuf, NotInstalled> {
         if !local_name::is_downloaded(name_or_path) {
             let path = PathBuf::from(name_or_path);
@@ -134,11 +135,11 @@ impl Store {
         })
     }
 
-    /// Deletes the model of that name and what an interrupted pull left of it. Says how many bytes that freed, or
-    /// nothing when there was none.
+    /// Deletes the model of that name and the remains of an interrupted pull. Returns the freed bytes, or `None` if
+    /// nothing was there.
     ///
     /// # Errors
-    /// When the name is none of a store's, or a file can't be deleted.
+    /// The name is no name of a downloaded model, or a file can't be deleted.
     pub fn remove(&self, name: &str) -> io::Result<Option<u64>> {
         if !local_name::is_downloaded(name) {
             return Err(io::Error::new(
@@ -166,7 +167,7 @@ impl Store {
     }
 }
 
-/// The names and paths in a folder. A folder that does not exist is empty.
+/// Returns the names and paths in a folder. A folder that does not exist is empty.
 fn entries(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -182,7 +183,7 @@ fn entries(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// The model in a file, if it is one.
+/// Returns the model in a file, if the file is one.
 fn installed(file: &str, path: &Path) -> Option<Installed> {
     let name = file.strip_suffix(".gguf")?;
     let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;

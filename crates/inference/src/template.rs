@@ -12,24 +12,24 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context
 pub(crate) struct Template {
     /// The file's template in the template language, where it compiles.
     jinja: Option<Environment<'static>>,
-    /// The file's template for llama.cpp's own list of known ones; ChatML if the file has none.
+    /// The template for llama.cpp, which knows some by name; ChatML if the file has none.
     known: LlamaChatTemplate,
-    /// Texts of the tokens that steer the model. In what people and files say they are only text.
+    /// Texts of the tokens that control the model. In messages and files they are plain text.
     control: Vec<String>,
     bos: String,
     eos: String,
 }
 
-/// Splits a control token's text where it is quoted in a message. A noncharacter, so that no text holds it.
+/// Splits a control token's text where a message quotes it. A noncharacter, so that no text contains it.
 const SPLIT: char = '\u{fdd0}';
-/// Steps a template may take: far more than real ones need, and an end for one that loops.
+/// Most steps of a template: far more than real ones need, and an end for one that loops.
 const FUEL: u64 = 5_000_000;
-/// Used for files without a template; most small models were trained on it.
+/// The template for files without one; most small models were trained on it.
 const CHATML: &str = "chatml";
 const NAME: &str = "chat";
 
 impl Template {
-    /// The template of that model.
+    /// Returns the template of that model.
     pub(crate) fn of(model: &LlamaModel) -> Self {
         let vocab = model.vocab();
         let text_of = |token: LlamaToken| {
@@ -49,7 +49,7 @@ impl Template {
         Self { jinja, known, control, bos: token_text(vocab.bos()), eos: token_text(vocab.eos()) }
     }
 
-    /// The prompt that makes the model give the next assistant turn.
+    /// Renders the prompt that makes the model give the next assistant turn.
     pub(crate) fn prompt(&self, model: &LlamaModel, turns: &[Turn]) -> Result<Vec<LlamaToken>, ModelError> {
         let turns: Vec<Turn> =
             turns.iter().map(|turn| Turn { speaker: turn.speaker, text: self.disarm(&turn.text) }).collect();
@@ -104,7 +104,7 @@ impl Template {
     }
 }
 
-/// The template compiled, with what templates written for the usual Python library expect; `None` if it does not
+/// Compiles a template, with the functions that templates for the usual Python library expect; `None` if it does not
 /// compile.
 fn environment(source: &str) -> Option<Environment<'static>> {
     let mut environment = Environment::new();

@@ -1,8 +1,8 @@
 //! The messages between llm-do and the process of a model. Each is a frame: its length in four bytes, the most
 //! significant first, and then JSON.
 //!
-//! llm-do trusts nothing that comes from the process. A frame has a limit, an answer has no part that a model could not
-//! write, and an unknown number belongs to no request.
+//! llm-do trusts no message of the process. A frame has a limit, an answer has no part that a model could not write,
+//! and an unknown number belongs to no request.
 
 use crate::chat::Turn;
 use llm_do_core::model::{Arguments, ModelError, ModelSettings, ToolSpec};
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Most bytes of one frame. No valid message is longer.
 const LONGEST: usize = 64 << 20;
 
-/// To the process.
+/// A message to the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum ToModel {
@@ -30,14 +30,14 @@ pub(crate) enum ToModel {
         /// The request.
         ask: Ask,
     },
-    /// Stop answering it.
+    /// Stop answering a request.
     Cancel {
         /// Number of the request.
         id: u64,
     },
 }
 
-/// What the process may use of the machine. It can't see that itself.
+/// The resources of the machine that the process may use. It can't determine them itself.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// Processor cores.
@@ -46,7 +46,7 @@ pub(crate) struct Machine {
     pub(crate) memory: u64,
 }
 
-/// One request, in the form that a model sees.
+/// A request, in the form that a model sees.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Ask {
     /// The conversation.
@@ -59,7 +59,7 @@ pub(crate) struct Ask {
     pub(crate) settings: ModelSettings,
 }
 
-/// From the process.
+/// A message from the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum FromModel {
@@ -69,7 +69,7 @@ pub(crate) enum FromModel {
     Loaded,
     /// The file can't be used.
     Unusable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// More text of an answer.
@@ -90,9 +90,9 @@ pub(crate) enum FromModel {
     Done {
         /// Number of the request.
         id: u64,
-        /// The answer, or why there is none.
+        /// The answer, or the error.
         outcome: Result<Answer, ModelError>,
-        /// Tokens that the process has evaluated in all, of prompts and of answers.
+        /// Tokens of prompts and answers that the process has evaluated in total.
         evaluated: u64,
     },
 }
@@ -100,15 +100,15 @@ pub(crate) enum FromModel {
 /// A whole answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
-    /// Its text.
+    /// The text of the answer.
     pub(crate) text: String,
-    /// The call at its end.
+    /// The call at the end of the answer.
     pub(crate) call: Option<WrittenCall>,
-    /// Whether a limit cut it off.
+    /// True if a limit cut the answer off.
     pub(crate) cut_off: bool,
     /// Tokens of the prompt.
     pub(crate) input_tokens: u64,
-    /// Of these, those that were evaluated before.
+    /// Tokens of the prompt that were evaluated before the request.
     pub(crate) cached_tokens: u64,
     /// Tokens of the answer.
     pub(crate) output_tokens: u64,
@@ -119,11 +119,11 @@ pub(crate) struct Answer {
 pub(crate) struct WrittenCall {
     /// Name of the tool.
     pub(crate) name: String,
-    /// Its arguments.
+    /// The arguments of the call.
     pub(crate) arguments: Arguments,
 }
 
-/// One frame with its length.
+/// Serialises a message as a frame with its length.
 pub(crate) fn frame(message: &impl Serialize) -> Vec<u8> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message).expect("messages have string keys");
@@ -132,7 +132,7 @@ pub(crate) fn frame(message: &impl Serialize) -> Vec<u8> {
     frame
 }
 
-/// Reads one frame; `None` at the end.
+/// Reads one frame; `None` at the end of the stream.
 pub(crate) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     if let Err(error) = from.read_exact(&mut length).await {
@@ -145,7 +145,7 @@ pub(crate) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin
     parse(&frame, length)
 }
 
-/// The same for a thread that may wait.
+/// Reads one frame on a thread that may block; `None` at the end of the stream.
 pub(crate) fn read_blocking<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     if let Err(error) = from.read_exact(&mut length) {

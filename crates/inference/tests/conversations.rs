@@ -1,5 +1,5 @@
-//! Several conversations with one model: each keeps what was evaluated of it, and those that run at the same time are
-//! evaluated together. With a model of a few kilobytes; with real weights too, where the machine has them.
+//! Several conversations with one model. Each keeps its evaluated tokens, and concurrent ones are evaluated together.
+//! The tests use a model of a few kilobytes, and real weights where the machine has them.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -17,7 +17,7 @@ use std::fs;
 use tempfile::TempDir;
 use tiny_model::Gguf;
 
-/// The tiny model in a file that lives as long as the folder.
+/// Opens the tiny model, in a file that lives as long as the folder.
 fn tiny() -> (TempDir, LocalModel) {
     // Not below /tmp, which is another folder in a confined process.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -38,7 +38,7 @@ fn text(response: &ModelResponse) -> String {
     response.parts.iter().filter_map(Part::as_text).collect()
 }
 
-/// The same conversation with the answer and another message.
+/// Continues a conversation with the answer and another message.
 fn continued(ask: &Ask, answer: &ModelResponse, message: &str) -> Ask {
     let mut ask = ask.clone();
     ask.parts.push((Role::Assistant, answer.parts.clone()));
@@ -46,19 +46,19 @@ fn continued(ask: &Ask, answer: &ModelResponse, message: &str) -> Ask {
     ask
 }
 
-/// Tokens of a conversation that are held after an answer: all but the last one of an answer that was cut off, which
-/// nobody needed yet.
+/// Returns the number of tokens of a conversation that are held after an answer: all but the last one of an answer that
+/// was cut off, which was never evaluated.
 fn held(response: &ModelResponse) -> u64 {
     let unneeded = u64::from(response.finish == FinishReason::Length);
     response.usage.input_tokens.unwrap() + response.usage.output_tokens.unwrap() - unneeded
 }
 
-/// Tokens that had to be evaluated for an answer.
+/// Returns the number of tokens that had to be evaluated for an answer.
 fn evaluated(response: &ModelResponse) -> u64 {
     held(response) - response.usage.cached_tokens.unwrap()
 }
 
-/// A caller, its callee, and the caller again.
+/// Asks as a caller, then as its callee, and then as the caller again.
 async fn caller_and_callee(model: &LocalModel) {
     let caller = ask(&"You plan the work of others. ".repeat(20), "Plan a garden.", 12);
     let callee = ask(&"You know all about plants. ".repeat(20), "Which plants need shade?", 12);
@@ -84,7 +84,7 @@ async fn a_caller_evaluates_no_token_twice_with_real_weights() {
     caller_and_callee(&model).await;
 }
 
-/// Asks all at once, then one after the other, each of a model that has seen nothing.
+/// Makes all requests at once, then one after the other, each with a model that has evaluated nothing.
 async fn at_once_and_one_by_one(
     together: &LocalModel,
     apart: &LocalModel,
@@ -162,7 +162,7 @@ async fn more_requests_than_sequences_are_all_answered() {
     }
 }
 
-/// Polls all of them, and returns their results in order.
+/// Polls all futures, and returns their results in order.
 async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {

@@ -14,7 +14,7 @@ use std::{
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// One answer: status, further lines of the head, body.
+/// An answer: status, further lines of the head, body.
 type Answer = (u16, String, Vec<u8>);
 
 struct Server {
@@ -23,7 +23,7 @@ struct Server {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-/// A server with these answers by path. `ENDPOINT` in a head stands for its own address.
+/// Starts a server with these answers by path. `ENDPOINT` in a head is replaced by the server's address.
 fn serve(answers: BTreeMap<String, Answer>) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -87,7 +87,7 @@ fn entry(path: &str) -> Value {
     json!({"type": "file", "oid": "f00", "path": path, "size": file.len(), "lfs": {"oid": hash, "size": file.len()}})
 }
 
-/// A hub with the repository `a/m`, whose list has two pages.
+/// Starts a hub with the repository `a/m`, whose list has two pages.
 fn hub() -> Server {
     let first = json!([
         {"type": "directory", "path": "big"}, {"type": "file", "path": "README.md", "size": 7},

@@ -1,5 +1,5 @@
-//! What a local model must keep to, with real weights. They are looked for in `LLM_DO_TEST_GGUF`, then in the models
-//! folder; without them these tests say so and pass.
+//! Guarantees of local models, tested with real weights: `LLM_DO_TEST_GGUF`, or else those of the models folder.
+//! Without weights these tests report that and pass.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -17,7 +17,7 @@ use llm_do_inference::{LoadError, LocalModel};
 use serde_json::{Value, json};
 use std::{fs, sync::Arc};
 
-/// Text of the deltas so far.
+/// Returns the text of the deltas so far.
 fn told(deltas: &Deltas) -> String {
     let pieces = deltas.told.lock().unwrap();
     pieces

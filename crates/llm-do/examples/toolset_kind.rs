@@ -55,7 +55,7 @@ impl ToolsetKind for Calendar {
         Some(Risk::Read)
     }
 
-    /// What a worker file may say. Everything else is an error, with its place in the file.
+    /// The schema of the configuration in a worker file. A violation is an error with its place in the file.
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({
             "type": "object",

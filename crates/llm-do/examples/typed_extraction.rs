@@ -15,7 +15,7 @@ returns:
 Extract the invoice.
 ";
 
-/// Answers in place of a model, so that the example needs no key.
+/// A script that answers in place of a model, so that the example needs no key.
 const SCRIPT: &str = "
 answers:
   - json: {number: '17', total: 614.5, lines: [Paper, Ink]}

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Reads the files at `paths`, and adds `contents`, within what the entry takes.
+/// Reads the files at `paths`, and adds `contents`, if the entry accepts them.
 pub(crate) fn read(
     entry: &WorkerDefinition,
     paths: &[PathBuf],
@@ -53,7 +53,7 @@ pub(crate) fn read(
     Ok(attachments)
 }
 
-/// The place that names a file, and the one that its links lead to.
+/// Returns the place that names a file, and the place that its links lead to.
 pub fn file_places(path: &Path) -> Vec<Place> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

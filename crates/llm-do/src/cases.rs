@@ -16,12 +16,12 @@ use std::{
     sync::Arc,
 };
 
-/// Largest file of cases, in bytes.
+/// The largest file of cases, in bytes.
 const LARGEST: u64 = 1 << 30;
 /// Name of the runner beside it.
 const RUNNER: &str = "run_cases.py";
 
-/// Cases that can't be read or kept.
+/// An error from reading or writing cases.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCases {
     /// A journal can't be read.
@@ -32,10 +32,10 @@ pub enum BadCases {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file holds something else than cases.
+    /// A file contains something other than cases.
     #[error("{0}")]
     Wrong(Diagnostics),
     /// A folder has no file of cases, or several.
@@ -48,7 +48,7 @@ pub enum BadCases {
 pub struct Cases(CaseList);
 
 impl Cases {
-    /// The cases.
+    /// Returns the cases.
     pub fn list(&self) -> &[Case] {
         self.0.cases()
     }
@@ -56,7 +56,7 @@ impl Cases {
     /// Adds the calls of `function` (a worker's ID, or a tool) that a run has made and that have ended.
     ///
     /// # Errors
-    /// Its journal can't be read.
+    /// The journal of the run can't be read.
     pub fn add_run(&mut self, run_dir: &Path, function: &str) -> Result<(), BadCases> {
         self.0.add_run(&read_journal(run_dir)?.records, function);
         Ok(())
@@ -65,7 +65,7 @@ impl Cases {
     /// Reads a file of cases, or the only one in a folder.
     ///
     /// # Errors
-    /// It can't be read, or holds something else than cases.
+    /// The file can't be read, or contains something other than cases.
     pub fn read(path: &Path) -> Result<Self, BadCases> {
         let path = if path.is_dir() { only_file(path)? } else { path.to_owned() };
         let io = |source| BadCases::Io { path: path.clone(), source };
@@ -82,10 +82,11 @@ impl Cases {
         }
     }
 
-    /// Those of a function that a folder holds already, which stand as they are; none if it holds no file of cases.
+    /// Reads the cases of a function that a folder already has. [`Cases::write`] does not write them again. Returns
+    /// none if the folder has no file of cases.
     ///
     /// # Errors
-    /// As [`Cases::read`].
+    /// The same as for [`Cases::read`].
     pub fn kept(folder: &Path, function: &str) -> Result<Self, BadCases> {
         let file = file_of(folder, function);
         check_named(&file).map_err(|source| BadCases::Io { path: file.clone(), source })?;
@@ -95,11 +96,11 @@ impl Cases {
         Ok(Self(Self::read(&file)?.0.keep()))
     }
 
-    /// Adds the cases that were not kept to the file of the function in a folder, and a runner where there is none. Gives
-    /// back the file with the cases.
+    /// Adds the new cases to the file of the function in a folder, and a runner if there is none. Returns the file with
+    /// the cases.
     ///
     /// # Errors
-    /// What the system says, or a link of a project leads out of it.
+    /// A system error, or a link of a project that leads out of it.
     pub fn write(&self, folder: &Path, function: &str) -> Result<PathBuf, BadCases> {
         let (cases, runner) = (file_of(folder, function), folder.join(RUNNER));
         let io = |source| BadCases::Io { path: cases.clone(), source };
@@ -117,7 +118,7 @@ impl Cases {
     }
 }
 
-/// The file of a function's cases in a folder.
+/// Returns the path of a function's cases in a folder.
 fn file_of(folder: &Path, function: &str) -> PathBuf {
     folder.join(format!("{}{CASES_JSONL}", function.replace(['/', ':'], "__")))
 }
@@ -133,7 +134,7 @@ fn only_file(folder: &Path) -> Result<PathBuf, BadCases> {
     }
 }
 
-/// A case as what a function did: of those that expect one exact output, or a failure.
+/// Returns a case in the form of a recorded call, if it expects one exact output or a failure.
 fn recorded(case: &format::Case) -> Case {
     let from = case.from.as_ref();
     let failure = case.expect.fails.map(|kind| {

@@ -1,4 +1,4 @@
-//! What `check` finds in a program, also over texts that are not saved yet.
+//! Findings of `check` in a program, with texts that are not saved yet.
 
 use crate::{
     kinds,
@@ -14,21 +14,22 @@ use llm_do_program::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-/// For how many times as long as it took to read a program it may be relied on. Then at most one part in so many of the time
-/// of somebody who types is spent on reading it again.
+/// Factor between the time that it took to read a program and the time for which the result is used. An editor spends
+/// at most one part in this many of the time on reading the program again.
 const RELIED_ON: u32 = 20;
 
-/// A program that is edited, whose texts are not saved yet.
+/// A program in an editor, with texts that are not saved yet.
 pub struct Editing {
-    /// What `llm-do check` says before it reads the program.
+    /// Findings of `llm-do check` that precede the reading of the program.
     warnings: Vec<Diagnostic>,
-    /// `None` if there is no such program.
+    /// The checker, or `None` if the program does not exist.
     checker: Option<Checker>,
     current_until: Instant,
 }
 
 impl Editing {
-    /// The program that the settings name. Its code is read as it is on disk, by processes that may change nothing.
+    /// Opens the program that the settings name. Its code is read as it is on disk, by processes that may change
+    /// nothing.
     ///
     /// # Errors
     /// The user's configuration is wrong.
@@ -57,8 +58,8 @@ impl Editing {
         Ok(Self { warnings, checker: Some(Checker::new(source, host)), current_until })
     }
 
-    /// Everything that `llm-do check` finds in the program, with these texts in the place of its files. Paths are relative to
-    /// the program's root.
+    /// Returns all findings of `llm-do check` in the program, with these texts in the place of its files. Paths are
+    /// relative to the program's root.
     pub fn findings(&mut self, unsaved: BTreeMap<String, String>) -> Vec<Diagnostic> {
         let mut found = self.warnings.clone();
         if let Some(checker) = &mut self.checker {
@@ -72,8 +73,8 @@ impl Editing {
         found
     }
 
-    /// Whether the rest of the program, such as files that another program changes, may still be taken to be what it was when
-    /// it was read. If not, it is opened again.
+    /// Returns true if the rest of the program, such as files that another program changes, may still be taken as
+    /// unchanged since it was read. If not, the caller opens it again.
     pub fn is_current(&self) -> bool {
         Instant::now() < self.current_until
     }

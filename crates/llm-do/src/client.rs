@@ -1,5 +1,5 @@
-//! What a client of a service may name: what the worker that it starts sees by itself, with the mounts, modes and rules of that
-//! worker (`docs/reference/http.md`).
+//! Paths that a client of a service may name: those that the worker that it starts sees by itself, with the mounts,
+//! modes and rules of that worker (`docs/reference/http.md`).
 
 use crate::{problem::Problem, session::Session, settings::Input};
 use llm_do_core::{
@@ -22,18 +22,18 @@ use std::{
     sync::Arc,
 };
 
-/// Why a client can't read a path.
+/// The reason why a client can't read a path.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReadable {
-    /// The worker does not see it, or it is something else.
+    /// The worker does not see the path, or the path is of another kind.
     #[error(transparent)]
     File(#[from] FsError),
     /// A rule refuses the read, or asks about it. A read of a client is no call of a run, so nothing can be asked.
     #[error("`{path}` can't be read by a client: {why}")]
     Rule {
-        /// As the client wrote it.
+        /// The path as the client wrote it.
         path: String,
-        /// The rule, and what to do.
+        /// The rule, and the solution.
         why: String,
     },
 }
@@ -45,7 +45,7 @@ impl From<Refusal> for NotReadable {
 }
 
 impl Session {
-    /// What the entry sees by itself in a run of a client, which is what a client may name.
+    /// Returns the authority that the entry has by itself in a run of a client. A client may name only paths in it.
     ///
     /// # Errors
     /// The entry can't have the mounts that it declares.
@@ -76,9 +76,9 @@ impl Session {
         }
     }
 
-    /// The paths that an input names in the view of the entry, where the operator has not typed them: those of a client, and
-    /// those that were read from a file. They grant nothing: they are places in that view, files that the host hands over, and
-    /// for a file also what the operator has granted.
+    /// Locates the paths that an input names in the view of the entry, and that the operator has not typed: those of a
+    /// client, and those that were read from a file. They grant nothing. They must be places in that view, files that
+    /// the host hands over, or, for paths from a file, places that the operator has granted.
     ///
     /// # Errors
     /// The entry does not see a path with that access.
@@ -130,7 +130,8 @@ impl Session {
         Ok(located)
     }
 
-    /// A path that was read from a file: as the entry names it, or relative to the current directory (`as_given`).
+    /// Binds a path that was read from a file: as the entry names it, or relative to the current directory
+    /// (`as_given`).
     fn bound_for_file(
         &self,
         name: &Arc<str>,
@@ -160,7 +161,7 @@ impl Session {
         }
     }
 
-    /// A path of a view, bound to a parameter with the rules of the mounts that show it.
+    /// Binds a path of a view to a parameter, with the rules of the mounts that show it.
     fn bound_in_view(
         &self,
         view: &Authority,

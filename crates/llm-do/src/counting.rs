@@ -1,11 +1,11 @@
-//! Counting a run's records on their way to the screen.
+//! Counts of a run's records, taken on their way to the screen.
 
 use llm_do_core::{event::Event, launch::Tally};
 use llm_do_host::EventSink;
 use llm_do_records::RecordRef;
 use std::sync::Arc;
 
-/// Adds each record to the run's tally, and passes all events on to the listener.
+/// A sink that adds each record to the run's tally, and passes all events to the listener.
 pub(crate) struct Counting {
     pub(crate) tally: Arc<Tally>,
     pub(crate) next: Option<Arc<dyn EventSink>>,

@@ -1,13 +1,13 @@
-//! Whether every output of a worker fits a type, as far as their schemas tell.
+//! Comparison of a worker's outputs with a type, as far as their schemas allow it.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Value, json};
 use std::{any::type_name, collections::BTreeSet, fmt};
 
-/// Deeper schemas are not compared.
+/// The greatest depth at which schemas are compared.
 const DEEPEST: usize = 32;
 
-/// How many differences a message lists.
+/// The most differences that a message lists.
 const LISTED: usize = 5;
 
 /// A worker whose outputs a type can't hold.
@@ -18,7 +18,7 @@ pub struct Misfit {
     pub worker: String,
     /// The type.
     pub of: &'static str,
-    /// What the worker may return and the type does not take, a sentence each.
+    /// Values that the worker may return and the type does not take, a sentence each.
     pub differences: Vec<String>,
     /// The worker's `returns`; `None` for text.
     pub returned: Option<Value>,
@@ -62,7 +62,7 @@ pub(crate) fn compare<T: JsonSchema>(worker: &str, returned: Option<&Value>) -> 
     Err(Box::new(Misfit { worker, of: type_name::<T>(), differences, returned, taken }))
 }
 
-/// Two schemas that are compared, and what was found.
+/// Two schemas under comparison, and the differences so far.
 struct Comparison<'a> {
     taken: &'a Value,
     returned: &'a Value,
@@ -70,8 +70,8 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Compares what a type takes at a place with what is returned there. What can't be compared fits: the output itself is
-    /// read into the type after all.
+    /// Compares the schema of a type at a place with the schema of the output there. Parts that can't be compared count
+    /// as fitting, because the output itself is later read into the type.
     fn compare(&mut self, taken: &Value, returned: &Value, at: &str, depth: usize) {
         let (taken, returned) = (resolved(taken, self.taken), resolved(returned, self.returned));
         if depth > DEEPEST || !taken.is_object() || !returned.is_object() {
@@ -89,7 +89,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// What is returned must fit one of these. If it fits none, the nearest one tells what is wrong.
+    /// Compares an output with several choices, of which it must fit one. If it fits none, the differences from the
+    /// nearest choice are reported.
     fn compare_with_choices(&mut self, choices: &[Value], returned: &Value, at: &str, depth: usize) {
         let tries = choices.iter().map(|choice| {
             let mut one = Comparison { differences: Vec::new(), ..*self };
@@ -156,7 +157,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The schema that a reference leads to.
+/// Returns the schema that a reference leads to.
 fn resolved<'v>(schema: &'v Value, root: &'v Value) -> &'v Value {
     let mut schema = schema;
     for _ in 0..DEEPEST {
@@ -173,7 +174,7 @@ fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
     ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array())
 }
 
-/// A schema of several types or values as one schema for each.
+/// Splits a schema of several types or values into one schema for each.
 fn each(schema: &Value) -> Option<Vec<Value>> {
     let several = |key: &str| schema.get(key)?.as_array().filter(|several| several.len() > 1);
     if let Some(values) = several("enum") {
@@ -187,7 +188,7 @@ fn each(schema: &Value) -> Option<Vec<Value>> {
     several("type").map(|kinds| kinds.iter().map(with).collect())
 }
 
-/// The JSON types that a schema names or that its values have; `None` for any.
+/// Returns the JSON types that a schema names or that its values have; `None` for any.
 fn kinds(schema: &Value) -> Option<BTreeSet<String>> {
     match schema.get("type") {
         Some(Value::String(kind)) => Some(BTreeSet::from([kind.clone()])),
@@ -210,13 +211,13 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The only values that a schema allows.
+/// Returns the only values that a schema allows.
 fn values(schema: &Value) -> Option<&[Value]> {
     let listed = schema.get("enum").and_then(Value::as_array).map(Vec::as_slice);
     listed.or_else(|| schema.get("const").map(std::slice::from_ref))
 }
 
-/// The properties that must be there.
+/// Returns the names of the required properties.
 fn names(schema: &Value) -> Vec<String> {
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     required.filter_map(Value::as_str).map(str::to_owned).collect()

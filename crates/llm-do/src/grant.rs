@@ -1,4 +1,4 @@
-//! Grants: what the operator allows beyond the program's own tree. See `docs/reference/sandbox.md`.
+//! Grants: permissions of the operator beyond the program's own tree. See `docs/reference/sandbox.md`.
 
 mod remembered;
 
@@ -12,7 +12,7 @@ use llm_do_program::mounts::Wanted;
 use llm_do_sandbox::place_of;
 use std::{fmt, path::Path, sync::Arc};
 
-/// One capability. As text it is what [`Grant::parse`] reads.
+/// A capability. Its text form is the one that [`Grant::parse`] reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// `PATH:ro`, `PATH:rw`: a place outside the program.
@@ -63,7 +63,7 @@ pub enum NeededBy {
 }
 
 impl NeededBy {
-    /// The code that gets what is granted.
+    /// Returns the phrase for the code that gets the grant.
     fn code(self) -> &'static str {
         match self {
             Self::Program | Self::Interpreter => "its Python functions",
@@ -109,13 +109,13 @@ impl fmt::Display for MissingGrant {
     }
 }
 
-/// Decides whether a program gets what it asks for beyond its own tree. [`RememberedGrants`] says yes to what was
-/// granted before; a terminal asks as well.
+/// A decision about a program's requests beyond its own tree. [`RememberedGrants`] agrees to grants from earlier runs;
+/// a terminal asks as well.
 pub trait Grantor: Send + Sync {
-    /// Whether the program whose root (or lone file) is `program` gets all of it. It gets all or nothing.
+    /// Returns true if the program whose root (or lone file) is `program` gets all missing grants. It gets all or none.
     ///
     /// # Errors
-    /// What was granted before can't be read.
+    /// The remembered grants can't be read.
     fn grant(&self, program: &Path, missing: &[MissingGrant]) -> Result<bool, BadGrantsFile>;
 }
 
@@ -123,14 +123,14 @@ pub trait Grantor: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a grant: {reason}")]
 pub struct BadGrant {
-    /// As given.
+    /// The text as given.
     pub text: String,
-    /// What is wrong.
+    /// A description of the error.
     pub reason: String,
 }
 
 impl Grant {
-    /// Reads one. Places are relative to the current directory and must exist.
+    /// Parses a grant. Places are relative to the current directory and must exist.
     pub fn parse(text: &str) -> Result<Self, BadGrant> {
         let bad = |reason: String| BadGrant { text: text.to_owned(), reason };
         if text == "network" {
@@ -226,7 +226,7 @@ impl From<&Wanted> for Grant {
     }
 }
 
-/// The places among what was granted.
+/// Returns the places among the grants.
 pub(crate) fn places(grants: &[Grant]) -> Vec<Extent> {
     grants
         .iter()
@@ -237,7 +237,7 @@ pub(crate) fn places(grants: &[Grant]) -> Vec<Extent> {
         .collect()
 }
 
-/// Whether the grants allow what a toolset needs.
+/// Returns true if the grants allow `needed`.
 pub(crate) fn covers(grants: &[Grant], needed: &Grant) -> bool {
     match needed {
         Grant::Place(wanted) => places(grants)
@@ -248,7 +248,7 @@ pub(crate) fn covers(grants: &[Grant], needed: &Grant) -> bool {
     }
 }
 
-/// The command lines of servers that the grants allow.
+/// Returns the command lines of servers that the grants allow.
 pub(crate) fn processes(grants: &[Grant]) -> Vec<Arc<str>> {
     let commands = grants.iter().filter_map(|grant| match grant {
         Grant::Process(command) => Some(Arc::clone(command)),
@@ -257,7 +257,7 @@ pub(crate) fn processes(grants: &[Grant]) -> Vec<Arc<str>> {
     commands.collect()
 }
 
-/// The environment variables that the grants allow.
+/// Returns the environment variables that the grants allow.
 pub(crate) fn variables(grants: &[Grant]) -> Vec<Arc<str>> {
     let names = grants.iter().filter_map(|grant| match grant {
         Grant::Variable(name) => Some(Arc::clone(name)),
@@ -266,7 +266,7 @@ pub(crate) fn variables(grants: &[Grant]) -> Vec<Arc<str>> {
     names.collect()
 }
 
-/// The network that the grants allow.
+/// Returns the network that the grants allow.
 pub fn network(grants: &[Grant]) -> Network {
     let mut domains = Vec::new();
     for grant in grants {
@@ -279,7 +279,8 @@ pub fn network(grants: &[Grant]) -> Network {
     Network::domains(domains)
 }
 
-/// Whether a manifest may send requests there with that key. Without a key, this machine needs no grant.
+/// Returns true if a manifest may send requests to that host with the key in that variable. Without a key, this machine
+/// needs no grant.
 pub(crate) fn covers_endpoint(grants: &[Grant], host: &str, variable: Option<&str>) -> bool {
     let loopback =
         matches!(host.rsplit_once(':').map_or(host, |(name, _)| name), "localhost" | "127.0.0.1" | "[::1]");

@@ -1,4 +1,4 @@
-//! The third phase of opening a program: the models are chosen, and everything that it asks for is granted.
+//! The third phase of opening a program: choosing its models, and granting everything that it asks for.
 
 use crate::{
     grant::Grant,
@@ -15,12 +15,13 @@ use llm_do_core::{
 use llm_do_program::{Diagnostic, Diagnostics};
 use std::sync::Arc;
 
-/// Where the models of a session come from.
+/// The source of a session's models.
 #[derive(Clone)]
 pub enum ModelSource {
-    /// From the providers that are configured.
+    /// The configured providers.
     Providers,
-    /// From here, whatever the workers name. Nothing is sent to a provider, so that none needs a grant or a key.
+    /// The models of the host, whatever the workers name. Nothing is sent to a provider, so none needs a grant or a
+    /// key.
     Given {
         /// The models.
         models: Arc<dyn Models>,
@@ -29,7 +30,7 @@ pub enum ModelSource {
     },
 }
 
-/// A program that has everything it asks for. [`Granted::open`] opens its models.
+/// A program that has everything that it asks for. [`Granted::open`] opens its models.
 pub struct Granted {
     pub(crate) loaded: Loaded,
     pub(crate) options: RunOptions,
@@ -41,17 +42,17 @@ pub struct Granted {
 }
 
 impl Loaded {
-    /// Chooses the models, asks the grantor for what the grants of `options` lack, and inspects the code of the program's
+    /// Chooses the models, asks the grantor for grants that `options` lack, and inspects the code of the program's
     /// tools.
     ///
     /// # Errors
-    /// Nothing names a model, a grant is missing, code of the program can't be used, or a rule names a tool that does not
+    /// No model is named, a grant is missing, code of the program can't be used, or a rule names a tool that does not
     /// exist.
     pub fn grant(&self, options: RunOptions, source: ModelSource) -> Result<Granted, Problem> {
         self.grant_beyond(options, &[], source)
     }
 
-    /// Like [`Loaded::grant`], with grants that were obtained before and are no part of the options.
+    /// Grants like [`Loaded::grant`], with `held` grants from earlier, which are not part of the options.
     pub(crate) fn grant_beyond(
         &self,
         mut options: RunOptions,

@@ -1,4 +1,4 @@
-//! Hardening: a Python function in the place of a worker, tried against what the worker did. See
+//! Hardening: a test of a Python function as a replacement for a worker, against the worker's recorded calls. See
 //! `docs/guides/replay.md`.
 
 use crate::{
@@ -76,11 +76,12 @@ pub async fn harden(
     Ok(Hardened { worker: Arc::clone(&definition.id), cases: tried })
 }
 
-/// Calls a Python function of the session's program with an output, as a condition on it: `{output: OUTPUT}`. `None`: the output
-/// is good; else what is wrong with it. The function runs in the confinement of any Python tool.
+/// Calls a Python function of the session's program with an output, as a condition on it: `{output: OUTPUT}`. Returns
+/// `None` if the output is good, else a description of the problem. The function runs in the confinement of any Python
+/// tool.
 ///
 /// # Errors
-/// There is no such function, or it doesn't decide.
+/// The function does not exist, or it doesn't decide.
 pub async fn ask_function(
     session: &Session,
     file: &str,
@@ -136,7 +137,7 @@ pub async fn ask_function(
     problem(&named, &ending)
 }
 
-/// The entry with the function in the place of its prompt: name, signature, files and limits stay.
+/// Returns the entry with the function in the place of its prompt: name, signature, files and limits stay.
 fn in_place_of(session: &Session, with: &str, here: &std::path::Path) -> Result<WorkerDefinition, Problem> {
     let entry = session.entry();
     let refuse = |message: String| Problem::Preview(Failure::new(FailureKind::Definition, message));
@@ -162,7 +163,7 @@ fn in_place_of(session: &Session, with: &str, here: &std::path::Path) -> Result<
     Ok(WorkerDefinition { code: Some(code), ..(**entry).clone() })
 }
 
-/// No model: code is tried, and what it would ask of one is not in its cases.
+/// Models for code under test, which has none: the cases do not record requests that code would make.
 struct NoModels;
 
 impl Models for NoModels {

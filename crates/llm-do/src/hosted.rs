@@ -1,4 +1,4 @@
-//! Runs whose records a host keeps itself, many runs in one log (`docs/reference/map.md`).
+//! Runs whose records a host stores itself, many runs in one log (`docs/reference/map.md`).
 
 use crate::{
     problem::Problem,
@@ -23,13 +23,13 @@ use llm_do_runs::{JournalLog, JournalWriter, LocalDriver, Machine, ReadError};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-/// Where the records of one run are kept, and what they say already.
+/// The log of one run in a host's storage, with the records that it already has.
 pub struct RunLog {
     /// ID of the run.
     pub id: Arc<str>,
     /// The folder of the log. Long values are stored below it.
     pub dir: Arc<Path>,
-    /// Takes the lines.
+    /// The log that takes the lines.
     pub log: Box<dyn JournalLog>,
     /// The lines that the log has of the run so far. With any, the run continues. They must be sealed with the user's key.
     pub before: Vec<Vec<u8>>,
@@ -78,7 +78,7 @@ impl Session {
         Ok(Run::new(driver, Launch { records, tally, ..self.launch(context, start) }))
     }
 
-    /// The same session with its models behind others: for a host that decides when requests are sent.
+    /// Returns the same session with its models wrapped by `over`, for a host that decides when requests are sent.
     #[must_use]
     pub fn over_models(&self, over: impl FnOnce(Arc<dyn Models>) -> Arc<dyn Models>) -> Self {
         let mut opened = (*self.opened).clone();
@@ -86,21 +86,21 @@ impl Session {
         Self { loaded: self.loaded.clone(), opened: Arc::new(opened) }
     }
 
-    /// The prices of a model and the sizes of its requests and answers, as far as they are known.
+    /// Returns the prices of a model and the sizes of its requests and answers, as far as they are known.
     pub fn terms(&self, name: &ModelName) -> Terms {
         self.opened.models.terms(name)
     }
 
-    /// A model behind its provider's batch interface. Nothing is sent.
+    /// Opens a model behind its provider's batch interface. Nothing is sent.
     ///
     /// # Errors
-    /// The provider has none, is not granted, or can't be used.
+    /// The provider has no such interface, is not granted, or can't be used.
     pub fn batches(&self, name: &ModelName) -> Result<BatchModel, ModelError> {
         self.model(name)?;
         self.loaded.machinery.providers.batches(name)
     }
 
-    /// The models of the loaded workers, without duplicates. A worker that is code has none.
+    /// Returns the models of the loaded workers, without duplicates. A worker that is code has no model.
     pub fn model_names(&self) -> Vec<ModelName> {
         let workers = self.program().loaded();
         let prompts = workers.iter().filter(|worker| worker.code.is_none());
@@ -111,13 +111,14 @@ impl Session {
         names
     }
 
-    /// The definitions of the workers that the entry can call, and the files of sets in their rules.
+    /// Returns the definitions of the workers that the entry can call, and the files of sets in their rules.
     pub fn definitions(&self) -> &[UsedDefinition] {
         &self.loaded.used
     }
 
-    /// A hash of all that decides about a run beside its input: the definitions of the workers that the entry can call, with
-    /// their templates and the hashes of their code, their models and settings, and the options of this session.
+    /// Returns a hash of all data that decides about a run beside its input: the definitions of the workers that the
+    /// entry can call, with their templates and the hashes of their code, their models and settings, and the options of
+    /// this session.
     pub fn closure_sha256(&self) -> String {
         let options = self.options();
         let mut workers: Vec<Value> =

@@ -1,4 +1,4 @@
-//! How a run was started, as its journal records it, so that it can be resumed and replayed.
+//! The invocation of a run, as its journal records it, so that the run can be resumed and replayed.
 
 use crate::{
     grant::Grant,
@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
 };
 
-/// What the operator said, and where.
+/// The operator's command, and the current directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Invocation {
@@ -52,7 +52,7 @@ pub struct Invocation {
     /// [`RunOptions::client`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,
-    /// What the entry was given.
+    /// The input of the entry.
     pub input: Input,
 }
 
@@ -60,14 +60,14 @@ fn says_nothing(limits: &GivenLimits) -> bool {
     *limits == GivenLimits::default()
 }
 
-/// One rule of the operator.
+/// A rule of the operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleGiven {
     /// The calls that it applies to.
     pub pattern: String,
-    /// What it says.
+    /// The rule's effect.
     pub rule: Rule,
-    /// Where it is written.
+    /// The place where the rule is written.
     #[serde(rename = "origin")]
     pub written_at: Arc<str>,
     /// The sets of its conditions that were read from files, as the rule names them. A resumed run keeps them, whatever
@@ -77,7 +77,7 @@ pub struct RuleGiven {
     pub sets: BTreeMap<String, Vec<Value>>,
 }
 
-/// A set of a file with its values.
+/// Returns the name of a set from a file, with its values.
 fn recorded(set: &Set) -> Option<(String, Vec<Value>)> {
     Some((set.file()?.to_string(), set.values(&ToolSets::none()).ok()?.to_vec()))
 }
@@ -88,11 +88,12 @@ fn recorded(set: &Set) -> Option<(String, Vec<Value>)> {
 pub struct BadInvocation(pub String);
 
 impl Invocation {
-    /// The settings that it was started with; `base` gives what belongs to this machine and moment. The program is the project
-    /// that keeps the journal, even if the journal says that it was elsewhere: a project may be moved or copied with its runs.
+    /// Returns the settings of the original invocation; `base` provides those that depend on this machine and the
+    /// current time. The program is the project that keeps the journal, even if the journal names another place: a
+    /// project may be moved or copied with its runs.
     ///
     /// # Errors
-    /// A rule or grant that can't be read.
+    /// A rule or grant can't be read.
     pub(crate) fn settings(&self, base: Settings, run_dir: &Path) -> Result<Settings, BadInvocation> {
         let run = self.options(base.run)?;
         let (mut around, mut request) = (base.around, self.request.clone());
@@ -105,10 +106,10 @@ impl Invocation {
         Ok(Settings { request, around, run, ..base })
     }
 
-    /// The options that it was started with; `base` gives what is not recorded.
+    /// Returns the options of the original invocation; `base` provides those that are not recorded.
     ///
     /// # Errors
-    /// A rule or grant that can't be read.
+    /// A rule or grant can't be read.
     pub(crate) fn options(&self, base: RunOptions) -> Result<RunOptions, BadInvocation> {
         let Invocation {
             model, set, limits, mode, rules, grants, budget, chat, untrusted_input, client, ..
@@ -139,8 +140,8 @@ impl Invocation {
     }
 }
 
-/// The project that keeps the run in that folder: the folder is `PROJECT/.llm-do/runs/RUN`. Runs of lone files are kept in the
-/// user's folder, `home`.
+/// Returns the project that keeps the run in that folder: the folder is `PROJECT/.llm-do/runs/RUN`. Runs of lone files
+/// are kept in the user's folder, `home`.
 fn project_of(run_dir: &Path, home: &Path) -> Option<PathBuf> {
     let dir = fs::canonicalize(run_dir).ok()?;
     if fs::canonicalize(home).is_ok_and(|home| dir.starts_with(home)) {
@@ -150,8 +151,9 @@ fn project_of(run_dir: &Path, home: &Path) -> Option<PathBuf> {
     dir.starts_with(root.join(".llm-do/runs")).then(|| root.to_owned())
 }
 
-/// A request for the program in `project`, with a current directory, in the place of a request for a program that was moved from
-/// there or copied. `None`: the request means that project, a lone file, or something that is not found in the project.
+/// Returns a request for the program in `project`, with a current directory, in place of a request for a program that
+/// was moved from there or copied. `None`: the request refers to that project, a lone file, or a file that is not in
+/// the project.
 fn moved(request: &Request, around: &Surroundings, project: &Path) -> Option<(Request, PathBuf)> {
     let root = |request: &Request, here: &Path| {
         let around = Surroundings { here: here.to_owned(), ..around.clone() };
@@ -186,18 +188,18 @@ fn moved(request: &Request, around: &Surroundings, project: &Path) -> Option<(Re
     Some((found, here))
 }
 
-/// The file of a project whose path has the longest end in common with that of a file that is gone.
+/// Returns the file of a project whose path has the longest end in common with the path of a missing file.
 fn ending_in(project: &Path, gone: &Path) -> Option<PathBuf> {
     let names: Vec<_> = gone.iter().collect();
     let ends = (1..names.len()).map(|start| project.join(names[start..].iter().collect::<PathBuf>()));
     ends.into_iter().find(|path| path.is_file())
 }
 
-/// How runs with the same options are started, as their journals record it. Only the input is missing, so that a run need
-/// not write the rest again.
+/// The recorded invocation of runs with the same options, without the input. It is made once, so that a run need not
+/// serialise the rest again.
 #[derive(Clone)]
 pub(crate) struct Started {
-    /// `None`: a path that is not Unicode can't be recorded.
+    /// The members of the record, or `None` if a path is not Unicode and can't be recorded.
     without_input: Option<Map<String, Value>>,
 }
 
@@ -231,7 +233,7 @@ impl Started {
         Self { without_input }
     }
 
-    /// The record of a run with this input. A run whose paths can't be recorded can't be resumed.
+    /// Returns the record of a run with this input. A run whose paths can't be recorded can't be resumed.
     pub(crate) fn with(&self, input: &Input) -> Arc<Value> {
         let (Some(members), Ok(input)) = (&self.without_input, serde_json::to_value(input)) else {
             return Arc::default();

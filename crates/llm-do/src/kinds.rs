@@ -1,4 +1,4 @@
-//! The kinds of toolsets that llm-do adds to the built-in ones: the one list of them.
+//! The list of the kinds of toolsets that llm-do adds to the built-in ones.
 
 use crate::{loaded::Effects, python::wait, settings::Environment};
 use llm_do_core::{journal::Runtime, toolset::ToolsetRegistry, worker::WorkerDefinition};
@@ -7,7 +7,7 @@ use llm_do_python::{Custom, Python};
 use llm_do_sandbox::{confine::Confiner, shell::Shell};
 use std::{path::Path, sync::Arc};
 
-/// What the kinds need to run their tools.
+/// Dependencies of the kinds when they run their tools.
 pub(crate) struct Runners<'a> {
     pub(crate) python: &'a Arc<Python>,
     pub(crate) environment: &'a Environment,
@@ -19,8 +19,8 @@ pub(crate) struct Runners<'a> {
     pub(crate) client_servers: ClientServers,
 }
 
-/// Registers the kinds, and returns that of MCP servers. Without a host their tools can't be made: that is enough for reading
-/// programs.
+/// Registers the kinds, and returns the kind of MCP servers. Without `host` their tools can't be made, which is enough
+/// for reading programs.
 pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) -> Arc<Mcp> {
     let custom = host.map_or_else(Custom::unbound, |host| Custom::new(Arc::clone(host.python)));
     let shell = host.map_or_else(Shell::unbound, |host| {
@@ -43,20 +43,20 @@ pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) 
     mcp
 }
 
-/// The kinds of toolsets that llm-do has, for reading programs: none of their tools can be called. A [`crate::Session`]
-/// brings what runs them. `home` is the user's folder of llm-do (`~/.llm-do`).
+/// Returns the kinds of toolsets that llm-do has, for reading programs: none of their tools can be called. A
+/// [`crate::Session`] provides the means to run them. `home` is the user's folder of llm-do (`~/.llm-do`).
 pub fn toolset_kinds(home: &Path) -> ToolsetRegistry {
     reading(ToolsetRegistry::built_in(), home)
 }
 
-/// These kinds, and those that llm-do adds to them for reading programs.
+/// Returns `kinds` with those that llm-do adds for reading programs.
 pub(crate) fn reading(mut kinds: ToolsetRegistry, home: &Path) -> ToolsetRegistry {
     register(&mut kinds, None);
     kinds.register(Arc::new(Mcp::reading(Known::of(home))));
     kinds
 }
 
-/// The runtimes that run the tools of these workers. One that can't run is reported when a tool needs it.
+/// Returns the runtimes that run the tools of these workers. A runtime that can't run is reported when a tool needs it.
 pub(crate) fn runtimes(kinds: &ToolsetRegistry, workers: &[Arc<WorkerDefinition>]) -> Vec<Runtime> {
     let used = kinds.kinds().filter(|kind| workers.iter().any(|worker| kind.starts_processes(worker)));
     used.filter_map(|kind| wait(kind.runtime()).ok()?).collect()

@@ -230,7 +230,7 @@ pub use serde_json;
 #[doc(hidden)]
 pub use host::*;
 
-/// Questions of a run, and those who answer them.
+/// Questions of a run, and their operators.
 pub mod operator {
     pub use crate::embedding::{AnswerWith, answer_with};
     pub use llm_do_core::{
@@ -246,7 +246,7 @@ pub mod operator {
     };
 }
 
-/// Models, and what it takes to implement one.
+/// Models, and the items that an implementation needs.
 pub mod model {
     pub use llm_do_core::{
         call_path::CallPath,
@@ -294,7 +294,7 @@ pub mod toolset {
     };
 }
 
-/// What happens in a run, for displays and other programs.
+/// Events of a run, for displays and other programs.
 pub mod event {
     pub use llm_do_core::{
         call_path::CallPath,
@@ -307,7 +307,7 @@ pub mod event {
     pub use llm_do_records::RecordRef;
 }
 
-/// Drivers: what executes the steps of a run and keeps its journal.
+/// Drivers, which execute the steps of a run and keep its journal.
 pub mod driver {
     pub use llm_do_core::{
         budget::Reserved,
@@ -327,7 +327,7 @@ pub mod driver {
     pub use llm_do_runs::LocalDriver;
 }
 
-/// What hosts of llm-do are made of: the command line, the service, the editor's agent. It changes with them.
+/// Building blocks of llm-do's hosts: the command line, the service, the editor's agent. This module changes with them.
 pub mod host {
     pub use crate::attachments::file_places;
     pub use crate::cases::{BadCases, Cases};
@@ -382,7 +382,7 @@ pub mod host {
     };
 }
 
-/// For the code that [`macro@tool`] makes.
+/// Items that the code of [`macro@tool`] uses.
 #[doc(hidden)]
 pub mod __private {
     pub use schemars;

@@ -13,13 +13,13 @@ struct Limited {
     limits: GivenLimits,
 }
 
-/// The definitions of a program under these limits.
+/// Returns the definitions of a program under these limits.
 pub(crate) fn definitions(program: &Arc<Program>, limits: GivenLimits) -> Arc<dyn Definitions> {
     let program = Arc::clone(program);
     if limits == GivenLimits::default() { program } else { Arc::new(Limited { program, limits }) }
 }
 
-/// A worker under these limits, if they may replace its own.
+/// Returns a worker under these limits, if they may replace its own.
 pub(crate) fn worker(worker: &Arc<WorkerDefinition>, limits: GivenLimits) -> Arc<WorkerDefinition> {
     if worker.locked || limits == GivenLimits::default() {
         return Arc::clone(worker);

@@ -1,4 +1,4 @@
-//! The second phase of opening a program: its definitions are read, and what runs its tools is ready.
+//! The second phase of opening a program: reading its definitions, and preparing the means to run its tools.
 
 use crate::{
     grant::{self, Grant, Grantor},
@@ -34,15 +34,15 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Whether the runs of a program may have effects.
+/// Effects that the runs of a program may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effects {
-    /// They read and write files, and their processes do what their workers may do.
+    /// Runs read and write files, and their processes do what their workers may do.
     Allowed,
-    /// The same without the servers of toolsets: none is started or reached, so that none needs a grant. For tests, whose
-    /// recordings have the tools that servers listed.
+    /// The same as [`Effects::Allowed`], but no server of a toolset is started or reached, so that none needs a grant.
+    /// For tests, whose recordings have the tools that servers listed.
     WithoutServers,
-    /// They see no file, and their processes can neither change anything nor reach the network. For a replay, and for a
+    /// Runs see no file, and their processes can neither change anything nor reach the network. For a replay, and for a
     /// function that is tried against recorded cases.
     Denied,
 }
@@ -52,7 +52,7 @@ pub enum Effects {
 pub struct Loaded {
     pub(crate) machinery: Arc<Machinery>,
     pub(crate) program: Arc<Program>,
-    /// The definitions that were read when it was loaded. More are read while it runs.
+    /// Definitions that were read when the program was loaded. Further ones are read while it runs.
     pub(crate) workers: Arc<[Arc<WorkerDefinition>]>,
     pub(crate) used: Arc<[UsedDefinition]>,
     /// The program as grants know it: its root, or the lone file.
@@ -64,7 +64,7 @@ pub struct Loaded {
     load_options: LoadOptions,
 }
 
-/// What all runs of a program in this process share, whatever their options.
+/// State shared by all runs of a program in this process, whatever their options.
 pub(crate) struct Machinery {
     pub(crate) environment: Environment,
     pub(crate) current_dir: PathBuf,
@@ -201,7 +201,7 @@ impl Located {
 }
 
 impl Loaded {
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
@@ -211,11 +211,11 @@ impl Loaded {
         &self.warnings
     }
 
-    /// The same program with another worker of the project as its entry. The definitions are read again, and everything
-    /// else is shared.
+    /// Returns the same program with another worker of the project as its entry. The definitions are read again, and
+    /// everything else is shared.
     ///
     /// # Errors
-    /// There is no such worker, its definition is wrong, or the program is a lone file.
+    /// The worker does not exist, its definition is wrong, or the program is a lone file.
     pub fn worker(&self, id: &str) -> Result<Self, Problem> {
         if *self.program.entry().id == *id {
             return Ok(self.clone());
@@ -246,10 +246,11 @@ impl Loaded {
 }
 
 impl Machinery {
-    /// The key that seals journals, without which there is no run. A failure is not kept: the next run tries again.
+    /// Returns the key that seals journals, without which there is no run. A failure is not cached: the next run tries
+    /// again.
     ///
     /// # Errors
-    /// It can't be read or made.
+    /// The key can't be read or made.
     pub(crate) fn seal_key(&self) -> Result<&SealKey, NoKey> {
         if let Some(key) = self.seal_key.get() {
             return Ok(key);
@@ -258,7 +259,7 @@ impl Machinery {
         Ok(self.seal_key.get_or_init(|| key))
     }
 
-    /// The places that earlier runs of the program wrote untrusted words to.
+    /// Returns the places to which earlier runs of the program wrote untrusted words.
     ///
     /// # Errors
     /// The list can't be read, or was not written by this user's llm-do.
@@ -273,12 +274,12 @@ impl Machinery {
         }
     }
 
-    /// The user's folder of llm-do.
+    /// Returns the user's folder of llm-do.
     pub(crate) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Folder of the journals.
+    /// Returns the folder of the journals.
     pub(crate) fn runs_dir(&self) -> &Path {
         &self.recorded.runs_dir
     }
@@ -298,8 +299,8 @@ pub(crate) fn apply(grants: &[Grant], confiner: &Confiner, python: &Arc<Python>)
     Ok(())
 }
 
-/// The definitions of a run, which must be the same when it is resumed: its workers, its manifest, and the files of sets in its
-/// rules. The rules and grants of the command line were given for these.
+/// Returns the definitions of a run, which must be the same when it is resumed: its workers, its manifest, and the
+/// files of sets in its rules. The rules and grants of the command line were given for these.
 fn used(workers: &[Arc<WorkerDefinition>], program: &Program) -> Arc<[UsedDefinition]> {
     let used = workers.iter().map(|worker| UsedDefinition::of(worker));
     let sets = program.set_files().into_iter().map(|(file, text)| UsedDefinition {
@@ -322,7 +323,7 @@ fn used(workers: &[Arc<WorkerDefinition>], program: &Program) -> Arc<[UsedDefini
 /// Reads a set from a file that a rule of the operator names, relative to `folder`: a regular file of at most 4 MiB.
 ///
 /// # Errors
-/// Why it can't be read.
+/// The reason why it can't be read.
 pub fn read_set(folder: &Path, set: &FileSet) -> Result<Vec<Value>, String> {
     const MOST_BYTES: u64 = 4 << 20;
     let path = folder.join(&*set.file);
@@ -334,10 +335,10 @@ pub fn read_set(folder: &Path, set: &FileSet) -> Result<Vec<Value>, String> {
     set.values(&String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?)
 }
 
-/// The user's own configuration, `config.yaml` in llm-do's home. A file that does not exist says nothing.
+/// Reads the user's own configuration, `config.yaml` in llm-do's home. A file that does not exist counts as empty.
 ///
 /// # Errors
-/// It can't be read, or it is wrong.
+/// The file can't be read, or it is wrong.
 pub fn user_config(home: &Path) -> Result<UserConfig, Problem> {
     let path = home.join("config.yaml");
     match fs::read_to_string(&path) {
@@ -350,7 +351,7 @@ pub fn user_config(home: &Path) -> Result<UserConfig, Problem> {
     }
 }
 
-/// The keys of providers that the user has stored.
+/// Reads the keys of providers that the user has stored.
 ///
 /// # Errors
 /// The file can't be read.

@@ -1,4 +1,4 @@
-//! The first phase of opening a program: its files are found, and nothing of them is read.
+//! The first phase of opening a program: finding its files, without reading them.
 
 use crate::{problem::Problem, settings::Settings};
 use llm_do_core::authority::Place;
@@ -26,7 +26,7 @@ impl Located {
     /// Finds the program that the settings name.
     ///
     /// # Errors
-    /// There is none, or its folder of runs is not its own.
+    /// There is no program, or its folder of runs is not its own.
     pub fn find(settings: Settings) -> Result<Self, Problem> {
         let target = target::find(&settings.request, &settings.around).map_err(Problem::Program)?;
         let runs_dir = match target.source.work {
@@ -36,8 +36,8 @@ impl Located {
         Ok(Self { settings, target, runs_dir })
     }
 
-    /// The same program with these texts in the place of its files, by path relative to its root, and of a project that worker
-    /// as the entry.
+    /// Puts these texts in the place of the program's files, by path relative to its root. In a project, that worker becomes
+    /// the entry.
     #[must_use]
     pub fn edited(mut self, texts: BTreeMap<String, String>, entry: &str) -> Self {
         let source = &mut self.target.source;
@@ -49,24 +49,25 @@ impl Located {
         self
     }
 
-    /// The folder that its workers see as their own: a project's root, or for a lone worker file the current directory.
+    /// Returns the folder that the workers see as their own: a project's root, or for a lone worker file the current
+    /// directory.
     pub fn folder(&self) -> &Place {
         self.target.source.work.as_ref().unwrap_or_else(|| self.target.source.tree.root())
     }
 
-    /// Its files, and where it starts.
+    /// Returns the files of the program, and its entry.
     pub fn source(&self) -> &Source {
         &self.target.source
     }
 
-    /// Folder of the journals of its runs.
+    /// Returns the folder of the runs' journals.
     pub fn runs_dir(&self) -> &Path {
         &self.runs_dir
     }
 }
 
-/// The folder of a project's runs. It must be the project's own: a symbolic link in its place, which a cloned project may
-/// bring along, would send journals wherever it leads.
+/// Returns the folder of a project's runs. It must be the project's own: a symbolic link in its place, which a cloned
+/// project may bring along, would send journals wherever it leads.
 fn own_runs(root: &Path) -> Result<PathBuf, CreateError> {
     let (home, runs) = (root.join(".llm-do"), root.join(".llm-do").join("runs"));
     for folder in [home, runs.clone()] {

@@ -1,4 +1,5 @@
-//! What a program asks for beyond its own folder and the operator has not granted. See `docs/reference/sandbox.md`.
+//! Grants that a program needs beyond its own folder, and that the operator has not given. See
+//! `docs/reference/sandbox.md`.
 
 use crate::{
     grant::{self, Grant, Grantor, MissingGrant, NeededBy},
@@ -18,7 +19,7 @@ use llm_do_records::SHORTEST_SECRET;
 use llm_do_sandbox::{confine::Confiner, place_of};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-/// The packages of the program's Python tools, where they are not fetched yet.
+/// Returns the grant for the packages of the program's Python tools, if they are not fetched yet.
 pub(crate) fn packages(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
@@ -32,7 +33,7 @@ pub(crate) fn packages(
     Some(MissingGrant { grant: Grant::Uv, needed_by: NeededBy::Program, asked_at: wanted.asked_by() })
 }
 
-/// The places outside the program that the Python of its own environment reads.
+/// Returns the grants for places outside the program that the Python of its own environment reads.
 pub(crate) fn interpreter(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
@@ -54,8 +55,8 @@ pub(crate) fn interpreter(
     missing.collect()
 }
 
-/// Processes of its tools, where nothing can confine them. Another run of this process may have been granted to run
-/// unconfined; this one needs its own grant.
+/// Returns the grant to run processes of the tools on a machine that can't confine them. Another run of this process
+/// may have had that grant; this one needs its own.
 pub(crate) fn confinement(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
@@ -88,7 +89,8 @@ pub(crate) fn place(required: &RequiredGrant) -> MissingGrant {
     }
 }
 
-/// What the toolsets of these workers need: servers, their hosts, variables for them, places that they see.
+/// Returns the missing grants of the toolsets of these workers: servers, their hosts, variables for them, places that
+/// they see.
 pub(crate) fn toolsets(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
@@ -107,7 +109,7 @@ pub(crate) fn toolsets(
     missing
 }
 
-/// The variables that the toolsets of these workers need.
+/// Returns the variables that the toolsets of these workers need.
 pub(crate) fn toolset_variables(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,
@@ -121,7 +123,7 @@ pub(crate) fn toolset_variables(
     variables.collect()
 }
 
-/// The variables that a worker's sandbox names: those that its code gets, and those that hold keys for its requests.
+/// Returns the variables that a worker's sandbox names: those that its code gets, and those with keys for its requests.
 pub(crate) fn declared_variables(worker: &WorkerDefinition) -> impl Iterator<Item = &Arc<str>> {
     let Sandbox { env, keys, .. } = &worker.sandbox;
     env.iter().chain(keys.iter().map(|key| &key.variable))
@@ -150,7 +152,7 @@ pub(crate) fn variables(
     Ok(())
 }
 
-/// A manifest that sends requests, and a key with them, somewhere else needs a grant for it.
+/// Returns the missing grants for a manifest that sends requests, and a key with them, to another host.
 pub(crate) fn endpoints(
     declared: &BTreeMap<String, Provider>,
     workers: &[Arc<WorkerDefinition>],
@@ -202,8 +204,8 @@ pub(crate) fn weights(
     missing
 }
 
-/// The grant that a model lacks, if it is a file that the operator did not choose. A file that does not exist is an error
-/// of its own.
+/// Returns the grant that a model lacks, if it is a file that the operator did not choose. A missing file is a separate
+/// error.
 pub(crate) fn weights_of(name: &ModelName, operators: &[ModelName], grants: &[Grant]) -> Option<Grant> {
     if name.provider() != "local" || operators.contains(name) {
         return None;
@@ -213,7 +215,7 @@ pub(crate) fn weights_of(name: &ModelName, operators: &[ModelName], grants: &[Gr
     (!grants.contains(&grant)).then_some(grant)
 }
 
-/// The problem with an input that can't be bound.
+/// Returns the problem with an input that can't be bound.
 pub(crate) fn unbound(error: BindError) -> Problem {
     match error {
         BindError::Input(error) => Problem::Input(error),
@@ -221,7 +223,7 @@ pub(crate) fn unbound(error: BindError) -> Problem {
     }
 }
 
-/// Gets from `grantor` what is missing, or says what it was.
+/// Obtains the missing grants from `grantor`, or returns them as a problem.
 pub(crate) fn obtain(
     grantor: &dyn Grantor,
     program: &Path,
@@ -234,7 +236,7 @@ pub(crate) fn obtain(
     }
 }
 
-/// Host and port of an address, without scheme, user and path.
+/// Returns host and port of an address, without scheme, user and path.
 fn host_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or(rest);

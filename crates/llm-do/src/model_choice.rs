@@ -1,4 +1,4 @@
-//! Which model each worker gets, and the providers that the manifest declares.
+//! The choice of each worker's model, and the providers that the manifest declares.
 
 use crate::{
     grant::Grant,
@@ -14,16 +14,16 @@ use llm_do_models::{Api, CustomProvider, Providers};
 use llm_do_program::{Program, UserConfig, manifest::Provider};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A model that nothing names.
+/// A model that was detected, because nothing names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetectedModel {
     /// The model.
     pub name: ModelName,
-    /// Why this one.
+    /// The reason for the choice.
     pub because: String,
 }
 
-/// What workers get that name no model: by the environment, by the program, by the user's configuration.
+/// Returns the model of workers that name none: from the environment, the program, or the user's configuration.
 pub(crate) fn default(
     program: &Program,
     environment: &Environment,
@@ -39,7 +39,7 @@ pub(crate) fn default(
     }
 }
 
-/// The models that the operator chose, by a flag, the environment or the own configuration.
+/// Returns the models that the operator chose, by a flag, the environment or the user's configuration.
 pub(crate) fn of_operator(
     options: &RunOptions,
     environment: &Environment,
@@ -49,7 +49,7 @@ pub(crate) fn of_operator(
     [options.model.clone(), variable, user.model.clone()].into_iter().flatten().collect()
 }
 
-/// The choice, completed by what can be found where a worker would be left without a model; and why it was that one.
+/// Completes the choice with a detected model if a worker would have none. Also returns the reason for that model.
 pub(crate) fn choose(
     workers: &[Arc<WorkerDefinition>],
     mut choice: ModelChoice,
@@ -82,8 +82,8 @@ pub(crate) fn declare(providers: Providers, name: &str, declared: &Provider) -> 
     providers.custom(name, custom(declared))
 }
 
-/// The providers as a run with these grants may use them. A declared provider that is not granted refuses: a worker that
-/// is loaded late must not reach an address that the operator never saw.
+/// Returns the providers as a run with these grants may use them. A declared provider without a grant refuses requests:
+/// a worker that is loaded late must not reach an address that the operator never saw.
 pub(crate) fn granted(
     providers: &Arc<Providers>,
     declared: &BTreeMap<String, Provider>,
@@ -106,7 +106,7 @@ pub(crate) fn granted(
 /// The providers, without those that a run may not use.
 struct GrantedModels {
     providers: Arc<Providers>,
-    /// Why each provider is refused, by its name.
+    /// The reason why each provider is refused, by its name.
     refused: BTreeMap<String, String>,
     /// The models that the operator chose.
     operators: Vec<ModelName>,
@@ -147,8 +147,8 @@ fn custom(declared: &Provider) -> CustomProvider {
     }
 }
 
-/// Opens a worker's model and checks that it takes the worker's settings and server-side tools: everything that would fail at its first
-/// turn and can be known now.
+/// Opens a worker's model and checks that it takes the worker's settings and server-side tools: all errors of the first
+/// turn that can be known before it.
 pub(crate) fn open(
     worker: &Arc<WorkerDefinition>,
     choice: &ModelChoice,

@@ -50,7 +50,7 @@ pub fn check_named(path: &Path) -> io::Result<()> {
     })
 }
 
-/// The projects around a path by the names in it, the innermost first, each with the rest of the path.
+/// Returns the projects around a path by the names in it, the innermost first, each with the rest of the path.
 fn projects_around(path: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let mut whole = PathBuf::new();
     for part in std::path::absolute(path)?.components() {

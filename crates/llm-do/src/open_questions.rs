@@ -1,4 +1,4 @@
-//! The questions of a run that wait for answers from outside, for operators that are other programs.
+//! The open questions of a run, for operators that are other programs.
 
 use llm_do_core::question::{Answer, Given, NotAccepted, QuestionId, Reply, Waiting};
 use std::{
@@ -8,12 +8,13 @@ use std::{
 };
 use tokio::sync::{oneshot, watch};
 
-/// The digest that an answer names, so that it is an answer to what its giver saw: [`Waiting::digest`].
+/// Returns the digest that an answer names, so that it applies only to the question that its author saw:
+/// [`Waiting::digest`].
 pub fn digest(waiting: &Waiting) -> String {
     waiting.digest()
 }
 
-/// The questions of a run that wait, and who answered the others. The first answer to a question stands.
+/// The open questions of a run, and the authors of the answers to the others. The first answer to a question counts.
 pub struct OpenQuestions {
     state: Mutex<State>,
     changed: watch::Sender<()>,
@@ -21,7 +22,7 @@ pub struct OpenQuestions {
 
 #[derive(Default)]
 struct State {
-    /// By call and step. Few runs ask more than one question at a time, and many may wait with one.
+    /// Open questions by call and step. Few runs ask more than one question at a time, and many may wait with one.
     open: Vec<Open>,
     decided: HashMap<QuestionId, Arc<str>>,
     /// The questions that waited in an earlier process and that the run has not put again yet.
@@ -32,30 +33,30 @@ struct State {
 }
 
 impl State {
-    /// The place of a question among those that wait, or the place for it.
+    /// Returns the index of an open question, or the index at which to insert it.
     fn find(&self, id: &QuestionId) -> Result<usize, usize> {
         self.open.binary_search_by(|open| open.waiting.id.cmp(id))
     }
 }
 
-/// A question that waits.
+/// An open question.
 struct Open {
     waiting: Waiting,
     reply: oneshot::Sender<Given>,
 }
 
-/// Why an answer is not taken. Nothing has changed.
+/// The reason why an answer is rejected. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
-    /// There is no such question, or it was withdrawn.
+    /// The question does not exist, or it was withdrawn.
     #[error("there is no question `{0}`")]
     Unknown(QuestionId),
-    /// The answer is none to the question.
+    /// The answer does not fit the question.
     #[error("the question `{id}` stays open: {why}")]
     NotAccepted {
         /// The question.
         id: QuestionId,
-        /// What is wrong with the answer.
+        /// The reason.
         why: NotAccepted,
     },
     /// The question has an answer.
@@ -63,7 +64,7 @@ pub enum NotTaken {
     AlreadyDecided {
         /// The question.
         id: QuestionId,
-        /// Who answered it.
+        /// The author of the answer.
         by: Arc<str>,
     },
     /// The question is not the one that the answer is for.
@@ -91,7 +92,7 @@ impl OpenQuestions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a question. `None` after [`OpenQuestions::close`]: then it is put off.
+    /// Puts a question. Returns `None` after [`OpenQuestions::close`]: the question is put off.
     pub fn ask(&self, waiting: &Waiting) -> Option<Asked<'_>> {
         let (reply, replied) = oneshot::channel();
         let mut state = self.state();
@@ -124,7 +125,8 @@ impl OpenQuestions {
         self.state().expected.insert(id);
     }
 
-    /// Waits until a run that continues has put a question that [`OpenQuestions::waited`] has named. The others need no wait.
+    /// Waits until a run that continues has put a question that [`OpenQuestions::waited`] has named. Returns
+    /// immediately for other questions.
     pub async fn put_again(&self, id: &QuestionId) {
         let mut changed = self.subscribe();
         while self.state().expected.contains(id) {
@@ -133,12 +135,12 @@ impl OpenQuestions {
         }
     }
 
-    /// The questions that wait, by call and step.
+    /// Returns the open questions, by call and step.
     pub fn waiting(&self) -> Vec<Waiting> {
         self.state().open.iter().map(|open| open.waiting.clone()).collect()
     }
 
-    /// How many questions wait.
+    /// Returns the number of open questions.
     pub fn count(&self) -> usize {
         self.state().open.len()
     }
@@ -213,7 +215,7 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The answer, or that there is none now.
+    /// Waits for the answer. Returns `Reply::Later` if the question was put off.
     pub async fn reply(&mut self) -> Reply {
         (&mut self.replied).await.map_or(Reply::Later, Reply::Given)
     }

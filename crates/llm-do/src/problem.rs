@@ -1,4 +1,4 @@
-//! Why a run can't start.
+//! Problems that prevent a run from starting.
 
 use crate::{
     fit::Misfit,
@@ -14,17 +14,17 @@ use llm_do_program::{
 use llm_do_runs::{CreateError, UntrustedListError};
 use std::{path::PathBuf, sync::Arc};
 
-/// Why a run can't start. Nothing has been sent to a model.
+/// A problem that prevents a run from starting. Nothing has been sent to a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The program is wrong.
     #[error("{}", .0.0.first().map(|d| d.message.as_str()).unwrap_or_default())]
     Program(Diagnostics),
-    /// It asks for what the operator has not granted.
+    /// The program needs grants that the operator has not given.
     #[error("the program asks for more than its own folder")]
     Grants(Vec<MissingGrant>),
-    /// What was granted before can't be read.
+    /// The remembered grants can't be read.
     #[error("cannot read the remembered grants: {0}")]
     GrantsFile(#[from] BadGrantsFile),
     /// The input doesn't fit the entry.
@@ -35,7 +35,7 @@ pub enum Problem {
     Attachment {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// The user's configuration can't be read.
@@ -43,17 +43,17 @@ pub enum Problem {
     UserConfig {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// An environment variable that the program's Python functions get can't be given to them.
     #[error("the variable {name}, which {asked_by} names in its `sandbox`, {reason}")]
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: Arc<str>,
         /// The worker that lists it.
         asked_by: Arc<str>,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
     /// A model can't be used.
@@ -63,7 +63,7 @@ pub enum Problem {
         worker: Arc<str>,
         /// The model, if one was named.
         model: Option<ModelName>,
-        /// What is wrong and what to do.
+        /// A description of the error, and its solution.
         message: String,
     },
     /// Nothing names a model and none was found.
@@ -72,9 +72,9 @@ pub enum Problem {
     /// An MCP server can't be inspected.
     #[error("the MCP server `{server}`: {reason}")]
     Server {
-        /// Its name.
+        /// The name of the server.
         server: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// Another worker of a lone file was asked for.
@@ -95,17 +95,17 @@ pub enum Problem {
     /// An option of the embedding program can't be read.
     #[error("`{option}`: {reason}")]
     Option {
-        /// Its name.
+        /// The name of the option.
         option: &'static str,
-        /// What is wrong.
+        /// A description of the error.
         reason: String,
     },
     /// A tool or toolset of the embedding program can't be registered.
     #[error("the tool or toolset `{name}` can't be registered: {reason}")]
     Toolset {
-        /// Its name.
+        /// The name of the tool or toolset.
         name: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The outputs of a worker don't fit the type that the embedding program takes.
@@ -122,13 +122,13 @@ pub enum Problem {
         /// The hash of the program's signatures.
         found: String,
     },
-    /// There is no temporary folder for journals.
+    /// No temporary folder for journals could be made.
     #[error("cannot make a temporary folder for journals: {0}")]
     TemporaryFolder(std::io::Error),
     /// The list of the places that untrusted words were written to can't be used.
     #[error(transparent)]
     Untrusted(#[from] UntrustedListError),
-    /// There is no key that seals journals.
+    /// The key that seals journals can't be read or made.
     #[error(transparent)]
     Key(#[from] NoKey),
     /// The journal can't be made.
@@ -136,7 +136,8 @@ pub enum Problem {
     Journal(#[from] CreateError),
 }
 
-/// The key that seals this user's journals can't be read or made. Without it a run could not be resumed, so there is none.
+/// The key that seals this user's journals can't be read or made. A run without the key could not be resumed, so it
+/// does not start.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot read or make the key of the journals in {}: {source}. Make that folder readable and writable, or name another in \
@@ -146,12 +147,12 @@ pub enum Problem {
 pub struct NoKey {
     /// The user's folder.
     pub home: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: std::io::Error,
 }
 
 impl Problem {
-    /// The whole of it as text: every finding with its place in the file, every grant that is missing.
+    /// Returns the whole problem as text: every finding with its place in the file, every missing grant.
     pub fn explained(&self) -> String {
         match self {
             Self::Program(found) => render(&found.0, Colour::Never).trim_end().to_owned(),

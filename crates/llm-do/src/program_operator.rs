@@ -17,16 +17,16 @@ use tokio::{
 
 /// Version of the protocol, in the first message.
 pub const PROTOCOL: u32 = 2;
-/// Longest line that is taken, in bytes: edited arguments may be long.
+/// The longest accepted line, in bytes. Edited arguments may be long.
 const LONGEST_LINE: u64 = 16 << 20;
-/// Through what the answers come, as recorded.
+/// The channel through which the answers come, as recorded.
 const VIA: &str = "operator protocol";
 
 /// A message to the program.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Message<'a> {
-    /// First of all.
+    /// The first message.
     Hello { protocol: u32, version: &'static str },
     /// A question. Several may be open.
     Question {
@@ -60,12 +60,13 @@ struct Answered {
     id: QuestionId,
     #[serde(flatten)]
     answer: Answer,
-    /// Who gave it, where the program knows.
+    /// The author of the answer, if the program knows it.
     #[serde(default)]
     by: Option<Arc<str>>,
 }
 
-/// Asks a program over a pair of streams. Questions that it leaves open when it goes are put off, and so suspend the run.
+/// An operator that is a program at the other end of a pair of streams. Questions that are open when the program
+/// disconnects are put off, which suspends the run.
 pub struct ProgramOperator {
     talk: Arc<Talk>,
     tasks: [JoinHandle<()>; 2],
@@ -77,7 +78,8 @@ struct Talk {
 }
 
 impl ProgramOperator {
-    /// Talks over these streams. To be called inside a tokio runtime, which must run while the operator lives.
+    /// Talks to the program over these streams. Must be called inside a tokio runtime, which must run while the
+    /// operator lives.
     pub fn new(
         reader: impl AsyncRead + Send + Unpin + 'static,
         mut writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -120,7 +122,7 @@ impl Operator for ProgramOperator {
     }
 }
 
-/// A question that the program knows of. It hears if the question is withdrawn.
+/// A question that the program knows of. The program is informed if the question is withdrawn.
 struct Announced<'a> {
     talk: &'a Talk,
     id: &'a QuestionId,
@@ -144,7 +146,7 @@ impl Talk {
         }
     }
 
-    /// Takes answers until the program goes.
+    /// Reads answers until the program disconnects.
     async fn listen(&self, reader: impl AsyncRead + Unpin) {
         let mut reader = BufReader::new(reader);
         let mut line = Vec::new();

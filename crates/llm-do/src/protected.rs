@@ -1,10 +1,10 @@
-//! What runs protect beside the files of their program.
+//! Protection of files beside those of a program.
 
 use llm_do_core::authority::{Authority, Place, Protection};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The protection of the newest run of each program that protects further files. Runs that protect the same share it: thousands
-/// of them may wait at once.
+/// The protection of the newest run of each program that protects further files. Runs that protect the same files share
+/// it, because thousands of them may wait at once.
 #[derive(Default)]
 pub(crate) struct Protected(Mutex<Vec<Further>>);
 
@@ -16,7 +16,7 @@ struct Further {
 }
 
 impl Protected {
-    /// The authority of a run that protects these files as well.
+    /// Returns the authority of a run that also protects these files.
     pub(crate) fn with(&self, authority: Authority, files: Vec<Place>) -> Authority {
         if files.is_empty() {
             return authority;

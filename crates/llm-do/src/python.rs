@@ -1,4 +1,4 @@
-//! Python for a program: what runs its tools, and what reads them for the front end.
+//! Python for a program: the runtime of its tools, and the reader of their code for the front end.
 
 use crate::settings::Environment;
 use llm_do_core::{
@@ -11,7 +11,7 @@ use llm_do_sandbox::confine::Confiner;
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
 
-/// What decides how Python runs for a program.
+/// Settings for Python processes of a program.
 pub struct PythonFor<'a> {
     /// Root of the program.
     pub project: &'a Place,
@@ -19,14 +19,14 @@ pub struct PythonFor<'a> {
     pub home: &'a Path,
     /// The environment.
     pub environment: &'a Environment,
-    /// How its processes are confined.
+    /// The confiner of the processes.
     pub confiner: Arc<Confiner>,
-    /// Whether its processes may change nothing and reach no network.
+    /// True if the processes may change nothing and have no network.
     pub only_looks: bool,
 }
 
 impl PythonFor<'_> {
-    /// Python, not started.
+    /// Returns Python, which is not started yet.
     pub fn python(&self) -> Arc<Python> {
         Python::new(Settings {
             project: self.project.as_str().into(),
@@ -38,7 +38,8 @@ impl PythonFor<'_> {
     }
 }
 
-/// Reads code with that Python, for `check` and for signatures. It waits for the interpreter where nothing is remembered.
+/// Returns a reader of code with that Python, for `check` and for signatures. It waits for the interpreter if the
+/// answer is not cached.
 pub fn code_reader(python: Arc<Python>) -> Arc<dyn CodeReader> {
     Arc::new(Reader(python))
 }
@@ -48,7 +49,7 @@ pub(crate) fn prepare(python: &Arc<Python>, wanted: &Wanted) -> Result<(), Strin
     wait(python.prepare(wanted))?
 }
 
-/// Waits for something asynchronous on a thread of its own: the code that loads a program may run inside a runtime.
+/// Waits for a future on a separate thread, because the code that loads a program may run inside a runtime.
 pub(crate) fn wait<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let waited = scope.spawn(|| {

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 /// The most characters of one fact that are shown. A notice says how many are left out.
 const LONGEST_FACT: usize = 4000;
 
-/// The question in plain text, with everything that is not seen or moves the cursor escaped. The JSON Schema of an answer is
-/// left out if the face has a form for it.
+/// Returns the question in plain text, with all characters escaped that are invisible or move the cursor. The JSON
+/// Schema of an answer is left out if the face has a form for it.
 pub fn plain(question: &Question, with_schema: bool) -> String {
     let mut text = visible::line(&question.subject()).into_owned();
     for fact in question.facts() {
@@ -17,8 +17,8 @@ pub fn plain(question: &Question, with_schema: bool) -> String {
     text
 }
 
-/// The question as an entry of a list in Markdown. All but its subject, which is a span of code, stands in a block of code:
-/// nothing in it can be a link, an image or a heading.
+/// Returns the question as an entry of a list in Markdown. The subject is a span of code, and everything else is in a
+/// block of code, so that no part of it can be a link, an image or a heading.
 pub fn markdown(question: &Question) -> String {
     let mut rest = String::new();
     for fact in question.facts() {
@@ -28,14 +28,14 @@ pub fn markdown(question: &Question) -> String {
     format!("- `{subject}`\n\n{}", fenced("", rest.trim_start()))
 }
 
-/// Text as a block of Markdown that it can't leave.
+/// Returns a text as a block of code in Markdown, which the text can't end.
 pub fn fenced(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{text}\n{fence}")
 }
 
-/// Adds a fact as lines of its own.
+/// Adds a fact on lines of its own.
 fn write_fact(text: &mut String, fact: &Fact<'_>, with_schema: bool) {
     // Writing to a `String` does not fail.
     let _ = match fact {
@@ -54,7 +54,7 @@ fn write_fact(text: &mut String, fact: &Fact<'_>, with_schema: bool) {
     };
 }
 
-/// The sentence on the expiry of a question, a time in milliseconds since 1970.
+/// Returns the sentence on the expiry of a question, a time in milliseconds since 1970.
 pub fn expiry(at_ms: u64) -> String {
     format!(
         "The question expires at {}: without an answer until then the call is refused.",
@@ -62,14 +62,14 @@ pub fn expiry(at_ms: u64) -> String {
     )
 }
 
-/// A change to a file, as a unified diff.
+/// Returns a change to a file as a unified diff.
 pub fn diff(change: &Preview) -> String {
     let Preview::Change { path, before, after } = change;
     let [before, after] = [before, after].map(|content| content.as_deref().unwrap_or_default());
     records::diff::unified_diff(path, path, before, after)
 }
 
-/// A long text by its beginning, with what can't be seen escaped.
+/// Returns the beginning of a long text, with invisible characters escaped.
 fn beginning(text: &str) -> String {
     let shown = visible::start(text, LONGEST_FACT);
     let left = text.chars().count().saturating_sub(LONGEST_FACT);

@@ -1,4 +1,4 @@
-//! The most that a run can do outside of its conversations, for those who describe a worker to others before it runs.
+//! The most that a run can do outside of its conversations, for hosts that describe a worker before it runs.
 
 use llm_do_core::{
     authority::{Access, Authority, Network},
@@ -25,7 +25,7 @@ impl Reach {
     /// Everything.
     const ANYTHING: Self = Self { changes: true, network: true };
 
-    /// That of these workers, which are the entry and all that it may call.
+    /// Returns the reach of these workers, which are the entry and all that it may call.
     pub(crate) fn of(
         entry: &WorkerDefinition,
         workers: &[Arc<WorkerDefinition>],
@@ -44,7 +44,7 @@ impl Reach {
     }
 }
 
-/// The reach of one worker with the authority of the whole program, which no caller can extend.
+/// Returns the reach of one worker with the authority of the whole program, which no caller can extend.
 fn of_worker(
     worker: &WorkerDefinition,
     handed: bool,

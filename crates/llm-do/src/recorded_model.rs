@@ -9,13 +9,13 @@ use std::{
     sync::Arc,
 };
 
-/// What stands before the colon.
+/// The name of the provider, before the colon.
 const PROVIDER: &str = "replay";
 
-/// Most runs that are looked through for the last one.
+/// The most runs that are searched for the last one.
 const MOST_RUNNING: usize = 1000;
 
-/// Where runs are found that a model is named after.
+/// The folders to search for the run that a model names.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedRuns {
     /// The program's runs.
@@ -25,7 +25,7 @@ pub(crate) struct RecordedRuns {
 }
 
 impl RecordedRuns {
-    /// Adds the provider.
+    /// Adds the provider to `providers`.
     pub(crate) fn among(self, providers: Providers) -> Providers {
         providers.with(PROVIDER, move |name| {
             let dir = self.find(name.model())?;
@@ -36,7 +36,7 @@ impl RecordedRuns {
         })
     }
 
-    /// Replaces `replay:last` by the run that it means now: this run must not find itself when it is resumed later.
+    /// Replaces `replay:last` by the current last run, because this run must not find itself when it is resumed later.
     pub(crate) fn settled(&self, name: ModelName) -> ModelName {
         if name.provider() != PROVIDER || name.model() != "last" {
             return name;
@@ -46,7 +46,7 @@ impl RecordedRuns {
         id.and_then(|id| format!("{PROVIDER}:{id}").parse().ok()).unwrap_or(name)
     }
 
-    /// The folder of the run: by its ID, a part of it, `last`, or the folder itself.
+    /// Returns the folder of the run: by its ID, a part of it, `last`, or the folder itself.
     fn find(&self, run: &str) -> Result<PathBuf, ModelError> {
         let missing = |message: String| ModelError::new(ModelErrorKind::NotFound, message);
         let named = self.here.join(run);

@@ -1,4 +1,4 @@
-//! Replaying a recorded run: the program runs again without effects, and what it does is compared with the record. See
+//! Replaying a recorded run: the program runs again without effects, and its behaviour is compared with the record. See
 //! `docs/guides/replay.md`.
 
 use crate::{
@@ -28,13 +28,13 @@ use std::{
     sync::Arc,
 };
 
-/// The record of a run by an unknown author: nothing in it is believed, and nothing is done for it.
+/// The record of a run by an unknown author. Its contents are not trusted, and it causes no effects.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     dir: PathBuf,
     records: Arc<[Record]>,
     invocation: Invocation,
-    /// Whether each record is sealed with this user's key.
+    /// True if each record is sealed with this user's key.
     own: bool,
     mode: Mode,
     date: Arc<str>,
@@ -45,7 +45,7 @@ impl Recorded {
     /// Reads the run in that folder. `home` is `~/.llm-do`.
     ///
     /// # Errors
-    /// It can't be read, or doesn't tell how it was started.
+    /// The run can't be read, or doesn't record how it was started.
     pub fn open(dir: &Path, home: &Path) -> Result<Self, ResumeError> {
         let sealed = SealKey::read(home).ok().and_then(|key| read_own_journal(dir, &key).ok());
         let own = sealed.is_some();
@@ -64,22 +64,22 @@ impl Recorded {
         Ok(Self { dir: dir.to_owned(), records: records.into(), invocation, own, mode, date, run })
     }
 
-    /// Its folder.
+    /// Returns the folder of the run.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// ID of the run.
+    /// Returns the ID of the run.
     pub fn run(&self) -> &Arc<str> {
         &self.run
     }
 
-    /// The settings for a replay, with the program where it was recorded, or `against` another. `base` gives what
-    /// belongs to this machine and moment, and the grants that the operator gives now. Those of the record count only if
-    /// it is this user's own, and none of them lets code run unconfined.
+    /// Returns the settings for a replay, with the program at its recorded place, or `against` another. `base` provides
+    /// those that depend on this machine and the current time, and the grants that the operator gives now. Grants of
+    /// the record count only if the record is this user's own, and none of them lets code run unconfined.
     ///
     /// # Errors
-    /// Its rules or grants can't be read any more.
+    /// The rules or grants of the record can't be read any more.
     pub fn settings(&self, base: Settings, against: Option<&Path>) -> Result<Settings, ResumeError> {
         let (here, given) = (base.around.here.clone(), base.run.grants.clone());
         let mut settings = self.invocation.settings(base, &self.dir)?;
@@ -100,7 +100,7 @@ impl Recorded {
         Ok(settings)
     }
 
-    /// The first model that answered a worker, for those that name none.
+    /// Returns the first model that answered a worker, for workers that name none.
     fn model(&self) -> Option<ModelName> {
         self.records.iter().find_map(|record| match &record.body {
             RecordKind::ConversationStarted { model, .. } => Some(model.clone()),
@@ -108,7 +108,7 @@ impl Recorded {
         })
     }
 
-    /// The input of the run, with its attachments by name alone: their content is part of the record.
+    /// Returns the input of the run, with its attachments by name alone: their content is part of the record.
     fn input(&self) -> (Input, Vec<Attachment>) {
         let mut input = self.invocation.input.clone();
         let of_path = |path: PathBuf| {
@@ -122,11 +122,12 @@ impl Recorded {
     }
 }
 
-/// Replays the record with the program of the settings: without a model, an operator, a file, a network, and without any process but
-/// those that say what Python modules expose and those of Python code that makes calls, which may change nothing.
+/// Replays the record with the program of the settings, without a model, an operator, a file or a network. The only
+/// processes are those that report what Python modules expose, and those of Python code that makes calls. They may
+/// change nothing.
 ///
 /// # Errors
-/// The program can't be loaded, or something other than its own doing keeps it from running.
+/// The program can't be loaded, or can't run for a reason outside of its own behaviour.
 pub async fn replay(settings: Settings, recorded: &Recorded) -> Result<ReplayReport, Problem> {
     let stored = stored_keys(&settings.home)?;
     let redactor = Redactor::for_environment(std::env::vars_os(), stored.pairs());

@@ -31,35 +31,35 @@ use std::{
     time::Duration,
 };
 
-/// Why a run can't be resumed.
+/// The reason why a run can't be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// The key that tells own journals from others' can't be read.
+    /// The key that distinguishes the user's own journals can't be read.
     #[error("no journal is known to be your own: {0}")]
     Key(String),
-    /// Its journal can't be read, or was not written by this user's llm-do.
+    /// The journal can't be read, or was not written by this user's llm-do.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Its journal can't be gone on with.
+    /// The journal can't be continued.
     #[error(transparent)]
     Reopen(#[from] ReopenError),
-    /// It has an end.
+    /// The run has ended.
     #[error("the run is {0}: there is nothing left to do")]
     Over(&'static str),
-    /// Its first record does not tell how it was started.
+    /// The first record does not say how the run was started.
     #[error("the journal does not tell how the run was started: {0}")]
     Unknown(String),
-    /// A worker is not what it was.
+    /// A worker has changed.
     #[error(
         "`{worker}` ({file}) has changed since the run began: a run can be resumed only with the workers that it began with"
     )]
     Changed {
         /// The worker.
         worker: Arc<str>,
-        /// Its file.
+        /// The file of the worker.
         file: Arc<str>,
     },
-    /// The code of a worker's tools is not what it was.
+    /// The code of a worker's tools has changed.
     #[error(
         "the code of the tools of `{worker}` ({file}) has changed since the run began: a run can be resumed only with the code \
          that it began with"
@@ -67,20 +67,20 @@ pub enum ResumeError {
     ChangedCode {
         /// The worker.
         worker: Arc<str>,
-        /// Its file.
+        /// The file of the worker.
         file: Arc<str>,
     },
-    /// A decision is about nothing that waits.
+    /// A decision is about a question that is not open.
     #[error("nothing waits at `{0}`")]
     NotAsked(QuestionId),
-    /// The question was answered before.
+    /// The question already has an answer.
     #[error("`{id}` is already decided, by {by} ({via})")]
     AlreadyDecided {
         /// The question.
         id: QuestionId,
-        /// Who decided.
+        /// The author of the answer.
         by: Arc<str>,
-        /// Through what.
+        /// The channel of the answer.
         via: Arc<str>,
     },
     /// The question has expired.
@@ -89,15 +89,15 @@ pub enum ResumeError {
          decision about it continues the run"
     )]
     Expired(QuestionId),
-    /// The answer is none to the question, which still waits.
+    /// The answer does not fit the question, which stays open.
     #[error("the question `{id}` still waits: {why}")]
     NotAccepted {
         /// The question.
         id: QuestionId,
-        /// What is wrong with the answer.
+        /// The reason.
         why: NotAccepted,
     },
-    /// The arguments of an edit are none of the tool.
+    /// The arguments of an edit don't fit the tool.
     #[error("the new arguments for `{id}` don't fit the schema of `{function}`: {wrong}")]
     BadArguments {
         /// The question.
@@ -112,7 +112,7 @@ pub enum ResumeError {
     Halt(#[from] Halt),
 }
 
-/// A run that is to continue, read from its journal.
+/// A run to be continued, read from its journal.
 #[derive(Debug)]
 pub struct PastRun {
     dir: PathBuf,
@@ -130,11 +130,12 @@ impl From<BadInvocation> for ResumeError {
 }
 
 impl PastRun {
-    /// Reads a run that was suspended, interrupted or cut off. Its recorded permissions are believed, so it must have been written
-    /// by the llm-do whose folder (`~/.llm-do`) is `home`: a project from somewhere else may bring runs along.
+    /// Reads a run that was suspended, interrupted or cut off. Its recorded permissions are trusted, so it must have
+    /// been written by the llm-do whose folder (`~/.llm-do`) is `home`: a project from elsewhere may bring runs along.
     ///
     /// # Errors
-    /// It is running in another process, can't be read, was written by somebody else, or does not say how it was started.
+    /// The run is active in another process, can't be read, was written by another user, or does not say how it was
+    /// started.
     pub fn open(dir: &Path, home: &Path) -> Result<Self, ResumeError> {
         // Its questions and unfinished calls are those of the other process.
         if keeps_running(dir) {
@@ -154,44 +155,46 @@ impl PastRun {
         Ok(Self { dir: dir.to_owned(), key, records, invocation, mode, date })
     }
 
-    /// Its folder.
+    /// Returns the folder of the run.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Its records so far.
+    /// Returns the records of the run so far.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// How it was started.
+    /// Returns the invocation with which the run was started.
     pub fn invocation(&self) -> &Invocation {
         &self.invocation
     }
 
-    /// What `ask` does in it.
+    /// Returns the mode of the run, which is the effect of `ask`.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What it was given.
+    /// Returns the input of the run.
     pub fn input(&self) -> Input {
         self.invocation.input.clone()
     }
 
-    /// The settings that it was started with; `base` gives what belongs to this machine and moment.
+    /// Returns the settings with which the run was started; `base` provides those that depend on this machine and the
+    /// current time.
     ///
     /// # Errors
-    /// Its rules or grants can't be read any more.
+    /// The rules or grants of the run can't be read any more.
     pub fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
         let settings = self.invocation.settings(base, &self.dir)?;
         Ok(Settings { run: self.resumed(settings.run), ..settings })
     }
 
-    /// The options that it was started with, for a session of its program that is open; `base` gives what is not recorded.
+    /// Returns the options with which the run was started, for an open session of its program; `base` provides those
+    /// that are not recorded.
     ///
     /// # Errors
-    /// Its rules or grants can't be read any more.
+    /// The rules or grants of the run can't be read any more.
     pub fn options(&self, base: RunOptions) -> Result<RunOptions, ResumeError> {
         Ok(self.resumed(self.invocation.options(base)?))
     }
@@ -201,17 +204,17 @@ impl PastRun {
         RunOptions { mode: Some(self.mode), unattended: Mode::Defer, ..options }
     }
 
-    /// The questions that it waits for.
+    /// Returns the open questions of the run.
     pub fn waiting(&self) -> Vec<Waiting> {
         self.history().waiting()
     }
 
-    /// The words that wait for the conversation of its entry, oldest first.
+    /// Returns the messages that wait for the conversation of the entry, oldest first.
     pub fn queued(&self) -> Vec<Queued> {
         self.history().queued(&CallPath::root()).to_vec()
     }
 
-    /// The questions that were answered, each with the one who answered it.
+    /// Returns the answered questions, each with the author of its answer.
     pub fn answered(&self) -> impl Iterator<Item = (QuestionId, Arc<str>)> {
         self.records.iter().filter_map(|record| match &record.body {
             RecordKind::Answered(given) => {
@@ -221,13 +224,13 @@ impl PastRun {
         })
     }
 
-    /// Whether its last record says that it waits: it was not cut off since.
+    /// Returns true if the last record suspends the run, so it was not cut off later.
     pub fn is_suspended(&self) -> bool {
         let end = self.records.last().map(|record| &record.body);
         matches!(end, Some(RecordKind::RunEnded { status: RunStatus::Suspended, .. }))
     }
 
-    /// How it ended, as its records tell. `None`: it can be continued.
+    /// Returns the end of the run from its records, or `None` if the run can be continued.
     pub fn report(&self) -> Option<Report> {
         let Some(Record { body: RecordKind::RunEnded { status, ending, usage }, at_ms, .. }) =
             self.records.last()
@@ -265,10 +268,10 @@ impl PastRun {
         })
     }
 
-    /// Whether it can continue with these decisions.
+    /// Checks that the run can continue with these decisions.
     ///
     /// # Errors
-    /// A decision is about nothing that waits, or the run has an end.
+    /// A decision is about a question that is not open, or the run has ended.
     pub fn admits(&self, decisions: &Decisions) -> Result<(), ResumeError> {
         decisions.admitted_by(&self.records)
     }
@@ -277,12 +280,12 @@ impl PastRun {
         History::of(self.records.clone())
     }
 
-    /// Whether its entry has begun to work, with what was attached to it.
+    /// Returns true if the conversation of the entry has begun, with its attachments.
     pub(crate) fn has_begun(&self) -> bool {
         self.history().has_conversation(&CallPath::root())
     }
 
-    /// Opens its journal for the records that follow, and a driver over what it holds.
+    /// Opens the journal for further records, and a driver over its contents.
     pub(crate) fn reopen(
         &self,
         decisions: &Decisions,
@@ -296,7 +299,7 @@ impl PastRun {
         Ok(LocalDriver::resume(journal, Machine::ambient(), operator, History::of(records), version)?)
     }
 
-    /// Copies it into a run of its own. Returns its folder.
+    /// Copies the run into a new one. Returns the folder of the copy.
     pub(crate) fn fork(&self, redactor: Arc<Redactor>) -> Result<PathBuf, ResumeError> {
         Ok(llm_do_runs::fork(&self.dir, redactor, &self.key)?)
     }
@@ -305,7 +308,7 @@ impl PastRun {
         Arc::clone(&self.date)
     }
 
-    /// That the program's workers, its manifest and the sets of its rules are those that the run began with.
+    /// Checks that the program's workers, its manifest and the sets of its rules are those with which the run began.
     pub(crate) fn fits(&self, used: &[UsedDefinition]) -> Result<(), ResumeError> {
         let Some(Record { body: RecordKind::RunStarted { definitions, .. }, .. }) = self.records.first()
         else {
@@ -335,8 +338,8 @@ impl PastRun {
     }
 }
 
-/// That the arguments of an edit fit the schema with which the model was offered the tool. A call of code has none there:
-/// the engine checks its arguments.
+/// Checks that the arguments of an edit fit the schema of the tool that the model was offered. A call of code has no
+/// schema there: the engine checks its arguments.
 fn fits_schema(
     records: &[Record],
     id: &QuestionId,
@@ -369,7 +372,7 @@ fn fits_schema(
 pub struct Decisions(pub BTreeMap<QuestionId, Given>);
 
 impl Decisions {
-    /// Whether each answers a question that waits, in a run that has no end.
+    /// Checks that each decision answers an open question, in a run that has not ended.
     pub(crate) fn admitted_by(&self, records: &[Record]) -> Result<(), ResumeError> {
         let history = History::of(records.to_vec());
         for (id, given) in &self.0 {

@@ -1,4 +1,4 @@
-//! One run on this machine: a launch over a journal, and its report.
+//! A run on this machine: a launch over a journal, and its report.
 
 use crate::counting::Counting;
 use llm_do_core::{
@@ -28,14 +28,15 @@ pub struct Run {
     dir: Arc<Path>,
 }
 
-/// Takes words that wait for the conversation of a run's entry, and records them. It does not keep the run's journal open.
+/// A handle that takes messages for the conversation of a run's entry, and records them. It does not keep the run's
+/// journal open.
 pub struct Inbox(Weak<LocalDriver>);
 
 impl Inbox {
-    /// Records words. `now`: they are for the answer under way. `false`: the run is over.
+    /// Records a message. `now`: the message is for the current answer. Returns false if the run is over.
     ///
     /// # Errors
-    /// They can't be recorded.
+    /// The message can't be recorded.
     pub fn queue(&self, said: Said, now: bool) -> Result<bool, Halt> {
         match self.0.upgrade() {
             Some(driver) => driver.queue(said, now).map(|()| true),
@@ -44,14 +45,14 @@ impl Inbox {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// ID of the run.
     pub run: Arc<str>,
     /// Folder of its journal.
     pub dir: PathBuf,
-    /// In one word.
+    /// The status of the run.
     pub status: RunStatus,
     /// The output or the failure; for a suspended run the questions it waits for.
     pub end: End,
@@ -59,9 +60,9 @@ pub struct Report {
     pub origins: Origins,
     /// Tokens of the whole run.
     pub usage: Usage,
-    /// From the first record to the last.
+    /// The time from the first record to the last.
     pub took: Duration,
-    /// What the journal counts.
+    /// Counts from the journal.
     pub counts: Counts,
     /// The rest of the operator's budget, if there is one.
     pub left: Option<Left>,
@@ -75,77 +76,77 @@ impl Run {
         Self { driver, launch, id, dir }
     }
 
-    /// The same run over another driver, which is made of the one that keeps its journal: for a host that has calls made in
-    /// other processes, or that watches the steps.
+    /// Returns the same run over another driver, which wraps the one that keeps its journal: for a host that makes
+    /// calls in other processes, or that watches the steps.
     #[must_use]
     pub fn over(mut self, driver: impl FnOnce(Arc<LocalDriver>) -> Arc<dyn Driver>) -> Self {
         self.launch.context.driver = driver(Arc::clone(&self.driver));
         self
     }
 
-    /// The same run, which writes its first record and then waits for that before it does anything. The time is no working
-    /// time.
+    /// Returns the same run, which writes its first record and then waits for `until` before it does anything else. The
+    /// wait is no working time.
     #[must_use]
     pub fn held(mut self, until: impl Future<Output = ()> + Send + 'static) -> Self {
         self.launch.held = Some(Box::pin(until));
         self
     }
 
-    /// The same run on another date, for templates: a test runs on the date of its recording.
+    /// Returns the same run on another date, for templates: a test runs on the date of its recording.
     #[must_use]
     pub fn dated(mut self, date: Arc<str>) -> Self {
         self.launch.context.date = date;
         self
     }
 
-    /// The same run with others in the place of functions.
+    /// Returns the same run with replacements of functions.
     #[must_use]
     pub fn with_stand_ins(mut self, stand_ins: Arc<dyn StandIns>) -> Self {
         self.launch.context.stand_ins = Some(stand_ins);
         self
     }
 
-    /// Whether the output of the entry has a type other than text.
+    /// Returns true if the output of the entry has a type other than text.
     pub fn has_typed_output(&self) -> bool {
         self.launch.entry.returns.is_some()
     }
 
-    /// The date that templates see.
+    /// Returns the date that templates see.
     pub fn date(&self) -> &Arc<str> {
         &self.launch.context.date
     }
 
-    /// ID of the run.
+    /// Returns the ID of the run.
     pub fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// Folder of its journal.
+    /// Returns the folder of the run's journal.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What ends the run from outside.
+    /// Returns a handle that ends the run.
     pub fn canceller(&self) -> Canceller {
         self.driver.canceller()
     }
 
-    /// What stops an answer of a conversation from outside.
+    /// Returns a handle that stops an answer of a conversation.
     pub fn stopper(&self) -> Stopper {
         self.driver.stopper()
     }
 
-    /// What says something to a conversation while its answer is made.
+    /// Returns a handle that adds a message to a conversation while its answer is made.
     pub fn interjector(&self) -> Interjector {
         self.driver.interjector()
     }
 
-    /// What takes words that wait for its conversation.
+    /// Returns a handle that takes messages for the entry's conversation.
     pub fn inbox(&self) -> Inbox {
         Inbox(Arc::downgrade(&self.driver))
     }
 
-    /// Runs it to its end, and closes the journal however it ends.
+    /// Runs to the end, and closes the journal however the run ends.
     pub fn finish(self) -> impl Future<Output = Report> {
         let Self { driver, launch, id, dir } = self;
         // Boxed for the sake of futures that await this one: see `Launch::run_within`.
@@ -158,14 +159,14 @@ impl Run {
     }
 }
 
-/// A driver that counts its records before it passes them to the listener.
+/// Makes a driver count its records before it passes them to the listener.
 pub(crate) fn counted(driver: LocalDriver, events: Option<Arc<dyn EventSink>>) -> (LocalDriver, Arc<Tally>) {
     let tally = Arc::<Tally>::default();
     let counting = Counting { tally: Arc::clone(&tally), next: events };
     (driver.with_events(Arc::new(counting)), tally)
 }
 
-/// An output as text: text as it is, anything else as JSON.
+/// Formats an output: text as it is, anything else as JSON.
 pub fn output_text(value: &Value, pretty: bool) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! The MCP servers of a program: which there are, and what they offer (`docs/reference/mcp.md`).
+//! The MCP servers of a program, and their tools (`docs/reference/mcp.md`).
 
 use crate::{
     grant::{self, Grant, RememberedGrants},
@@ -19,46 +19,46 @@ use std::sync::Arc;
 /// An MCP server of a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Server {
-    /// Its name; `LIBRARY:NAME` for a server of a library.
+    /// The name of the server; `LIBRARY:NAME` for a server of a library.
     pub name: String,
-    /// Its command line, as the operator grants it.
+    /// The command line of the server, as the operator grants it.
     pub command: String,
     /// IDs of the workers that have its tools; empty if only the manifest names it.
     pub workers: Vec<String>,
-    /// Whether a remembered grant of this program allows its process, or the network that it needs.
+    /// True if a remembered grant of this program allows the server's process, or the network that it needs.
     pub granted: bool,
     /// The names of the tools that the operator has agreed to; absent without an agreement.
     pub accepted: Option<Vec<String>>,
-    /// Whether the lock file pins its tools.
+    /// True if the lock file pins the tools.
     pub pinned: bool,
-    /// How it is reached, if it is one over HTTP.
+    /// The configuration of the server, if it is one over HTTP.
     #[serde(skip)]
     pub remote: Option<RemoteServer>,
     /// A worker whose only toolset has only this server.
     #[serde(skip)]
     worker: Arc<WorkerDefinition>,
-    /// Its name in that worker's configuration.
+    /// The name of the server in that worker's configuration.
     #[serde(skip)]
     own_name: String,
 }
 
-/// What a server offers now.
+/// A server with the tools that it lists now.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
     /// The server.
     pub server: Server,
     /// The library that defines it.
     pub library: Option<String>,
-    /// Its name in that library, or in the program.
+    /// The name of the server in that library, or in the program.
     pub own_name: String,
-    /// What it offers.
+    /// The tools that the server lists.
     #[serde(flatten)]
     pub offers: Inspected,
 }
 
 impl Loaded {
-    /// The MCP servers of the program: those that its manifest declares, those of all its workers, and those of the workers of
-    /// libraries that are loaded. Sorted by name. Nothing is started.
+    /// Returns the MCP servers of the program: those that its manifest declares, those of all its workers, and those of
+    /// the workers of libraries that are loaded. Sorted by name. Nothing is started.
     ///
     /// # Errors
     /// The remembered grants can't be read.
@@ -131,8 +131,8 @@ impl Loaded {
         }
     }
 
-    /// Starts a server, asks for its tools, and ends it. It sees what a worker sees that has its tools. With `accept`, the
-    /// operator agrees to the tools as they are.
+    /// Starts a server, asks for its tools, and ends it. It sees the files that a worker with its tools sees. With
+    /// `accept`, the operator agrees to the tools as they are.
     ///
     /// # Errors
     /// A grant is missing, or the server can't be asked.
@@ -190,7 +190,7 @@ impl Loaded {
 }
 
 impl Server {
-    /// Its definition.
+    /// Returns the definition of the server.
     fn configuration(&self) -> Value {
         let whole = self.worker.toolsets.first().map(|(_, whole)| Arc::clone(whole)).unwrap_or_default();
         whole["servers"][&self.own_name].clone()

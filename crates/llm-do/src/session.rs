@@ -57,7 +57,7 @@ pub struct Session {
     pub(crate) opened: Arc<Opened>,
 }
 
-/// What the options of a session come to.
+/// State that results from the options of a session.
 #[derive(Clone)]
 pub(crate) struct Opened {
     options: RunOptions,
@@ -69,11 +69,11 @@ pub(crate) struct Opened {
     gate: Arc<Gate>,
     denies_unattended: bool,
     started: Started,
-    /// Found out when a run first records it.
+    /// Runtimes of the tools' code, determined when a run first records them.
     runtimes: OnceLock<Vec<Runtime>>,
 }
 
-/// What a run starts with.
+/// Input, attachments and authority with which a run starts.
 pub(crate) struct Start {
     pub(crate) input: Value,
     pub(crate) origins: Origins,
@@ -134,18 +134,18 @@ impl Session {
     /// Goes through all phases: finds the program, loads it, checks its grants and opens its models.
     ///
     /// # Errors
-    /// Everything that can be known to be wrong before a run starts.
+    /// All problems that can be known before a run starts.
     pub fn open(settings: Settings) -> Result<Self, Problem> {
         let options = settings.run.clone();
         let loaded = Located::find(settings)?.load(Effects::Allowed, &options)?;
         loaded.grant(options, ModelSource::Providers)?.open()
     }
 
-    /// Opens the workers of a program that others may call, each as the entry of a session: those that its manifest exports.
-    /// The entry alone where it exports none, or where the settings name a worker.
+    /// Opens the workers of a program that others may call, each as the entry of a session: those that its manifest
+    /// exports. If it exports none, or the settings name a worker, opens the entry alone.
     ///
     /// # Errors
-    /// As [`Session::open`].
+    /// The same as for [`Session::open`].
     pub fn open_exported(settings: Settings) -> Result<Vec<Self>, Problem> {
         let options = settings.run.clone();
         let mut located = Located::find(settings)?;
@@ -165,56 +165,56 @@ impl Session {
         Ok([vec![first], others].concat())
     }
 
-    /// The same program with another worker as the entry, and the same options.
+    /// Returns the same program with another worker as the entry, and the same options.
     ///
     /// # Errors
-    /// There is no such worker, or it asks for what is not granted.
+    /// The worker does not exist, or it asks for more than is granted.
     pub fn worker(&self, id: &str) -> Result<Self, Problem> {
         let Opened { options, grants, source, .. } = &*self.opened;
         self.loaded.worker(id)?.grant_beyond(options.clone(), grants, source.clone())?.open()
     }
 
-    /// The same program and entry with other options. Grants of this session that are not among the options don't count,
-    /// except that code which may already run unconfined in this process needs that grant again.
+    /// Returns the same program and entry with other options. Grants of this session that are not among the options
+    /// don't count, except that code which may already run unconfined in this process needs that grant again.
     ///
     /// # Errors
-    /// The program asks for what these options don't grant, or a model can't be used.
+    /// The program asks for more than these options grant, or a model can't be used.
     pub fn with_options(&self, options: RunOptions) -> Result<Self, Problem> {
         self.loaded.grant(options, self.opened.source.clone())?.open()
     }
 
-    /// The most that a run can do outside of its conversations.
+    /// Returns the most that a run can do outside of its conversations.
     pub fn reach(&self) -> Reach {
         let workers = self.program().loaded();
         Reach::of(self.entry(), &workers, self.toolsets(), &self.authority())
     }
 
-    /// Whether a worker gets the tools of the session's client ([`crate::Settings::client_servers`]).
+    /// Returns true if a worker gets the tools of the session's client ([`crate::Settings::client_servers`]).
     pub fn lists_client(&self, worker: &WorkerDefinition) -> bool {
         self.loaded.machinery.mcp.lists_client(worker)
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &Arc<Program> {
         &self.loaded.program
     }
 
-    /// The files, as its workers' tools open them.
+    /// Returns the file system through which the workers' tools open files.
     pub fn files(&self) -> &dyn FileSystem {
         &*self.loaded.machinery.files
     }
 
-    /// The worker that runs start with.
+    /// Returns the worker that runs start with.
     pub fn entry(&self) -> &Arc<WorkerDefinition> {
         self.loaded.program.entry()
     }
 
-    /// The options of its runs.
+    /// Returns the options of the session's runs.
     pub fn options(&self) -> &RunOptions {
         &self.opened.options
     }
 
-    /// The places that earlier runs of the program wrote untrusted words to.
+    /// Returns the places to which earlier runs of the program wrote untrusted words.
     ///
     /// # Errors
     /// The list can't be read, or was not written by this user's llm-do.
@@ -222,8 +222,8 @@ impl Session {
         Ok(self.loaded.machinery.untrusted_places()?)
     }
 
-    /// Whether others wrote a file of this machine: it is in an untrusted mount of the program, or untrusted words were written
-    /// to it. What is read from it is not the operator's word.
+    /// Returns true if others wrote a file of this machine: it is in an untrusted mount of the program, or untrusted
+    /// words were written to it. Its contents are not the operator's words.
     ///
     /// # Errors
     /// The list of written places can't be read, or was not written by this user's llm-do.
@@ -231,15 +231,15 @@ impl Session {
         Ok(self.others()?.wrote(file))
     }
 
-    /// The places of the program that others write.
+    /// Returns the places of the program that others write.
     ///
     /// # Errors
-    /// As [`Session::is_of_others`].
+    /// The same as for [`Session::is_of_others`].
     pub fn others(&self) -> Result<Others, Problem> {
         Ok(Others { authority: self.authority(), listed: self.untrusted_places()? })
     }
 
-    /// The message among the words that named the program.
+    /// Returns the message among the words that named the program.
     pub fn message(&self) -> Option<&str> {
         self.loaded.message.as_deref()
     }
@@ -249,28 +249,28 @@ impl Session {
         self.loaded.warnings()
     }
 
-    /// The names of the providers that models can have, sorted.
+    /// Returns the names of the providers that models can have, sorted.
     pub fn providers(&self) -> Vec<String> {
         self.loaded.machinery.providers.names().into_iter().map(str::to_owned).collect()
     }
 
-    /// The rules of its runs, beside those of their workers.
+    /// Returns the rules of the session's runs, beside those of their workers.
     pub fn gate(&self) -> &Gate {
         &self.opened.gate
     }
 
-    /// The model of workers that name none, where nothing else names one either.
+    /// Returns the detected model, which workers get if no other is named.
     pub fn detected_model(&self) -> Option<&DetectedModel> {
         self.opened.detected.as_ref()
     }
 
-    /// Whether interactive runs refuse every call that needs an approval, because no operator can be asked.
+    /// Returns true if interactive runs refuse every call that needs an approval, because no operator can be asked.
     pub fn denies_unattended(&self) -> bool {
         self.opened.denies_unattended
     }
 
-    /// Whether calls of the loaded workers may need an approval, as far as this is known before a run. Code can ask without
-    /// that it is known.
+    /// Returns true if calls of the loaded workers may need an approval, as far as this is known before a run. Code can
+    /// ask without that this is known.
     pub fn may_ask(&self) -> bool {
         let asks = |worker: &Arc<WorkerDefinition>| {
             !worker.server_tools.is_empty() || self.toolsets().may_ask(worker)
@@ -278,8 +278,8 @@ impl Session {
         self.program().loaded().iter().any(asks)
     }
 
-    /// The workers that the user may call in the middle of a conversation: the exported ones, sorted by name; all of the
-    /// program's own if it exports none. A worker whose definition is wrong is left out.
+    /// Returns the workers that the user may call in the middle of a conversation: the exported ones, sorted by name;
+    /// all of the program's own if it exports none. A worker whose definition is wrong is left out.
     pub fn callable(&self) -> Vec<Arc<WorkerDefinition>> {
         let program = self.program();
         let exports = &program.manifest().exports;
@@ -294,19 +294,19 @@ impl Session {
         workers
     }
 
-    /// The model of the entry, if one is named or found.
+    /// Returns the model of the entry, if one is named or detected.
     pub fn model_name(&self) -> Option<ModelName> {
         self.opened.choice.of(self.entry()).ok().filter(|_| self.entry().code.is_none())
     }
 
-    /// A model of its loaded workers that is asked over the network, if there is one.
+    /// Returns a model of the loaded workers that is reached over the network, if there is one.
     pub fn hosted_model(&self) -> Option<ModelName> {
         let workers = self.loaded.workers.iter().filter(|worker| worker.code.is_none());
         let mut models = workers.filter_map(|worker| self.opened.choice.of(worker).ok());
         models.find(|model| self.loaded.machinery.providers.is_hosted(model))
     }
 
-    /// Whether the entry's model reads files of that media type. Text is read by all.
+    /// Returns true if the entry's model reads files of that media type. Every model reads text.
     pub fn reads(&self, media_type: &str) -> bool {
         let name = self.opened.choice.of(self.entry()).ok();
         let model = name.and_then(|name| self.opened.models.open(&name).ok());
@@ -321,17 +321,17 @@ impl Session {
         self.opened.models.open(name)
     }
 
-    /// The folder of what belongs to the user and no project.
+    /// Returns the folder of the user's own files, which belong to no project.
     pub fn home(&self) -> &Path {
         self.loaded.machinery.home()
     }
 
-    /// Folder of the journals.
+    /// Returns the folder of the journals.
     pub fn runs_dir(&self) -> &Path {
         self.loaded.machinery.runs_dir()
     }
 
-    /// Whether the entry still lacks an input that could be read from elsewhere.
+    /// Returns true if the entry still lacks an input that could be read from elsewhere.
     pub fn lacks_input(&self, input: &Input) -> bool {
         if input.message.is_some() || input.json.is_some() {
             return false;
@@ -350,7 +350,7 @@ impl Session {
     /// Prepares one run: checks the input and creates the journal. Nothing is sent before [`Run::finish`] is polled.
     ///
     /// # Errors
-    /// An input that doesn't fit, a file that can't be attached, a journal that can't be created.
+    /// The input doesn't fit, a file can't be attached, or the journal can't be created.
     pub fn start(
         &self,
         input: &Input,
@@ -365,10 +365,10 @@ impl Session {
         self.begin(journal, start, input, operator, events)
     }
 
-    /// The same with the ID that was proposed for the run.
+    /// Prepares a run as [`Session::start`] does, with the proposed ID.
     ///
     /// # Errors
-    /// As [`Session::start`], or there is a run with that ID.
+    /// The same as for [`Session::start`], or a run with that ID exists.
     pub fn start_as(
         &self,
         id: &NewRunId,
@@ -384,7 +384,7 @@ impl Session {
         self.begin(journal, start, input, operator, events)
     }
 
-    /// The run over a new journal.
+    /// Prepares the run over a new journal.
     fn begin(
         &self,
         journal: JournalWriter,
@@ -415,7 +415,7 @@ impl Session {
     /// Continues a run that was suspended or interrupted. This session must be opened with [`PastRun::settings`].
     ///
     /// # Errors
-    /// The program has changed since, a decision is about nothing that waits, the journal can't be written.
+    /// The program has changed, a decision is about a question that is not open, or the journal can't be written.
     pub fn resume(
         &self,
         past: PastRun,
@@ -448,7 +448,7 @@ impl Session {
         Ok(past.fits(&self.loaded.used)?)
     }
 
-    /// Copies a run that waits into a run of its own ([`llm_do_runs::fork`]). Returns its folder.
+    /// Copies a run that waits into a new run ([`llm_do_runs::fork`]). Returns its folder.
     ///
     /// # Errors
     /// The run is not this user's, or can't be copied.
@@ -457,54 +457,54 @@ impl Session {
         Ok(past.fork(redactor)?)
     }
 
-    /// A JSON object with the user's seal ([`SealKey::seal`](llm_do_runs::SealKey::seal)).
+    /// Returns a JSON object with the user's seal ([`SealKey::seal`](llm_do_runs::SealKey::seal)).
     ///
     /// # Errors
-    /// There is no key.
+    /// The key can't be read or made.
     pub fn seal(&self, purpose: &str, object: Vec<u8>) -> Result<Vec<u8>, NoKey> {
         Ok(self.loaded.machinery.seal_key()?.seal(purpose, object))
     }
 
-    /// Whether [`Session::seal`] has sealed this object for this purpose.
+    /// Returns true if [`Session::seal`] has sealed this object for this purpose.
     pub fn has_sealed(&self, purpose: &str, object: &[u8]) -> bool {
         self.loaded.machinery.seal_key().is_ok_and(|key| key.has_sealed(purpose, object))
     }
 
-    /// Whether a text holds the value of a secret that journals leave out.
+    /// Returns true if a text contains the value of a secret that journals leave out.
     pub fn holds_secret(&self, text: &str) -> bool {
         self.loaded.machinery.redactor.redact(text) != text
     }
 
-    /// A text without the values of secrets, as journals keep it.
+    /// Returns a text without the values of secrets, as journals keep it.
     pub fn redacted(&self, text: &str) -> String {
         self.loaded.machinery.redactor.redact(text).into_owned()
     }
 
-    /// An engine for calls of the run with that ID and date, which another process has started with this program. The driver
-    /// reaches that process.
+    /// Returns an engine for calls of the run with that ID and date, which another process has started with this
+    /// program. The driver reaches that process.
     pub fn engine(&self, run: Arc<str>, date: Arc<str>, driver: Arc<dyn Driver>) -> Engine {
         Engine::new(self.context(run, date, driver, Arc::clone(&self.opened.models)))
     }
 
-    /// What the entry's model would be sent first for this input: the record of the conversation's start, with the
-    /// instructions as rendered, the first message and the tools. Nothing is sent and nothing is written.
+    /// Returns the first request to the entry's model for this input: the record of the conversation's start, with the
+    /// rendered instructions, the first message and the tools. Nothing is sent and nothing is written.
     ///
     /// # Errors
-    /// As [`Session::start`], or the reason why a run would fail before its first request.
+    /// The same as for [`Session::start`], or the reason why a run would fail before its first request.
     pub async fn preview(&self, input: &Input) -> Result<RecordKind, Problem> {
         self.trial("preview", input)?.preview().await.map_err(Problem::Preview)
     }
 
-    /// The gate's decision about a call that the entry's model could make, and the rule that decides. Nothing is sent,
-    /// asked or run, and nothing is written.
+    /// Returns the gate's decision about a call that the entry's model could make, and the rule that decides. Nothing
+    /// is sent, asked or run, and nothing is written.
     ///
     /// # Errors
-    /// As [`Session::start`], or the entry has no such tool.
+    /// The same as for [`Session::start`], or the entry has no such tool.
     pub async fn explain(&self, input: &Input, tool: &str, arguments: &Value) -> Result<Explained, Problem> {
         self.trial("explain", input)?.explain(tool, arguments).await.map_err(Problem::Preview)
     }
 
-    /// A launch whose records are kept in memory.
+    /// Returns a launch whose records are kept in memory.
     fn trial(&self, name: &str, input: &Input) -> Result<Launch, Problem> {
         let start = self.prepare(input, true)?;
         let driver = Arc::new(MemoryDriver::new(0, None));
@@ -512,7 +512,7 @@ impl Session {
         Ok(self.launch(context, start))
     }
 
-    /// The parts that the engine of one run is made of.
+    /// Returns the parts of one run's engine.
     pub(crate) fn context(
         &self,
         run: Arc<str>,
@@ -542,7 +542,7 @@ impl Session {
         }
     }
 
-    /// The launch of the entry, which writes no records around the call.
+    /// Returns the launch of the entry, which writes no records around the call.
     pub(crate) fn launch(&self, context: RunContext, start: Start) -> Launch {
         let Start { input, origins, attachments, authority } = start;
         let user = match self.opened.options.untrusted_input {
@@ -564,8 +564,8 @@ impl Session {
         }
     }
 
-    /// Whether the paths exist that an input hands over to a worker for reading. Paths are those that the entry's caller knows.
-    /// A path that may not be handed over is refused by the call.
+    /// Checks that the paths exist that an input hands over to a worker for reading. Paths are those that the entry's
+    /// caller knows. The call itself refuses a path that may not be handed over.
     ///
     /// # Errors
     /// The first parameter with a path that does not exist.
@@ -585,19 +585,19 @@ impl Session {
         &self.loaded.machinery.toolsets
     }
 
-    /// What the entry's caller may touch, where none of its parameters hands anything over.
+    /// Returns the authority of the entry's caller, if no parameter hands anything over.
     pub(crate) fn authority(&self) -> Authority {
         let places = grant::places(&self.opened.grants);
         self.beginning(&places, &[], self.opened.options.client.is_some())
     }
 
-    /// What the caller of the entry may touch in a run of a client, where the client hands nothing over.
+    /// Returns the authority of the entry's caller in a run of a client, if the client hands nothing over.
     pub(crate) fn authority_of_client(&self) -> Authority {
         let places = grant::places(&self.opened.grants);
         self.beginning(&places, &[], true)
     }
 
-    /// What the entry's caller may touch, with these places and bound parameters.
+    /// Returns the authority of the entry's caller, with these places and bound parameters.
     fn beginning(&self, places: &[Extent], bound: &[BoundPath], of_client: bool) -> Authority {
         let (program, network) = (self.program(), self.network());
         let authority = match of_client {
@@ -611,8 +611,8 @@ impl Session {
         self.loaded.machinery.protected.with(authority, self.deciding_files())
     }
 
-    /// The files beside the program's definitions that decide about the run, and about the next one: those that sets of the
-    /// operator's rules are read from, scripts that stand in for a model, and weights.
+    /// Returns the files beside the program's definitions that decide about the run, and about the next one: those with
+    /// sets of the operator's rules, scripts that replace a model, and weights.
     fn deciding_files(&self) -> Vec<Place> {
         let machinery = &self.loaded.machinery;
         let (operator, user) = (&self.opened.gate.operator, &self.opened.gate.user.lines);
@@ -633,7 +633,7 @@ impl Session {
         files.iter().filter_map(|file| named_and_real(file)).flatten().collect()
     }
 
-    /// The granted variables whose values the redactor knows.
+    /// Returns the granted variables whose values the redactor knows.
     fn variables(&self) -> Vec<Arc<str>> {
         let known = &self.loaded.machinery.variables;
         let mut names = grant::variables(&self.opened.grants);
@@ -645,7 +645,7 @@ impl Session {
         grant::network(&self.opened.grants)
     }
 
-    /// Who answers questions: the run waits where its mode defers them.
+    /// Returns the operator that answers questions: if the mode defers them, the run waits.
     pub(crate) fn answering(&self, operator: Option<Arc<dyn Operator>>) -> Arc<dyn Operator> {
         let is_chat = self.opened.options.chat && operator.is_some();
         let operator = operator.unwrap_or_else(|| Arc::new(Unattended));
@@ -656,12 +656,12 @@ impl Session {
         }
     }
 
-    /// What runs the code of the program's tools.
+    /// Returns the runtimes of the code of the program's tools.
     fn runtimes(&self) -> &[Runtime] {
         self.opened.runtimes.get_or_init(|| kinds::runtimes(self.toolsets(), &self.loaded.workers))
     }
 
-    /// The names of the entry's arguments that come from those parts of an input that were read from a file.
+    /// Returns the names of the entry's arguments that come from those parts of an input that were read from a file.
     pub(crate) fn read_names(&self, input: &Input, which: impl Fn(&ReadPart) -> bool) -> Vec<String> {
         let signature = &self.entry().signature;
         let message = || signature.message.as_deref().unwrap_or(INPUT).to_owned();
@@ -684,13 +684,13 @@ impl Session {
         names.collect()
     }
 
-    /// Whether the operator has granted a place.
+    /// Returns true if the operator has granted a place.
     pub(crate) fn grants_place(&self, place: &Place, access: Access) -> bool {
         let granted = grant::places(&self.opened.grants);
         granted.iter().any(|extent| place.is_within(&extent.place) && extent.access >= access)
     }
 
-    /// The origins of a complete input.
+    /// Returns the origins of a complete input.
     fn origins_of(&self, input: &Input, bound: &[BoundPath]) -> Origins {
         let mut names = self.read_names(input, |read| read.untrusted);
         // The value of a path is the name of its mount by now.
@@ -701,7 +701,8 @@ impl Session {
         })
     }
 
-    /// Whether the paths of an input lie where they must ([`RunOptions::paths_below`]). Links have been followed.
+    /// Checks that the paths of an input lie below the required folder ([`RunOptions::paths_below`]), with links
+    /// resolved.
     fn admit_paths(&self, given: &Value, bound: &[BoundPath]) -> Result<(), Problem> {
         let Some(folder) = &self.opened.options.paths_below else { return Ok(()) };
         let root = place_of(folder).ok();
@@ -765,19 +766,19 @@ pub struct Others {
 }
 
 impl Others {
-    /// Whether others wrote a file of this machine.
+    /// Returns true if others wrote a file of this machine.
     pub fn wrote(&self, file: &Path) -> bool {
         file_places(file).iter().any(|place| self.authority.is_untrusted(place) || self.listed.hold(place))
     }
 }
 
-/// The place that names a file, and the one that it leads to.
+/// Returns the place that names a file, and the place that it leads to.
 fn named_and_real(file: &Path) -> Option<[Place; 2]> {
     let folder = place_of(file.parent()?).ok()?;
     Some([folder.join(file.file_name()?.to_str()?), place_of(file).ok()?])
 }
 
-/// The date in UTC, as templates see it.
+/// Returns the date in UTC, as templates see it.
 pub fn today() -> Arc<str> {
     jiff::tz::Offset::UTC.to_datetime(jiff::Timestamp::now()).date().to_string().into()
 }

@@ -1,4 +1,4 @@
-//! What opening a program needs to know, and what belongs to one run.
+//! Settings for opening a program, and options of a single run.
 
 use crate::grant::{Grant, Grantor, RememberedGrants};
 use llm_do_core::{
@@ -18,17 +18,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Looks a variable of the environment up. Injected, so that nothing reads the process's own environment directly.
+/// A function that returns the value of an environment variable. It is injected, so that no code reads the process's
+/// own environment directly.
 pub type Environment = llm_do_python::Environment;
 
-/// Adds kinds of models to the known ones. What runs models in processes of their own gets what confines these.
+/// A function that adds kinds of models to the known ones. The confiner is for providers that run models in their own
+/// processes.
 pub type AddProviders = Box<dyn FnOnce(Providers, &Arc<Confiner>) -> Providers + Send>;
 
-/// What opening a program needs to know.
+/// Settings for opening a program.
 pub struct Settings {
-    /// Which program.
+    /// The program.
     pub request: Request,
-    /// Where it was named.
+    /// The surroundings in which the program was named.
     pub around: Surroundings,
     /// The environment.
     pub environment: Environment,
@@ -38,13 +40,14 @@ pub struct Settings {
     pub toolsets: ToolsetRegistry,
     /// The MCP servers of the session's client, for workers that list `client`.
     pub client_servers: ClientServers,
-    /// Registers providers beside those over HTTP. The confiner confines processes as those of the session.
+    /// A function that registers providers beside those over HTTP. The confiner confines processes like those of the
+    /// session.
     pub providers: AddProviders,
-    /// Used where nothing names a model and none is detected.
+    /// The model that is used if nothing names one and none is detected.
     pub fallback_model: Option<ModelName>,
-    /// Decides about what the grants of a run lack.
+    /// The grantor, which decides about missing grants of a run.
     pub grantor: Arc<dyn Grantor>,
-    /// Options of the runs that are given no others.
+    /// Default options of runs.
     pub run: RunOptions,
 }
 
@@ -52,7 +55,7 @@ pub struct Settings {
 /// service knows its runs again after a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// Its name.
+    /// The name of the client.
     pub name: Arc<str>,
     /// The program's name in the service. For a server of the Model Context Protocol it is `mcp:` with the program's root, so that
     /// a service over HTTP does not take the run for one of its own.
@@ -62,55 +65,55 @@ pub struct Client {
     pub key: Option<IdempotencyKey>,
 }
 
-/// What a client calls a request by, so that it can safely repeat the request.
+/// The client's identification of a request, so that it can safely repeat the request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IdempotencyKey {
     /// The client's name for the request.
     pub key: Arc<str>,
-    /// The SHA-256 hash of what the request asks for, in hexadecimal digits.
+    /// The SHA-256 hash of the request's content, in hexadecimal digits.
     pub request: Arc<str>,
 }
 
-/// What belongs to one run and not to the process that runs it.
+/// Options of a single run, as opposed to those of the process.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// Replaces the model of every worker that is not locked.
+    /// The model that replaces the one of every worker that is not locked.
     pub model: Option<ModelName>,
-    /// Replaces sampling settings of every worker that is not locked.
+    /// Sampling settings that replace those of every worker that is not locked.
     pub set: ModelSettings,
-    /// Replaces limits of every worker that is not locked.
+    /// Limits that replace those of every worker that is not locked.
     pub limits: GivenLimits,
     /// The effect of `ask`. Absent: as the user's configuration says, else interactive. The program's manifest can only tighten it.
     pub mode: Option<Mode>,
-    /// Whether somebody can be asked.
+    /// True if an operator can be asked.
     pub can_ask: bool,
     /// The mode in place of `interactive` where no operator can be asked: `auto_deny`. A resumed run that was once interactive waits
     /// for its operator instead. See `docs/reference/approvals.md`.
     pub unattended: Mode,
     /// The operator's rules.
     pub rules: Vec<RuleLine>,
-    /// What the program may reach beyond its own folder.
+    /// Grants beyond the program's own folder.
     pub grants: Vec<Grant>,
-    /// What the run may use.
+    /// The budget of the run.
     pub budget: Budget,
-    /// Whether the entry holds a conversation with the operator.
+    /// True if the entry holds a conversation with the operator.
     pub chat: bool,
-    /// Whether somebody other than the operator writes the inputs, for example a client of a server: then they are
+    /// True if somebody other than the operator writes the inputs, for example a client of a server: they are then
     /// untrusted (`docs/reference/origins.md`).
     pub untrusted_input: bool,
     /// The client of a service that starts the run, if the operator does not.
     pub client: Option<Client>,
-    /// Who starts the run, and through which channel, as its journal says.
+    /// The requester of the run, and the channel of the request, as its journal records them.
     pub requester: Requester,
-    /// How long a question of the run waits for its answer. Then a call is denied, and an input declined.
+    /// Time that a question of the run waits for its answer. After this time, a call is denied and an input declined.
     pub questions_expire: Option<Duration>,
-    /// The folder that the paths of an input must lie in, where their author may not hand over other files: the case of a test has
-    /// a copy of the program. Absent: the operator's own word hands over what it names.
+    /// The folder that must contain the paths of an input whose author may not hand over other files: the case of a
+    /// test has a copy of the program. Absent: the operator's own words hand over the files that they name.
     pub paths_below: Option<PathBuf>,
 }
 
 impl Default for RunOptions {
-    /// No overrides, and no operator to ask: a call that needs an approval is refused.
+    /// Returns options without overrides and without an operator to ask: a call that needs an approval is refused.
     fn default() -> Self {
         Self {
             model: None,
@@ -171,7 +174,7 @@ pub struct Input {
     pub parameters: Vec<(String, String)>,
     /// Files to attach.
     pub attachments: Vec<PathBuf>,
-    /// Files to attach whose content is at hand.
+    /// Files to attach whose content the caller already has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<Attachment>,
     /// Files that the host hands over: those that a service has taken from the client who starts the run, and those of a folder
@@ -183,13 +186,13 @@ pub struct Input {
     pub read: Vec<ReadPart>,
 }
 
-/// A part of an input that was read from a file: the operator did not write its words. A path in it names what the entry may
-/// see, and grants nothing.
+/// A part of an input that was read from a file: the operator did not write its words. A path in it names only places
+/// that the entry may see, and grants nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadPart {
-    /// Which part.
+    /// The part.
     pub part: InputPart,
-    /// Whether others wrote the file ([`Session::is_of_others`](crate::Session::is_of_others)).
+    /// True if others wrote the file ([`Session::is_of_others`](crate::Session::is_of_others)).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
 }
@@ -202,6 +205,6 @@ pub enum InputPart {
     Message,
     /// [`Input::json`].
     Json,
-    /// One of [`Input::parameters`].
+    /// A parameter of [`Input::parameters`].
     Parameter(String),
 }

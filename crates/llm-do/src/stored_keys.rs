@@ -12,9 +12,9 @@ use std::{
 
 /// Name of the file in the user's folder. Names with this beginning are invisible to every worker and process.
 const FILE: &str = ".llm-do-keys.json";
-/// Largest file that is read.
+/// The largest file that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
-/// The permissions of others on the file, none of which it may have.
+/// The permissions of other users on the file, none of which it may have.
 const OTHERS: u32 = 0o077;
 
 /// Keys of providers that `llm-do keys set` has stored, each under the variable that would hold it.
@@ -31,7 +31,7 @@ pub struct StoredKeys {
 pub struct BadKeysFile {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub reason: String,
 }
 
@@ -43,15 +43,15 @@ struct Document {
 }
 
 impl StoredKeys {
-    /// The file in the user's folder (`~/.llm-do`).
+    /// Returns the path of the file in the user's folder (`~/.llm-do`).
     pub fn file(home: &Path) -> PathBuf {
         home.join(FILE)
     }
 
-    /// Reads the keys. A file that does not exist holds none.
+    /// Reads the keys. A file that does not exist contains none.
     ///
     /// # Errors
-    /// The file can't be read, is no file of keys, or others may read it.
+    /// The file can't be read, is no file of keys, or other users may read it.
     pub fn read(home: &Path) -> Result<Self, BadKeysFile> {
         let path = Self::file(home);
         let bad = |reason: String| BadKeysFile { path: path.clone(), reason };
@@ -70,7 +70,7 @@ impl StoredKeys {
         Ok(Self { keys })
     }
 
-    /// Stores a key under that variable, in the place of another one.
+    /// Stores a key under that variable, in place of an earlier one.
     ///
     /// # Errors
     /// The file can't be read or written; it is left as it was.
@@ -78,10 +78,10 @@ impl StoredKeys {
         change(home, |keys| drop(keys.insert(variable.to_owned(), key.to_owned())))
     }
 
-    /// Removes the keys under those variables, and returns which there were.
+    /// Removes the keys under those variables, and returns the variables that had one.
     ///
     /// # Errors
-    /// As [`StoredKeys::set`].
+    /// The same as for [`StoredKeys::set`].
     pub fn remove(home: &Path, variables: &[&str]) -> Result<Vec<String>, BadKeysFile> {
         let mut removed = Vec::new();
         change(home, |keys| {
@@ -91,12 +91,12 @@ impl StoredKeys {
         Ok(removed)
     }
 
-    /// The variables that hold a key, sorted.
+    /// Returns the variables that have a key, sorted.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.keys.keys().map(String::as_str)
     }
 
-    /// The variables and their keys.
+    /// Returns the variables and their keys.
     pub fn pairs(&self) -> impl Iterator<Item = (String, String)> {
         self.keys.iter().map(|(name, key)| (name.clone(), key.clone()))
     }

@@ -13,17 +13,17 @@ use std::fmt::Write as _;
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// The user's message with its number, and what joined it.
+    /// The user's message with its number, and the files and results that joined it.
     User(u32, String, Vec<Joined>),
-    /// What the user has said while the worker was at work.
+    /// A message that the user sent while the worker was at work.
     Meanwhile(String),
-    /// What the worker has said, and whether it was cut off.
+    /// An answer of the worker, and true if it was cut off.
     Worker(String, bool),
     /// A call below the conversation has ended.
     Called(Called),
     /// A conversation with the user that a call below held has ended.
     Held(Held),
-    /// From here on the model is sent less of what came before.
+    /// A compaction: from this point on the model is sent less of the earlier conversation.
     Compacted(Compacted),
 }
 
@@ -34,7 +34,7 @@ pub struct Called {
     pub depth: usize,
     /// The function with its arguments, and how long it took or why it failed.
     pub line: String,
-    /// It has not failed.
+    /// True if the call has not failed.
     pub done: bool,
 }
 
@@ -43,12 +43,12 @@ pub struct Called {
 pub struct Held {
     /// The worker that talked to the user.
     pub worker: String,
-    /// What was said, oldest first. The first message is the caller's.
+    /// The parts of the conversation, oldest first. The first message is the caller's.
     pub parts: Vec<Said>,
 }
 
 impl Called {
-    /// A sign for how it ended.
+    /// Returns the sign for the end of the call.
     pub fn mark(&self) -> char {
         if self.done { '✓' } else { '✗' }
     }
@@ -57,9 +57,9 @@ impl Called {
 /// A compaction of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// What it did, on one line.
+    /// A description of the compaction, on one line.
     pub what: String,
-    /// What the model has written in place of older turns, if they were summarised.
+    /// The summary that the model wrote in place of older turns, if they were summarised.
     pub summary: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub struct Compacted {
 pub struct Joined {
     /// The number of the user's answer that chose it.
     pub number: u32,
-    /// As the user reads it.
+    /// The name that the user sees.
     pub name: String,
     /// The path of the file as the user named it, if it is one.
     pub path: Option<String>,
@@ -76,7 +76,7 @@ pub struct Joined {
     pub result: Option<String>,
 }
 
-/// The name of a file that the model gets.
+/// Returns the name of a file that the model gets.
 pub fn attached_name(part: &Part) -> &str {
     match part {
         Part::Attachment { name, .. } => name,
@@ -85,14 +85,14 @@ pub fn attached_name(part: &Part) -> &str {
     }
 }
 
-/// A conversation up to its head: what was undone is not in it.
+/// A conversation up to its head, without undone messages.
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
     parts: Vec<Said>,
 }
 
 impl Transcript {
-    /// The conversation of the call at `path`. `line` describes a call below it that has ended.
+    /// Returns the conversation of the call at `path`. `line` describes a call below it that has ended.
     pub fn of(view: &RunView, path: &CallPath, line: &dyn Fn(&CallView) -> String) -> Self {
         let Some(held) = view.conversation(path) else { return Self::default() };
         let mut parts: Vec<(u64, Said)> =
@@ -112,12 +112,12 @@ impl Transcript {
         Self { parts: parts.into_iter().map(|(_, part)| part).collect() }
     }
 
-    /// What was said, oldest first.
+    /// Returns the parts of the conversation, oldest first.
     pub fn into_parts(self) -> Vec<Said> {
         self.parts
     }
 
-    /// The conversation as Markdown. Characters that a terminal would obey or hide are shown as escapes.
+    /// Returns the conversation as Markdown. Characters that a terminal would obey or hide are shown as escapes.
     pub fn markdown(&self, worker: &str) -> String {
         let mut text = String::new();
         write_markdown(&self.parts, worker, None, &mut text);
@@ -126,7 +126,7 @@ impl Transcript {
 }
 
 impl Called {
-    /// The call, if it has ended with an output or a failure.
+    /// Returns the call, if it has ended with an output or a failure.
     pub fn of(call: &CallView, line: &dyn Fn(&CallView) -> String) -> Option<Self> {
         let done = match call.state {
             CallState::Done => true,
@@ -141,7 +141,7 @@ impl Called {
     }
 }
 
-/// The conversation with the user that has led to a call.
+/// Returns the conversation with the user that has led to a call.
 fn conversation_above<'a>(view: &'a RunView, call: &'a CallView) -> Option<&'a CallPath> {
     let mut above = call.parent.as_ref();
     while let Some(path) = above.filter(|path| !view.conversation(path).is_some_and(|held| held.with_user)) {
@@ -150,7 +150,7 @@ fn conversation_above<'a>(view: &'a RunView, call: &'a CallView) -> Option<&'a C
     above
 }
 
-/// A part of a conversation, as a transcript has it.
+/// Returns a part of a conversation in the form of a transcript.
 fn said(held: &ConversationView, item: &Item) -> Option<Said> {
     Some(match &item.kind {
         ItemKind::User { number: 0, .. } if held.listens => return None,
@@ -175,7 +175,7 @@ fn said(held: &ConversationView, item: &Item) -> Option<Said> {
 }
 
 impl Joined {
-    /// The file or result that the user's answer of that number has chosen.
+    /// Returns the file or result that the user's answer of that number has chosen.
     fn of(held: &ConversationView, chosen: u32) -> Option<Self> {
         held.items().iter().rev().find_map(|item| match &item.kind {
             ItemKind::Attached { number, file, name, given, .. } if *number == chosen => Some(Self {
@@ -194,13 +194,13 @@ impl Joined {
         })
     }
 
-    /// What joins the user's next message.
+    /// Returns the files and results that join the user's next message.
     pub fn next(held: &ConversationView) -> Vec<Self> {
         held.joining().iter().filter_map(|number| Self::of(held, *number)).collect()
     }
 }
 
-/// The number of the user's last call of a worker.
+/// Returns the number of the user's last call of a worker.
 pub fn last_run(held: &ConversationView) -> Option<u32> {
     held.items().iter().rev().find_map(|item| match item.kind {
         ItemKind::Run { number, .. } => Some(number),
@@ -208,7 +208,7 @@ pub fn last_run(held: &ConversationView) -> Option<u32> {
     })
 }
 
-/// The user's last message, with its number.
+/// Returns the user's last message, with its number.
 pub fn last_message(held: &ConversationView) -> Option<(u32, String)> {
     held.standing().rev().find_map(|item| match said(held, item) {
         Some(Said::User(number, text, _)) => Some((number, text)),
@@ -216,7 +216,7 @@ pub fn last_message(held: &ConversationView) -> Option<(u32, String)> {
     })
 }
 
-/// The worker's last words.
+/// Returns the worker's last answer.
 pub fn last_answer(held: &ConversationView) -> Option<String> {
     held.standing().rev().find_map(|item| match said(held, item) {
         Some(Said::Worker(text, _)) => Some(text).filter(|text| !text.trim().is_empty()),
@@ -227,8 +227,8 @@ pub fn last_answer(held: &ConversationView) -> Option<String> {
 /// The deepest heading of Markdown.
 const DEEPEST: usize = 6;
 
-/// Writes what was said between the user and a worker. `caller` began a conversation in the middle of another one; its
-/// headings are one level deeper than those of the caller's.
+/// Writes a conversation between the user and a worker. `caller` began it in the middle of another one; its headings
+/// are one level deeper than those of the caller's.
 fn write_markdown(parts: &[Said], worker: &str, caller: Option<(&str, usize)>, text: &mut String) {
     let depth = caller.map_or(0, |(_, depth)| depth);
     let marks = "#".repeat((2 + depth).min(DEEPEST));
@@ -270,14 +270,14 @@ fn write_markdown(parts: &[Said], worker: &str, caller: Option<(&str, usize)>, t
 }
 
 impl Joined {
-    /// Its name, and the text of a result.
+    /// Writes the name, and the text of a result.
     fn write(&self, text: &mut String) -> std::fmt::Result {
         write!(text, "*(with {})*\n\n", visible::line(&self.name))?;
         self.result.iter().try_for_each(|result| write!(text, "{}\n\n", quoted(result)))
     }
 }
 
-/// A text as a quotation in Markdown.
+/// Returns a text as a quotation in Markdown.
 fn quoted(text: &str) -> String {
     let text = visible::prose(text.trim_end());
     let lines: Vec<String> = text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();

@@ -50,7 +50,7 @@ pub fn typed_input(worker: &WorkerDefinition, arguments: &str) -> Result<Value, 
     Ok(value)
 }
 
-/// The parameter that an argument without a name fills: the only one, or the only one that must be given.
+/// Returns the parameter for an argument without a name: the only one, or the only required one.
 fn the_input(signature: &Signature) -> Option<&Parameter> {
     let mut required = signature.parameters.iter().filter(|parameter| parameter.required);
     match (&signature.parameters[..], required.next(), required.next()) {
@@ -63,14 +63,14 @@ fn the_input(signature: &Signature) -> Option<&Parameter> {
 /// A word that was typed.
 #[derive(Default)]
 struct Word {
-    /// Without its quotes.
+    /// The word without its quotes.
     text: String,
-    /// Where its first quote or backslash was.
+    /// Position of the first quote or backslash in the word.
     quoted: Option<usize>,
 }
 
 impl Word {
-    /// The name in a word of the form `NAME=VALUE` whose name is not quoted.
+    /// Returns the name in a word of the form `NAME=VALUE` whose name is not quoted.
     fn argument(&self) -> Option<&str> {
         let (name, value) = self.text.split_once('=')?;
         let mut letters = name.chars();
@@ -81,7 +81,7 @@ impl Word {
         (is_name && is_plain && !value.is_empty() && !value.starts_with('=')).then_some(name)
     }
 
-    /// Notes a quote or a backslash at its end.
+    /// Notes the position of a quote or a backslash.
     fn quote(&mut self) {
         self.quoted.get_or_insert(self.text.len());
     }
@@ -140,7 +140,7 @@ mod tests {
         assert!(words("  ").is_empty());
     }
 
-    /// The input of a worker with these parameters.
+    /// Returns the input of a worker with these parameters.
     fn input(parameters: &str, arguments: &str) -> Result<Value, String> {
         let text = format!("---\nparameters: {parameters}\n---\nDo it.\n");
         let tree = MemoryTree::new(Place::new("/p"), [("main.worker", text.as_str())]);

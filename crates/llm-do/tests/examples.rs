@@ -1,4 +1,4 @@
-//! Every example runs with its script, and its journal tells the whole story.
+//! Tests that every example runs with its script, and that its journal is complete.
 #![allow(clippy::unwrap_used)] // in a test a panic is the report
 
 use llm_do::{

@@ -85,7 +85,7 @@ HTTP/1.1 422 Unprocessable Entity
     ),
 ];
 
-/// What the other examples of the package are for.
+/// Examples of the package that no page shows.
 const NO_PAGES: [&str; 1] = ["call_supervisor"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! One process opens a program once and runs its workers with different options.
+//! A process opens a program once and runs its workers with different options.
 #![allow(clippy::unwrap_used)] // in a test a panic is the report
 
 use llm_do::{
@@ -126,7 +126,7 @@ fn mode_rules_and_budget_belong_to_a_run() {
     assert!(!note.exists());
 }
 
-/// Grants nothing.
+/// A grantor that grants nothing.
 struct Refuses;
 
 impl Grantor for Refuses {

@@ -1,12 +1,12 @@
-//! What `llm-do stubs --rust` writes compiles against this crate and fits its program. The test `generated` writes the files in
-//! `tests/stubs`.
+//! Tests that the output of `llm-do stubs --rust` compiles against this crate and fits its program. The test
+//! `generated` writes the files in `tests/stubs`.
 #![allow(clippy::unwrap_used)] // in a test a panic is the report
 
 #[rustfmt::skip]
 #[path = "stubs/extractor.rs"]
 #[allow(unreachable_pub, reason = "as in a library")]
 mod extractor;
-/// Of workers whose names and keys mean something else in Rust.
+/// Stubs of workers whose names and keys have another meaning in Rust.
 #[rustfmt::skip]
 #[path = "stubs/odd.rs"]
 #[allow(unreachable_pub, reason = "as in a library")]

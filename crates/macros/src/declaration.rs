@@ -7,7 +7,7 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 
-/// What the author declares about a tool.
+/// The options that the author declares for a tool.
 #[derive(Default)]
 pub(crate) struct Declaration {
     pub(crate) name: Option<LitStr>,
@@ -71,7 +71,7 @@ impl Declaration {
         Ok(())
     }
 
-    /// The calls of methods of `Tool` that declare it.
+    /// The calls of methods of `Tool` that declare the options.
     pub(crate) fn methods(&self) -> TokenStream {
         let risk = self.risk.as_ref().map(|(option, risk)| {
             let risk = Ident::new(risk, option.span());

@@ -1,4 +1,4 @@
-//! The function under `#[tool]`, and what is made of it.
+//! The function under `#[tool]`, and the code that is generated from it.
 
 use crate::declaration::Declaration;
 use proc_macro2::TokenStream;
@@ -11,7 +11,7 @@ use syn::{
 /// A function that becomes a tool.
 #[derive(Debug)]
 pub(crate) struct ToolFunction {
-    /// As it was written, without the attributes of its parameters.
+    /// The function as it was written, without the attributes of its parameters.
     function: ItemFn,
     description: String,
     parameters: Vec<Parameter>,
@@ -21,16 +21,16 @@ pub(crate) struct ToolFunction {
 struct Parameter {
     name: Ident,
     of: Type,
-    /// Those that describe the field of the input: doc comments, `serde`, `schemars`.
+    /// The attributes that describe the field of the input: doc comments, `serde`, `schemars`.
     attributes: Vec<Attribute>,
     is_context: bool,
 }
 
 impl ToolFunction {
-    /// Reads it.
+    /// Reads a function.
     ///
     /// # Errors
-    /// It can't be a tool, with the reason at its place.
+    /// The function can't be a tool; the error has the reason and the place.
     pub(crate) fn read(item: TokenStream) -> Result<Self> {
         let mut function: ItemFn = syn::parse2(item)?;
         let signature = &mut function.sig;
@@ -52,8 +52,8 @@ impl ToolFunction {
         Ok(Self { function, description, parameters })
     }
 
-    /// The function, and a type of the same name whose `tool()` is the tool. A type is visible where the function is, also
-    /// within the body of another function, where a module could not name the types around it.
+    /// Generates the function, and a type of the same name whose `tool()` is the tool. A type is visible where the
+    /// function is, also within the body of another function, where a module could not name the types around it.
     pub(crate) fn expand(&self, declaration: &Declaration) -> TokenStream {
         let Self { function, description, parameters } = self;
         let (name, visibility) = (&function.sig.ident, &function.vis);
@@ -107,7 +107,7 @@ impl ToolFunction {
 }
 
 impl Parameter {
-    /// Takes the attributes off the parameter, which a function can't have.
+    /// Removes the attributes from the parameter, because a function can't have them.
     fn take(argument: &mut FnArg) -> Result<Self> {
         let FnArg::Typed(typed) = argument else {
             return Err(Error::new_spanned(argument, "a tool is a function and no method: it has no `self`"));
@@ -162,7 +162,7 @@ fn last_name(of: &Type) -> Option<&Ident> {
     }
 }
 
-/// Whether the function may fail. A macro sees names and no types: any `Result` counts, also `io::Result`.
+/// Returns true if the function may fail. A macro sees names and no types: any `Result` counts, also `io::Result`.
 fn returns_result(output: &ReturnType) -> bool {
     match output {
         ReturnType::Default => false,

@@ -1,7 +1,7 @@
 //! Requests in batches: rows wait until their answers are among the results of a batch.
 //!
-//! `batches.jsonl` in the folder of the state has a line before a batch is handed over, one with its name, and one when all
-//! its rows have ended. A command that finds a batch there waits for it instead of asking again.
+//! `batches.jsonl` in the folder of the state has a line before a batch is submitted, a line with its name, and a line
+//! when all its rows have ended. A command that finds a batch there waits for it instead of sending the requests again.
 
 use crate::{
     board::Board,
@@ -36,13 +36,14 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Most requests of one batch.
+/// The largest number of requests in a batch.
 pub(crate) const MOST: usize = 2000;
-/// Rows that run at the same time: those of two batches, so that one is filled while another is worked on.
+/// The number of rows that run at the same time: those of two batches, so that one is filled while the provider works
+/// on the other.
 pub(crate) const ROWS: usize = 2 * MOST;
-/// A batch that is not full is handed over when no request has come for this time.
+/// A batch that is not full is submitted when no request has come for this time.
 const QUIET: Duration = Duration::from_millis(500);
-/// First and longest time between two questions how far a batch is.
+/// The first and the longest time between two polls of a batch.
 const FIRST_POLL: Duration = Duration::from_millis(500);
 const LONGEST_POLL: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(100);
@@ -51,7 +52,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Batcher {
     model: BatchModel,
     state: Mutex<State>,
-    /// Whether requests are sent in batches now.
+    /// True while requests are sent in batches.
     on: AtomicBool,
     paces: Arc<Paces>,
     board: Board,
@@ -69,12 +70,12 @@ struct State {
     /// Results that no row has asked for yet.
     arrived: HashMap<String, BatchOutcome>,
     batches: Vec<Open>,
-    /// Batches that may have been handed over: the process was killed before it had their names.
+    /// Batches that may have been submitted: the process was killed before it received their names.
     unconfirmed: Vec<(String, Vec<String>)>,
-    /// No batch is handed over before that, after one was not taken.
+    /// No batch is submitted before this time, after a failed submission.
     not_before: Instant,
     failures: u32,
-    /// Batches in a row that the provider took and then did not work on.
+    /// The number of batches in a row that the provider accepted and then did not work on.
     returned: u32,
 }
 
@@ -84,10 +85,10 @@ struct Asking {
     answer: oneshot::Sender<BatchOutcome>,
 }
 
-/// A batch that was handed over.
+/// A submitted batch.
 struct Open {
     name: String,
-    /// Its rows without an end.
+    /// Rows of the batch that have not ended.
     left: HashSet<String>,
     collected: bool,
     ended: u64,
@@ -99,17 +100,17 @@ struct Open {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Line {
-    /// These rows are about to be handed over.
+    /// The rows are about to be submitted.
     Submitting { token: String, rows: Vec<String> },
-    /// They were.
+    /// The batch was submitted.
     Submitted { token: String, batch: String },
-    /// No batch with that mark exists.
+    /// No batch with that token exists.
     Lost { token: String },
     /// All rows of the batch have ended.
     Done { batch: String },
 }
 
-/// A batch as `batches.jsonl` has it.
+/// A batch as recorded in `batches.jsonl`.
 struct Known {
     token: String,
     batch: Option<String>,
@@ -131,7 +132,8 @@ impl Ledger {
 }
 
 impl Batcher {
-    /// With the batches of earlier commands. `ended` says which rows have an end.
+    /// Opens the file at `path` and continues with the batches of earlier commands. `ended` says which rows have an
+    /// end.
     pub(crate) fn open(
         model: BatchModel,
         path: &Path,
@@ -204,7 +206,7 @@ impl Batcher {
         Ok(Self { model, state: Mutex::new(state), on: AtomicBool::new(false), paces, board })
     }
 
-    /// From here on requests are sent in batches, or directly.
+    /// Turns batches on or off: from now on, requests are sent in batches or directly.
     pub(crate) fn turn(&self, on: bool) {
         self.on.store(on, Ordering::Release);
     }
@@ -213,7 +215,7 @@ impl Batcher {
         self.on.load(Ordering::Acquire)
     }
 
-    /// A row has its end.
+    /// Notes that a row has ended.
     pub(crate) fn ended(&self, row: &str) -> io::Result<()> {
         let mut state = self.lock();
         let State { batches, ledger, in_batch, .. } = &mut *state;
@@ -227,7 +229,7 @@ impl Batcher {
         Ok(())
     }
 
-    /// Hands batches over and collects their results, until it is dropped.
+    /// Submits batches and collects their results, until the future is dropped.
     pub(crate) async fn work(&self) -> Result<(), io::Error> {
         loop {
             self.confirm().await?;
@@ -238,7 +240,7 @@ impl Batcher {
         }
     }
 
-    /// Finds out what became of batches whose names are not known.
+    /// Finds out the state of batches whose names are not known.
     async fn confirm(&self) -> io::Result<()> {
         let (token, rows) = {
             let state = self.lock();
@@ -271,7 +273,7 @@ impl Batcher {
         Ok(())
     }
 
-    /// Hands a batch over, if it is full or no more requests come.
+    /// Submits a batch, if it is full or no more requests come.
     async fn submit(&self) -> io::Result<()> {
         let (token, requests) = {
             let mut state = self.lock();
@@ -322,7 +324,8 @@ impl Batcher {
         Ok(())
     }
 
-    /// The provider took a batch, and then had no room for it: its requests are handed over again after a pause.
+    /// Queues the requests of a batch again, after a pause: the provider accepted the batch and then had no room for
+    /// it.
     fn again(&self, name: &str, error: &ModelError) -> io::Result<()> {
         let mut state = self.lock();
         state.ledger.add(&Line::Done { batch: name.to_owned() })?;
@@ -337,7 +340,7 @@ impl Batcher {
         Ok(())
     }
 
-    /// Asks how far batches are, and collects the results of those that have ended.
+    /// Polls batches, and collects the results of those that have ended.
     async fn poll(&self) -> io::Result<()> {
         let now = Instant::now();
         let due: Vec<String> = {
@@ -379,7 +382,7 @@ impl Batcher {
         rows.map(|row| (row.clone(), BatchOutcome::Failed(error.clone()))).collect()
     }
 
-    /// Gives each row of a batch its result. A row without one was not worked on.
+    /// Gives each row of a batch its result. The provider did not work on a row without a result.
     fn deliver(&self, name: &str, mut outcomes: BTreeMap<String, BatchOutcome>) {
         let mut state = self.lock();
         state.returned = 0;
@@ -423,7 +426,7 @@ impl Batcher {
         self.board.change(|counts| counts.batches = Some(text));
     }
 
-    /// The answer to a request of a row, from the batch that it is in or from the next one.
+    /// Returns the answer to a request of a row, from the batch that contains it or from the next one.
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
         if request.turn > 0 {
             let what =
@@ -473,7 +476,7 @@ impl Batcher {
 }
 
 impl State {
-    /// The first requests are in a batch from here on; their rows.
+    /// Moves the first requests from the next batch into a submitted one, and returns their rows.
     fn hand_over(&mut self, count: usize) -> Vec<String> {
         let handed: Vec<(String, Asking)> = self.pending.drain(..count).collect();
         let rows: Vec<String> = handed.iter().map(|(row, _)| row.clone()).collect();
@@ -482,7 +485,7 @@ impl State {
         rows
     }
 
-    /// These rows are in no batch any more: those that wait are for the next one.
+    /// Takes rows out of their batch: those that wait for an answer go into the next one.
     fn take_back(&mut self, rows: impl IntoIterator<Item = String>) {
         for row in rows {
             self.in_batch.remove(&row);
@@ -492,7 +495,7 @@ impl State {
         }
     }
 
-    /// Hands nothing over for a while, longer with each failure in a row.
+    /// Submits nothing for a while, longer with each failure in a row.
     fn pause(&mut self, error: &ModelError) {
         let failures = self.failures.max(self.returned).min(10);
         let pause = FIRST_POLL.saturating_mul(1 << failures).min(LONGEST_POLL);
@@ -513,19 +516,19 @@ impl Open {
         }
     }
 
-    /// Asks again later, and later each time.
+    /// Schedules the next poll, each time after a longer pause.
     fn wait(&mut self) {
         self.next_poll = Instant::now() + self.pause;
         self.pause = self.pause.mul_f64(1.4).min(LONGEST_POLL);
     }
 }
 
-/// No batch can be handed over or read.
+/// Returns true if the error means that no batch can be submitted or read.
 fn is_fatal(error: &ModelError) -> bool {
     matches!(error.kind, ModelErrorKind::Auth)
 }
 
-/// Models whose requests go into batches while that is turned on.
+/// Models whose requests go into batches while batches are turned on.
 pub(crate) struct Batched {
     pub(crate) inner: Arc<dyn Models>,
     pub(crate) batcher: Arc<Batcher>,
@@ -537,7 +540,7 @@ impl Models for Batched {
         Ok(Arc::new(BatchedModel { inner, batcher: Arc::clone(&self.batcher) }))
     }
 
-    /// A batch costs half.
+    /// Returns the terms of a model at half the price, as in a batch.
     fn terms(&self, name: &ModelName) -> Terms {
         let terms = self.inner.terms(name);
         match self.batcher.is_on() {

@@ -1,4 +1,4 @@
-//! What a screen shows of a map while it works.
+//! The state of a map that a screen shows while the map works.
 
 use llm_do_core::model::Usage;
 use std::{
@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Shared by the map, which writes it, and a screen, which reads it. Clones are the same board.
+/// A board that the map writes and a screen reads. Clones are the same board.
 #[derive(Clone, Debug, Default)]
 pub struct Board(Arc<Mutex<Counts>>);
 
-/// How far a map has come.
+/// The progress of a map.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Rows of the input.
@@ -27,17 +27,17 @@ pub struct Counts {
     pub running: u64,
     /// The tokens and the cost of this command.
     pub usage: Usage,
-    /// What cost something is known of.
+    /// True if the prices of all models are known.
     pub priced: bool,
-    /// When the first row of this command began, without the time for the question.
+    /// The time that this command has worked before `since`, without the time for the question to the user.
     pub worked: Duration,
-    /// Since when it works, if it does.
+    /// The start of the current work; absent while the map does not work.
     pub since: Option<Instant>,
     /// A provider that takes no requests for now.
     pub waiting: Option<Waiting>,
     /// The requests that providers refused because there were too many.
     pub refused: u64,
-    /// What is known of the batches, if requests are sent in batches.
+    /// The progress of the batches, as text, if requests are sent in batches.
     pub batches: Option<String>,
 }
 
@@ -46,29 +46,29 @@ pub struct Counts {
 pub struct Waiting {
     /// The provider.
     pub provider: Arc<str>,
-    /// Until when.
+    /// The end of the pause.
     pub until: Instant,
 }
 
 impl Counts {
-    /// Rows that have ended.
+    /// Returns the number of rows that have ended.
     pub fn ended(&self) -> u64 {
         self.done + self.failed
     }
 
-    /// How long this command has worked.
+    /// Returns the time that this command has worked.
     pub fn worked(&self) -> Duration {
         self.worked + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Rows a second.
+    /// Returns the number of rows that end in a second.
     pub fn rate(&self) -> f64 {
         let seconds = self.worked().as_secs_f64();
         let ended = self.ended().saturating_sub(self.before) as f64;
         if seconds > 0.0 { ended / seconds } else { 0.0 }
     }
 
-    /// How long the rest will take at this rate.
+    /// Returns the time that the remaining rows will take at this rate.
     pub fn left(&self) -> Option<Duration> {
         let rate = self.rate();
         let rest = self.rows.saturating_sub(self.ended()) as f64;
@@ -77,7 +77,7 @@ impl Counts {
 }
 
 impl Board {
-    /// What it shows now.
+    /// Returns a copy of the current counts.
     pub fn counts(&self) -> Counts {
         self.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Matching the columns of the input with the parameters of the worker.
+//! Matches the columns of the input with the parameters of the worker.
 
 use crate::{
     input::Form,
@@ -34,10 +34,10 @@ pub struct Renamed {
     pub column: String,
 }
 
-/// How the columns become parameters.
+/// The assignment of columns to parameters.
 pub(crate) struct Columns {
     worker: Arc<WorkerDefinition>,
-    /// Parameters by the columns that are named otherwise.
+    /// Parameters by the columns that `--set-column` assigns to them.
     renamed: BTreeMap<String, String>,
     ignored: Vec<String>,
     /// Parameters that are the same in all rows, as text and as values.
@@ -47,19 +47,19 @@ pub(crate) struct Columns {
     bound: Vec<(String, Value)>,
     /// The parameter of each field of a table.
     fields: Vec<Option<String>>,
-    /// What a folder's files become.
+    /// The parameters that a file of a folder fills, each with the part of the file that it gets.
     file: Vec<(String, FilePart)>,
     /// The columns of `renamed` and `ignored` that JSON objects had so far.
     seen: RefCell<BTreeSet<String>>,
     has_objects: Cell<bool>,
-    /// The operator wrote the rows.
+    /// True if the operator wrote the rows.
     trusted: bool,
 }
 
 /// The columns of a file in a folder.
 pub(crate) const FILE_COLUMNS: [&str; 3] = ["path", "name", "text"];
 
-/// What a parameter gets of a file in a folder.
+/// The part of a file in a folder that becomes the value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FilePart {
     Path,
@@ -67,33 +67,33 @@ enum FilePart {
     Text,
 }
 
-/// A row as the worker gets it.
+/// A row as an input of the worker.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Matched {
     /// The input.
     pub(crate) input: Input,
     /// The parameters with their values, which are also a row of JSON Lines.
     pub(crate) value: Value,
-    /// What tells this input from others.
+    /// The text that identifies this input among others.
     pub(crate) canonical: String,
 }
 
-/// Why a row has no input.
+/// The reason why a row has no input.
 #[derive(Debug)]
 pub(crate) enum Unmatched {
     /// The row fails.
     Row {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What stands there.
+        /// The content of the row.
         found: Value,
     },
-    /// Nothing can be run.
+    /// The error concerns all rows: nothing can run.
     All(Problem),
 }
 
 impl Columns {
-    /// Matches the names. `header` are the columns of a table.
+    /// Matches the names. `header` contains the columns of a table.
     pub(crate) fn new(
         worker: Arc<WorkerDefinition>,
         given: (&[Renamed], &[String], &[(String, String)]),
@@ -145,12 +145,12 @@ impl Columns {
         Ok(this)
     }
 
-    /// The same for rows that the operator wrote, or did not write.
+    /// Sets whether the operator wrote the rows.
     pub(crate) fn trusted(self, trusted: bool) -> Self {
         Self { trusted, ..self }
     }
 
-    /// Whether the texts of a folder's files are needed.
+    /// Returns true if the texts of a folder's files are needed.
     pub(crate) fn wants_text(&self) -> bool {
         self.file.iter().any(|(_, part)| *part == FilePart::Text)
     }
@@ -163,7 +163,8 @@ impl Columns {
         self.parameters().iter().find(|parameter| *parameter.name == *name)
     }
 
-    /// Whether an input may have it: `instructions` and `attachments` stand beside the declared ones.
+    /// Returns true if an input may have the parameter: `instructions` and `attachments` are valid beside the declared
+    /// ones.
     fn takes(&self, name: &str) -> bool {
         let signature = &self.worker.signature;
         let always = || signature.schema.value().get("properties").is_some_and(|all| all.get(name).is_some());
@@ -201,7 +202,7 @@ impl Columns {
         self.is_constant(name) || self.bound.iter().any(|(bound, _)| bound == name)
     }
 
-    /// The parameter that a column is for, or `None` if it is ignored.
+    /// Returns the parameter that a column fills, or `None` if the column is ignored.
     fn of_column(&self, column: &str) -> Result<Option<String>, Problem> {
         if self.ignored.iter().any(|ignored| ignored == column) {
             return Ok(None);
@@ -318,7 +319,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Checks that each column that was named on the command line was in a row of JSON Lines. Other inputs have their columns
+    /// Checks that each column that the command line names was in a row of JSON Lines. Other inputs have their columns
     /// before their rows.
     pub(crate) fn check_seen(&self) -> Result<(), Problem> {
         let seen = self.seen.borrow();
@@ -334,7 +335,7 @@ impl Columns {
         }
     }
 
-    /// A row that could not be read, as input for another map.
+    /// Returns a row that could not be read, as input for another map.
     pub(crate) fn unreadable(&self, raw: Raw) -> Value {
         let found = match raw {
             // With the parameters that the earlier map gave it.
@@ -353,7 +354,7 @@ impl Columns {
         found
     }
 
-    /// The input of a row.
+    /// Returns the input of a row.
     pub(crate) fn input(&self, content: Content) -> Result<Matched, Unmatched> {
         let mut input = Input::default();
         let mut apart = String::new();
@@ -407,14 +408,14 @@ impl Columns {
         self.checked(input, apart, found)
     }
 
-    /// The parts of a row: all but the constants, which the operator has typed.
+    /// Returns the parts of a row: all but the constants, which the operator has typed.
     fn read_parts(&self, row: &Input) -> Vec<ReadPart> {
         let fields = row.parameters.iter().map(|(name, _)| InputPart::Parameter(name.clone()));
         let json = row.json.iter().map(|_| InputPart::Json);
         fields.chain(json).map(|part| ReadPart { part, untrusted: !self.trusted }).collect()
     }
 
-    /// An empty field is no value for a parameter that may be left out.
+    /// Returns true if an empty field of this parameter means that the value is absent: the parameter is optional.
     fn may_be_absent(&self, name: &str) -> bool {
         self.worker.signature.declared && self.parameter(name).is_none_or(|parameter| !parameter.required)
     }
@@ -442,7 +443,7 @@ impl Columns {
         Ok(Matched { input, value, canonical })
     }
 
-    /// An input with the values that are added when its row starts.
+    /// Returns an input with the values that are added when its row starts.
     fn with_bound<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
         let mut value = Cow::Borrowed(value);
         for (name, bound) in &self.bound {
@@ -455,7 +456,7 @@ impl Columns {
     }
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -464,7 +465,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// What stands in the place of a key for a row that has no input.
+/// Returns the text that identifies a row without an input, in place of [`Matched::canonical`].
 pub(crate) fn broken_canonical(found: &Value) -> String {
     format!("broken {}", sha256(canonical(found).as_bytes()))
 }

@@ -1,30 +1,30 @@
-//! What the rows that are left will use, judged by those that have run.
+//! The estimate of the tokens and the cost of the remaining rows, based on those that have run.
 
 use llm_do_core::model::{ModelName, Usage};
 
 /// Providers whose models cost nothing, unless the user gives them a price.
 const FREE: [&str; 3] = ["local", "replay", "script"];
 
-/// Whether a model costs nothing.
+/// Returns true if a model costs nothing.
 pub fn is_free(model: &ModelName) -> bool {
     FREE.contains(&model.provider())
 }
 
-/// What the rows that are left will use.
+/// The estimated tokens and cost of the remaining rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// Rows that were measured.
+    /// The number of rows that were measured.
     pub measured: u64,
-    /// Rows that are left.
+    /// The number of remaining rows.
     pub rows: u64,
-    /// Tokens, from the least to the most.
+    /// The range of tokens.
     pub tokens: Range,
-    /// Dollars, if the prices are known.
+    /// The range of the cost in dollars, if the prices are known.
     pub dollars: Option<Range>,
 }
 
 impl Estimate {
-    /// The same at half the price.
+    /// Returns the same estimate at half the price.
     #[must_use]
     pub(crate) fn at_half_price(self) -> Self {
         let half = |Range { low, mean, high }| Range { low: low / 2.0, mean: mean / 2.0, high: high / 2.0 };
@@ -32,18 +32,18 @@ impl Estimate {
     }
 }
 
-/// From the least to the most.
+/// A range from the least to the most, with the expected value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     /// The least.
     pub low: f64,
-    /// What is expected.
+    /// The expected value.
     pub mean: f64,
     /// The most.
     pub high: f64,
 }
 
-/// What the measured rows have used.
+/// The tokens and costs of the rows that were measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     tokens: Sample,
@@ -67,8 +67,8 @@ impl Sample {
         self.most = self.most.max(value);
     }
 
-    /// The sum of that many rows: two standard errors around the mean, and never less than a tenth, because rows that were
-    /// measured are the first ones and not any.
+    /// Estimates the sum of that many rows: two standard errors around the mean, and at least a tenth, because the
+    /// measured rows are the first ones and not a random sample.
     fn of_rows(&self, rows: u64) -> Range {
         let rows = rows as f64;
         let mean = self.sum / self.count;
@@ -80,7 +80,7 @@ impl Sample {
 }
 
 impl Measured {
-    /// Takes a row that has ended.
+    /// Adds a row that has ended.
     pub(crate) fn add(&mut self, usage: &Usage) {
         self.tokens.add(usage.total() as f64);
         if let Some(cost) = usage.cost_usd {
@@ -88,17 +88,17 @@ impl Measured {
         }
     }
 
-    /// Whether no row was measured yet.
+    /// Returns true if no row was measured yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.tokens.count == 0.0
     }
 
-    /// The most that a row has cost, in dollars.
+    /// Returns the highest cost of a row, in dollars.
     pub(crate) fn dearest(&self) -> f64 {
         self.dollars.most
     }
 
-    /// What that many rows will use. `None` before any was measured.
+    /// Estimates the tokens and the cost of that many rows. Returns `None` before any row was measured.
     pub(crate) fn of_rows(&self, rows: u64) -> Option<Estimate> {
         (self.tokens.count > 0.0).then(|| Estimate {
             measured: self.tokens.count as u64,

@@ -1,4 +1,4 @@
-//! Reading the input, row by row.
+//! Reads the input, row by row.
 
 mod bounded;
 mod folder;
@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-/// Longest row, in bytes. A quote that is never closed must not fill the memory.
+/// The largest size of a row, in bytes. A quote that is never closed must not fill the memory.
 const LONGEST_ROW: u64 = 64 << 20;
 
 const PIPE: &str =
@@ -27,20 +27,20 @@ const PIPE: &str =
 /// The form of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// One JSON value a line.
+    /// JSON Lines: a JSON value in each line.
     JsonLines,
     /// Fields separated by that character, below a line with the names of the columns.
     Table(u8),
-    /// One row a file.
+    /// Files of a folder, each of which is a row.
     Folder,
 }
 
-/// The input as it was named.
+/// The input, with its path and its form.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) form: Form,
-    /// Files of a folder that are no rows.
+    /// Files of a folder that are not rows.
     left_out: Vec<PathBuf>,
 }
 
@@ -52,8 +52,8 @@ pub(crate) enum Rows {
 }
 
 impl Source {
-    /// The input at that path: a folder, or a file whose name ends in `.jsonl`, `.ndjson`, `.csv` or `.tsv`.
-    /// `left_out` are files of a folder that are no rows.
+    /// Determines the form of the input at that path: a folder, or a file whose name ends in `.jsonl`, `.ndjson`,
+    /// `.csv` or `.tsv`. `left_out` are files of a folder that are not rows.
     pub(crate) fn at(path: &Path, left_out: Vec<PathBuf>) -> Result<Self, Problem> {
         if path == Path::new("-") {
             return Err(Problem::input(path, io::Error::other(PIPE)));
@@ -75,7 +75,7 @@ impl Source {
         Ok(Self { path: path.to_owned(), form, left_out })
     }
 
-    /// Reads from the beginning. `texts` says whether the texts of a folder's files are wanted.
+    /// Starts to read from the beginning. `texts` is true if the texts of a folder's files are wanted.
     pub(crate) fn rows(&self, texts: bool) -> Result<Rows, Problem> {
         let failed = |source| Problem::input(&self.path, source);
         let name: Arc<str> = self.path.display().to_string().into();
@@ -90,7 +90,7 @@ impl Source {
 }
 
 impl Rows {
-    /// The names of the columns, where all rows have the same.
+    /// Returns the names of the columns, if all rows have the same.
     pub(crate) fn columns(&self) -> Option<&[String]> {
         match self {
             Self::Table(table) => Some(table.columns()),
@@ -98,7 +98,7 @@ impl Rows {
         }
     }
 
-    /// The next row; `None` at the end.
+    /// Returns the next row, or `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Row>, Problem> {
         match self {
             Self::JsonLines(rows) => rows.next(),
@@ -108,7 +108,8 @@ impl Rows {
     }
 }
 
-/// The names of an input's columns: the header of a table, the keys of the first line of JSON, or what a file of a folder has.
+/// Returns the names of an input's columns: the header of a table, the keys of the first line of JSON, or the columns
+/// of a file in a folder.
 ///
 /// # Errors
 /// The input can't be read.
@@ -129,7 +130,7 @@ pub fn column_names(path: &Path) -> Result<Vec<String>, Problem> {
     })
 }
 
-/// The file without its byte order mark.
+/// Opens the file, behind its byte order mark.
 fn open(path: &Path) -> Result<File, Problem> {
     let failed = |source| Problem::input(path, source);
     let mut file = File::open(path).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! The records of all rows, in segments that the rows share.
 //!
-//! A line is `{"row":"ID","record":RECORD}`, with the record as a journal of its own would have it
-//! (`docs/reference/journal.md`), or `{"row":"ID","forget":true}`: what is before it does not count.
+//! A line is `{"row":"ID","record":RECORD}`, with the record in the form of a run's own journal
+//! (`docs/reference/journal.md`), or `{"row":"ID","forget":true}`, which voids the row's records before it.
 
 use crate::key::RowId;
 use llm_do::runs::{JOURNAL_FILE, JournalLog, still_named};
@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Bytes after which a new segment begins.
+/// The number of bytes after which a new segment begins.
 const SEGMENT: u64 = 64 << 20;
 const BEFORE: &[u8] = b"{\"row\":\"";
 const RECORD: &[u8] = b"\",\"record\":";
@@ -28,32 +28,32 @@ pub(crate) struct Journal(Arc<Mutex<Segments>>);
 
 struct Segments {
     dir: PathBuf,
-    /// The segment that is written. The first record opens it.
+    /// The segment that is being written. The first record opens it.
     file: Option<File>,
     number: u64,
     bytes: u64,
     most: u64,
-    /// The rows that have no end yet, with the segment of their first record.
+    /// The rows that have not ended, with the segment of their first record.
     open: HashMap<RowId, u64>,
 }
 
-/// The records of rows that were cut off, as lines.
+/// The records of interrupted rows, as lines.
 pub(crate) type Unfinished = HashMap<RowId, Vec<Vec<u8>>>;
 
-/// What the results have of a row.
+/// The state of a row in the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Nothing.
+    /// The results do not contain the row.
     Missing,
-    /// An end that counts.
+    /// The row has an end that counts.
     Ended,
-    /// A failure that is tried again.
+    /// The row has failed, and will be tried again.
     Retried,
 }
 
-/// Writes the records of a row's run as a journal of its own, in a folder below `into` with the ID of the run, so that it can be
-/// shown as any run. `state` is the folder of a map's state. Of a row that ran several times, the last run counts. `None`: the
-/// map has no such run.
+/// Writes the records of a row's run as a journal of its own, in a folder below `into` with the ID of the run, so that
+/// it can be shown like any run. `state` is the folder of a map's state. If a row ran several times, the last run
+/// counts. Returns `None` if the map has no such run.
 ///
 /// # Errors
 /// The records can't be read, or `into` can't be written.
@@ -95,12 +95,12 @@ pub fn row_run(state: &Path, run: &str, into: &Path) -> io::Result<Option<PathBu
     Ok(Some(dir))
 }
 
-/// Folder of the long values of records.
+/// The folder of the long values of records.
 const BLOBS: &str = "blobs";
 
 impl Journal {
-    /// The journal in that folder. Writing begins with a new segment, not before `from`: a user may remove segments, and
-    /// earlier ones are not read.
+    /// Opens the journal in that folder. Writing begins with a new segment whose number is at least `from`: a user may
+    /// remove segments, and earlier ones are not read.
     pub(crate) fn open(dir: &Path, from: u64) -> io::Result<Self> {
         let mut number = from;
         for entry in fs::read_dir(dir)? {
@@ -119,7 +119,8 @@ impl Journal {
         Ok(Self(Arc::new(Mutex::new(segments))))
     }
 
-    /// The records of rows without an end, from that segment on. `known` says what the results have of a row.
+    /// Reads the records of rows that have not ended, starting with that segment. `known` returns the state of a row in
+    /// the results.
     pub(crate) fn unfinished(
         &self,
         from: u64,
@@ -163,22 +164,22 @@ impl Journal {
         Ok(found)
     }
 
-    /// The log of one row.
+    /// Returns the log of a row.
     pub(crate) fn of_row(&self, id: RowId) -> Box<dyn JournalLog> {
         Box::new(RowLog { journal: self.clone(), id })
     }
 
-    /// What is recorded of a row so far does not count: it will run from its beginning.
+    /// Voids the records of a row: the row will run from its beginning.
     pub(crate) fn forget(&self, id: RowId) -> io::Result<()> {
         self.lock().forget(id)
     }
 
-    /// A row has its end.
+    /// Notes that a row has ended.
     pub(crate) fn ended(&self, id: RowId) {
         self.lock().open.remove(&id);
     }
 
-    /// The first segment with records of rows without an end.
+    /// Returns the first segment with records of rows that have not ended.
     pub(crate) fn oldest(&self) -> u64 {
         let segments = self.lock();
         segments.open.values().copied().min().unwrap_or(segments.number)
@@ -226,7 +227,7 @@ impl Segments {
     }
 }
 
-/// Takes the lines of one row's journal.
+/// A log that takes the lines of the journal of one row.
 struct RowLog {
     journal: Journal,
     id: RowId,
@@ -257,7 +258,7 @@ fn number_of(name: &OsStr) -> Option<u64> {
     name.to_str()?.strip_prefix("journal-")?.strip_suffix(".jsonl")?.parse().ok()
 }
 
-/// Whether these records go to the end of a run.
+/// Returns true if the records include the end of a run.
 fn is_whole(records: &[Vec<u8>]) -> bool {
     #[derive(Deserialize)]
     struct Record<'a> {
@@ -267,7 +268,7 @@ fn is_whole(records: &[Vec<u8>]) -> bool {
     last.is_some_and(|last| last.kind == "run_ended")
 }
 
-/// The row of a line, and what follows its ID.
+/// Splits a line into its row and the rest behind the row's ID.
 fn parse(line: &[u8]) -> Option<(RowId, &[u8])> {
     let rest = line.strip_prefix(BEFORE)?;
     let id = RowId::parse(rest.get(..32)?)?;

@@ -24,7 +24,7 @@ pub(crate) const PROGRESS: &str = "progress.json";
 /// Longest line of a row that is read as a whole, in bytes.
 const LONGEST_LINE: u32 = 64 << 10;
 
-/// What the log of a command says.
+/// The line of a command's log.
 #[derive(Serialize, Deserialize)]
 struct Listed {
     outputs: PathBuf,
@@ -58,7 +58,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How far a map has come.
+/// The progress of a map.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Rows of the input.
@@ -69,9 +69,9 @@ pub struct Progress {
     pub failed: u64,
     /// The runs of the rows that run.
     pub running: Vec<String>,
-    /// What the last command has used.
+    /// Tokens and cost of the last command.
     pub usage: Usage,
-    /// How long the last command has worked, in milliseconds.
+    /// The time that the last command has worked, in milliseconds.
     pub worked_ms: u64,
     /// The provider that takes no requests for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,9 +101,9 @@ impl Progress {
 pub struct KeptMap {
     /// The ID of its last command.
     pub id: String,
-    /// When that began, in milliseconds since 1970.
+    /// The time of that command's start, in milliseconds since 1970.
     pub began_ms: u64,
-    /// Whether it is at work.
+    /// True while the command works.
     pub is_running: bool,
     /// The worker.
     pub worker: String,
@@ -111,39 +111,39 @@ pub struct KeptMap {
     pub inputs: PathBuf,
     /// The output.
     pub outputs: PathBuf,
-    /// How far it has come.
+    /// The progress.
     pub progress: Progress,
 }
 
-/// In which state a row is.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowState {
-    /// It has an output.
+    /// The row has an output.
     Done,
-    /// It has failed.
+    /// The row has failed.
     Failed,
-    /// It runs.
+    /// The row runs.
     Running,
-    /// It has not ended, and does not run.
+    /// The row has not ended, and does not run.
     Missing,
 }
 
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptRow {
-    /// Its number in the input, from 1.
+    /// The number in the input, from 1.
     pub row: u64,
     /// The ID of its run.
     pub run: String,
-    /// Its state.
+    /// The state.
     pub state: RowState,
     /// The kind of its failure.
     pub kind: Option<String>,
-    /// Its output as JSON, or the message of its failure. Absent if the row is longer than what is read.
+    /// The output as JSON, or the message of the failure. Absent if the row is longer than what is read.
     pub text: Option<String>,
-    /// Its input, if it failed.
+    /// The input, if the row failed.
     pub input: Option<Value>,
-    /// What it has used.
+    /// Tokens and cost of the row.
     pub usage: Usage,
 }
 

@@ -1,30 +1,30 @@
-//! What a row is known by, in this command and in the next.
+//! The identity of a row, in this command and in the next.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// The key of equal rows: a hash of all that decides about a row's run.
+/// The key of equal rows: a hash of everything that determines a row's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey(pub(crate) [u8; 16]);
 
-/// The identity of a row: its key, and how many equal rows are before it. Also the ID of its run.
+/// The identity of a row: its key, and the number of equal rows before it. It is also the ID of the row's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RowId(pub(crate) [u8; 16]);
 
 impl RowKey {
-    /// The key of an input of that program.
+    /// Computes the key of an input of that program.
     pub(crate) fn of(closure: &str, canonical: &str) -> Self {
         Self(hash(&[closure.as_bytes(), b"\n", canonical.as_bytes()]))
     }
 
-    /// The row with that many equal rows before it.
+    /// Returns the identity of the row with that many equal rows before it.
     pub(crate) fn occurrence(self, before: u64) -> RowId {
         RowId(hash(&[&self.0, &before.to_le_bytes()]))
     }
 }
 
 impl RowId {
-    /// Reads it as it is written.
+    /// Parses the hexadecimal form of an identity.
     pub(crate) fn parse(hex: &[u8]) -> Option<Self> {
         let digit = |byte: u8| (byte as char).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
         let mut id = [0; 16];

@@ -1,4 +1,4 @@
-//! The map itself: which rows run, and when it ends.
+//! The map itself: chooses the rows that run, and decides when to stop.
 
 use crate::{
     batch::{self, Batched, Batcher},
@@ -44,17 +44,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Rows that are read before other things get their turn.
+/// The number of rows that are read before the loop handles other events.
 const PIECE: usize = 256;
-/// Most tokens of an answer, and bytes of a token, where nothing is known of either.
+/// The largest number of tokens of an answer, and of bytes of a token, if neither is known.
 const MAX_TOKENS: u32 = 4096;
 const BYTES_PER_TOKEN: u64 = 3;
-/// How often the board is brought up to date while nothing happens.
+/// The interval at which the board is updated while no event happens.
 const TICK: Duration = Duration::from_millis(250);
-/// How often others are told how far it has come.
+/// The shortest time between two writes of the progress.
 const TELL: Duration = Duration::from_millis(500);
 
-/// One worker over many inputs.
+/// A worker that runs over many inputs.
 pub struct Map {
     session: Session,
     options: MapOptions,
@@ -69,28 +69,28 @@ pub struct Map {
     paces: Arc<Paces>,
     batcher: Option<Arc<Batcher>>,
     untrusted: Arc<dyn UntrustedPlaces>,
-    /// What is listed there.
+    /// The files of this map that the list of untrusted places contains.
     listed: Vec<Written>,
     board: Board,
     stop: Stop,
     measured: Measured,
-    /// What a row may cost, before any was measured.
+    /// The estimated cost of a row before any row was measured, in dollars.
     guess: f64,
-    /// Rows cost something.
+    /// True if rows cost something.
     costs: bool,
-    /// What a row has cost is not known.
+    /// True if the cost of a row is not known.
     unknown_cost: bool,
     survey: Survey,
-    /// Rows that this command has begun.
+    /// The number of rows that this command has begun.
     begun: u64,
     cancellers: HashMap<RowId, Canceller>,
-    /// When others were last told how far it has come.
+    /// The time when the progress was last written.
     told: Option<Instant>,
     /// Shows others that this command is at work.
     _listed: Option<SealedLog>,
 }
 
-/// What a map writes.
+/// A file that a map writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     State,
@@ -98,7 +98,7 @@ enum Written {
     Failures,
 }
 
-/// A run that has ended.
+/// A row's run that has ended.
 struct Ended {
     row: u64,
     id: RowId,
@@ -112,7 +112,7 @@ impl Map {
     /// Reads the input once, compares it with the state of earlier commands, and begins the output.
     ///
     /// # Errors
-    /// The input can't be read or doesn't fit the worker, or something else stands where the output belongs.
+    /// The input can't be read or doesn't fit the worker, or the place of the output is occupied.
     pub fn open(session: Session, options: MapOptions, board: Board, stop: Stop) -> Result<Self, Problem> {
         let places = Places::checked(&options.outputs)?;
         let source = Source::at(&options.inputs, places.own_files())?;
@@ -200,12 +200,12 @@ impl Map {
         Ok(this)
     }
 
-    /// What the input holds, and what is done of it.
+    /// Returns the survey of the input: the rows, and the number of those that have ended.
     pub fn survey(&self) -> &Survey {
         &self.survey
     }
 
-    /// What the rows that are left will use, judged by those that this command has run.
+    /// Estimates the tokens and the cost of the remaining rows, based on those that this command has run.
     pub fn estimate(&self) -> Option<Estimate> {
         let counts = self.board.counts();
         let estimate = self.measured.of_rows(counts.rows.saturating_sub(counts.ended()));
@@ -213,10 +213,11 @@ impl Map {
         if self.options.batch { estimate.map(Estimate::at_half_price) } else { estimate }
     }
 
-    /// Renders the first request of the first row that is missing. Nothing is sent.
+    /// Renders the first request of the first row that is missing, without sending it.
     ///
     /// # Errors
-    /// It can't be rendered: then no row could. Or rows may need more than one request, and are to be sent in batches.
+    /// The request can't be rendered: then no row's request could. Or rows may need more than one request, although
+    /// batches are requested.
     pub async fn render(&mut self) -> Result<(), Problem> {
         let rendered = self.render_first().await;
         rendered.inspect_err(|_| self.state.give_up())
@@ -247,7 +248,7 @@ impl Map {
         Ok(())
     }
 
-    /// What a row may cost at most if it makes one request, in dollars. Zero if the price is not known.
+    /// Estimates the highest cost of a row that makes one request, in dollars. Returns zero if the price is not known.
     fn guessed(&self, first: &RecordKind) -> f64 {
         let RecordKind::ConversationStarted { system, tools, message, .. } = first else { return 0.0 };
         let Some(name) = self.session.model_name() else { return 0.0 };
@@ -260,10 +261,10 @@ impl Map {
         cost.map_or(0.0, Usd::as_dollars)
     }
 
-    /// Runs rows that are missing: all, or so many.
+    /// Runs rows that are missing: all of them, or at most that number.
     ///
     /// # Errors
-    /// The input or the state can't be read or written. Rows that were running are missing then.
+    /// The input or the state can't be read or written. Rows that were running are missing after the error.
     pub async fn work(&mut self, most: Option<u64>) -> Result<Stopped, Problem> {
         self.board.change(|counts| counts.since = Some(Instant::now()));
         let worked = match self.batcher.clone() {
@@ -347,7 +348,7 @@ impl Map {
         }
     }
 
-    /// Why it stopped, also where the last rows have reached a limit.
+    /// Returns the reason for the stop, which is a limit if the last rows have reached it.
     fn ended_by(&self, stopped: Stopped) -> Stopped {
         match stopped {
             Stopped::Done | Stopped::Pilot if self.too_many_failed() => Stopped::MaxFailures,
@@ -397,7 +398,7 @@ impl Map {
         Ok(Filled::Again)
     }
 
-    /// Whether one more row keeps to the maximum cost.
+    /// Decides if the maximum cost allows one more row.
     fn affordable(&self, running: usize) -> Afford {
         let Some(most) = self.options.max_cost else { return Afford::Yes };
         let spent = self.board.counts().usage.cost_usd.map_or(0.0, Usd::as_dollars);
@@ -428,7 +429,7 @@ impl Map {
         Problem::Changed(self.source.path.display().to_string())
     }
 
-    /// Lists files of this map as places that untrusted words are written to, before they are.
+    /// Adds files of this map to the list of places with untrusted words, before these words are written.
     fn list(&mut self, files: &[Written]) -> Result<(), Problem> {
         let Places { dir, outputs, failures } = &self.state.places;
         let path = |file: &Written| match file {
@@ -502,7 +503,7 @@ impl Map {
         }
     }
 
-    /// Takes a run that has ended.
+    /// Processes a run that has ended.
     fn take(&mut self, ended: Ended) -> Result<(), Problem> {
         let Ended { row, id, input, report } = ended;
         self.cancellers.remove(&id);
@@ -581,7 +582,7 @@ impl Map {
         Ok(())
     }
 
-    /// Runs whose requests only wait for their turn need not be waited for.
+    /// Cancels runs whose requests only wait for their turn.
     fn cancel_waiting(&self) {
         for run in self.paces.waiting() {
             let id = RowId::parse(run.as_bytes());
@@ -600,10 +601,10 @@ impl Map {
         });
     }
 
-    /// Brings what is seen of the output before its end up to date: `output.part` in the folder of the state.
+    /// Writes the buffered part of the preliminary output: `output.part` in the folder of the state.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The file can't be written.
     pub fn flush(&mut self) -> Result<(), Problem> {
         self.publisher.flush().map_err(|error| self.state.failed(error))
     }
@@ -611,7 +612,7 @@ impl Map {
     /// Writes the output and the failures.
     ///
     /// # Errors
-    /// They can't be written, or the user has changed one of them meanwhile. The state has everything still.
+    /// The files can't be written, or the user has changed one of them meanwhile. The state still has all results.
     pub fn publish(self) -> Result<Summary, Problem> {
         let kept = match self.options.keep {
             true => Some(self.source.rows(false)?),
@@ -628,25 +629,25 @@ impl Map {
     }
 }
 
-/// What came of beginning rows.
+/// The result of beginning rows.
 enum Filled {
-    /// There is no room for more.
+    /// All places for running rows are taken.
     Enough,
-    /// There may be room.
+    /// A place for another row may be free.
     Again,
-    /// No more is to begin.
+    /// The map must not begin another row.
     Stop(Stopped),
 }
 
-/// Whether a row keeps to the maximum cost.
+/// The decision if the maximum cost allows one more row.
 enum Afford {
     Yes,
-    /// If those that run cost less than they may.
+    /// Yes, if the rows that run cost less than their maximum.
     Later,
     No,
 }
 
-/// The model of a worker that may be asked in batches.
+/// Returns the model of a worker, if it may be called in batches.
 fn batch_model(session: &Session, names: &[ModelName]) -> Result<BatchModel, Problem> {
     let no = |what: &str| Err(Problem::NoBatch(what.to_owned()));
     let entry = session.entry();
@@ -668,7 +669,7 @@ fn batch_model(session: &Session, names: &[ModelName]) -> Result<BatchModel, Pro
     }
 }
 
-/// Whether a row makes one request: it has no tools but the one that takes its result.
+/// Checks that a row makes one request: it has no tools except the tool that takes its result.
 fn asks_once(first: &RecordKind) -> Result<(), Problem> {
     let RecordKind::ConversationStarted { tools, server_tools, final_tool, .. } = first else {
         return Ok(());
@@ -681,7 +682,7 @@ fn asks_once(first: &RecordKind) -> Result<(), Problem> {
     }
 }
 
-/// The kind of a failure in one word.
+/// Returns the kind of a failure in one word.
 fn kind_of(kind: FailureKind) -> String {
     match serde_json::to_value(kind) {
         Ok(Value::String(word)) => word,

@@ -1,9 +1,9 @@
-//! What a map is told, and what it tells.
+//! Options and results of a map.
 
 use crate::{board::Counts, columns::Renamed};
 use std::{path::PathBuf, str::FromStr};
 
-/// What a map is told.
+/// The options of a map.
 #[derive(Clone, Debug)]
 pub struct MapOptions {
     /// A table, or a folder of files.
@@ -16,35 +16,35 @@ pub struct MapOptions {
     pub ignored: Vec<String>,
     /// `--param`: parameters that are the same in all rows.
     pub constants: Vec<(String, String)>,
-    /// Whether the operator wrote the rows. Otherwise they are untrusted.
+    /// True if the operator wrote the rows. Otherwise they are untrusted.
     pub trusted: bool,
-    /// Lines of the output come as rows end.
+    /// True if the lines of the output are in the order in which rows end.
     pub unordered: bool,
-    /// Lines of the output have the columns of their row, or the name of its file.
+    /// True if the lines of the output have the columns of their row, or the name of its file.
     pub keep: bool,
-    /// Most rows, and most requests to a provider, at the same time.
+    /// The largest number of rows, and of requests to a provider, at the same time.
     pub concurrency: usize,
-    /// When so many failures are too many.
+    /// The limit of failures.
     pub max_failures: Option<MaxFailures>,
     /// The most that this command may cost, in dollars.
     pub max_cost: Option<f64>,
-    /// Whether requests are sent in batches.
+    /// True if requests are sent in batches.
     pub batch: bool,
-    /// Whether rows that failed in an earlier command run again.
+    /// True if rows that failed in an earlier command run again.
     pub retry_failed: bool,
 }
 
-/// How many rows may fail.
+/// The number of rows that may fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaxFailures {
-    /// So many.
+    /// A number of rows.
     Rows(u64),
-    /// This part of all rows.
+    /// A percentage of all rows.
     Percent(f64),
 }
 
 impl MaxFailures {
-    /// The number of rows that may fail among so many.
+    /// Returns the number of rows that may fail in a total of `rows`.
     pub(crate) fn of(self, rows: u64) -> u64 {
         match self {
             Self::Rows(most) => most,
@@ -69,7 +69,7 @@ impl FromStr for MaxFailures {
     }
 }
 
-/// What the input holds, and what is done of it.
+/// The state of the rows before a command runs any.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// All rows.
@@ -78,43 +78,43 @@ pub struct Survey {
     pub done: u64,
     /// Rows that failed in an earlier command.
     pub failed: u64,
-    /// Rows that an earlier command has begun: they continue.
+    /// Rows that an earlier command has begun, and that continue.
     pub unfinished: u64,
-    /// Rows that are no input for the worker.
+    /// Rows that are not a valid input for the worker.
     pub unreadable: u64,
-    /// What is wrong with some of them.
+    /// Messages about some of the unreadable rows.
     pub examples: Vec<String>,
-    /// The definitions, the model or the settings differ from those of the last command.
+    /// True if the definitions, the model or the settings differ from those of the last command.
     pub changed: bool,
 }
 
 impl Survey {
     pub(crate) const EXAMPLES: usize = 3;
 
-    /// Rows that are to run.
+    /// Returns the number of rows that are to run.
     pub fn missing(&self) -> u64 {
         self.rows - self.done - self.failed
     }
 }
 
-/// Why rows stopped to run.
+/// The reason why no more rows run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// All have ended.
+    /// All rows have ended.
     Done,
-    /// So many as were wanted have ended.
+    /// The requested number of rows has ended.
     Pilot,
-    /// One more could cost more than may be spent.
+    /// Another row could exceed the maximum cost.
     MaxCost,
-    /// There is a limit of the cost, and what a row has cost is not known.
+    /// A maximum cost is set, and the cost of a row is not known.
     UnknownCost,
-    /// Too many have failed.
+    /// Too many rows have failed.
     MaxFailures,
-    /// From outside.
+    /// The map was stopped from outside.
     Interrupted,
 }
 
-/// What came of a map.
+/// The result of a map.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// The rows and what they used.

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// A row: the key that its content has, and its identity.
+/// A row: the key of its content, and its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ordered {
     pub(crate) key: RowKey,
@@ -17,17 +17,17 @@ pub(crate) struct Ordered {
 
 const BYTES: u64 = 32;
 
-/// Writes them.
+/// A writer of the list.
 pub(crate) struct OrderWriter(BufWriter<File>);
 
-/// Reads them.
+/// A reader of the list.
 pub(crate) struct Order {
     file: File,
     rows: u64,
 }
 
 impl OrderWriter {
-    /// An empty list in place of what that file holds.
+    /// Creates an empty list, which replaces the content of that file.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
@@ -40,7 +40,7 @@ impl OrderWriter {
         self.0.write_all(&row.id.0)
     }
 
-    /// The whole list.
+    /// Completes the list.
     pub(crate) fn finish(self) -> io::Result<Order> {
         let file = self.0.into_inner().map_err(io::IntoInnerError::into_error)?;
         let rows = file.metadata()?.len() / BYTES;
@@ -49,19 +49,19 @@ impl OrderWriter {
 }
 
 impl Order {
-    /// The list in that file, which a command has written.
+    /// Opens the list in that file, which a command has written.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let rows = file.metadata()?.len() / BYTES;
         Ok(Self { file, rows })
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The row with that many before it.
+    /// Returns the row with that many rows before it.
     pub(crate) fn get(&self, row: u64) -> io::Result<Ordered> {
         let (mut both, mut key, mut id) = ([0; BYTES as usize], [0; 16], [0; 16]);
         self.file.read_exact_at(&mut both, row * BYTES)?;

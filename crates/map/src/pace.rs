@@ -1,9 +1,10 @@
-//! How many requests a provider gets, and how fast: found out by its refusals.
+//! The number and the rate of requests to a provider, derived from its refusals.
 //!
-//! Two things are adapted. The *window* is the number of requests at the same time: it grows with each answer, and shrinks
-//! with a refusal. The *rate* is the number of requests a second: unlimited until the first refusal. Then it falls below the
-//! rate that was refused, the peak, comes back to it, stays near it for a while, and grows beyond it ever faster, as the
-//! window of CUBIC does (RFC 9438). A window alone can't keep to a limit of requests a second where answers are fast.
+//! Two values adapt. The *window* is the number of requests at the same time: it grows with each answer, and shrinks
+//! with a refusal. The *rate* is the number of requests a second: unlimited until the first refusal. Then it falls
+//! below the rate that was refused, the peak, comes back to it, stays near it for a while, and grows beyond it ever
+//! faster, as the window of CUBIC does (RFC 9438). A window alone can't keep to a limit of requests a second if answers
+//! are fast.
 
 use std::{
     collections::VecDeque,
@@ -15,28 +16,28 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The window of a provider that nothing is known of.
+/// The first window of a provider, when nothing is known of it.
 const FIRST_WINDOW: f64 = 8.0;
-/// What is left of the window after a refusal.
+/// The factor by which a refusal shrinks the window.
 const SHRINK: f64 = 0.7;
-/// What is left of the peak after a refusal, and the time in which the rate comes back to it: while the limit is searched,
-/// and when it is known.
+/// The factor by which a refusal lowers the rate below the peak, and the time in which the rate comes back to the peak:
+/// while the limit is searched, and when it is known.
 const SEARCHES: (f64, Duration) = (0.8, Duration::from_secs(6));
 const KNOWS: (f64, Duration) = (0.9, Duration::from_secs(20));
-/// The peak of a rate that was refused at once is so much lower.
+/// The factor by which the peak falls if a rate was refused at once.
 const FALL: f64 = 0.85;
-/// A refusal within this time of the last one says that the rate is far too high.
+/// A refusal within this time after the last one means that the rate is far too high.
 const SOON: Duration = Duration::from_secs(3);
-/// Least first guess of the rate: the first refusal may come before the first answer.
+/// The lowest first guess of the rate, in requests a second: the first refusal may come before the first answer.
 const FIRST_RATE: f64 = 10.0;
-/// A request that is sent so late does not delay those behind it.
+/// The delay up to which a late request does not delay the requests behind it.
 const LATE: Duration = Duration::from_millis(50);
-/// Least rate: a request every two minutes.
+/// The lowest rate: a request every two minutes.
 const SLOWEST: f64 = 1.0 / 120.0;
-/// First and longest pause after a refusal that names no time.
+/// The first and the longest pause after a refusal that names no time.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The time over which the rate of what a provider took is measured.
+/// The time over which the rate of accepted requests is measured.
 const MEASURED: Duration = Duration::from_secs(2);
 
 /// The pace of one provider.
@@ -44,27 +45,28 @@ pub(crate) struct Pace {
     provider: Arc<str>,
     ceiling: usize,
     state: Mutex<State>,
-    /// Requests wait for their turn in the order in which they came: only the first looks at the clock.
+    /// A lock that keeps waiting requests in the order in which they came: only the first one looks at the clock.
     turn: tokio::sync::Mutex<()>,
-    /// A request has ended, or the pace has changed.
+    /// Notified when a request has ended or the pace has changed.
     freed: Notify,
 }
 
 struct State {
     window: f64,
-    /// The window doubles with each round, as long as nothing is refused.
+    /// True if the window doubles with each round, as long as nothing is refused.
     doubles: bool,
     rate: Option<Rate>,
     in_flight: usize,
-    /// When the next request may be sent at this rate.
+    /// The time at which the next request may be sent at this rate.
     next: Instant,
     paused: Option<Instant>,
-    /// Refusals one after the other, without an answer between them. Of requests under way at the same time, one counts.
+    /// The number of refusals since the last answer. Refusals of requests that were under way at the same time count as
+    /// one.
     in_row: u32,
-    /// When the pace was lowered last.
+    /// The time at which the pace was last lowered.
     lowered: Option<Instant>,
     began: Instant,
-    /// When the requests of the last seconds were taken.
+    /// The times at which the requests of the last seconds were answered.
     taken: VecDeque<Instant>,
     refused: u64,
     waiting: usize,
@@ -75,9 +77,9 @@ struct State {
 struct Rate {
     /// The rate that was refused.
     peak: f64,
-    /// When the curve begins: with the end of the pause.
+    /// The start of the curve: the end of the pause.
     since: Instant,
-    /// The least of the peak, and the time until it is reached again.
+    /// The lowest part of the peak, and the time until the peak is reached again.
     shape: (f64, Duration),
 }
 
@@ -89,13 +91,13 @@ impl Rate {
     }
 }
 
-/// What a request has to wait for.
+/// The event that a request has to wait for.
 enum Wait {
     Until(Instant),
     ForAnother,
 }
 
-/// A request that may be sent. Its end, known or not, makes room for another.
+/// A permit to send a request. Dropping it makes room for another one, whatever the result of the request.
 pub(crate) struct Permit<'a> {
     pace: &'a Pace,
     sent: Instant,
@@ -108,7 +110,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// A request in the line.
+/// A request that waits for its turn.
 struct InLine<'a>(&'a Pace);
 
 impl Drop for InLine<'_> {
@@ -118,7 +120,7 @@ impl Drop for InLine<'_> {
 }
 
 impl Pace {
-    /// The pace of a provider that gets at most so many requests at the same time.
+    /// Creates the pace of a provider that gets at most `ceiling` requests at the same time.
     pub(crate) fn new(provider: Arc<str>, ceiling: usize) -> Self {
         let now = Instant::now();
         let state = State {
@@ -144,7 +146,7 @@ impl Pace {
         }
     }
 
-    /// The provider.
+    /// Returns the provider.
     pub(crate) fn provider(&self) -> &Arc<str> {
         &self.provider
     }
@@ -171,25 +173,27 @@ impl Pace {
         Permit { pace: self, sent: Instant::now() }
     }
 
-    /// A request was answered.
+    /// Notes that a request was answered.
     pub(crate) fn answered(&self) {
         self.lock().answered(Instant::now(), self.ceiling);
         self.freed.notify_one();
     }
 
-    /// That request was refused because there are too many. `after` is the time that the provider names.
+    /// Notes that the request of that permit was refused because there are too many. `after` is the time that the
+    /// provider names.
     pub(crate) fn refused(&self, permit: &Permit<'_>, after: Option<Duration>) {
         self.lock().refuse(Instant::now(), permit.sent, after);
     }
 
-    /// Requests that may be under way now, and those that wait for their turn.
+    /// Returns the number of requests that may be under way now, and the number of those that wait for their turn.
     pub(crate) fn room(&self) -> (usize, usize) {
         let state = self.lock();
         (state.window as usize, state.waiting)
     }
 
-    /// Until when nothing is sent, if that is so. In the past: the provider has refused a single request after a pause, and
-    /// another one is about to show whether it takes requests again.
+    /// Returns the time until which no request is sent, if there is a pause. A time in the past means that the provider
+    /// has refused a single request after a pause, and another request is about to show if the provider takes requests
+    /// again.
     pub(crate) fn paused(&self) -> Option<Instant> {
         let state = self.lock();
         let now = Instant::now();
@@ -197,7 +201,7 @@ impl Pace {
         paused.or((state.in_row > 1).then_some(now))
     }
 
-    /// The requests that were refused.
+    /// Returns the number of requests that were refused.
     pub(crate) fn refusals(&self) -> u64 {
         self.lock().refused
     }
@@ -208,7 +212,7 @@ impl Pace {
 }
 
 impl State {
-    /// Takes a place, or says what to wait for.
+    /// Takes a place, or returns the event to wait for.
     fn take(&mut self, now: Instant) -> Option<Wait> {
         if let Some(until) = self.paused.filter(|until| *until > now) {
             return Some(Wait::Until(until));

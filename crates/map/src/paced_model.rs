@@ -1,4 +1,4 @@
-//! Models that send their requests at their provider's pace.
+//! Models that send their requests at the pace of their provider.
 
 use crate::pace::Pace;
 use llm_do_core::{
@@ -20,9 +20,9 @@ use tokio::sync::Notify;
 
 /// Providers without a rate limit. Their requests are never delayed.
 const UNPACED: [&str; 2] = ["script", "replay"];
-/// Most requests at the same time to a model on this machine.
+/// The largest number of requests at the same time to a model on this machine.
 const LOCAL: usize = 4;
-/// After so many refusals without an answer, none of them is about a single row.
+/// The number of refusals since the last answer from which on no refusal concerns a single row.
 const REFUSALS: u32 = 10;
 
 /// The paces of all providers.
@@ -32,14 +32,15 @@ pub(crate) struct Paces {
     standings: Mutex<HashMap<String, Arc<Standing>>>,
     /// The runs with requests that wait for their turn or for a verdict, and the number of these requests.
     waiting: Mutex<HashMap<String, usize>>,
-    /// Why no request can succeed.
+    /// The reason why no request can succeed.
     refusal: OnceLock<String>,
-    /// Something has changed that lets rows begin, or has them stop.
+    /// Notified when rows may begin, or when the rows must stop.
     pub(crate) changed: Notify,
 }
 
 impl Paces {
-    /// With those of these models. No provider gets more requests at the same time than `ceiling`.
+    /// Creates the paces of the providers of these models. No provider gets more than `ceiling` requests at the same
+    /// time.
     pub(crate) fn new(ceiling: usize, models: &[ModelName]) -> Self {
         let this = Self {
             ceiling,
@@ -63,8 +64,8 @@ impl Paces {
         Arc::clone(lock(&self.paces).entry(provider.to_owned()).or_insert_with(new))
     }
 
-    /// The rows that may run at the same time, and whether one more may begin: rows that would only wait for their turn
-    /// would use up their workers' time.
+    /// Returns the number of rows that may run at the same time, and whether one more may begin: rows that only waited
+    /// for their turn would use up their workers' time.
     pub(crate) fn room(&self) -> (usize, bool) {
         let paces = lock(&self.paces);
         let rooms = paces.values().map(|pace| pace.room());
@@ -83,14 +84,14 @@ impl Paces {
         lock(&self.standings).values().map(Arc::clone).collect()
     }
 
-    /// The runs with a refused request that waits for its verdict.
+    /// Returns the number of runs with a refused request that waits for its verdict.
     pub(crate) fn held(&self) -> usize {
         let mut runs = HashSet::new();
         self.standings().iter().for_each(|standing| runs.extend(lock(&standing.known).held.keys().cloned()));
         runs.len()
     }
 
-    /// Whether so many runs do nothing but wait for a verdict.
+    /// Returns true if exactly that many runs exist and all of them only wait for a verdict.
     pub(crate) fn only_held(&self, running: usize) -> bool {
         let is_held = |known: &Known| known.held.values().sum::<usize>() == known.open;
         running > 0
@@ -107,66 +108,66 @@ impl Paces {
         Arc::clone(lock(&self.standings).entry(model.as_str().to_owned()).or_default())
     }
 
-    /// The providers that take no requests for now, with the time until which.
+    /// Returns the provider with the longest current pause, and the end of the pause.
     pub(crate) fn paused(&self) -> Option<(Arc<str>, tokio::time::Instant)> {
         let paces = lock(&self.paces);
         let paused = paces.values().filter_map(|pace| Some((Arc::clone(pace.provider()), pace.paused()?)));
         paused.max_by_key(|(_, until)| *until)
     }
 
-    /// The requests that were refused because there were too many.
+    /// Returns the number of requests that were refused because there were too many.
     pub(crate) fn refusals(&self) -> u64 {
         lock(&self.paces).values().map(|pace| pace.refusals()).sum()
     }
 
-    /// Notes why no request can succeed.
+    /// Records the reason why no request can succeed.
     pub(crate) fn refuse(&self, why: String) {
         // Only the first says it.
         let _ = self.refusal.set(why);
         self.changed.notify_one();
     }
 
-    /// Why no request can succeed.
+    /// Returns the reason why no request can succeed.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.refusal.get().map(String::as_str)
     }
 
-    /// The runs with requests that wait for their turn or for a verdict.
+    /// Returns the runs with requests that wait for their turn or for a verdict.
     pub(crate) fn waiting(&self) -> Vec<String> {
         lock(&self.waiting).keys().cloned().collect()
     }
 }
 
-/// Decides whether a refusal concerns every request to a model with its key, or a single row.
+/// Decides if a refusal concerns every request to a model with its key, or a single row.
 ///
-/// A refused request is held until this is decided. If a later request of another row is answered, the refusal concerns that one
-/// row. If all running rows are held, the map decides.
+/// A refused request is held until this is decided. If a later request of another row is answered, the refusal concerns
+/// the held row alone. If all running rows are held, the map decides.
 #[derive(Default)]
 struct Standing {
     known: Mutex<Known>,
-    /// [`Known`] has changed.
+    /// Notified when [`Known`] has changed.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Known {
-    /// The runs that were answered last.
+    /// The runs that were answered last, the newest first.
     answered: VecDeque<String>,
-    /// The answered request that was sent last: its run, and when.
+    /// The run and the time of sending of the latest request that was answered.
     latest: Option<(String, Instant)>,
-    /// Requests without an end, held ones included.
+    /// The number of requests that have not ended, including held ones.
     open: usize,
     /// Runs with held requests, and the number of these.
     held: HashMap<String, usize>,
-    /// Refusals since the last answer.
+    /// The number of refusals since the last answer.
     refused: u32,
-    /// How often held requests were settled, and how the last time.
+    /// The number of times that held requests were settled, and the last verdict.
     settled: (u64, Verdict),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Verdict {
-    /// The refusal is about this request alone.
+    /// The refusal concerns only this request.
     One,
     /// No request can succeed.
     #[default]
@@ -174,12 +175,13 @@ enum Verdict {
 }
 
 impl Known {
-    /// Whether a run was answered that has no held request.
+    /// Returns true if a run without a held request was answered.
     fn has_answered_others(&self) -> bool {
         self.answered.iter().any(|run| !self.held.contains_key(run))
     }
 
-    /// About a refusal of that run at that time, when held requests had been settled so often.
+    /// Returns the verdict on a refusal of that run at that time, if there is one. `settled` is the number of times
+    /// that held requests had been settled by then.
     fn verdict(&self, run: &str, refused: Instant, settled: u64) -> Option<Verdict> {
         match &self.latest {
             Some((other, sent)) if other != run && *sent > refused => Some(Verdict::One),
@@ -208,7 +210,7 @@ impl Standing {
         });
     }
 
-    /// Whether a refusal is about one request or about all. Waits until this is known.
+    /// Decides if a refusal concerns one request or all, and waits until this is known.
     async fn judge(&self, run: &str, paces: &Paces) -> Verdict {
         let (refused, settled) = (Instant::now(), lock(&self.known).settled.0);
         let _held = Held::new(self, run);
@@ -223,8 +225,8 @@ impl Standing {
         }
     }
 
-    /// Decides about held requests without further answers: if another row was answered and had no refusal since, they are
-    /// about their rows.
+    /// Decides about held requests without further answers: if another row was answered and had no refusal since, each
+    /// refusal concerns only its row.
     fn settle(&self) {
         self.change(|known| {
             let verdict = if known.has_answered_others() { Verdict::One } else { Verdict::All };
@@ -233,7 +235,7 @@ impl Standing {
     }
 }
 
-/// A request without an end.
+/// A request that has not ended.
 struct Open<'a>(&'a Standing);
 
 impl<'a> Open<'a> {
@@ -268,7 +270,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// One request less of that run.
+/// Decreases the number of requests of that run by one.
 fn leave(requests: &mut HashMap<String, usize>, run: &str) {
     if let Some(count) = requests.get_mut(run) {
         *count -= 1;
@@ -307,8 +309,9 @@ struct PacedModel {
 }
 
 impl PacedModel {
-    /// A refusal that is not about the rate, as the answer to its request. If no request can succeed, there is no answer: the
-    /// map ends and cancels the run, whose records then end before this request, so that the next command continues there.
+    /// Returns a refusal that does not concern the rate as the answer to its request. If no request can succeed, there
+    /// is no answer: the map ends and cancels the run, whose records then end before this request, so that the next
+    /// command continues there.
     async fn refused(&self, run: &str, error: ModelError) -> ModelError {
         let _waits = Waits::new(&self.paces, run);
         let about_key = error.kind == ModelErrorKind::Auth && error.status != Some(403);
@@ -320,7 +323,7 @@ impl PacedModel {
     }
 }
 
-/// A run among those that wait.
+/// A run that is counted among the waiting ones.
 pub(crate) struct Waits<'a>(&'a Paces, &'a str);
 
 impl<'a> Waits<'a> {
@@ -357,8 +360,8 @@ impl Model for PacedModel {
         self.inner.default_output()
     }
 
-    /// A request that is refused because there are too many was not worked on. It waits and is sent again, and is no attempt
-    /// of its row.
+    /// Sends a request, and sends it again after a wait if the provider refuses it because there are too many. Such a
+    /// request was not worked on, and does not count as an attempt of its row.
     fn respond<'a>(
         &'a self,
         request: ModelRequest<'a>,

@@ -1,11 +1,11 @@
-//! What keeps a map from its work.
+//! Errors of a map.
 
 use std::{
     io,
     path::{Path, PathBuf},
 };
 
-/// What keeps a map from its work.
+/// An error that stops a map.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// The input can't be read.
@@ -13,10 +13,10 @@ pub enum Problem {
     Input {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The name of the input says nothing about its form.
+    /// The name of the input does not determine its form.
     #[error("{}: only .jsonl, .ndjson, .csv and .tsv files, and folders, are input", .0.display())]
     UnknownForm(PathBuf),
     /// The header of a table is wrong.
@@ -24,7 +24,7 @@ pub enum Problem {
     Header {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The error in the header.
         reason: String,
     },
     /// A quote is opened in a row and never closed.
@@ -40,15 +40,15 @@ pub enum Problem {
     /// The columns don't fit the parameters.
     #[error("{what}")]
     Columns {
-        /// What doesn't fit.
+        /// The mismatch.
         what: String,
-        /// What to do.
+        /// Hints for the user.
         hints: Vec<String>,
     },
-    /// Rows that the operator is said to have written were written by others.
+    /// The operator is declared as the author of rows that others wrote.
     #[error("--trusted: others wrote {}, or untrusted words were written to it", .0.display())]
     OfOthers(PathBuf),
-    /// The input is no longer what was read first.
+    /// The input has changed since it was first read.
     #[error("{0} changed while it was read")]
     Changed(String),
     /// The state can't be read or written.
@@ -56,43 +56,43 @@ pub enum Problem {
     State {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// There is no key that seals the state.
+    /// The key that seals the state does not exist.
     #[error(transparent)]
     NoKey(llm_do::NoKey),
-    /// Something else stands where the output or the state belongs.
+    /// The place of the output or of the state is occupied.
     #[error("{what}")]
     Occupied {
-        /// What stands there.
+        /// The thing that occupies the place.
         what: String,
-        /// What to do.
+        /// Hints for the user.
         hints: Vec<String>,
     },
     /// The output can't be written to that place.
     #[error("{what}")]
     Outputs {
-        /// Why.
+        /// The reason.
         what: String,
-        /// What to do.
+        /// Hints for the user.
         hints: Vec<String>,
     },
-    /// The state was made by somebody else.
+    /// Another user made the state.
     #[error("the state in {} was not written by this user's llm-do, or was changed", dir.display())]
     Foreign {
         /// The folder.
         dir: PathBuf,
-        /// What to do.
+        /// Hints for the user.
         hints: Vec<String>,
     },
     /// Another process works on the same output.
     #[error("another llm-do map is writing {}", .0.display())]
     Running(PathBuf),
-    /// A first request can't be made.
+    /// The first request can't be rendered.
     #[error("{0}")]
     Prompt(llm_do::Problem),
-    /// A worker can't be used in batches.
+    /// The worker can't be used in batches.
     #[error("--batch: {0}")]
     NoBatch(String),
     /// The model's provider refuses all requests.
@@ -113,7 +113,7 @@ impl Problem {
         move |source| Self::State { path, source }
     }
 
-    /// What to do.
+    /// Returns the hints for the user.
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Columns { hints, .. }

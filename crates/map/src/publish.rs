@@ -1,4 +1,4 @@
-//! Writing the output and the failures.
+//! Writes the output and the failures.
 
 use crate::{
     input::Rows,
@@ -18,20 +18,20 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
 };
 
-/// The two files. They take the place of those of the last command when they are whole.
+/// The writer of the two files. They replace those of the last command when they are complete.
 pub(crate) struct Publisher {
     places: Places,
     output: Hashed<BufWriter<File>>,
     failures: Hashed<BufWriter<File>>,
     failed: u64,
-    /// The rows up to here are written, where they are written in order.
+    /// The number of rows that are written, if they are written in order.
     cursor: u64,
     unordered: bool,
 }
 
 const OUTPUT: &str = "output.part";
 const FAILURES: &str = "failures.part";
-/// The output with the inputs of its rows.
+/// The name of the output with the inputs of its rows.
 const KEPT: &str = "kept.part";
 /// The beginning of a line of the output.
 const ROW_FIELD: &[u8] = b"{\"row\":";
@@ -58,7 +58,7 @@ impl Publisher {
         Ok(Self { places: places.clone(), output, failures, failed: 0, cursor: 0, unordered })
     }
 
-    /// Writes the rows that had ended before this command, where order does not matter.
+    /// Writes the rows that had ended before this command, if the output is unordered.
     pub(crate) fn begin(&mut self, order: &Order, results: &Results) -> io::Result<()> {
         if !self.unordered {
             return Ok(());
@@ -73,7 +73,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// A row has ended: writes it, or all rows whose turn it is.
+    /// Processes a row that has ended: writes it, or all rows whose turn it is.
     pub(crate) fn ended(
         &mut self,
         row: u64,
@@ -105,13 +105,13 @@ impl Publisher {
         Ok(())
     }
 
-    /// Hands what is written to the kernel.
+    /// Writes the buffers to the files, without waiting for the disk.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.output.flush()?;
         self.failures.flush()
     }
 
-    /// Writes what is left, without the rows that have no end, and puts both files in their places.
+    /// Writes the rest, without the rows that have no end, and moves both files to their places.
     pub(crate) fn finish(
         mut self,
         order: &Order,
@@ -202,7 +202,7 @@ impl Publisher {
     }
 }
 
-/// A row as its input has it: its columns, or the name of its file.
+/// Returns the input of a row: its columns, or the name of its file.
 fn input_of(content: Content, columns: &[String]) -> Value {
     match content {
         Content::Fields(fields) => {
@@ -214,7 +214,7 @@ fn input_of(content: Content, columns: &[String]) -> Value {
     }
 }
 
-/// A failed row as input for another map: its parameters, and beside them what happened.
+/// Formats a failed row as input for another map: its parameters, and the failure beside them.
 fn failure(row: u64, run: &str, failed: &Failed) -> Value {
     let mut line = match &failed.input {
         Value::Object(object) => object.clone(),

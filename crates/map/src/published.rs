@@ -1,7 +1,7 @@
-//! Which files at the place of the output are the command's own.
+//! Distinguishes the command's own files at the place of the output from those of the user.
 //!
-//! `published.json` in the folder of the state has the length and the hash of what the command wrote. A file with another
-//! content is the user's, and is not overwritten.
+//! `published.json` in the folder of the state has the length and the hash of each file that the command wrote. A file
+//! with another content is the user's, and is not overwritten.
 
 use crate::{problem::Problem, state::Places};
 use serde::{Deserialize, Serialize};
@@ -12,31 +12,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What tells the content of a file from others.
+/// The length and the hash that identify the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     bytes: u64,
     sha256: String,
 }
 
-/// What the command wrote to each of the two files, the newest last.
+/// The fingerprints of the contents that the command wrote to each of the two files, the newest last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Written {
     outputs: Vec<Fingerprint>,
     failures: Vec<Fingerprint>,
 }
 
-/// Fingerprints of the output and failures files that the command has written. Another file at their place is the user's.
+/// Fingerprints of the output and failures files that the command has written. Any other file at their place is the
+/// user's.
 pub(crate) struct Published {
     path: PathBuf,
     written: Written,
 }
 
-/// A fingerprint is noted before its file is put into its place, so the file may still have the one before.
+/// The number of fingerprints that are kept of each file. A fingerprint is noted before its file is moved to its place,
+/// so the file may still have the one before.
 const KEPT: usize = 2;
 
 impl Published {
-    /// What the state says. Without a file, nothing was written.
+    /// Reads the fingerprints from the state. Without a file, nothing was written.
     pub(crate) fn read(places: &Places) -> io::Result<Self> {
         let path = places.file("published.json");
         let written = match fs::read(&path) {
@@ -57,7 +59,7 @@ impl Published {
         )
     }
 
-    /// Notes what the files are about to be replaced with.
+    /// Notes the fingerprints of the contents that are about to replace the files.
     pub(crate) fn note(&mut self, outputs: Fingerprint, failures: Option<Fingerprint>) -> io::Result<()> {
         for (known, new) in
             [(&mut self.written.outputs, Some(outputs)), (&mut self.written.failures, failures)]
@@ -87,7 +89,7 @@ fn check(path: &Path, known: &[Fingerprint], hint: &str) -> Result<(), Problem> 
     }
 }
 
-/// Whether a file has one of these fingerprints.
+/// Returns true if a file has one of these fingerprints.
 fn is_one_of(path: &Path, known: &[Fingerprint]) -> io::Result<bool> {
     let kind = fs::metadata(path)?;
     if !kind.is_file() || known.iter().all(|known| known.bytes != kind.len()) {
@@ -102,7 +104,7 @@ fn is_one_of(path: &Path, known: &[Fingerprint]) -> io::Result<bool> {
     }
 }
 
-/// A writer that knows the fingerprint of what it has written.
+/// A writer that computes the fingerprint of its content.
 pub(crate) struct Hashed<W> {
     inner: W,
     bytes: u64,

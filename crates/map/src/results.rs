@@ -1,4 +1,4 @@
-//! The ends of rows: one line each, found by a table.
+//! The ends of rows: a line for each, found by a table.
 
 use crate::{journal::Known, key::RowId, slots::Slots};
 use llm_do::runs::still_named;
@@ -13,13 +13,13 @@ use std::{
     sync::Arc,
 };
 
-/// How a row ended.
+/// The end of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RowEnd {
-    /// With an output.
+    /// The row has an output.
     Done(Done),
-    /// Without one.
+    /// The row has failed.
     Failed(Failed),
 }
 
@@ -28,38 +28,38 @@ pub(crate) enum RowEnd {
 pub(crate) struct Done {
     /// The output.
     pub(crate) output: Arc<Value>,
-    /// What it used.
+    /// The tokens and cost of the row.
     pub(crate) usage: Usage,
 }
 
 /// The failure of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Failed {
-    /// In one word.
+    /// The kind of the failure in one word.
     pub(crate) kind: Arc<str>,
-    /// What happened.
+    /// The message of the failure.
     pub(crate) message: String,
-    /// What it used.
+    /// The tokens and cost of the row.
     pub(crate) usage: Usage,
     /// The row, as input for another map.
     pub(crate) input: Value,
 }
 
-/// [`Failed::kind`] of a row that was cut off in the middle of an effect. It is never run again by itself.
+/// The [`Failed::kind`] of a row that was interrupted during an effect. Such a row never runs again without a request.
 pub(crate) const INTERRUPTED: &str = "interrupted";
-/// [`Failed::kind`] of a row with a call that needs an approval.
+/// The [`Failed::kind`] of a row with a call that needs an approval.
 pub(crate) const ASKS: &str = "asks";
-/// [`Failed::kind`] of a row that is no input.
+/// The [`Failed::kind`] of a row that is not a valid input.
 pub(crate) const INVALID_INPUT: &str = "invalid_input";
 
-/// Where a row's end stands, and of which kind it is.
+/// The position of a row's end in the file, and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     offset: u64,
     length: u32,
-    /// It has an output.
+    /// True if the row has an output.
     pub(crate) done: bool,
-    /// It is a failure that is tried again: the row counts as missing.
+    /// True if the row has failed and will be tried again: the row counts as missing.
     retried: bool,
 }
 
@@ -81,7 +81,7 @@ impl Found {
     }
 }
 
-/// A line before the end itself: `{"row":"`, 32 digits, `",`.
+/// The part of a line before the end itself: `{"row":"`, 32 digits, `",`.
 const BEFORE: &[u8] = b"{\"row\":\"";
 const ID: usize = 32;
 
@@ -109,8 +109,8 @@ struct ReadLine {
 }
 
 impl Results {
-    /// Reads the file, or begins it, and makes the table. Half a line at the end, of a process that was killed, is removed.
-    /// `again` chooses failures that count as missing.
+    /// Reads the file, or begins it, and makes the table. An incomplete line at the end, left by a killed process, is
+    /// removed. `again` chooses failures that count as missing.
     pub(crate) fn open(path: &Path, index: &Path, again: impl Fn(&Failed) -> bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path)?;
@@ -131,7 +131,7 @@ impl Results {
         Ok(this)
     }
 
-    /// Takes a line at the end of what is known.
+    /// Adds a line at the end of the known part to the table.
     fn learn(&mut self, line: &[u8], again: &impl Fn(&Failed) -> bool) -> io::Result<()> {
         let bad = |what: &str| {
             let what = format!("line {}: {what}", self.lines);
@@ -162,12 +162,12 @@ impl Results {
         self.index.put(&id.0, &Found { offset: self.bytes, length, done, retried }.to_slot())
     }
 
-    /// The end of a row, if it has one that counts.
+    /// Returns the end of a row, if it has one that counts.
     pub(crate) fn find(&self, id: RowId) -> io::Result<Option<Found>> {
         Ok(self.index.get(&id.0)?.map(Found::of_slot).filter(|found| !found.retried))
     }
 
-    /// What is known of a row.
+    /// Returns the state of a row.
     pub(crate) fn known(&self, id: RowId) -> io::Result<Known> {
         Ok(match self.index.get(&id.0)?.map(Found::of_slot) {
             None => Known::Missing,
@@ -194,7 +194,7 @@ impl Results {
         self.index.put(&id.0, &Found { offset, length, done, retried: false }.to_slot())
     }
 
-    /// The first segment of the journal with records of rows without an end.
+    /// Returns the first segment of the journal with records of rows without an end.
     pub(crate) fn journal_from(&self) -> u64 {
         self.journal_from
     }
@@ -208,7 +208,7 @@ impl Results {
         Ok(())
     }
 
-    /// Writes a whole line or nothing; its place.
+    /// Writes a whole line or nothing, and returns its position.
     fn append(&mut self, line: &[u8]) -> io::Result<u64> {
         let offset = self.bytes;
         if let Err(error) = self.file.write_all(line).and_then(|()| still_named(&self.file)) {

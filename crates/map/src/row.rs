@@ -1,4 +1,4 @@
-//! One row of the input, as read.
+//! A row of the input, as read.
 
 use serde_json::{Map, Value};
 use std::{fmt, path::PathBuf, sync::Arc};
@@ -6,13 +6,13 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// A row, before its columns are matched with parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
-    /// Where it stands.
+    /// The place of the row.
     pub(crate) place: Place,
-    /// Its content, or why it has none.
+    /// The content of the row, or the reason why it can't be read.
     pub(crate) content: Result<Content, Broken>,
 }
 
-/// What a row holds.
+/// The content of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Content {
     /// The fields of a line of CSV or TSV, as many as there are columns.
@@ -26,42 +26,42 @@ pub(crate) enum Content {
 /// A file of a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileRow {
-    /// Its path.
+    /// The path of the file.
     pub(crate) path: String,
-    /// Its name.
+    /// The name of the file.
     pub(crate) name: String,
-    /// Its text, if it is wanted.
+    /// The text of the file, if it is wanted.
     pub(crate) text: Option<String>,
-    /// The file itself, after links are followed. It lies in the folder.
+    /// The real path of the file, after links are followed. It lies in the folder.
     pub(crate) real: PathBuf,
-    /// The hash of its content.
+    /// The hash of the file's content.
     pub(crate) sha256: String,
 }
 
-/// A row that can't be read as one.
+/// A row that can't be read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Broken {
-    /// What is wrong.
+    /// The reason.
     pub(crate) reason: String,
-    /// What stands there, to be mended.
+    /// The unreadable content, for the user to repair.
     pub(crate) raw: Raw,
 }
 
-/// What stands in the place of a row.
+/// The content in the place of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Raw {
     /// A line.
     Line(String),
     /// The fields of a line.
     Fields(Vec<String>),
-    /// A value that is no input.
+    /// A value that is not a valid input.
     Json(Value),
-    /// The line of an earlier map's failures about a row that it could not read, without the failure itself.
+    /// A line in the failures of an earlier map about a row that it could not read, without the failure itself.
     Earlier(Map<String, Value>),
 }
 
 impl Raw {
-    /// As JSON.
+    /// Converts the content to JSON.
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Line(line) => line.as_str().into(),
@@ -72,14 +72,14 @@ impl Raw {
     }
 }
 
-/// Where a row stands.
+/// The place of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The file.
     pub(crate) file: Arc<str>,
     /// The number of the row, from 1.
     pub(crate) row: u64,
-    /// The line on which it begins, from 1. A file of a folder has none.
+    /// The line on which the row begins, from 1. A file of a folder has none.
     pub(crate) line: Option<u64>,
 }
 
@@ -92,12 +92,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// The key that the failures of an earlier map have beside their input. It is no column.
+/// The key under which the failures of an earlier map have the failure beside the input. It is not a column.
 pub(crate) const FAILURE: &str = "$failure";
 /// The key of a row that could not be read, in the failures of an earlier map.
 pub(crate) const ROW: &str = "$row";
 
-/// The keys of a JSON object that are columns.
+/// Returns the keys of a JSON object that are columns.
 pub(crate) fn without_failure(mut object: Map<String, Value>) -> Map<String, Value> {
     object.shift_remove(FAILURE);
     object

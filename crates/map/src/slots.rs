@@ -1,7 +1,7 @@
-//! A hash table in a file: what is known of ten million rows does not fit into memory.
+//! A hash table in a file: the state of ten million rows does not fit into memory.
 //!
-//! Entries are never removed. The file is scratch: it is made again from the results with each command, so that a process
-//! that is killed in the middle of a change leaves nothing to repair.
+//! Entries are never removed. The file is temporary: each command makes it from the results, so a process that is
+//! killed in the middle of a change leaves nothing to repair.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,23 +10,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of a key and of a value.
+/// The number of bytes of a key, and of a value.
 const HALF: usize = 16;
 const SLOT: usize = 2 * HALF;
-/// Slots of an empty table.
+/// The number of slots of an empty table.
 const FIRST: u64 = 1 << 10;
 
-/// 16 bytes, by 16 bytes that are a part of a hash.
+/// A table of values of 16 bytes. A key is 16 bytes, which are a part of a hash.
 pub(crate) struct Slots {
     file: File,
     path: PathBuf,
-    /// A power of two.
+    /// The number of slots, a power of two.
     capacity: u64,
     used: u64,
 }
 
 impl Slots {
-    /// An empty table in place of what that file holds.
+    /// Creates an empty table, which replaces the content of that file.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         Self::with_capacity(path, FIRST)
     }
@@ -39,7 +39,7 @@ impl Slots {
         Ok(Self { file, path: path.to_owned(), capacity, used: 0 })
     }
 
-    /// The table in that file as it is now, to be read. Another process may be writing it.
+    /// Opens the table in that file to read it as it is now. Another process may be writing it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let capacity = file.metadata()?.len() / SLOT as u64;
@@ -52,7 +52,7 @@ impl Slots {
         Ok(Self { file, path: path.to_owned(), capacity, used: 0 })
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, key: &[u8; HALF]) -> io::Result<Option<[u8; HALF]>> {
         Ok(self.find(key)?.1)
     }
@@ -71,7 +71,7 @@ impl Slots {
         Ok(())
     }
 
-    /// The slot of a key, or the free one where it belongs, and its value.
+    /// Returns the slot of a key, or the free slot where the key belongs, and its value.
     fn find(&self, key: &[u8; HALF]) -> io::Result<(u64, Option<[u8; HALF]>)> {
         let mut first = [0; 8];
         first.copy_from_slice(&key[..8]);

@@ -1,4 +1,4 @@
-//! The folder beside the output: what is done, and the records of all runs (`docs/reference/map.md`).
+//! The folder beside the output: the ends of rows, and the records of all runs (`docs/reference/map.md`).
 
 use crate::{
     journal::{Journal, Unfinished},
@@ -17,17 +17,17 @@ use std::{
     sync::Arc,
 };
 
-/// Version of the folder.
+/// The version of the folder's format.
 const FORMAT: u32 = 1;
-/// The records hold the rows: they belong into no repository.
+/// The content of the ignore file. The records hold the rows: they belong into no repository.
 const IGNORE: &[u8] = b"*\n";
-/// The file that says what the folder is the state of.
+/// The file that identifies the map to which the folder belongs.
 const HEADER: &str = "map.json";
 /// The file that a command locks while it uses the folder.
 const LOCK: &str = "lock";
 /// The file that keeps the folder out of a repository.
 const IGNORE_FILE: &str = ".gitignore";
-/// What the header is sealed as.
+/// The purpose for which the header is sealed.
 const SEALED_AS: &str = "map";
 
 /// The places of a map's files.
@@ -39,10 +39,10 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The places for that output.
+    /// Returns the places for that output.
     ///
     /// # Errors
-    /// It can't be the name of a file.
+    /// The output can't be the name of a file.
     pub(crate) fn checked(outputs: &Path) -> Result<Self, Problem> {
         let wrong = |what: String, hint: &str| Problem::Outputs { what, hints: vec![hint.to_owned()] };
         let shown = outputs.display();
@@ -71,7 +71,7 @@ impl Places {
         Self { outputs: outputs.to_owned(), failures: with(".failures.jsonl"), dir: with(".map") }
     }
 
-    /// The files of the map beside its folder, as a folder of inputs names them.
+    /// Returns the files of the map beside its folder, in the form in which a folder of inputs names them.
     pub(crate) fn own_files(&self) -> Vec<PathBuf> {
         let own = [&self.outputs, &self.failures];
         own.into_iter()
@@ -88,7 +88,7 @@ impl Places {
     }
 }
 
-/// `map.json`: what the map is of.
+/// The content of `map.json`: the identity of the map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Header {
     format: u32,
@@ -96,9 +96,10 @@ struct Header {
     program: String,
     worker: String,
     inputs: PathBuf,
-    /// Hash of all that decides about runs beside their inputs.
+    /// A hash of everything that determines runs except their inputs.
     closure: String,
-    /// The date that templates see. It stays that of the first command, so that a map over several days is one.
+    /// The date that templates see. It stays that of the first command, so that a map that takes several days is
+    /// consistent.
     date: Arc<str>,
 }
 
@@ -111,9 +112,9 @@ pub(crate) struct State {
     pub(crate) unfinished: Unfinished,
     pub(crate) date: Arc<str>,
     pub(crate) closure: String,
-    /// The definitions or options differ from those of the last command.
+    /// True if the definitions or options differ from those of the last command.
     pub(crate) changed: bool,
-    /// This command has made the folder.
+    /// True if this command has made the folder.
     new: bool,
     _lock: File,
 }
@@ -184,7 +185,8 @@ impl State {
         Ok(Self { places, results, journal, published, unfinished, date, closure, changed, new, _lock: lock })
     }
 
-    /// The map can't begin: a folder that this command has made holds nothing that is worth keeping.
+    /// Removes the folder if this command has made it: when the map can't begin, it holds nothing that is worth
+    /// keeping.
     pub(crate) fn give_up(&self) {
         if self.new {
             // What stays is no harm: the next command takes it.
@@ -192,14 +194,14 @@ impl State {
         }
     }
 
-    /// The error of something that went wrong in the folder.
+    /// Converts an I/O error in the folder to a problem.
     pub(crate) fn failed(&self, source: io::Error) -> Problem {
         Problem::State { path: self.places.dir.clone(), source }
     }
 }
 
-/// Removes the folder of a map, its header after everything that only a header explains: wherever this is cut off, what is left
-/// is the state of a map, or what [`check_folder`] takes for the beginning of one.
+/// Removes the folder of a map, and its header after all files that only the header explains. If this is interrupted,
+/// the rest is the state of a map, or a folder that [`check_folder`] takes for the beginning of one.
 fn remove(places: &Places) -> io::Result<()> {
     for entry in fs::read_dir(&places.dir)? {
         let name = entry?.file_name();
@@ -212,8 +214,8 @@ fn remove(places: &Places) -> io::Result<()> {
     fs::remove_dir_all(&places.dir)
 }
 
-/// Checks that neither the folder nor anything in it is a link: a project may have brought it, and what llm-do writes there
-/// would be written elsewhere.
+/// Checks that neither the folder nor anything in it is a link. A project may contain the link, and llm-do would write
+/// to its target.
 pub(crate) fn check_links(places: &Places) -> Result<(), Problem> {
     let occupied = |path: &Path| {
         let what = format!("{} is a link, and the state of a map is not kept elsewhere", path.display());
@@ -275,7 +277,7 @@ fn check_same(
     Ok(())
 }
 
-/// Checks that a folder without a header holds nothing but what a command that was killed at once has left.
+/// Checks that a folder without a header holds only the files that a command can leave if it is killed at its start.
 fn check_folder(places: &Places) -> Result<(), Problem> {
     let occupied = || {
         let shown = places.dir.display();
@@ -300,7 +302,7 @@ fn check_folder(places: &Places) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The error of a state that this user's llm-do did not write.
+/// Returns the error of a state that this user's llm-do did not write.
 pub(crate) fn foreign(places: &Places) -> Problem {
     let hints = vec![format!("remove {}: then all rows run again", files_of(places))];
     Problem::Foreign { dir: places.dir.clone(), hints }
@@ -310,7 +312,7 @@ fn ways_out(places: &Places) -> Vec<String> {
     vec!["choose another file with -o".into(), format!("or give that map up: remove {}", files_of(places))]
 }
 
-/// The files of a map that are there.
+/// Lists the existing files of a map.
 fn files_of(places: &Places) -> String {
     let all = [&places.dir, &places.outputs, &places.failures];
     let found: Vec<String> = all
@@ -324,7 +326,7 @@ fn files_of(places: &Places) -> String {
     }
 }
 
-/// Makes the folder. `false`: it was there, and may hold what no map has written.
+/// Makes the folder. Returns false if it existed, so that it may hold files that no map has written.
 fn make_dir(dir: &Path) -> io::Result<bool> {
     let new = match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => false,
@@ -334,7 +336,7 @@ fn make_dir(dir: &Path) -> io::Result<bool> {
     Ok(new)
 }
 
-/// The whole file or none.
+/// Writes the whole file or nothing.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension("new");
     let mut options = OpenOptions::new();

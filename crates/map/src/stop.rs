@@ -1,4 +1,4 @@
-//! Bringing a map to an end from outside.
+//! A switch that ends a map from outside.
 
 use std::sync::{
     Arc,
@@ -6,18 +6,18 @@ use std::sync::{
 };
 use tokio::sync::Notify;
 
-/// Ends a map in order: no row begins, and those that run come to their end. Clones end the same map.
+/// Ends a map in order: no row begins, and running rows come to their end. Clones end the same map.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<(AtomicBool, Notify)>);
 
 impl Stop {
-    /// Ends it.
+    /// Ends the map.
     pub fn stop(&self) {
         self.0.0.store(true, Ordering::Release);
         self.0.1.notify_one();
     }
 
-    /// Whether it was ended.
+    /// Returns true if the map was ended.
     pub fn is_on(&self) -> bool {
         self.0.0.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Reading the input before anything runs: which rows there are, and what is known of them.
+//! Reads the input before any row runs: lists the rows, and looks up the state of each.
 
 use crate::{
     columns::{Columns, Matched, Unmatched, broken_canonical},
@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 /// A row with its key.
 pub(crate) struct Identified {
     pub(crate) key: RowKey,
-    /// Its input, or why it has none and what stands there.
+    /// The input of the row, or the reason why it has none, and its content.
     pub(crate) matched: Result<Matched, (String, Value)>,
 }
 
-/// The key of a row, and its input if it has one.
+/// Returns the key of a row, and its input if it has one.
 pub(crate) fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Identified, Problem> {
     let Row { place, content } = row;
     let broken = |reason: String, found: Value| {
@@ -42,8 +42,8 @@ pub(crate) fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Ide
     })
 }
 
-/// Reads the input once: which rows there are, and what is known of them.
-/// `others` is given where no row may be of others.
+/// Reads the input once: lists the rows, and looks up the state of each. `others` is given if no row may be written by
+/// others.
 pub(crate) fn survey(
     source: &Source,
     columns: &Columns,

@@ -1,8 +1,8 @@
 //! Cuts a streamed answer into blocks, line by line.
 //!
-//! Whether a block is complete is decided from whole lines, and where a long line is cut from its bytes, so that the pieces
-//! in which the answer arrives make no difference. Lines of code at the top level are given one by one. Every other block is
-//! collected and given as a whole, or in pieces once it is longer than [`LIMIT`].
+//! Only whole lines decide whether a block is complete, and only its bytes decide where a long line is cut, so that the
+//! pieces in which the answer arrives make no difference. Lines of code at the top level are given one by one. Every
+//! other block is collected and given as a whole, or in pieces once it is longer than [`LIMIT`].
 
 use crate::{
     code::Code,
@@ -22,16 +22,16 @@ const LIMIT: usize = 64 * 1024;
 pub struct Blocks {
     columns: usize,
     links: bool,
-    /// The line that has not ended.
+    /// The line that has not ended yet.
     line: String,
-    /// The line began before [`Blocks::line`]; that part was taken already.
+    /// True if the line began before [`Blocks::line`], and that part was already processed.
     continues: bool,
     open: Open,
-    /// Source of the open block, as far as it was not given.
+    /// The source of the open block that was not given yet.
     chunk: String,
     /// The last block that was given.
     last: Option<Kind>,
-    /// Blank lines came after it.
+    /// True if blank lines followed it.
     blank: bool,
     /// The list of the last item: its kind of marker, and the number of the next item.
     list: Option<(u8, u64)>,
@@ -63,9 +63,9 @@ struct Item {
     number: Option<u64>,
     /// The open fence in it, and the line that opened it.
     fence: Option<(Fence, String)>,
-    /// Its last line was blank.
+    /// True if the last line of the item was blank.
     blank: bool,
-    /// Its beginning was given.
+    /// True if the beginning of the item was given.
     is_continued: bool,
 }
 
@@ -77,7 +77,7 @@ enum Kind {
 }
 
 impl Blocks {
-    /// Nothing yet, for a terminal that is `columns` wide. Only the layout of tables depends on it.
+    /// Makes an empty state for a terminal that is `columns` wide. Only the layout of tables depends on the width.
     pub fn new(columns: usize) -> Self {
         Self {
             columns,
@@ -93,13 +93,13 @@ impl Blocks {
         }
     }
 
-    /// For a terminal that follows no links: their addresses are part of the text.
+    /// Sets a terminal that can't follow links: their addresses become part of the text.
     #[must_use]
     pub fn without_links(self) -> Self {
         Self { links: false, ..self }
     }
 
-    /// The terminal has another width now. Lines that were given stay as they are.
+    /// Sets another width of the terminal. Lines that were given stay as they are.
     pub fn set_columns(&mut self, columns: usize) {
         self.columns = columns;
     }
@@ -127,7 +127,7 @@ impl Blocks {
         mem::take(&mut self.out)
     }
 
-    /// The answer is complete: gives the lines of what was not given yet.
+    /// Completes the answer: gives the lines that were not given yet.
     pub fn finish(mut self) -> Vec<Line> {
         if !self.line.is_empty() {
             self.end_line(true);
@@ -136,8 +136,8 @@ impl Blocks {
         self.out
     }
 
-    /// The end of what has arrived and is not part of a given line: source text, at most `rows` lines of it. It changes with
-    /// every [`Blocks::push`] and is for a preview only.
+    /// Returns the end of the received text that is not part of a given line: source text, at most `rows` lines of it.
+    /// It changes with every [`Blocks::push`] and is for a preview only.
     pub fn pending(&self, rows: usize) -> Vec<Line> {
         let lines = self.chunk.lines().rev();
         let unfinished = (!self.line.is_empty()).then_some(self.line.as_str());
@@ -147,7 +147,7 @@ impl Blocks {
         shown
     }
 
-    /// Takes the collected line. It ends here, or is continued because it is too long.
+    /// Processes the collected line. It ends here, or is continued because it is too long.
     fn end_line(&mut self, ended: bool) {
         let mut line = mem::take(&mut self.line);
         let continues = mem::replace(&mut self.continues, !ended);
@@ -165,7 +165,7 @@ impl Blocks {
         }
     }
 
-    /// Takes a further piece of a line that is too long.
+    /// Processes a further piece of a line that is too long.
     fn take_rest(&mut self, line: String, ended: bool) {
         match &mut self.open {
             Open::Fenced(_, code) => self.out.push(code.line(&line)),
@@ -185,7 +185,7 @@ impl Blocks {
         }
     }
 
-    /// Takes a line from its beginning.
+    /// Processes a line from its beginning.
     fn take_line(&mut self, line: String) {
         let blank = source::is_blank(&line);
         match &mut self.open {
@@ -291,7 +291,7 @@ impl Blocks {
         }
     }
 
-    /// The number of an item, which continues those of its list.
+    /// Returns the number of an item, which continues the numbers of its list.
     fn next_number(&mut self, marker: Marker) -> Option<u64> {
         let next = self.list.filter(|(kind, _)| *kind == marker.kind).map(|(_, next)| next);
         let number = marker.number.map(|own| next.unwrap_or(own));
@@ -330,7 +330,7 @@ impl Blocks {
         self.last = None;
     }
 
-    /// The open block is complete.
+    /// Completes the open block.
     fn close(&mut self) {
         match mem::replace(&mut self.open, Open::None) {
             Open::None | Open::Fenced(..) | Open::Raw(_) => {}
@@ -357,7 +357,7 @@ impl Blocks {
         self.blank = rendered.gap && kind == Kind::Item;
     }
 
-    /// A blank line between the last block and one of this kind, unless they stand together in the source.
+    /// Adds a blank line between the last block and one of this kind, unless they are together in the source.
     fn separate(&mut self, kind: Kind) {
         let together = kind == Kind::Item && matches!(self.last, Some(Kind::Text | Kind::Item));
         if self.last.is_some() && (self.blank || !together) {
@@ -376,7 +376,7 @@ impl Item {
         Self { marker, number, fence: None, blank: false, is_continued: false }
     }
 
-    /// Whether a line belongs to the item. `chunk` is the item up to here.
+    /// Returns true if a line belongs to the item. `chunk` is the item up to here.
     fn takes(&self, line: &str, chunk: &str) -> bool {
         if source::is_blank(line) {
             // An item that begins with a blank line has no second one.
@@ -392,7 +392,7 @@ impl Item {
             && is_paragraph(chunk.lines().next_back().unwrap_or_default())
     }
 
-    /// Follows fences in the item, because code is continued by indented lines only.
+    /// Tracks fences in the item, because only indented lines continue code.
     fn track(&mut self, line: &str) {
         self.blank = source::is_blank(line);
         let inner = source::inner(line);
@@ -403,7 +403,7 @@ impl Item {
         }
     }
 
-    /// Begins the source of a further piece with a marker in place of the one that was given, and the open fence.
+    /// Begins the source of a further piece with a replacement for the marker that was given, and with the open fence.
     fn resume(&self, line: &str, chunk: &mut String) {
         let content = self.marker.content;
         if source::indentation(line).0 < content {
@@ -424,13 +424,13 @@ impl Item {
     }
 }
 
-/// Whether a line can be part of a paragraph that the next line continues without its markers.
+/// Returns true if a line can be part of a paragraph that the next line continues without its markers.
 fn is_paragraph(line: &str) -> bool {
     let inner = source::inner(line);
     !inner.is_empty() && !source::is_heading(inner) && !source::is_rule(inner) && Fence::open(inner).is_none()
 }
 
-/// A line of source as it is.
+/// Returns a line of source as it is.
 fn plain(text: String) -> Line {
     if text.is_empty() {
         return Line::default();

@@ -1,11 +1,11 @@
-//! Lines of code: their characters as they are, with colours if the language is known.
+//! Lines of code: the characters as they are, with colours if the language is known.
 
 #[cfg(feature = "highlight")]
 use crate::highlight::Highlight;
 use crate::line::{self, Line, Span};
 use anstyle::{AnsiColor, Style};
 
-/// Code without colours of its own, and code within a text.
+/// The style of code without colours of its own, and of code within a text.
 pub(crate) const STYLE: Style = AnsiColor::Cyan.on_default();
 
 /// A block of code.
@@ -16,7 +16,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// A block in that language, which may be empty or unknown.
+    /// Begins a block in that language, which may be empty or unknown.
     #[cfg_attr(
         not(feature = "highlight"),
         expect(unused_variables, reason = "languages only matter to colours")
@@ -28,7 +28,7 @@ impl Code {
         }
     }
 
-    /// A block in no language.
+    /// Begins a block without a language.
     pub(crate) fn plain() -> Self {
         Self {
             #[cfg(feature = "highlight")]
@@ -36,7 +36,7 @@ impl Code {
         }
     }
 
-    /// The next line of the block, without a line break.
+    /// Returns the next line of the block, without a line break.
     pub(crate) fn line(&mut self, text: &str) -> Line {
         if text.is_empty() {
             // The highlighter still sees it: it ends comments and strings of some languages.

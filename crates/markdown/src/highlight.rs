@@ -9,14 +9,14 @@ use syntect::{
 };
 use two_face::theme::EmbeddedThemeName;
 
-/// Longer lines have no colours: grammars look at the rest of a line again and again.
+/// Longest line with colours: grammars search the rest of a line repeatedly.
 const MAX_LINE: usize = 1000;
-/// Lines of a block that have colours.
+/// Most lines of a block that have colours.
 const MAX_LINES: usize = 5000;
-/// Scopes in each other. With deeper ones, each further character takes longer.
+/// Most nested scopes. With deeper ones, each further character takes longer.
 const MAX_DEPTH: usize = 100;
 
-/// Read with the first block that names a language.
+/// The syntaxes, read with the first block that names a language.
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(two_face::syntax::extra_newlines);
 static THEME: LazyLock<Theme> =
     LazyLock::new(|| two_face::theme::extra().get(EmbeddedThemeName::Ansi).clone());
@@ -36,7 +36,7 @@ impl fmt::Debug for Highlight {
 }
 
 impl Highlight {
-    /// For a block in that language, if it is known.
+    /// Begins the colours of a block in that language, if it is known.
     pub(crate) fn new(language: &str) -> Option<Self> {
         if language.is_empty() {
             return None;
@@ -46,7 +46,7 @@ impl Highlight {
         Some(Self { parser: ParseState::new(syntax), colours, lines: 0 })
     }
 
-    /// The spans of the next line. `None`: this line and those after it have no colours.
+    /// Returns the spans of the next line. `None`: this line and those after it have no colours.
     pub(crate) fn line(&mut self, text: &str) -> Option<Vec<Span>> {
         self.lines += 1;
         if text.len() > MAX_LINE || self.lines > MAX_LINES || self.colours.path.len() > MAX_DEPTH {
@@ -63,7 +63,8 @@ impl Highlight {
     }
 }
 
-/// The theme `ansi` writes the number of a terminal's colour into `r` where `a` is 0. All else is the default colour.
+/// Converts a style of the theme `ansi`, which writes the number of a terminal's colour into `r` if `a` is 0. All else
+/// is the default colour.
 fn terminal_style(style: highlighting::Style) -> Style {
     let colour = match style.foreground {
         highlighting::Color { r, a: 0, .. } => match r {

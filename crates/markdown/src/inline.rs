@@ -17,12 +17,12 @@ pub(crate) struct Inline {
 }
 
 impl Inline {
-    /// Text in the current style.
+    /// Adds text in the current style.
     pub(crate) fn text(&mut self, text: &str) {
         self.styled(text, self.style());
     }
 
-    /// Code within the text.
+    /// Adds code within the text.
     pub(crate) fn code(&mut self, text: &str) {
         let style = code::STYLE.effects(self.style().get_effects());
         self.styled(text, style);
@@ -36,22 +36,22 @@ impl Inline {
         line::append(&mut self.spans, text, style, target);
     }
 
-    /// The style that text has now.
+    /// Returns the current style of text.
     pub(crate) fn style(&self) -> Style {
         self.styles.last().copied().unwrap_or_default()
     }
 
-    /// Text up to [`Inline::end`] has another style, made from the current one.
+    /// Begins another style, made from the current one, which applies up to [`Inline::end`].
     pub(crate) fn begin(&mut self, change: impl FnOnce(Style) -> Style) {
         self.styles.push(change(self.style()));
     }
 
-    /// The end of the last style that began.
+    /// Ends the last style that began.
     pub(crate) fn end(&mut self) {
         self.styles.pop();
     }
 
-    /// Text up to [`Inline::end_link`] is that of a link or an image.
+    /// Begins the text of a link or an image, up to [`Inline::end_link`].
     pub(crate) fn begin_link(&mut self, open: OpenLink) {
         if open.is_image {
             self.text("image: ");
@@ -61,7 +61,7 @@ impl Inline {
         self.begin(|style| if is_link { style.underline() } else { style });
     }
 
-    /// The end of the last link or image. Its address follows where the reader needs it.
+    /// Ends the last link or image. The address follows if the reader needs it.
     pub(crate) fn end_link(&mut self) {
         self.end();
         let Some(open) = self.links.pop() else { return };
@@ -75,12 +75,12 @@ impl Inline {
         }
     }
 
-    /// Nothing was collected since the last [`Inline::take`].
+    /// Returns true if nothing was collected since the last [`Inline::take`].
     pub(crate) fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The spans that were collected, safe to print.
+    /// Takes the collected spans, safe to print.
     pub(crate) fn take(&mut self) -> Vec<Span> {
         line::printable(std::mem::take(&mut self.spans))
     }

@@ -1,7 +1,7 @@
 //! Markdown of a streamed answer as styled lines for a terminal.
 //!
-//! [`Blocks`] takes the pieces of an answer as they arrive and gives the lines of each block once it is complete. It never
-//! revises a line that it gave, so that they can be appended to a transcript. How the answer was cut into pieces makes no
+//! [`Blocks`] takes the pieces of an answer as they arrive and gives the lines of each block once it is complete. It
+//! never revises a line that it gave, so that lines can be appended to a transcript. The cuts between pieces make no
 //! difference.
 //!
 //! ```
@@ -15,11 +15,11 @@
 //! assert_eq!(blocks.finish()[1].text(), "Next");
 //! ```
 //!
-//! What a line is: a paragraph is one line, however long, and the terminal wraps it. Lines of code keep their characters,
-//! without a bar or an indentation, so that they can be copied.
+//! A paragraph is one line, however long, and the terminal wraps it. Lines of code keep their characters, without a bar
+//! or an indentation, so that they can be copied.
 //!
-//! All text is foreign. Characters that could move the cursor, reorder text or hide are escaped ([`llm_do_visible::prose`]).
-//! The only control character that a line can hold is a tab, in code.
+//! All text is foreign. Characters that could move the cursor, reorder text or hide are escaped
+//! ([`llm_do_visible::prose`]). The only control character that a line can hold is a tab, in code.
 
 mod blocks;
 mod code;

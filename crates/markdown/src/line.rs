@@ -23,13 +23,13 @@ pub struct Line {
 }
 
 impl Line {
-    /// The text of all spans.
+    /// Returns the text of all spans.
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 }
 
-/// Appends to the last span if it looks the same.
+/// Appends text to the last span if it has the same style and link, or else as a new span.
 pub(crate) fn append(spans: &mut Vec<Span>, text: &str, style: Style, link: Option<&str>) {
     if text.is_empty() {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn append(spans: &mut Vec<Span>, text: &str, style: Style, link: Opti
     }
 }
 
-/// Spans of prose, safe to print and without line breaks or tabs.
+/// Makes spans of prose safe to print, without line breaks or tabs.
 pub(crate) fn printable(mut spans: Vec<Span>) -> Vec<Span> {
     for span in &mut spans {
         if span.text.contains(['\n', '\t']) {
@@ -51,7 +51,7 @@ pub(crate) fn printable(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-/// A line of code, safe to print. Tabs stay.
+/// Makes a line of code safe to print. Tabs stay.
 pub(crate) fn printable_code(mut spans: Vec<Span>) -> Vec<Span> {
     for span in &mut spans {
         escape(&mut span.text);
@@ -65,7 +65,7 @@ fn escape(text: &mut String) {
     }
 }
 
-/// The spans without white space at their end.
+/// Removes white space at the end of the spans.
 pub(crate) fn trim_end(spans: &mut Vec<Span>) {
     while let Some(last) = spans.last_mut() {
         last.text.truncate(last.text.trim_end().len());
@@ -76,7 +76,7 @@ pub(crate) fn trim_end(spans: &mut Vec<Span>) {
     }
 }
 
-/// Columns that spans take on a terminal.
+/// Returns the columns that spans take on a terminal.
 pub(crate) fn width(spans: &[Span]) -> usize {
     spans.iter().map(|span| span.text.width()).sum()
 }

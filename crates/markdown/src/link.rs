@@ -1,6 +1,6 @@
 //! Links: which addresses may be followed, and when an address is shown beside its text.
 
-/// Longer addresses are shown instead of linked. Terminals cut them off at about this length.
+/// Longest address that is linked; longer ones are shown instead. Terminals cut them off at about this length.
 const MAX_LENGTH: usize = 2048;
 
 /// A link whose text is being collected.
@@ -8,23 +8,23 @@ const MAX_LENGTH: usize = 2048;
 pub(crate) struct OpenLink {
     /// The address as written.
     pub(crate) address: String,
-    /// Where it may lead, if anywhere.
+    /// The address that the link may open, if any.
     pub(crate) link: Option<String>,
     /// The text up to here.
     pub(crate) label: String,
-    /// An image shows its address in any case.
+    /// True for an image, which shows its address in any case.
     pub(crate) is_image: bool,
 }
 
 impl OpenLink {
-    /// `links`: the terminal can follow links.
+    /// Begins a link. `links`: the terminal can follow links.
     pub(crate) fn new(address: String, is_image: bool, links: bool) -> Self {
         let link = (links && followable(&address)).then(|| address.clone());
         Self { address, link, label: String::new(), is_image }
     }
 
-    /// Whether the reader must be shown where it leads: it leads nowhere, it has no text, or its text reads like another
-    /// address.
+    /// Returns true if the address must be shown to the reader: the link can't be opened, it has no text, or its text
+    /// reads like another address.
     pub(crate) fn shows_address(&self) -> bool {
         let label = self.label.trim();
         let same = bare(label) == bare(&self.address);
@@ -32,7 +32,7 @@ impl OpenLink {
     }
 }
 
-/// Whether an address is one that a terminal may open.
+/// Returns true if a terminal may open the address.
 fn followable(address: &str) -> bool {
     let scheme = address.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
     matches!(scheme.as_deref(), Some("http" | "https" | "mailto"))
@@ -40,7 +40,7 @@ fn followable(address: &str) -> bool {
         && address.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// An address without the parts that people leave out.
+/// Returns an address without the parts that people leave out.
 fn bare(address: &str) -> &str {
     let address = address.strip_prefix("mailto:").unwrap_or(address);
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);

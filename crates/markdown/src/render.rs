@@ -1,4 +1,4 @@
-//! A complete block as lines.
+//! Renders a complete block as lines.
 
 use crate::{
     code::Code,
@@ -12,7 +12,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Options, Pars
 use std::{borrow::Cow, mem};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Containers in each other that are indented. Deeper ones would make each of their lines longer than its text.
+/// Most nested containers that are indented. Deeper ones would make each of their lines longer than its text.
 const MAX_DEPTH: usize = 16;
 
 /// The source of a block.
@@ -31,11 +31,11 @@ pub(crate) struct Chunk<'a> {
 /// A block as lines.
 pub(crate) struct Rendered {
     pub(crate) lines: Vec<Line>,
-    /// It ends with something that a blank line follows, such as code or the paragraph of a loose list.
+    /// True if the block ends with a part that a blank line follows, such as code or the paragraph of a loose list.
     pub(crate) gap: bool,
 }
 
-/// The lines of a block.
+/// Returns the lines of a block.
 pub(crate) fn render(chunk: &Chunk<'_>) -> Rendered {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
@@ -61,8 +61,8 @@ pub(crate) fn render(chunk: &Chunk<'_>) -> Rendered {
     Rendered { lines: renderer.lines, gap: renderer.gap }
 }
 
-/// The source with each definition of a link as text. The parser would drop it, and the links that use it are in other
-/// blocks.
+/// Returns the source with each definition of a link as text. The parser would drop it, although links in other blocks
+/// use it.
 fn without_definitions(source: &str, options: Options) -> Cow<'_, str> {
     let mut source = Cow::Borrowed(source);
     // A second definition of the same name counts only once the first is text.
@@ -87,13 +87,13 @@ fn without_definitions(source: &str, options: Options) -> Cow<'_, str> {
     source
 }
 
-/// What a line stands in.
+/// A container of lines.
 enum Container {
     Quote,
     Item {
-        /// Before the first line.
+        /// The marker, before the first line.
         marker: Option<String>,
-        /// Columns before further ones.
+        /// Columns before further lines.
         width: usize,
     },
 }
@@ -101,16 +101,16 @@ enum Container {
 struct Renderer {
     columns: usize,
     links: bool,
-    /// [`Chunk::number`], until the first item.
+    /// The number of the first item ([`Chunk::number`]), until that item.
     given: Option<u64>,
-    /// [`Chunk::is_continued`], until the first item.
+    /// True until the first item, if that item is a further piece ([`Chunk::is_continued`]).
     is_continued: bool,
     lines: Vec<Line>,
     inline: Inline,
     containers: Vec<Container>,
     /// The number of the next item of each open list.
     lists: Vec<Option<u64>>,
-    /// A blank line comes before the next block.
+    /// True if a blank line comes before the next block.
     gap: bool,
     /// The language and the text of the open block of code.
     code: Option<(String, String)>,
@@ -296,7 +296,7 @@ impl Renderer {
         }
     }
 
-    /// Code stands in the first column even in a list or a quote, between blank lines.
+    /// Adds a block of code. It begins in the first column even in a list or a quote, between blank lines.
     fn end_code(&mut self) {
         let Some((language, text)) = self.code.take() else { return };
         if self.has_marker() {
@@ -316,7 +316,7 @@ impl Renderer {
         self.inline.text(text);
     }
 
-    /// A blank line, if one is due before what comes now.
+    /// Adds a blank line, if one is due here.
     fn separate(&mut self) {
         if mem::take(&mut self.gap) {
             let mut spans = self.prefix(false);
@@ -325,7 +325,7 @@ impl Renderer {
         }
     }
 
-    /// Text of an item that has no paragraph of its own ends where a block begins.
+    /// Ends text of an item that has no paragraph of its own, because a block begins.
     fn end_text(&mut self) {
         if !self.inline.is_empty() {
             self.end_line();
@@ -358,7 +358,7 @@ impl Renderer {
         self.containers.iter().any(|it| matches!(it, Container::Item { marker: Some(_), .. }))
     }
 
-    /// What stands before the text of a line. Markers of items stand there once: `markers` takes them.
+    /// Returns the text before a line. Markers of items are written once: `markers` takes them.
     fn prefix(&mut self, markers: bool) -> Vec<Span> {
         let mut spans = Vec::new();
         for container in self.containers.iter_mut().take(MAX_DEPTH) {

@@ -1,9 +1,9 @@
-//! What one line of source begins, looked at alone (CommonMark 0.31, sections 4 and 5).
+//! Recognises the constructs that a single line of source begins (CommonMark 0.31, sections 4 and 5).
 
-/// More nested containers than this on one line are shown as text: each further line would repeat all of them.
+/// Most nested containers on one line. A line with more is shown as text: each further line would repeat all of them.
 const MAX_NESTING: usize = 32;
 
-/// HTML that contains blank lines, and how it ends.
+/// HTML that contains blank lines: the beginning and the end of each kind.
 const RAW: [(&str, &str); 7] = [
     ("<pre", "</pre>"),
     ("<script", "</script>"),
@@ -17,7 +17,7 @@ const RAW: [(&str, &str); 7] = [
 /// The opening line of a fenced code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fence {
-    /// Columns before it.
+    /// Columns before the fence.
     pub(crate) indent: usize,
     mark: u8,
     length: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    /// The fence that a line opens.
+    /// Returns the fence that a line opens.
     pub(crate) fn open(line: &str) -> Option<Self> {
         let (indent, rest) = indentation(line);
         let mark = *rest.as_bytes().first().filter(|mark| matches!(mark, b'`' | b'~'))?;
@@ -39,7 +39,7 @@ impl Fence {
         Some(Self { indent, mark, length, language })
     }
 
-    /// Whether a line closes it.
+    /// Returns true if a line closes the fence.
     pub(crate) fn is_closed_by(&self, line: &str) -> bool {
         let (indent, rest) = indentation(line);
         let length = rest.bytes().take_while(|byte| *byte == self.mark).count();
@@ -50,18 +50,18 @@ impl Fence {
 /// The marker of a list item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
-    /// `-`, `+`, `*`, `.` or `)`. Items with different ones belong to different lists.
+    /// The character `-`, `+`, `*`, `.` or `)`. Items with different characters belong to different lists.
     pub(crate) kind: u8,
-    /// Of an ordered list.
+    /// The number of an item in an ordered list.
     pub(crate) number: Option<u64>,
     /// The column in which the content of the item begins.
     pub(crate) content: usize,
-    /// Nothing follows it on its line.
+    /// True if nothing follows the marker on its line.
     pub(crate) is_empty: bool,
 }
 
 impl Marker {
-    /// The marker that a line begins with.
+    /// Returns the marker that a line begins with.
     pub(crate) fn of(line: &str) -> Option<Self> {
         let (indent, rest) = indentation(line);
         if indent > 3 || is_rule(line) {
@@ -86,12 +86,13 @@ impl Marker {
     }
 }
 
-/// The columns of white space that a line begins with, and the rest of it.
+/// Returns the columns of white space that a line begins with, and the rest of the line.
 pub(crate) fn indentation(line: &str) -> (usize, &str) {
     (columns(line, 0), line.trim_start_matches([' ', '\t']))
 }
 
-/// Columns of the white space that `text` begins with. Tabs reach to the next multiple of four, counted from `start`.
+/// Returns the columns of the white space that `text` begins with. Tabs extend to the next multiple of four, counted
+/// from `start`.
 fn columns(text: &str, start: usize) -> usize {
     let mut column = start;
     for byte in text.bytes() {
@@ -104,7 +105,7 @@ fn columns(text: &str, start: usize) -> usize {
     column - start
 }
 
-/// The line without that many columns of white space, or without all of its white space if it has less.
+/// Returns the line without that many columns of white space, or without all of its white space if it has less.
 pub(crate) fn unindented(line: &str, columns: usize) -> String {
     let mut column = 0;
     for (at, byte) in line.bytes().enumerate() {
@@ -120,12 +121,12 @@ pub(crate) fn unindented(line: &str, columns: usize) -> String {
     " ".repeat(column.saturating_sub(columns))
 }
 
-/// A blank line.
+/// Returns true for a blank line.
 pub(crate) fn is_blank(line: &str) -> bool {
     line.bytes().all(|byte| matches!(byte, b' ' | b'\t'))
 }
 
-/// A heading that begins with `#`.
+/// Returns true for a heading that begins with `#`.
 pub(crate) fn is_heading(line: &str) -> bool {
     let (indent, rest) = indentation(line);
     let marks = rest.bytes().take_while(|byte| *byte == b'#').count();
@@ -133,7 +134,7 @@ pub(crate) fn is_heading(line: &str) -> bool {
     indent <= 3 && (1..=6).contains(&marks) && (after.is_empty() || after.starts_with([' ', '\t']))
 }
 
-/// A thematic break.
+/// Returns true for a thematic break.
 pub(crate) fn is_rule(line: &str) -> bool {
     let (indent, rest) = indentation(line);
     let Some(mark @ ('-' | '_' | '*')) = rest.chars().next() else { return false };
@@ -142,7 +143,7 @@ pub(crate) fn is_rule(line: &str) -> bool {
         && rest.chars().filter(|c| *c == mark).count() >= 3
 }
 
-/// A line that makes the paragraph above it a heading.
+/// Returns true for a line that makes the paragraph above it a heading.
 pub(crate) fn is_underline(line: &str) -> bool {
     let (indent, rest) = indentation(line);
     let rest = rest.trim_end_matches([' ', '\t']);
@@ -151,13 +152,13 @@ pub(crate) fn is_underline(line: &str) -> bool {
         && (rest.bytes().all(|byte| byte == b'=') || rest.bytes().all(|byte| byte == b'-'))
 }
 
-/// A line of a block quote.
+/// Returns true for a line of a block quote.
 pub(crate) fn is_quote(line: &str) -> bool {
     let (indent, rest) = indentation(line);
     indent <= 3 && rest.starts_with('>')
 }
 
-/// The end of the HTML block with blank lines that a line begins.
+/// Returns the end of the HTML block with blank lines that a line begins.
 pub(crate) fn raw_end(line: &str) -> Option<&'static str> {
     let (indent, rest) = indentation(line);
     let begins = |start: &str| {
@@ -170,12 +171,12 @@ pub(crate) fn raw_end(line: &str) -> Option<&'static str> {
     (indent <= 3).then(|| RAW.iter().find(|(start, _)| begins(start)).map(|(_, end)| *end)).flatten()
 }
 
-/// Whether a line of HTML ends the block.
+/// Returns true if a line of HTML ends the block.
 pub(crate) fn ends_raw(line: &str, end: &str) -> bool {
     line.as_bytes().windows(end.len()).any(|window| window.eq_ignore_ascii_case(end.as_bytes()))
 }
 
-/// Whether a line ends a paragraph without a blank line between.
+/// Returns true if a line ends a paragraph without a blank line between.
 pub(crate) fn interrupts_paragraph(line: &str) -> bool {
     let item = |marker: Marker| !marker.is_empty && marker.number.is_none_or(|number| number == 1);
     is_heading(line)
@@ -186,7 +187,7 @@ pub(crate) fn interrupts_paragraph(line: &str) -> bool {
         || Marker::of(line).is_some_and(item)
 }
 
-/// Whether a line has too many containers in each other.
+/// Returns true if a line has too many nested containers.
 pub(crate) fn is_too_deep(line: &str) -> bool {
     let lead = line.bytes().take_while(|byte| b" \t>-+*.)0123456789".contains(byte)).count();
     let mut markers = 0;
@@ -204,7 +205,7 @@ pub(crate) fn is_too_deep(line: &str) -> bool {
     markers > MAX_NESTING && !is_rule(line)
 }
 
-/// The rest of a line after the markers of lists and quotes.
+/// Returns the rest of a line after the markers of lists and quotes.
 pub(crate) fn inner(line: &str) -> &str {
     let mut rest = line;
     loop {
@@ -219,7 +220,7 @@ pub(crate) fn inner(line: &str) -> &str {
     }
 }
 
-/// The header and the delimiter row that a table begins with, if they are short.
+/// Returns the header and the delimiter row that a table begins with, if they are short.
 pub(crate) fn table_head(text: &str) -> Option<&str> {
     const MAX: usize = 1024;
     let first = text.find('\n')? + 1;

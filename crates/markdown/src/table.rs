@@ -1,4 +1,4 @@
-//! Tables: columns next to each other, or, where these are wider than the terminal, one line for each cell.
+//! Tables: columns side by side, or, if these are wider than the terminal, one line for each cell.
 
 use crate::line::{self, Span};
 use anstyle::Style;
@@ -16,23 +16,23 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Without rows. One alignment for each column.
+    /// Makes a table without rows. One alignment for each column.
     pub(crate) fn new(alignments: Vec<Alignment>) -> Self {
         Self { alignments, rows: Vec::new(), row: Vec::new() }
     }
 
-    /// The next cell of the row, safe to print.
+    /// Adds the next cell of the row, safe to print.
     pub(crate) fn push_cell(&mut self, mut cell: Vec<Span>) {
         line::trim_end(&mut cell);
         self.row.push(cell);
     }
 
-    /// The row is complete.
+    /// Completes the row.
     pub(crate) fn end_row(&mut self) {
         self.rows.push(std::mem::take(&mut self.row));
     }
 
-    /// The lines, for that many columns of a terminal.
+    /// Returns the lines, for that many columns of a terminal.
     pub(crate) fn lines(self, room: usize) -> Vec<Vec<Span>> {
         let mut widths = vec![1; self.alignments.len()];
         for row in &self.rows {
@@ -70,7 +70,7 @@ impl Table {
         lines
     }
 
-    /// `name: value` for each cell, a blank line after each row. Empty cells are left out.
+    /// Returns `name: value` for each cell, with a blank line after each row. Empty cells are left out.
     fn records(&self) -> Vec<Vec<Span>> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
         let mut lines = Vec::new();

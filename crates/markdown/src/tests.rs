@@ -15,7 +15,7 @@ fn at(columns: usize, source: &str) -> Vec<Line> {
     lines
 }
 
-/// The text of the lines.
+/// Returns the text of the lines.
 fn text(source: &str) -> String {
     joined(&lines(source))
 }
@@ -24,7 +24,7 @@ fn joined(lines: &[Line]) -> String {
     lines.iter().map(|line| line.text() + "\n").collect()
 }
 
-/// The lines with styles: `{bold+cyan: text -> link}`.
+/// Returns the lines with styles: `{bold+cyan: text -> link}`.
 fn styled(source: &str) -> String {
     let mut out = String::new();
     for line in lines(source) {
@@ -342,7 +342,7 @@ fn definitions_of_links_are_not_lost() {
         ");
 }
 
-/// Pieces that mean something in Markdown, and some that must not reach a terminal.
+/// Generates pieces that have a meaning in Markdown, and some that must not reach a terminal.
 fn markdown() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[ -~]{0,12}",
@@ -397,7 +397,7 @@ fn markdown() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// The answer in pieces of these lengths, repeated.
+/// Renders the answer in pieces of these lengths, repeated.
 fn in_pieces(source: &str, lengths: &[usize]) -> Vec<Line> {
     let mut blocks = Blocks::new(60);
     let (mut given, mut rest) = (Vec::new(), source);

@@ -6,13 +6,13 @@ use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::{error::Error, net::IpAddr, sync::Arc, time::Duration};
 
-/// How long connecting may take. How long an answer may take is up to the call.
+/// Most time for a connection to be set up. The call limits the time for an answer.
 const CONNECT: Duration = Duration::from_secs(15);
 
 /// Most characters of an answer that an error shows.
 const MOST_SHOWN: usize = 300;
 
-/// An address that was looked at.
+/// An address that was parsed and checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     url: Url,
@@ -20,10 +20,10 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads one.
+    /// Parses an address.
     ///
     /// # Errors
-    /// Why it can't be used.
+    /// The address can't be used; the text gives the reason.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let bad = |reason: &dyn std::fmt::Display| format!("`url`: {reason}");
         let url = Url::parse(text).map_err(|error| bad(&error))?;
@@ -42,32 +42,32 @@ impl Address {
         Ok(Self { url, domain })
     }
 
-    /// The address, in one spelling.
+    /// Returns the address in one spelling.
     pub(crate) fn as_str(&self) -> &str {
         self.url.as_str()
     }
 
-    /// Its host, without the port.
+    /// Returns the host, without the port.
     pub(crate) fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Its host, with the port if it has an unusual one.
+    /// Returns the host, with the port if that is not the usual one.
     pub(crate) fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// The network that requests to it use.
+    /// Returns the network that requests to the address use.
     pub(crate) fn network(&self) -> Network {
         Network::domains([self.domain.clone()])
     }
 
-    /// Whether nobody on the way can read what is sent.
+    /// Returns true if only the server can read what is sent: by HTTPS, or on this machine.
     pub(crate) fn is_private(&self) -> bool {
         self.url.scheme() == "https" || self.is_loopback()
     }
 
-    /// Whether it is this machine.
+    /// Returns true if the address is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         match self.url.host_str() {
             Some("localhost") => true,
@@ -79,7 +79,7 @@ impl Address {
         }
     }
 
-    /// A client for it. `headers` are sent with each request.
+    /// Makes an HTTP client for the address. `headers` are sent with each request.
     ///
     /// # Errors
     /// The machine's certificates can't be read.
@@ -101,8 +101,8 @@ impl Address {
     }
 }
 
-/// With `trusted`, connections are verified with the machine's certificates. Without it, no certificate is read or
-/// accepted: such a client only uses plain HTTP.
+/// Makes the TLS configuration. With `trusted`, the machine's certificates verify connections. Without it, no
+/// certificate is read or accepted: such a client only uses plain HTTP.
 fn tls(trusted: bool) -> Result<ClientConfig, rustls::Error> {
     let provider: Arc<CryptoProvider> = rustls::crypto::ring::default_provider().into();
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
@@ -115,7 +115,7 @@ fn tls(trusted: bool) -> Result<ClientConfig, rustls::Error> {
     Ok(config)
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -129,7 +129,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// A text of the server in one short line.
+/// Returns a text of the server in one short line.
 pub(crate) fn cut(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MOST_SHOWN) {

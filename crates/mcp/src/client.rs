@@ -1,4 +1,5 @@
-//! The HTTP client of a server: it sends the token of the user with each request, and renews it where the server refuses it.
+//! The HTTP client of a server. It sends the user's token with each request, and renews the token if the server refuses
+//! it.
 
 use crate::{oauth::Tokens, transport::unreadable, unreadable::Outline};
 use futures_util::StreamExt;
@@ -15,7 +16,7 @@ use rmcp::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// Why a request failed.
+/// The reason for which a request failed.
 pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -24,7 +25,7 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    /// Absent for a server whose headers say who asks.
+    /// The user's tokens. Absent for a server whose configured headers identify the user.
     tokens: Option<Tokens>,
 }
 
@@ -33,7 +34,7 @@ impl Client {
         Self { http, tokens }
     }
 
-    /// The token to send.
+    /// Returns the token to send.
     async fn token(&self) -> Result<Option<String>, HttpError> {
         match &self.tokens {
             Some(tokens) => Ok(tokens.token().await?),
@@ -41,7 +42,7 @@ impl Client {
         }
     }
 
-    /// Another token for a second attempt, if the server has refused the one that was sent.
+    /// Returns another token for a second attempt, if the server has refused the one that was sent.
     async fn another(&self, refused: bool, sent: Option<String>) -> Result<Option<String>, HttpError> {
         match (&self.tokens, sent) {
             (Some(tokens), Some(sent)) if refused => Ok(Some(tokens.renewed(&sent).await?)),
@@ -50,13 +51,13 @@ impl Client {
     }
 }
 
-/// Whether the server wants to know who asks.
+/// Returns true if the server asks for a token.
 fn is_refused<T>(answer: &Result<T, HttpError>) -> bool {
     matches!(answer, Err(HttpError::AuthRequired(_)))
 }
 
-/// The events of the answer to a request. An event that should be a message and can't be read becomes an error: the library
-/// would skip it, and the request would wait for another one.
+/// Returns the events of the answer to a request. An event that should be a message and can't be read becomes an error:
+/// the library would skip it, and the request would wait for another one.
 fn readable(events: BoxedSseResponse, request: RequestId) -> BoxedSseResponse {
     let mended = events.map(move |event| {
         let mut event = event?;

@@ -1,7 +1,9 @@
-//! The servers of a session's client, such as an editor: the operator has set them up there, so that they need no grant.
+//! The servers of a session's client, such as an editor: the operator has set them up there, so that they need no
+//! grant.
 //!
-//! Only workers that list `client` get their tools. A server is `client-NAME` in rules and records, a name that no program can
-//! give to a server of its own. Its process is confined like any other, and it can't write anywhere but where its worker can.
+//! Only workers that list `client` get their tools. A server is `client-NAME` in rules and records, a name that no
+//! program can give to a server of its own. Its process is confined like any other, and it can't write anywhere but
+//! where its worker can.
 
 use crate::{
     configuration::{At, Server},
@@ -16,7 +18,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Begins the names of these servers.
+/// The prefix of the names of these servers.
 const PREFIX: &str = "client-";
 
 /// Most characters of such a name.
@@ -27,7 +29,7 @@ const LONGEST_NAME: usize = 32;
 pub struct ClientServers {
     servers: BTreeMap<String, Server>,
     variables: Vec<(String, String)>,
-    /// Without the scheme: `TOKEN` of `Bearer TOKEN`.
+    /// Credentials in headers, without the scheme: `TOKEN` of `Bearer TOKEN`.
     headers: Vec<(String, String)>,
 }
 
@@ -38,9 +40,9 @@ pub enum ClientServer {
     Process {
         /// The program: an absolute path, or a name that is looked up in `PATH`.
         command: PathBuf,
-        /// Its arguments.
+        /// The arguments of the program.
         args: Vec<String>,
-        /// Its environment beyond the one that every process has.
+        /// Variables that are added to the environment that every process has.
         env: Vec<(String, String)>,
     },
     /// An address for streamable HTTP.
@@ -64,8 +66,8 @@ impl ClientServers {
     /// Adds a server.
     ///
     /// # Errors
-    /// It has no usable name or the name of another one, its program is a relative path, or it sets a variable or a header
-    /// that can't be set.
+    /// The server has no usable name or the name of another one, its program is a relative path, or it sets a variable
+    /// or a header that can't be set.
     pub fn add(&mut self, name: &str, server: ClientServer) -> Result<(), BadClientServer> {
         let bad = |reason: String| BadClientServer { name: name.to_owned(), reason };
         let key = key(name);
@@ -93,13 +95,13 @@ impl ClientServers {
         Ok(())
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no servers.
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
     }
 
-    /// Values that must reach no record, with the names of their headers and variables: those of all headers, and those of
-    /// variables with the name of a secret.
+    /// Returns the values that must reach no record, with the names of their headers and variables: those of all
+    /// headers, and those of variables with the name of a secret.
     pub fn secrets(&self, is_secret: impl Fn(&str) -> bool) -> impl Iterator<Item = (String, String)> {
         let variables = self.variables.iter().filter(move |(name, _)| is_secret(name));
         self.headers.iter().chain(variables).cloned()
@@ -110,7 +112,7 @@ impl ClientServers {
     }
 }
 
-/// The name in rules and records.
+/// Returns the name of a server in rules and records.
 fn key(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = name.chars().map(plain).collect();
@@ -118,12 +120,12 @@ fn key(name: &str) -> String {
     format!("{PREFIX}{}", name.trim_end_matches('-'))
 }
 
-/// Whether a server of this name is one of the client's.
+/// Returns true if a server of this name is one of the client's.
 pub(crate) fn is_of_client(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// The server as the configuration of a toolset has it.
+/// Returns the server in the form of a toolset's configuration.
 fn definition(server: ClientServer) -> Result<Value, String> {
     // In a configuration it would stand for a variable of llm-do's own environment.
     let plain = |what: &str, values: Vec<(String, String)>| -> Result<Map<String, Value>, String> {
@@ -150,8 +152,8 @@ fn definition(server: ClientServer) -> Result<Value, String> {
     }
 }
 
-/// The authority with which such a server is started or reached: that of its worker, and the word of the operator, who has set
-/// the server up in the client.
+/// Returns the authority with which such a server is started or reached: that of its worker, and a grant for the
+/// server, because the operator has set it up in the client.
 pub(crate) fn granted(server: &Server, workers: &Authority) -> Authority {
     let workers = workers.clone();
     match &server.at {
@@ -163,8 +165,9 @@ pub(crate) fn granted(server: &Server, workers: &Authority) -> Authority {
     }
 }
 
-/// What its process can read beside the view of its worker: its program with the packages around it, and what its arguments
-/// name by absolute paths. Nothing that holds llm-do's own folder.
+/// Returns the places that the server's process can read beside the view of its worker: its program with the packages
+/// around it, and absolute paths among its arguments. A place that holds llm-do's own folder, or lies in it, is left
+/// out.
 pub(crate) fn readable(server: &Server, root: &Place, known: &Path) -> Vec<PathBuf> {
     let Some(command) = server.command() else { return Vec::new() };
     let executed = scripts::of(command, root, &[]);
@@ -182,15 +185,15 @@ pub(crate) fn readable(server: &Server, root: &Place, known: &Path) -> Vec<PathB
     .collect()
 }
 
-/// The tools that the servers of clients listed first in each run. Later ones must be the same.
+/// The tools that the servers of clients listed first in each run. Later lists must have the same definitions.
 #[derive(Default)]
 pub(crate) struct SessionPins(Mutex<HashMap<Arc<str>, PinsOfRun>>);
 
-/// Definitions by the name of the tool, by server.
+/// Definitions by the name of the server, and of the tool.
 type PinsOfRun = HashMap<String, BTreeMap<String, Agreed>>;
 
 impl SessionPins {
-    /// Sorts the tools of a server into those that it listed first, and changes.
+    /// Sorts the tools of a server into those that are as it listed them first, and changes.
     pub(crate) fn sort(
         &self,
         run: &Arc<str>,
@@ -205,7 +208,7 @@ impl SessionPins {
         sorted(agreed, &tools)
     }
 
-    /// Forgets those of a run that has ended.
+    /// Forgets the tools of a run that has ended.
     pub(crate) fn end(&self, run: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
     }

@@ -1,4 +1,4 @@
-//! The toolset's configuration: which servers, and how each is started or reached.
+//! The toolset's configuration: the servers, and how each is started or reached.
 
 use crate::{
     environment::{filled, variables},
@@ -17,35 +17,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-/// The name that stands for all servers of the session's client in a worker's list.
+/// The name in a worker's list for all servers of the session's client.
 pub(crate) const CLIENT: &str = "client";
 
-/// How long a call may take without a sign of progress.
+/// Default of the seconds that a call may take without a sign of progress.
 const TIMEOUT: f64 = 120.0;
-/// How long a call may take altogether, whatever progress the server reports.
+/// Default of the seconds that a call may take in total, whatever progress the server reports.
 const TOTAL_TIMEOUT: f64 = 600.0;
 
-/// `toolsets.mcp` as written in the file.
+/// The configuration `toolsets.mcp`, as written in the file.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Configuration {
-    /// By name.
+    /// The servers by name.
     #[serde(default)]
     pub(crate) servers: BTreeMap<String, Server>,
     /// The servers whose resources the worker sees below `/mcp`.
     #[serde(default)]
     pub(crate) resources: WithResources,
-    /// Whether the worker lists `client`: it has the servers of the session's client, too.
+    /// True if the worker lists `client`: it has the servers of the session's client, too.
     #[serde(skip)]
     pub(crate) client: bool,
 }
 
-/// `resources` of the configuration.
+/// The value of `resources` in the configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum WithResources {
-    /// Those of all servers, or of none.
+    /// All servers, or none.
     All(bool),
-    /// Those of these servers.
+    /// The servers of these names.
     Of(Vec<String>),
 }
 
@@ -55,10 +55,10 @@ impl Default for WithResources {
     }
 }
 
-/// A server, and how long its calls may take.
+/// A server, and the time limits of its calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Server {
-    /// Where it is.
+    /// The process or the address.
     #[serde(flatten)]
     pub(crate) at: At,
     /// Seconds without progress after which a call fails.
@@ -69,13 +69,13 @@ pub(crate) struct Server {
     pub(crate) total_timeout: f64,
 }
 
-/// Where a server is.
+/// The process or the address of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum At {
     /// A process that llm-do starts.
     Process(Command),
-    /// An address that it sends requests to.
+    /// An address that llm-do sends requests to.
     Remote(Remote),
 }
 
@@ -92,8 +92,8 @@ pub(crate) struct Command {
     pub(crate) integrity: Option<String>,
     #[serde(default)]
     pub(crate) args: Vec<String>,
-    /// Its environment beyond the one that every process has. `${NAME}` in a value stands for a variable of llm-do's own
-    /// environment.
+    /// Variables that are added to the environment that every process has. `${NAME}` in a value is replaced by a
+    /// variable of llm-do's own environment.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
     /// Places that it sees beyond the view of its worker: `PATH`, `PATH:ro`, `PATH:rw`, relative to the program's root.
@@ -110,10 +110,10 @@ fn total_timeout() -> f64 {
 }
 
 impl Configuration {
-    /// Reads one that fits [`schema`].
+    /// Reads a configuration that fits [`schema`].
     ///
     /// # Errors
-    /// Never for such a one.
+    /// The value does not fit the schema.
     pub(crate) fn read(value: &Value) -> Result<Self, String> {
         let mut value = value.clone();
         let servers = value.get_mut("servers").and_then(Value::as_object_mut);
@@ -122,7 +122,7 @@ impl Configuration {
         Ok(Self { client, ..read })
     }
 
-    /// The servers whose resources the worker sees.
+    /// Returns the servers whose resources the worker sees.
     pub(crate) fn with_resources(&self) -> impl Iterator<Item = (&String, &Server)> {
         self.servers.iter().filter(|(name, _)| match &self.resources {
             WithResources::All(all) => *all,
@@ -130,7 +130,7 @@ impl Configuration {
         })
     }
 
-    /// What is wrong with `resources`.
+    /// Returns the problems of `resources`: names of servers that the worker does not have.
     pub(crate) fn problems(&self) -> Vec<ConfigurationProblem> {
         let WithResources::Of(names) = &self.resources else { return Vec::new() };
         let unknown = names.iter().enumerate().filter(|(_, name)| !self.servers.contains_key(*name));
@@ -146,17 +146,18 @@ impl Configuration {
 }
 
 impl Server {
-    /// A server of a session's client that the client has not passed on. No worker's file can describe it.
+    /// Makes the placeholder for a server of a session's client that the client has not passed on. No worker's file can
+    /// describe it.
     pub(crate) fn absent() -> Self {
         Self { at: At::Process(Command::default()), timeout: timeout(), total_timeout: total_timeout() }
     }
 
-    /// Whether it is [`Server::absent`].
+    /// Returns true if the server is [`Server::absent`].
     pub(crate) fn is_absent(&self) -> bool {
         self.command().is_some_and(|command| command.command.is_empty())
     }
 
-    /// What it is for people: its command line, or its address.
+    /// Returns the command line or the address, for people.
     pub(crate) fn address(&self) -> String {
         match &self.at {
             At::Process(command) => command.command_line(),
@@ -164,7 +165,7 @@ impl Server {
         }
     }
 
-    /// The process that it is, if it is one.
+    /// Returns the command, if the server is a process.
     pub(crate) fn command(&self) -> Option<&Command> {
         match &self.at {
             At::Process(command) => Some(command),
@@ -172,7 +173,7 @@ impl Server {
         }
     }
 
-    /// Equal for servers that are started or reached in the same way.
+    /// Returns a key that is equal for servers that are started or reached in the same way.
     pub(crate) fn key(&self) -> String {
         match &self.at {
             At::Process(command) => command.key(),
@@ -180,7 +181,7 @@ impl Server {
         }
     }
 
-    /// What can't work about the server of a worker, whatever the operator grants.
+    /// Returns the problems of a worker's server that no grant of the operator solves.
     pub(crate) fn problems(&self, worker: &WorkerDefinition) -> Vec<ConfigurationProblem> {
         match &self.at {
             At::Process(command) => command.problems(worker),
@@ -188,7 +189,7 @@ impl Server {
         }
     }
 
-    /// What the operator must grant for it.
+    /// Returns the grants that the server needs from the operator.
     pub(crate) fn requires(&self, root: &Place) -> Vec<Requirement> {
         match &self.at {
             At::Process(command) => command.requires(root),
@@ -196,22 +197,22 @@ impl Server {
         }
     }
 
-    /// How long a call may take without a sign of progress.
+    /// Returns the time that a call may take without a sign of progress.
     pub(crate) fn patience(&self) -> Duration {
         Duration::try_from_secs_f64(self.timeout).unwrap_or(Duration::MAX)
     }
 
-    /// How long a call may take altogether.
+    /// Returns the time that a call may take in total.
     pub(crate) fn most(&self) -> Duration {
         Duration::try_from_secs_f64(self.total_timeout).unwrap_or(Duration::MAX)
     }
 }
 
 impl Command {
-    /// The installed package that holds a server's program. `None` for a server without a package.
+    /// Returns the installed package that holds a server's program. `None` for a server without a package.
     ///
     /// # Errors
-    /// Why the server can't be started from it.
+    /// The package is not installed, or the server can't be started from it.
     pub(crate) fn installed(&self, packages: &Packages) -> Result<Option<Installed>, String> {
         let Some(package) = &self.package else { return Ok(None) };
         let installed =
@@ -240,19 +241,19 @@ impl Command {
         }
     }
 
-    /// The command line in one spelling, as the operator grants it.
+    /// Returns the command line in one spelling, as the operator grants it.
     pub(crate) fn command_line(&self) -> String {
         let package = self.package.as_ref().map(ToString::to_string);
         let words = package.iter().chain([&self.command]).chain(&self.args);
         words.map(|word| words::quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Equal for commands that start the same server in the same way.
+    /// Returns a key that is equal for commands that start the same server in the same way.
     fn key(&self) -> String {
         sha256(canonical(&json!([self.package, self.command, self.args, self.env, self.paths])).as_bytes())
     }
 
-    /// The places of `paths`, each with its error if it does not exist.
+    /// Returns the places of `paths`, each with its error if it does not exist.
     fn places<'a>(&'a self, root: &'a Place) -> impl Iterator<Item = Result<Extent, String>> + 'a {
         self.paths.iter().map(|written| {
             let (path, access) = match written.rsplit_once(':') {
@@ -270,15 +271,15 @@ impl Command {
         })
     }
 
-    /// The places of `paths`.
+    /// Returns the places of `paths`.
     ///
     /// # Errors
-    /// One that does not exist.
+    /// A place does not exist.
     pub(crate) fn extents(&self, root: &Place) -> Result<Vec<Extent>, String> {
         self.places(root).collect()
     }
 
-    /// What can't work about the server of a worker, whatever the operator grants.
+    /// Returns the problems of a worker's server that no grant of the operator solves.
     pub(crate) fn problems(&self, worker: &WorkerDefinition) -> Vec<ConfigurationProblem> {
         let problem = |pointer: String, reason: String| ConfigurationProblem { pointer, reason };
         let variables = self.env.keys().filter_map(|variable| {
@@ -306,7 +307,7 @@ impl Command {
         variables.chain(paths).chain(disguised).collect()
     }
 
-    /// What the operator must grant for it.
+    /// Returns the grants that the server needs from the operator.
     fn requires(&self, root: &Place) -> Vec<Requirement> {
         let mut all = vec![Requirement::Process(self.command_line().into())];
         all.extend(variables(self.env.values()));
@@ -315,8 +316,8 @@ impl Command {
         all
     }
 
-    /// Its environment beyond the one that every process has. `granted` says which variables of llm-do's environment it may
-    /// see, `lookup` their values.
+    /// Returns the variables that are added to the environment that every process has. `granted` returns true for
+    /// variables of llm-do's environment that the server may see, and `lookup` returns their values.
     ///
     /// # Errors
     /// A variable that is not granted or not set.
@@ -329,7 +330,7 @@ impl Command {
     }
 }
 
-/// The schema of the configuration.
+/// Returns the schema of the configuration.
 pub(crate) fn schema() -> Schema {
     let seconds = json!({"type": "number", "minimum": 0.001, "maximum": 86_400});
     let text = json!({"type": "string", "minLength": 1});

@@ -1,4 +1,4 @@
-//! A server that runs: the negotiated protocol, calls, its end.
+//! A server that runs: the negotiated protocol, calls, and the end of the connection.
 
 mod calls;
 mod offers;
@@ -40,30 +40,33 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a server may take to end by itself after its standard input is closed.
+/// Most time for a server to end by itself after its standard input is closed.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// How long a server over HTTP may take to end its session.
+/// Most time for a server over HTTP to end its session.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// How many questions of a server and signs of its progress wait to be looked at.
+/// Most questions of a server that wait to be read, and most signs of its progress.
 const WAITING: usize = 64;
 
-/// How long the end of a killed process is waited for.
+/// Most time to wait for the end of a killed process.
 const KILLED: Duration = Duration::from_secs(5);
+
+/// The time in which the rest of a process's standard error is read after its end.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A server with which a protocol was negotiated.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    /// Ends when this is dropped. Gone once it was closed.
+    /// The protocol's task. It ends when this is dropped. `None` once it was closed.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
     lifecycle: Lifecycle,
     heard: Arc<Heard>,
-    /// What servers of earlier revisions ask the user during calls.
+    /// Questions that servers of earlier revisions ask the user during calls.
     questions: tokio::sync::Mutex<mpsc::Receiver<Asked>>,
     /// Calls that wait for the user, by their idempotency keys.
     parked: Mutex<HashMap<String, Parked>>,
-    /// Read while the server is told of a cancelled call.
+    /// A lock that is held for reading while the server is sent notice of a cancelled call.
     telling: Arc<RwLock<()>>,
     other: OtherEnd,
 }
@@ -74,7 +77,7 @@ struct Asked {
     reply: oneshot::Sender<ElicitResult>,
 }
 
-/// What is at the other end of a connection.
+/// The other end of a connection.
 pub(crate) enum OtherEnd {
     /// A process that llm-do has started.
     Process(ServerProcess),
@@ -85,18 +88,18 @@ pub(crate) enum OtherEnd {
 /// A server's process while it is connected.
 pub(crate) struct ServerProcess {
     printed: Arc<Printed>,
-    /// How it broke the protocol, if it did.
+    /// The violation of the protocol, if the server committed one.
     broken: Arc<OnceLock<String>>,
-    /// Why the process has ended, once it has.
+    /// The reason for which the process has ended, once it has.
     ended: watch::Receiver<Option<Arc<str>>>,
     /// The process ends when this is dropped.
     _end: mpsc::Sender<()>,
 }
 
-/// Why a server can't be used.
+/// A server that can't be used, with the reason.
 pub(crate) struct Unopened {
     pub(crate) reason: String,
-    /// Whether it may speak an earlier revision than those that were tried.
+    /// True if the server may speak an earlier revision than those that were tried.
     pub(crate) may_be_older: bool,
 }
 
@@ -110,15 +113,15 @@ impl From<String> for Unopened {
 struct Client {
     heard: Arc<Heard>,
     questions: mpsc::Sender<Asked>,
-    /// [`Connection::telling`].
+    /// See [`Connection::telling`].
     telling: Arc<RwLock<()>>,
 }
 
-/// What a server says beside its answers.
+/// Notifications and progress that a server sends beside its answers.
 struct Heard {
-    /// Whether its tools have changed.
+    /// True if the server has said that its tools have changed.
     changed: AtomicBool,
-    /// How many calls are under way.
+    /// The number of calls under way.
     calls: AtomicUsize,
     progress: broadcast::Sender<ProgressToken>,
 }
@@ -133,7 +136,8 @@ impl ClientHandler for Client {
             .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
-    /// Hands the question to a call that is under way. Outside of calls nobody would know what it is about.
+    /// Hands the question to a call that is under way. Outside of calls, a user would not know what the question is
+    /// about.
     async fn create_elicitation(
         &self,
         asked: ElicitRequestParams,
@@ -178,17 +182,16 @@ impl ClientHandler for Client {
 }
 
 impl Connection {
-    /// Negotiates a protocol with a process that was just started. `known` is what was negotiated with that server before.
+    /// Negotiates a protocol with a process that was just started. `known` is the lifecycle that was negotiated with
+    /// that server before.
     ///
     /// # Errors
-    /// Why it can't be used.
+    /// The server can't be used.
     pub(crate) async fn with_process(started: Started, known: Option<Lifecycle>) -> Result<Self, Unopened> {
         let Started { mut running, input, watching } = started;
         let (printed, broken) = (Arc::new(Printed::default()), Arc::new(OnceLock::new()));
         let Some(stdout) = running.stdout() else { return Err("its output can't be read".to_owned().into()) };
-        if let Some(stderr) = running.stderr() {
-            tokio::spawn(keep(stderr, Arc::clone(&printed)));
-        }
+        let reading = running.stderr().map(|stderr| tokio::spawn(keep(stderr, Arc::clone(&printed))));
         let transport = Lines::new(stdout, input, Arc::clone(&printed), Arc::clone(&broken));
         let (end, mut told) = mpsc::channel::<()>(1);
         let (tell, ended) = watch::channel(None);
@@ -208,6 +211,10 @@ impl Connection {
                     }
                 }
             };
+            // The end is told with the last line that the process printed.
+            if let Some(reading) = reading {
+                let _ = timeout(LAST_LINES, reading).await;
+            }
             let _ = tell.send(Some(exit.to_string().into()));
             drop(watching);
         });
@@ -218,7 +225,7 @@ impl Connection {
     /// Negotiates a protocol over a transport.
     ///
     /// # Errors
-    /// Why the server can't be used.
+    /// The server can't be used.
     pub(crate) async fn negotiate<T, E, A>(
         transport: T,
         known: Option<Lifecycle>,
@@ -268,7 +275,7 @@ impl Connection {
         Ok(Self { peer, service, lifecycle, heard, questions, parked, telling, other })
     }
 
-    /// Ends the connection. A server over HTTP is told that its session is over.
+    /// Ends the connection, and the session of a server over HTTP.
     pub(crate) async fn close(&self) {
         // Calls that were cancelled a moment ago.
         let _ = timeout(CLOSING, self.telling.write()).await;
@@ -278,22 +285,22 @@ impl Connection {
         }
     }
 
-    /// Whether the server is reached over HTTP.
+    /// Returns true if the server is reached over HTTP.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self.other, OtherEnd::Remote(_))
     }
 
-    /// How the server was begun with.
+    /// Returns the lifecycle that was negotiated with the server.
     pub(crate) fn lifecycle(&self) -> Lifecycle {
         self.lifecycle
     }
 
-    /// Whether the server has said since this was asked last that its tools are no longer those that it listed.
+    /// Returns true if the server has said since the last call of this function that its tools have changed.
     pub(crate) fn has_changed(&self) -> bool {
         self.heard.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether it can't be used any more.
+    /// Returns true if the connection can't be used any more.
     pub(crate) fn is_gone(&self) -> bool {
         let ended = match &self.other {
             OtherEnd::Process(process) => process.is_gone(),
@@ -302,7 +309,7 @@ impl Connection {
         ended || self.peer.is_transport_closed()
     }
 
-    /// What the server printed since this was asked last.
+    /// Returns the text that the server printed since the last call of this function.
     pub(crate) fn printed(&self) -> Option<Arc<str>> {
         match &self.other {
             OtherEnd::Process(process) => process.printed.take(),
@@ -310,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// What the server sent, without the user's tokens.
+    /// Removes the user's tokens from a message of the server.
     async fn clean<T: Serialize + DeserializeOwned>(&self, sent: T) -> T {
         let OtherEnd::Remote(reached) = &self.other else { return sent };
         let Ok(value) = serde_json::to_value(&sent) else { return sent };
@@ -321,7 +328,7 @@ impl Connection {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why a request has no answer.
+    /// Returns the reason for which a request has no answer.
     async fn explain(&self, error: &ServiceError) -> Fault {
         let reason = match error {
             ServiceError::McpError(error) if error.code == UNREADABLE => error.message.to_string(),
@@ -338,7 +345,7 @@ impl Connection {
 }
 
 impl OtherEnd {
-    /// Why a message could not be sent.
+    /// Returns the reason for which a message could not be sent.
     async fn fault(&self, error: &DynamicTransportError) -> Fault {
         match self {
             Self::Process(process) => Fault { reason: process.gone().await, refused: false },
@@ -346,7 +353,7 @@ impl OtherEnd {
         }
     }
 
-    /// Why the connection is gone.
+    /// Returns the reason for which the connection is gone.
     async fn gone(&self) -> String {
         match self {
             Self::Process(process) => process.gone().await,
@@ -362,14 +369,14 @@ impl ServerProcess {
         self.ended.borrow().is_some() || self.broken.get().is_some()
     }
 
-    /// Why the connection is gone.
+    /// Returns the reason for which the connection is gone.
     async fn gone(&self) -> String {
         if let Some(broken) = self.broken.get() {
             return broken.clone();
         }
         // Its output closes a moment before the process ends.
         let mut ended = self.ended.clone();
-        let exit = tokio::time::timeout(Duration::from_secs(2), ended.wait_for(Option::is_some)).await;
+        let exit = timeout(KILLED, ended.wait_for(Option::is_some)).await;
         let said = self.printed.cause().map(|line| format!(": {line}")).unwrap_or_default();
         match exit {
             Ok(Ok(exit)) => format!("its process has ended ({}){said}", exit.as_deref().unwrap_or("?")),
@@ -379,7 +386,8 @@ impl ServerProcess {
 }
 
 impl Drop for Connection {
-    /// The server hears that calls which wait for the user are over, and only then that nothing more will be sent to it.
+    /// Cancels the calls that wait for the user, sends the server their cancellations, and only then closes the
+    /// connection.
     fn drop(&mut self) {
         let parked = std::mem::take(&mut *self.parked());
         if parked.is_empty() {
@@ -397,7 +405,7 @@ impl Drop for Connection {
     }
 }
 
-/// Hears of changes of the list of tools. Since revision 2026-07-28 a server tells only clients that ask to be told.
+/// Subscribes to changes of the list of tools. Since revision 2026-07-28 a server only notifies clients that subscribe.
 async fn listen(peer: Peer<RoleClient>, heard: Arc<Heard>) {
     let filter = SubscriptionFilter::builder().tools_list_changed().build();
     let Ok(mut subscription) = peer.listen(filter).await else { return };
@@ -406,9 +414,9 @@ async fn listen(peer: Peer<RoleClient>, heard: Arc<Heard>) {
     }
 }
 
-/// Whether the server has answered the question for its revisions with something else than revisions that need no session.
-/// A server that does not know the question should answer with an error, and the library then begins a session. Some answer
-/// with an empty result.
+/// Returns true if the server has answered the request for its revisions with something else than revisions that need
+/// no session. A server that does not know the request should answer with an error, and the library then begins a
+/// session. Some servers answer with an empty result.
 fn may_be_older(error: &ClientInitializeError) -> bool {
     matches!(
         error,
@@ -417,7 +425,7 @@ fn may_be_older(error: &ClientInitializeError) -> bool {
     )
 }
 
-/// Why no protocol was negotiated.
+/// Returns the reason for which no protocol was negotiated.
 async fn unopened(error: &ClientInitializeError, other: &OtherEnd) -> String {
     match error {
         ClientInitializeError::JsonRpcError(error) => {

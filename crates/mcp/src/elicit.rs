@@ -19,10 +19,10 @@ const LARGEST_FORM: usize = 32 << 10;
 /// The answer to a question with an address: the user has opened it.
 const OPENED: &str = "opened";
 
-/// A question of that server as the operator sees it.
+/// Converts a question of that server to one for the operator.
 ///
 /// # Errors
-/// Why it can't be put. The server gets no answer.
+/// The question can't be asked. The server gets no answer.
 pub(crate) fn question(server: &str, asked: &ElicitRequestParams) -> Result<ToolQuestion, String> {
     match asked {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -64,7 +64,7 @@ pub(crate) fn question(server: &str, asked: &ElicitRequestParams) -> Result<Tool
     }
 }
 
-/// The user's answer as the server gets it.
+/// Converts the user's answer to a result for the server.
 pub(crate) fn result(asked: &ElicitRequestParams, answer: &UserAnswer) -> ElicitResult {
     match (asked, answer) {
         (ElicitRequestParams::FormElicitationParams { requested_schema, .. }, UserAnswer::Given(value)) => {
@@ -79,12 +79,12 @@ pub(crate) fn result(asked: &ElicitRequestParams, answer: &UserAnswer) -> Elicit
     }
 }
 
-/// The same as JSON, as a round of revision 2026-07-28 carries it.
+/// Returns the result as JSON, as a round of revision 2026-07-28 carries it.
 pub(crate) fn response(asked: &ElicitRequestParams, answer: &UserAnswer) -> Value {
     json!(result(asked, answer))
 }
 
-/// The server's words, not too many of them.
+/// Quotes the server's message, cut at a limit.
 fn shown(message: &str) -> String {
     let quoted = message.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n");
     match quoted.char_indices().nth(LONGEST_MESSAGE) {

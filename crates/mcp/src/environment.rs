@@ -1,4 +1,4 @@
-//! Variables of llm-do's environment, and values in which they stand.
+//! Variables of llm-do's environment, and values that contain them.
 
 use llm_do_core::toolset::Requirement;
 use std::{collections::BTreeMap, sync::Arc};
@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The variables that stand in these values, as what the operator must grant.
+/// Returns the variables in these values, as requirements that the operator must grant.
 pub(crate) fn variables<'a>(values: impl Iterator<Item = &'a String>) -> impl Iterator<Item = Requirement> {
     values.flat_map(|value| parts(value)).filter_map(|part| match part {
         Part::Variable(name) => Some(Requirement::Variable(name.into())),
@@ -14,11 +14,11 @@ pub(crate) fn variables<'a>(values: impl Iterator<Item = &'a String>) -> impl It
     })
 }
 
-/// These values by name, with those of variables of llm-do's environment in the places of `${NAME}`. `key` is the key of
-/// the configuration that has them.
+/// Replaces `${NAME}` in these values by variables of llm-do's environment. `key` is the key of the configuration that
+/// has the values.
 ///
 /// # Errors
-/// A variable that is not granted or not set.
+/// A variable is not granted or not set.
 pub(crate) fn filled(
     key: &str,
     values: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! The tools of servers as far as they are known before a run: those that the operator has agreed to.
+//! The tools of servers that are known before a run: those that the operator has agreed to.
 
 use crate::{
     configuration::{CLIENT, Configuration, qualified},
@@ -13,7 +13,8 @@ use llm_do_core::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The tools of a worker's servers, in the program with that root. A server without an agreement may have any.
+/// Returns the tools of a worker's servers, in the program with that root. A server without an agreement may have any
+/// tools.
 pub(crate) fn tools(
     configuration: &Configuration,
     worker: &WorkerDefinition,

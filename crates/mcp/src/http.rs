@@ -1,4 +1,4 @@
-//! Servers over streamable HTTP: how they are reached, and what goes wrong on the way.
+//! Servers over streamable HTTP: how they are reached, and their errors.
 
 use crate::{
     address::{Address, chain, cut},
@@ -25,15 +25,15 @@ use std::{cell::RefCell, error::Error, sync::Arc, time::Duration};
 /// Largest answer, and largest event of a stream, in bytes.
 const LARGEST_MESSAGE: usize = 32 << 20;
 
-/// How often a stream that broke is taken up again, and how long is waited at most before.
+/// Most attempts to resume a stream that broke, and the longest pause before one.
 const RECONNECTIONS: usize = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Most redirects of one request, within the server's own origin.
 const REDIRECTIONS: usize = 5;
 
-/// Follows redirects that keep the method and stay with the server: frameworks redirect `/mcp` to `/mcp/`. Any other would
-/// send headers and arguments to a host that was not granted.
+/// Follows redirects that keep the method and stay with the server: frameworks redirect `/mcp` to `/mcp/`. Any other
+/// redirect would send headers and arguments to a host that was not granted.
 fn within_origin(attempt: Attempt<'_>) -> Action {
     let origin = attempt.previous().first().map(Url::origin);
     let keeps = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
@@ -49,7 +49,7 @@ fn within_origin(attempt: Attempt<'_>) -> Action {
     ))
 }
 
-/// A server that may be reached, with what it takes.
+/// A server that may be reached, with all that is needed for it.
 pub(crate) struct Launch {
     remote: Remote,
     address: Address,
@@ -58,10 +58,10 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Looks at the address and at what was granted.
+    /// Checks the address and the grants.
     ///
     /// # Errors
-    /// Why the server can't be used.
+    /// The server can't be used.
     pub(crate) fn prepare(remote: Remote, workers: Arc<Authority>) -> Result<Self, String> {
         let address = remote.address()?;
         // Workers that are found only during the run were not asked about when it began.
@@ -74,7 +74,7 @@ impl Launch {
         Ok(Self { remote, address, workers })
     }
 
-    /// What carries the messages.
+    /// Makes the transport of the messages.
     ///
     /// # Errors
     /// A header whose variable is missing, or certificates that can't be read.
@@ -121,12 +121,12 @@ impl Launch {
 pub(crate) struct Reached {
     address: Address,
     tokens: Option<Tokens>,
-    /// The values of variables that it gets in headers.
+    /// The values of variables that the server gets in headers.
     secrets: Vec<String>,
 }
 
 impl Reached {
-    /// What the server sent, without the user's tokens.
+    /// Removes the user's tokens from a message of the server.
     pub(crate) async fn clean(&self, value: Value) -> Value {
         match &self.tokens {
             Some(tokens) => tokens.hide(value).await,
@@ -134,12 +134,13 @@ impl Reached {
         }
     }
 
-    /// What an error of the transport means. What it quotes of the server may be long, and hold what the server was sent.
+    /// Explains an error of the transport. A part that it quotes of the server may be long, and may contain what the
+    /// server was sent.
     pub(crate) fn fault(&self, error: &(dyn Error + 'static)) -> Fault {
         fault(error, &self.address).unwrap_or_else(|| Fault { reason: chain(error), refused: false })
     }
 
-    /// The same without secrets, and in one short line. A part of a secret would not be recognised later.
+    /// Removes the secrets, and cuts the text to one short line. A part of a secret would not be recognised later.
     pub(crate) async fn shown(&self, fault: Fault) -> Fault {
         let mut secrets = self.secrets.clone();
         if let Some(tokens) = &self.tokens {
@@ -149,15 +150,15 @@ impl Reached {
     }
 }
 
-/// Why a request has no answer.
+/// The reason for which a request has no answer.
 pub(crate) struct Fault {
-    /// For people and models.
+    /// The reason, for people and models.
     pub(crate) reason: String,
-    /// Whether the server has certainly not carried it out.
+    /// True if the server has certainly not carried out the request.
     pub(crate) refused: bool,
 }
 
-/// What an error of the transport means. `None`: it says nothing about HTTP.
+/// Explains an error of the transport. `None`: the error is not one of HTTP.
 fn fault(error: &(dyn Error + 'static), address: &Address) -> Option<Fault> {
     let mut cause = error;
     let http = loop {
@@ -209,7 +210,7 @@ fn fault(error: &(dyn Error + 'static), address: &Address) -> Option<Fault> {
     }
 }
 
-/// A server wants to know who asks. Its challenge may name the scopes that it wants.
+/// Returns the message for a server that wants a sign-in. Its challenge may name the scopes that it wants.
 fn unknown(address: &Address, challenge: &str) -> String {
     let base = Url::parse(address.as_str()).ok();
     let scopes =
@@ -218,13 +219,13 @@ fn unknown(address: &Address, challenge: &str) -> String {
     format!("it wants to know who asks (HTTP 401). Sign in with `{command}`, or set `headers`")
 }
 
-/// The command that signs in with these scopes.
+/// Returns the command that signs in with these scopes.
 fn sign_in(address: &Address, scopes: &str) -> String {
     let scopes = scopes.split_whitespace().map(|scope| format!(" --scope {}", words::quoted(scope)));
     format!("llm-do mcp login {}{}", words::quoted(address.as_str()), scopes.collect::<String>())
 }
 
-/// Why a request failed, without its address.
+/// Returns the reason for which a request failed, without its address.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(next) = cause.source() {

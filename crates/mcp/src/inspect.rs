@@ -1,4 +1,4 @@
-//! A look at a server: what it offers now, beside what the operator has agreed to.
+//! The inspection of a server: the tools that it offers now, compared with those that the operator has agreed to.
 
 use crate::{
     configuration::{At, Configuration, Server, qualified},
@@ -20,15 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A server of a worker, as its configuration describes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Described {
-    /// Its name.
+    /// The name of the server.
     pub name: String,
-    /// Its command line, as the operator grants it.
+    /// The command line, as the operator grants it.
     pub command: String,
     /// The names of the tools that the operator has agreed to; absent without an agreement.
     pub accepted: Option<Vec<String>>,
-    /// Whether the lock file holds the agreement.
+    /// True if the lock file holds the agreement.
     pub pinned: bool,
-    /// How it is reached, if it is one over HTTP.
+    /// The address and sign-in options of a server over HTTP.
     #[serde(skip)]
     pub remote: Option<RemoteServer>,
 }
@@ -36,20 +36,20 @@ pub struct Described {
 /// A server over HTTP, as its configuration describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemoteServer {
-    /// Its address.
+    /// The address of the server.
     pub url: String,
     /// The network that it needs. `None` for an address that can't be used.
     pub network: Option<Network>,
-    /// What the program says about signing in there.
+    /// The program's options for signing in there.
     pub auth: SignInOptions,
 }
 
-/// What a server offers now.
+/// The tools that a server offers now.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspected {
-    /// Its command line.
+    /// The command line of the server.
     pub command: String,
-    /// Its tools, in its order.
+    /// The tools, in the server's order.
     pub tools: Vec<InspectedTool>,
     /// Names of tools that the operator agreed to and that it no longer lists.
     pub gone: Vec<String>,
@@ -60,11 +60,11 @@ pub struct Inspected {
 /// A tool as its server lists it now.
 #[derive(Clone, Debug, Serialize)]
 pub struct InspectedTool {
-    /// Its name in rules: `files:read`.
+    /// The name in rules: `files:read`.
     pub name: String,
-    /// Its name for models: `files__read`.
+    /// The name for models: `files__read`.
     pub tool_name: String,
-    /// Its description, cut as for a model.
+    /// The description, cut as for a model.
     pub description: String,
     /// The risk that its annotations state.
     pub risk: Risk,
@@ -73,35 +73,35 @@ pub struct InspectedTool {
     /// The schema of its structured results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// How it stands to what the operator agreed to.
+    /// The comparison with the operator's agreement.
     #[serde(flatten)]
     pub state: ToolState,
 }
 
-/// How a tool stands to what the operator agreed to.
+/// The comparison of a tool with the operator's agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ToolState {
-    /// There is no agreement yet: the next run accepts it.
+    /// No agreement exists yet: the next run accepts the tool.
     Unknown,
-    /// It is what was agreed to.
+    /// The tool is as agreed.
     Accepted,
-    /// It is withheld: the agreement knows no tool of that name.
+    /// The tool is withheld: the agreement has no tool of that name.
     New,
-    /// It is withheld: the agreement is about another definition.
+    /// The tool is withheld: the agreement has another definition.
     Changed {
-        /// What is different, a line for each field.
+        /// The differences, a line for each field.
         changes: Vec<String>,
     },
-    /// It can't be offered.
+    /// The tool can't be offered.
     Unusable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Mcp {
-    /// The servers of a worker's configuration, in the program with that root.
+    /// Returns the servers of a worker's configuration, in the program with that root.
     pub fn describe(&self, configuration: &Value, worker: &WorkerDefinition, root: &Place) -> Vec<Described> {
         let servers = Configuration::read(configuration).unwrap_or_default().servers;
         let described = servers.into_iter().map(|(name, server)| {
@@ -125,10 +125,11 @@ impl Mcp {
         described.collect()
     }
 
-    /// Starts the server of that name, asks for its tools, and ends it. With `accept`, the operator agrees to them as they are.
+    /// Starts the server of that name, asks for its tools, and ends it. With `accept`, the operator agrees to the tools
+    /// as they are.
     ///
     /// # Errors
-    /// Why it can't be asked, or why the agreement can't be kept.
+    /// The server can't be asked, or the agreement can't be kept.
     pub async fn inspect(
         &self,
         name: &str,

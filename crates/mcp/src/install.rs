@@ -1,8 +1,8 @@
 //! Installing packages of npm and PyPI that hold servers.
 //!
-//! The registry's own tool installs: `npm`, or the `pip` of a new virtual environment. It runs confined: it reaches the hosts
-//! that the operator has granted, writes to the folder of the package, and runs no code of a package, neither npm's scripts
-//! nor a build of Python. Nothing is recorded before all of it is there.
+//! The registry's own tool installs: `npm`, or the `pip` of a new virtual environment. It runs confined: it reaches the
+//! hosts that the operator has granted, writes to the folder of the package, and runs no code of a package, neither
+//! npm's scripts nor a build of Python. The package is recorded only after all of it is there.
 
 use crate::{
     environment::Environment,
@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What `pip` writes about what it has installed.
+/// The file in which `pip` reports what it has installed.
 const REPORT: &str = "llm-do-report.json";
 
 /// A package to install.
@@ -29,7 +29,8 @@ const REPORT: &str = "llm-do-report.json";
 pub struct Wanted {
     registry: Registry,
     name: String,
-    /// An exact version, or a tag or range of which the registry's tool takes the newest version. `None`: the newest one.
+    /// An exact version, or a tag or range of which the registry's tool takes the newest version. `None`: the newest
+    /// one.
     version: Option<String>,
 }
 
@@ -40,10 +41,10 @@ impl From<Package> for Wanted {
 }
 
 impl Wanted {
-    /// Reads one as `npx` and `uvx` do: `NAME`, `NAME@VERSION`, and of PyPI `NAME==VERSION` and other ranges.
+    /// Parses a package as `npx` and `uvx` do: `NAME`, `NAME@VERSION`, and of PyPI `NAME==VERSION` and other ranges.
     ///
     /// # Errors
-    /// It is something else: a folder, an archive, a repository, an address.
+    /// The text is something else: a folder, an archive, a repository, an address.
     pub fn parse(registry: Registry, text: &str) -> Result<Self, String> {
         let (name, version) = match (registry, text.char_indices().skip(1).find(|(_, c)| *c == '@')) {
             (_, Some((at, _))) => (&text[..at], &text[at + 1..]),
@@ -60,15 +61,15 @@ impl Wanted {
         Ok(Self { registry, name: name.to_owned(), version })
     }
 
-    /// Where it comes from.
+    /// Returns the registry of the package.
     pub fn registry(&self) -> Registry {
         self.registry
     }
 
-    /// The program that is started without another word: its only one, or the one with its own name.
+    /// Returns the program that is started if no program is named: the only one, or the one with the package's name.
     ///
     /// # Errors
-    /// There are several others.
+    /// The package has several programs, and none with its name.
     pub fn main_program(&self, installed: &Installed) -> Result<String, String> {
         let name = self.name.rsplit('/').next().unwrap_or_default();
         match &*installed.programs {
@@ -81,7 +82,7 @@ impl Wanted {
         }
     }
 
-    /// The package at an exact version, if one is wanted.
+    /// Returns the package at an exact version, if one is wanted.
     fn exact(&self) -> Option<Package> {
         let version = self.version.clone()?;
         let package = Package { registry: self.registry, name: self.name.clone(), version };
@@ -98,16 +99,17 @@ impl fmt::Display for Wanted {
 
 /// Installs packages for the servers of this user.
 pub struct Installer<'a> {
-    /// The installed ones.
+    /// The installed packages.
     pub packages: Packages,
     /// The operator's environment.
     pub environment: &'a Environment,
-    /// How the tools are confined.
+    /// The confinement of the registries' tools.
     pub confinement: Confinement,
 }
 
 impl Installer<'_> {
-    /// Where a package comes from, as the registry's tool says with the operator's configuration of it.
+    /// Returns the source of a package, as the registry's tool reports it with the operator's configuration of that
+    /// tool.
     ///
     /// # Errors
     /// The tool does not run, or its configuration names a registry that can't be used.
@@ -117,7 +119,8 @@ impl Installer<'_> {
         self.tools(&real).source(wanted.registry, &wanted.name).await
     }
 
-    /// The network that installing from there needs: its hosts where the system can restrict processes to hosts.
+    /// Returns the network that an installation from there needs: the source's hosts, where the system can restrict
+    /// processes to hosts.
     pub fn network(&self, source: &Source) -> Network {
         match self.confinement {
             Confinement::Tier(Tier::Namespaces) => source.network(),
@@ -129,10 +132,11 @@ impl Installer<'_> {
         Tools { environment: self.environment, confinement: self.confinement, folder }
     }
 
-    /// Installs a package with that network, unless it is installed. `integrity` is the hash that its archive must have.
+    /// Installs a package with that network, unless it is installed. `integrity` is the hash that its archive must
+    /// have.
     ///
     /// # Errors
-    /// Why it is not installed. Then nothing of it is left.
+    /// The package is not installed. Nothing of it is left.
     pub async fn install(
         &self,
         wanted: &Wanted,
@@ -167,7 +171,7 @@ impl Installer<'_> {
         Ok(installed)
     }
 
-    /// A new folder among those of the packages, and the lock that keeps other commands away from it.
+    /// Makes a new folder among those of the packages, and takes the lock that keeps other commands away from it.
     fn place(&self) -> Result<(File, TempDir), String> {
         let make = || {
             let folder = self.packages.folder();
@@ -184,10 +188,10 @@ impl Installer<'_> {
         format!("{}: {error}", self.packages.folder().display())
     }
 
-    /// The package, if it is installed at the exact version that is wanted.
+    /// Returns the package, if it is installed at the exact version that is wanted.
     ///
     /// # Errors
-    /// It is installed with another hash, or the record of it can't be read.
+    /// The package is installed with another hash, or its record can't be read.
     pub fn present(&self, wanted: &Wanted, integrity: Option<&str>) -> Result<Option<Installed>, String> {
         let Some(package) = wanted.exact() else { return Ok(None) };
         let found = self.packages.find(&package);
@@ -227,7 +231,7 @@ fn check(installed: &Installed, integrity: Option<&str>) -> Result<(), String> {
     }
 }
 
-/// What an installed package is: its version, the hash of its archive, its programs.
+/// The facts of an installed package: its version, the hash of its archive, its programs.
 type Facts = (String, String, Vec<String>);
 
 /// The installation of one package.
@@ -292,7 +296,7 @@ impl Installation<'_> {
         Ok((version.to_owned(), format!("sha256:{hash}"), programs))
     }
 
-    /// The programs of a distribution in the virtual environment.
+    /// Returns the programs of a distribution in the virtual environment.
     fn scripts(&self, name: &str) -> io::Result<Vec<String>> {
         let mut scripts = Vec::new();
         for python in fs::read_dir(self.tools.folder.join("lib"))? {
@@ -324,7 +328,7 @@ fn json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// The name of a distribution in the spelling in which equal names are equal.
+/// Returns the name of a distribution in normalised spelling.
 fn normal(name: &str) -> String {
     let name = name.split('[').next().unwrap_or_default().to_lowercase();
     name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")

@@ -1,5 +1,5 @@
-//! The keyring of the user's session, through the system's own tool: `secret-tool` of libsecret, which stores secrets in
-//! GNOME Keyring, KWallet and others. llm-do links no library of a desktop.
+//! The keyring of the user's session, through the system's own tool: `secret-tool` of libsecret, which stores secrets
+//! in GNOME Keyring, KWallet and others. llm-do links no library of a desktop.
 
 use crate::environment::Environment;
 use std::{
@@ -13,16 +13,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The tool.
+/// The name of the tool.
 const TOOL: &str = "secret-tool";
 
-/// The bus through which it reaches the keyring. Without it, the tool would start a bus of its own.
+/// The variable with the bus through which the tool reaches the keyring. Without it, the tool would start a bus of its
+/// own.
 const BUS: &str = "DBUS_SESSION_BUS_ADDRESS";
 
-/// How long the keyring may take. The user may have to unlock it.
+/// Most time for the keyring to answer. The user may have to unlock it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often the tool is looked at while it runs.
+/// Time between two checks whether the tool has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The keyring of the user's session.
@@ -32,7 +33,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// The keyring, where there is one: a session bus, and the tool in `PATH`.
+    /// Finds the keyring, if there is one: a session bus, and the tool in `PATH`.
     pub fn of(environment: &Environment) -> Option<Arc<Self>> {
         environment(BUS).filter(|bus| !bus.is_empty())?;
         let path = environment("PATH")?;
@@ -43,7 +44,7 @@ impl Keyring {
         Some(Arc::new(Self { tool }))
     }
 
-    /// The secret that is kept for that server. Blocks.
+    /// Returns the secret that is kept for that server. Blocks.
     ///
     /// # Errors
     /// The keyring does not answer, or refuses.
@@ -57,7 +58,7 @@ impl Keyring {
         }
     }
 
-    /// Keeps a secret for that server, in the place of another one. Blocks.
+    /// Keeps a secret for that server, and replaces an earlier one. Blocks.
     ///
     /// # Errors
     /// The keyring does not answer, or refuses.
@@ -80,8 +81,8 @@ impl Keyring {
         }
     }
 
-    /// Runs the tool. Returns whether it succeeded, and what it printed. The secret goes through a pipe: arguments can be
-    /// read by others.
+    /// Runs the tool. Returns true if it succeeded, and the texts that it printed. The secret goes through a pipe:
+    /// other users can read arguments.
     fn run(&self, what: &[&str], server: &str, secret: Option<&str>) -> io::Result<(bool, String, String)> {
         let mut command = Command::new(&self.tool);
         command.args(what).args(["service", "llm-do", "server", server]);

@@ -1,7 +1,7 @@
-//! What is known about servers between runs: the tools that they listed last, and the tools that the operator accepted.
+//! Facts about servers that outlive a run: the tools that they listed last, and the tools that the operator accepted.
 //!
-//! A list spares a run the wait for its servers. Accepted tools keep a server from changing a tool after the operator has
-//! looked at it: a tool is offered only while its definition is the accepted one.
+//! A list spares a run the wait for its servers. Accepted tools keep a server from changing a tool after the operator
+//! has reviewed it: a tool is offered only while its definition is the accepted one.
 
 use crate::{
     configuration::Server,
@@ -34,22 +34,22 @@ const MOST_SHOWN: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Known {
     folder: PathBuf,
-    /// Where the user's tokens are kept, if there is one.
+    /// The keyring with the user's tokens, if there is one.
     keyring: Option<Arc<Keyring>>,
 }
 
-/// The way to begin with a server, which is remembered with its tools: trying it out again would cost a server that does not
-/// answer unknown requests ten seconds.
+/// The way to begin with a server, which is remembered with its tools: to try it again would take ten seconds with a
+/// server that does not answer unknown requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Lifecycle {
-    /// Revision 2026-07-28 and later: each request says who asks.
+    /// Revision 2026-07-28 and later: each request identifies the client.
     Discover,
     /// Earlier revisions: a session that begins with `initialize`.
     Initialize,
 }
 
-/// What a server listed last.
+/// The last list of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LastList {
     pub(crate) lifecycle: Lifecycle,
@@ -67,7 +67,7 @@ struct Accepted {
     tools: BTreeMap<String, Definition>,
 }
 
-/// A server as the operator agrees to its tools: that name and command, in one program or a library of it.
+/// The server to whose tools the operator agrees: that name and command, in one program or a library of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     program: String,
@@ -79,7 +79,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// That of a worker's server, in the program with that root.
+    /// Makes the agreement for a worker's server, in the program with that root.
     pub(crate) fn new(program: &Place, name: &str, server: &Server, worker: &WorkerDefinition) -> Self {
         let library = match &worker.source {
             FunctionSource::Library(library) => Some(library.to_string()),
@@ -102,17 +102,17 @@ impl Agreement {
 /// A tool that is not what the operator accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Change {
-    /// Its name at the server.
+    /// The name of the tool at the server.
     pub(crate) tool: String,
-    /// What was accepted under this name.
+    /// The definition that was accepted under this name.
     before: Before,
     after: Definition,
 }
 
-/// What was accepted before a tool changed.
+/// The definition that was accepted before a tool changed.
 #[derive(Clone, Debug, PartialEq)]
 enum Before {
-    /// No tool of that name.
+    /// No tool of that name was accepted.
     Nothing,
     /// Another definition, of which this machine knows only the hash in the lock file.
     Pinned,
@@ -120,28 +120,28 @@ enum Before {
 }
 
 impl Known {
-    /// Those in the user's folder (`~/.llm-do`).
+    /// Returns the files in the user's folder (`~/.llm-do`).
     pub fn of(home: &Path) -> Self {
         Self { folder: home.join("mcp"), keyring: None }
     }
 
-    /// The same, with the keyring that keeps the user's tokens.
+    /// Adds the keyring that keeps the user's tokens.
     #[must_use]
     pub fn with_keyring(self, keyring: Option<Arc<Keyring>>) -> Self {
         Self { keyring, ..self }
     }
 
-    /// The keyring that keeps the user's tokens, if there is one.
+    /// Returns the keyring that keeps the user's tokens, if there is one.
     pub(crate) fn keyring(&self) -> Option<Arc<Keyring>> {
         self.keyring.clone()
     }
 
-    /// The folder that holds all of it.
+    /// Returns the folder that holds all files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The packages of servers that are installed.
+    /// Returns the packages of servers that are installed.
     pub fn packages(&self) -> Packages {
         Packages::in_folder(self.folder.join("packages"))
     }
@@ -150,26 +150,26 @@ impl Known {
         self.folder.join("lists").join(format!("{}.json", server.key()))
     }
 
-    /// The file that says which tools of a server the operator accepted.
+    /// Returns the file with the tools of a server that the operator accepted.
     fn acceptance(&self, agreement: &Agreement) -> PathBuf {
         self.folder.join("accepted").join(format!("{}.json", agreement.key()))
     }
 
-    /// The tools that the server listed last, if they are known.
+    /// Returns the tools that the server listed last, if they are known.
     pub(crate) fn last_list(&self, server: &Server) -> Option<LastList> {
         read(&self.list(server)).ok().flatten()
     }
 
-    /// Remembers them. A list that can't be kept costs the next run a wait.
+    /// Stores the list of a server. A list that can't be stored costs the next run a wait.
     pub(crate) fn remember(&self, server: &Server, list: &LastList) {
         let _ = write(&self.list(server), list);
     }
 
-    /// Sorts the tools of a server into those that the operator accepted, and changes. If nothing was accepted yet, all of
-    /// them are: the operator has granted the server's process without having seen others.
+    /// Sorts the tools of a server into those that the operator accepted, and changes. If none were accepted yet, all
+    /// of them are accepted now: the operator has granted the server's process without having seen others.
     ///
     /// # Errors
-    /// What was accepted can't be read or kept, so that nothing is.
+    /// The accepted tools can't be read or stored. Then no tool counts as accepted.
     pub(crate) fn accepted(
         &self,
         agreement: &Agreement,
@@ -188,7 +188,7 @@ impl Known {
     /// Sorts the tools of a server as [`Known::accepted`] does. `None` if nothing was accepted yet.
     ///
     /// # Errors
-    /// What was accepted can't be read.
+    /// The accepted tools can't be read.
     pub(crate) fn compare(
         &self,
         agreement: &Agreement,
@@ -197,11 +197,11 @@ impl Known {
         Ok(self.agreed(agreement)?.map(|agreed| sorted(&agreed, tools)))
     }
 
-    /// The tools that were agreed to, by name: those that the lock file pins, else those that this user accepted. `None` if
-    /// there is no agreement yet.
+    /// Returns the tools that were agreed to, by name: those that the lock file pins, else those that this user
+    /// accepted. `None` if there is no agreement yet.
     ///
     /// # Errors
-    /// What was accepted can't be read.
+    /// The accepted tools can't be read.
     pub(crate) fn agreed(&self, agreement: &Agreement) -> io::Result<Option<BTreeMap<String, Agreed>>> {
         let accepted = read::<Accepted>(&self.acceptance(agreement))?;
         let Some(pins) = &agreement.pins else {
@@ -219,7 +219,7 @@ impl Known {
     /// Accepts these tools of a server, and no others.
     ///
     /// # Errors
-    /// They can't be kept.
+    /// The tools can't be stored.
     pub(crate) fn accept(&self, agreement: &Agreement, tools: &[Definition]) -> io::Result<()> {
         let accepted = Accepted {
             program: agreement.program.clone(),
@@ -236,12 +236,12 @@ impl Known {
 #[derive(Clone, Debug)]
 pub(crate) struct Agreed {
     hash: String,
-    /// Absent if this machine knows only the hash in the lock file.
+    /// The definition. Absent if this machine knows only the hash in the lock file.
     pub(crate) definition: Option<Definition>,
 }
 
 impl Agreed {
-    /// The agreement to a definition.
+    /// Makes the agreement to a definition.
     pub(crate) fn to(definition: Definition) -> Self {
         Self { hash: hash(&definition), definition: Some(definition) }
     }
@@ -268,23 +268,23 @@ pub(crate) fn sorted(
     (same, changes)
 }
 
-/// The name of a tool at its server.
+/// Returns the name of a tool at its server.
 pub(crate) fn name_of(tool: &Definition) -> &str {
     tool["name"].as_str().unwrap_or_default()
 }
 
-/// Equal for equal definitions, whatever the order of their keys.
+/// Returns a hash that is equal for equal definitions, whatever the order of their keys.
 pub(crate) fn hash(tool: &Definition) -> String {
     sha256(canonical(tool).as_bytes())
 }
 
 impl Change {
-    /// Whether nothing was accepted under its name.
+    /// Returns true if no tool was accepted under this name.
     pub(crate) fn is_new(&self) -> bool {
         self.before == Before::Nothing
     }
 
-    /// What is different, a line for each field.
+    /// Returns the differences, a line for each field.
     pub(crate) fn lines(&self) -> Vec<String> {
         let description = self.after.get("description").map_or_else(String::new, shown);
         let before = match &self.before {
@@ -306,7 +306,7 @@ impl Change {
     }
 }
 
-/// A value in one short line.
+/// Returns a value in one short line.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(MOST_SHOWN) {

@@ -1,4 +1,4 @@
-//! What it takes to begin with a server, wherever it is.
+//! The launch of a server: starting its process or reaching its address.
 
 use crate::{
     configuration::{At, Server},
@@ -11,7 +11,7 @@ use crate::{
 use llm_do_core::{authority::Authority, worker::WorkerDefinition};
 use std::{path::PathBuf, sync::Arc};
 
-/// A server that can be started or reached, and what for.
+/// A server that can be started or reached, with all that is needed for it.
 pub(crate) struct Launch {
     pub(crate) server: Server,
     at: Prepared,
@@ -23,10 +23,10 @@ enum Prepared {
 }
 
 impl Launch {
-    /// Looks at what the server may see, or whether it may be reached.
+    /// Determines the places that the server may see, or checks that it may be reached.
     ///
     /// # Errors
-    /// Why it can't be used there.
+    /// The server can't be used there.
     pub(crate) async fn prepare(
         server: Server,
         worker: &WorkerDefinition,
@@ -43,7 +43,7 @@ impl Launch {
         Ok(Self { server, at })
     }
 
-    /// The same, if it is a process, with further places that it can read.
+    /// Adds further places that the server can read, if it is a process.
     #[must_use]
     pub(crate) fn seeing(mut self, places: Vec<PathBuf>) -> Self {
         if let Prepared::Process(launch) = &mut self.at {
@@ -52,7 +52,8 @@ impl Launch {
         self
     }
 
-    /// Equal for servers that are started or reached in the same way and may touch the same.
+    /// Returns a key that is equal for servers that are started or reached in the same way and may touch the same
+    /// places.
     pub(crate) fn key(&self) -> String {
         match &self.at {
             Prepared::Process(launch) => format!("{} {}", self.server.key(), launch.key()),
@@ -60,10 +61,11 @@ impl Launch {
         }
     }
 
-    /// Starts or reaches it, and negotiates a protocol. `known` is what was negotiated with it before.
+    /// Starts or reaches the server, and negotiates a protocol. `known` is the lifecycle that was negotiated with it
+    /// before.
     ///
     /// # Errors
-    /// Why it can't be used.
+    /// The server can't be used.
     pub(crate) async fn open(
         &self,
         run: &str,
@@ -82,7 +84,7 @@ impl Launch {
         }
     }
 
-    /// What it takes to start its process, if it is one.
+    /// Returns the launch of the server's process, if it is one.
     pub(crate) fn process(&self) -> Option<&process::Launch> {
         match &self.at {
             Prepared::Process(launch) => Some(launch),

@@ -24,7 +24,7 @@ const LARGEST_DEFINITION: usize = 64 << 10;
 /// Most characters of a description that a model is shown.
 const LONGEST_DESCRIPTION: usize = 4000;
 
-/// What a tool is for a model and for the gate: no icons, no metadata of the protocol.
+/// Returns the parts of a tool that a model and the gate need: no icons, no metadata of the protocol.
 pub(crate) fn definition(tool: Tool) -> Definition {
     let mut all = json!(tool);
     if let Some(fields) = all.as_object_mut() {
@@ -33,7 +33,7 @@ pub(crate) fn definition(tool: Tool) -> Definition {
     all
 }
 
-/// The same for anything that stands in a list of tools.
+/// Does the same for any entry of a list of tools. An entry that is no valid tool gets a definition with the reason.
 pub(crate) fn any_definition(listed: Value) -> Definition {
     match serde_json::from_value::<Tool>(listed.clone()) {
         Ok(tool) => definition(tool),
@@ -44,7 +44,7 @@ pub(crate) fn any_definition(listed: Value) -> Definition {
     }
 }
 
-/// Why something in a list of tools is none.
+/// Returns the reason for which an entry of a list of tools is no valid tool.
 fn reason(listed: &Value, error: &serde_json::Error) -> String {
     let Some(fields) = listed.as_object() else {
         let mut shown = listed.to_string();
@@ -60,13 +60,13 @@ fn reason(listed: &Value, error: &serde_json::Error) -> String {
     }
 }
 
-/// The key of the reason why a definition can't be read. No field of the protocol has a space in its name.
+/// The key, in a definition that can't be read, of the reason. No field of the protocol has a space in its name.
 const UNREADABLE: &str = "llm-do: unreadable";
 
-/// Whether a tool can be offered.
+/// Checks that a tool can be offered.
 ///
 /// # Errors
-/// Why it can't.
+/// The tool can't be offered; the text gives the reason.
 pub(crate) fn check(tool: &Definition) -> Result<(), String> {
     if let Some(reason) = tool.get(UNREADABLE) {
         return Err(reason.as_str().unwrap_or_default().to_owned());
@@ -86,10 +86,10 @@ pub(crate) fn check(tool: &Definition) -> Result<(), String> {
     Ok(())
 }
 
-/// The schema of a tool's arguments.
+/// Returns the schema of a tool's arguments.
 ///
 /// # Errors
-/// It is none.
+/// The definition has no valid schema.
 pub(crate) fn input(tool: &Definition) -> Result<Schema, String> {
     let mut schema = tool["inputSchema"].clone();
     let Some(fields) = schema.as_object_mut() else { return Err("its arguments have no schema".to_owned()) };
@@ -101,17 +101,17 @@ pub(crate) fn input(tool: &Definition) -> Result<Schema, String> {
     Schema::new(schema).map_err(|error| format!("the schema of its arguments is invalid: {error}"))
 }
 
-/// The schema of a tool's structured results, if it has any.
+/// Returns the schema of a tool's structured results, if it has any.
 ///
 /// # Errors
-/// It is none.
+/// The definition has no valid schema.
 pub(crate) fn output(tool: &Definition) -> Result<Option<Schema>, String> {
     let Some(schema) = tool.get("outputSchema") else { return Ok(None) };
     let schema = Schema::new(schema.clone());
     schema.map(Some).map_err(|error| format!("the schema of its results is invalid: {error}"))
 }
 
-/// The description as the server writes it, cut at a limit.
+/// Returns the description as the server writes it, cut at a limit.
 pub(crate) fn written(tool: &Definition) -> Option<String> {
     let written = ["description", "title"].into_iter().find_map(|field| tool[field].as_str());
     let text = written.map(str::trim).filter(|text| !text.is_empty())?;
@@ -121,7 +121,7 @@ pub(crate) fn written(tool: &Definition) -> Option<String> {
     })
 }
 
-/// The description for a model, as words of the server.
+/// Returns the description for a model, marked as words of the server.
 pub(crate) fn description(server: &str, tool: &Definition) -> Arc<str> {
     match written(tool) {
         Some(text) => format!("The MCP server `{server}` says: {text}").into(),
@@ -129,7 +129,7 @@ pub(crate) fn description(server: &str, tool: &Definition) -> Arc<str> {
     }
 }
 
-/// The risk that the server's annotations state. Without any, its code may do whatever its process can.
+/// Returns the risk that the server's annotations state. Without annotations, the tool may do whatever its process can.
 pub(crate) fn risk(tool: &Definition) -> Risk {
     let states = |hint: &str| tool["annotations"][hint].as_bool();
     if states("readOnlyHint") == Some(true) {
@@ -145,8 +145,8 @@ pub(crate) fn risk(tool: &Definition) -> Risk {
     }
 }
 
-/// The name that a model sees for each tool, by the tool's name in rules. Names that would be the same get a hash of what
-/// they stand for, whatever the order of the tools.
+/// Returns the name that a model sees for each tool, by the tool's name in rules. Names that would be equal get a hash
+/// of their names in rules, whatever the order of the tools.
 pub(crate) fn tool_names(listed: &Listed) -> HashMap<Arc<str>, Arc<str>> {
     let all = listed
         .iter()

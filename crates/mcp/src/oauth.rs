@@ -1,4 +1,4 @@
-//! Tokens for servers over HTTP (OAuth 2.1): where they are kept, and how they are renewed. `sign_in` gets them.
+//! Tokens for servers over HTTP (OAuth 2.1): their storage and renewal. `sign_in` gets them.
 
 use crate::{
     address::{Address, chain},
@@ -24,16 +24,16 @@ use std::{
     time::Duration,
 };
 
-/// How long one request to an authorisation server may take.
+/// Most time for one request to an authorisation server.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 
 /// Largest answer of an authorisation server, in bytes.
 const LARGEST_ANSWER: usize = 1 << 20;
 
-/// What takes the place of a secret in what a server sends back.
+/// The text that replaces a secret in messages of a server.
 const HIDDEN: &str = "[hidden]";
 
-/// Shorter ones can't be told from other words.
+/// Secrets that are shorter are not replaced: they can't be distinguished from other words.
 const SHORTEST_SECRET: usize = 8;
 
 /// The tokens for one server. Runs and commands that use it at the same time share the file.
@@ -42,11 +42,11 @@ pub(crate) struct Tokens {
     address: Address,
     file: PathBuf,
     keyring: Option<Arc<Keyring>>,
-    /// What the keyring returned last. To ask it for each request would take long.
+    /// The last answer of the keyring. To ask it for each request would take long.
     last: Arc<Mutex<Option<InKeyring>>>,
 }
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     /// The address of the server, for people who look at the file.
@@ -55,13 +55,13 @@ struct Kept {
     tokens: Held,
 }
 
-/// The tokens, or where they are.
+/// The tokens, or the place where they are.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Held {
-    /// In the file itself.
+    /// The tokens, in the file itself.
     Credentials(Box<StoredCredentials>),
-    /// In the keyring, as a text with this SHA-256.
+    /// The keyring holds the tokens, as a text with this SHA-256.
     Keyring(String),
 }
 
@@ -79,14 +79,14 @@ impl fmt::Debug for InKeyring {
 }
 
 impl Tokens {
-    /// Those for the server at that address.
+    /// Returns the tokens for the server at that address.
     pub(crate) fn of(known: &Known, address: &Address) -> Self {
         let key = sha256(address.as_str().as_bytes());
         let file = known.folder().join("credentials").join(format!("{key}.json"));
         Self { address: address.clone(), file, keyring: known.keyring(), last: Arc::default() }
     }
 
-    /// Whether the keyring holds the tokens.
+    /// Returns true if the keyring holds the tokens.
     pub(crate) fn are_in_keyring(&self) -> bool {
         matches!(store::read::<Kept>(&self.file), Ok(Some(Kept { tokens: Held::Keyring(_), .. })))
     }
@@ -118,7 +118,7 @@ impl Tokens {
         Ok(Some(credentials))
     }
 
-    /// Keeps the tokens: in the keyring, else in the file. Blocks.
+    /// Stores the tokens: in the keyring if there is one, else in the file. Blocks.
     fn write(&self, credentials: StoredCredentials) -> io::Result<()> {
         let server = self.address.as_str();
         let text = serde_json::to_string(&credentials)?;
@@ -130,10 +130,10 @@ impl Tokens {
         store::write(&self.file, &Kept { server: server.to_owned(), tokens: held })
     }
 
-    /// The token to send, renewed if it is about to expire. `None`: nobody has signed in.
+    /// Returns the token to send, renewed if it is about to expire. `None`: the user has not signed in.
     ///
     /// # Errors
-    /// It can't be read or renewed.
+    /// The token can't be read or renewed.
     pub(crate) async fn token(&self) -> Result<Option<String>, AuthError> {
         if self.load().await?.is_none_or(|credentials| credentials.token_response.is_none()) {
             return Ok(None);
@@ -148,10 +148,10 @@ impl Tokens {
         }
     }
 
-    /// Another token in the place of one that the server refuses.
+    /// Returns another token in the place of one that the server refuses.
     ///
     /// # Errors
-    /// There is none.
+    /// The token can't be renewed.
     pub(crate) async fn renewed(&self, refused: &str) -> Result<String, AuthError> {
         let manager = self.connected().await?.ok_or(AuthError::AuthorizationRequired)?;
         // Another process may have renewed it in the meantime.
@@ -163,7 +163,7 @@ impl Tokens {
         manager.get_access_token().await
     }
 
-    /// What speaks with the authorisation server. It knows nothing of it yet.
+    /// Makes a manager of the authorisation. It has not contacted the authorisation server yet.
     pub(crate) async fn manager(&self) -> Result<AuthorizationManager, AuthError> {
         let messenger = Arc::new(Messenger { local: self.address.is_loopback() });
         let mut manager =
@@ -172,19 +172,19 @@ impl Tokens {
         Ok(manager)
     }
 
-    /// The same, once it knows the authorisation server. `None`: nobody has signed in there.
+    /// Makes a manager that has the metadata of the authorisation server. `None`: the user has not signed in there.
     async fn connected(&self) -> Result<Option<AuthorizationManager>, AuthError> {
         let mut manager = self.manager().await?;
         Ok(manager.initialize_from_store().await?.then_some(manager))
     }
 
-    /// A text of the server without the tokens, which it was sent.
+    /// Removes the tokens from a text of the server, which was sent them.
     pub(crate) async fn hide(&self, value: Value) -> Value {
         let secrets = self.secrets().await;
         if secrets.is_empty() { value } else { without(value, &secrets) }
     }
 
-    /// The tokens themselves.
+    /// Returns the tokens themselves.
     pub(crate) async fn secrets(&self) -> Vec<String> {
         let Ok(Some(credentials)) = self.load().await else { return Vec::new() };
         let response = serde_json::to_value(&credentials.token_response).unwrap_or_default();
@@ -193,7 +193,7 @@ impl Tokens {
         tokens.filter(|token| token.len() >= SHORTEST_SECRET).collect()
     }
 
-    /// Forgets the tokens. Returns whether there were any.
+    /// Forgets the tokens. Returns true if there were any.
     ///
     /// # Errors
     /// The file can't be removed.
@@ -220,7 +220,7 @@ impl Tokens {
     }
 }
 
-/// A text without these secrets.
+/// Removes these secrets from a text.
 pub(crate) fn hidden(text: String, secrets: &[String]) -> String {
     secrets.iter().fold(text, |text, secret| text.replace(secret.as_str(), HIDDEN))
 }
@@ -281,7 +281,7 @@ impl CredentialStore for Tokens {
 
 /// Carries requests to authorisation servers.
 struct Messenger {
-    /// Whether the server itself is on this machine.
+    /// True if the server itself is on this machine.
     local: bool,
 }
 
@@ -327,7 +327,7 @@ async fn collected(
     Ok(builder.body(body)?)
 }
 
-/// What an error means for people, without codes and tokens.
+/// Explains an error to people, without codes and tokens.
 pub(crate) fn explained(error: &AuthError) -> String {
     match error {
         AuthError::AuthorizationRequired => "you are not signed in, or no longer".to_owned(),

@@ -1,4 +1,4 @@
-//! Packages of npm and PyPI that hold servers: their names, and where they are installed on this machine.
+//! Packages of npm and PyPI that hold servers: their names, and their folders on this machine.
 
 use crate::store::{read, write};
 use llm_do_core::schema::sha256;
@@ -13,20 +13,20 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Package {
-    /// Where it comes from.
+    /// The registry of the package.
     pub registry: Registry,
-    /// Its name there. A name of PyPI may have extras: `mcp[cli]`.
+    /// The name in the registry. A name of PyPI may have extras: `mcp[cli]`.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
 }
 
 /// A registry of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registry {
-    /// JavaScript.
+    /// The registry npm, of JavaScript packages.
     Npm,
-    /// Python.
+    /// The registry PyPI, of Python packages.
     Pypi,
 }
 
@@ -40,13 +40,13 @@ pub(crate) const PACKAGE: &str = concat!(
 /// The form of the hash of a package: npm's (`sha512-…`) or pip's (`sha256:…`).
 pub(crate) const INTEGRITY: &str = "^sha[0-9]+[-:][A-Za-z0-9+/=]+$";
 
-/// No package at an exact version.
+/// The text is no package at an exact version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no package at an exact version: write npm:NAME@VERSION or pypi:NAME@VERSION")]
 pub struct BadPackage(String);
 
 impl Registry {
-    /// The word before the name.
+    /// Returns the word before the name.
     fn prefix(self) -> &'static str {
         match self {
             Self::Npm => "npm",
@@ -54,7 +54,7 @@ impl Registry {
         }
     }
 
-    /// Whether packages have such names.
+    /// Returns true if a package of this registry can have that name.
     pub fn has_name(self, name: &str) -> bool {
         let ends = |text: &str, ok: fn(char) -> bool| text.starts_with(ok) && text.ends_with(ok);
         match self {
@@ -135,18 +135,18 @@ pub struct Packages {
 /// An installed package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
-    /// Which one.
+    /// The package.
     pub package: Package,
-    /// The hash of its archive, as the registry's tool states it.
+    /// The hash of the package's archive, as the registry's tool states it.
     pub integrity: String,
-    /// The names of its programs.
+    /// The names of the package's programs.
     pub programs: Vec<String>,
-    /// The folder that holds it with its dependencies.
+    /// The folder that holds the package with its dependencies.
     pub(crate) folder: PathBuf,
 }
 
 impl Installed {
-    /// One of its programs.
+    /// Returns the path of one of the package's programs.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         let programs = match self.package.registry {
             Registry::Npm => "node_modules/.bin",
@@ -169,10 +169,10 @@ impl Packages {
         self.folder.join(format!("{}.json", sha256(package.to_string().as_bytes())))
     }
 
-    /// The package, if it is installed.
+    /// Returns the package, if it is installed.
     ///
     /// # Errors
-    /// The record of it can't be read.
+    /// The record of the package can't be read.
     pub fn find(&self, package: &Package) -> io::Result<Option<Installed>> {
         let installed: Option<Installed> = read(&self.record(package))?;
         Ok(installed.filter(|installed| installed.folder.is_dir()))
@@ -183,7 +183,7 @@ impl Packages {
         write(&self.record(&installed.package), installed)
     }
 
-    /// Removes folders that no record names: what an interrupted installation left.
+    /// Removes folders that no record names, which an interrupted installation has left.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         let (mut used, mut folders) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(&self.folder)? {

@@ -18,40 +18,40 @@ use std::{
 };
 use tokio::{sync::watch, task::JoinSet};
 
-/// How long a server may take to start and list its tools. It is more than a conversation waits, so that a slow server is
-/// ready for the next one.
+/// Most time for a server to start and list its tools. It is more than a conversation waits, so that a slow server is
+/// ready for the next conversation.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// A server that runs, with the tools that it listed.
 pub(crate) struct Live {
     pub(crate) connection: Connection,
     tools: Mutex<Arc<[Definition]>>,
-    /// Whether the server has said that these are no longer its tools.
+    /// True if the server has said that these are no longer its tools.
     outdated: AtomicBool,
-    /// The resources that it listed last.
+    /// The resources that the server listed last.
     resources: Mutex<Arc<[Listed]>>,
 }
 
 impl Live {
-    /// The tools that it listed last.
+    /// Returns the tools that the server listed last.
     pub(crate) fn tools(&self) -> Arc<[Definition]> {
         Arc::clone(&self.tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The resources that it listed last. It may have others now.
+    /// Returns the resources that the server listed last. It may have others now.
     pub(crate) fn resources(&self) -> Arc<[Listed]> {
         Arc::clone(&self.resources.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Remembers the resources that it has listed.
+    /// Remembers the resources that the server has listed.
     pub(crate) fn remember_resources(&self, listed: Arc<[Listed]>) {
         *self.resources.lock().unwrap_or_else(PoisonError::into_inner) = listed;
     }
 
-    /// Asks for the tools again if the server has said that they have changed, and returns whether they have.
+    /// Asks for the tools again if the server has said that they have changed, and returns true if it did.
     ///
     /// # Errors
-    /// Why it does not list them.
+    /// The server does not list its tools.
     pub(crate) async fn refresh(&self) -> Result<bool, String> {
         if self.connection.has_changed() {
             self.outdated.store(true, Ordering::Release);
@@ -69,7 +69,7 @@ impl Live {
     }
 }
 
-/// How the start of a server went. Clones share it.
+/// The result of a server's start. Clones share it.
 type Start = watch::Receiver<Option<Result<Arc<Live>, Arc<str>>>>;
 
 /// The servers of all runs.
@@ -90,7 +90,7 @@ impl Pool {
         self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server that the launch describes: the one that runs already, or one that starts now.
+    /// Returns the server that the launch describes: the one that runs already, or one that starts now.
     pub(crate) fn start(&self, run: &Arc<str>, launch: &Arc<Launch>, starter: &Starter) -> Starting {
         let key = launch.key();
         let mut runs = self.runs();
@@ -132,7 +132,7 @@ impl Pool {
         }
     }
 
-    /// Waits until the servers over HTTP of a run that has ended know that their sessions are over.
+    /// Waits until the servers over HTTP of a run that has ended know that their sessions have ended.
     pub(crate) async fn ended(&self, run: &str) {
         let remote = self.closing().remove(run).unwrap_or_default();
         let mut closing = JoinSet::new();
@@ -147,15 +147,15 @@ impl Pool {
 pub(crate) struct Starting(Start);
 
 impl Starting {
-    /// How the start went, if it is over.
+    /// Returns the result of the start, if it is over.
     pub(crate) fn now(&self) -> Option<Result<Arc<Live>, Arc<str>>> {
         self.0.borrow().clone()
     }
 
-    /// Waits until it runs.
+    /// Waits until the server runs.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The server can't be used.
     pub(crate) async fn live(&mut self) -> Result<Arc<Live>, Arc<str>> {
         match self.0.wait_for(Option::is_some).await {
             Ok(started) => started.clone().unwrap_or_else(|| Err("it did not start".into())),
@@ -164,7 +164,7 @@ impl Starting {
     }
 }
 
-/// Begins with a server, in the way that it was begun with before, or else in one after another.
+/// Connects to a server by the lifecycle that was negotiated before, or else tries one after another.
 async fn connect(run: &str, launch: &Launch, starter: &Starter) -> Result<Connection, String> {
     let known = starter.known.last_list(&launch.server).map(|last| last.lifecycle);
     // The server may speak another revision than it did.

@@ -15,17 +15,17 @@ use std::{
 };
 use tokio::net::unix::pipe;
 
-/// What it takes to start a server.
+/// All that is needed to start a server.
 pub(crate) struct Launch {
     command: Command,
-    /// The package that holds its program.
+    /// The package that holds the server's program.
     installed: Option<Installed>,
-    /// Root of the program or library that defines it.
+    /// The root of the program or library that defines the server.
     root: PathBuf,
-    /// Its working directory.
+    /// The working directory.
     folder: Option<PathBuf>,
     pub(crate) view: ProcessView,
-    /// What the view was made for.
+    /// The authority from which the view was made.
     pub(crate) authority: Arc<Authority>,
     /// The authority of the worker.
     pub(crate) workers: Arc<Authority>,
@@ -35,17 +35,17 @@ pub(crate) struct Launch {
 /// A server's process.
 pub(crate) struct Started {
     pub(crate) running: Running,
-    /// Its standard input.
+    /// The standard input of the process.
     pub(crate) input: pipe::Sender,
-    /// Held until the process has ended.
+    /// A handle that is held until the process has ended.
     pub(crate) watching: Watching,
 }
 
 impl Launch {
-    /// Looks at the places that the server may see.
+    /// Determines the places that the server may see.
     ///
     /// # Errors
-    /// Why it can't be started there.
+    /// The server can't be started there.
     pub(crate) async fn prepare(
         command: Command,
         worker: &WorkerDefinition,
@@ -87,16 +87,16 @@ impl Launch {
         Ok(Self { command, installed, root: root.to_owned(), folder, view, authority, workers, confinement })
     }
 
-    /// Equal for processes that may touch the same.
+    /// Returns a key that is equal for processes that may touch the same places and network.
     pub(crate) fn key(&self) -> String {
         let (view, network) = (self.view.key(), self.workers.bounds().network());
         format!("{} {view} {network:?}", self.root.display())
     }
 
-    /// Starts it. The process ends with the result.
+    /// Starts the server. The process ends when the result is dropped.
     ///
     /// # Errors
-    /// Why it can't be started.
+    /// The server can't be started.
     pub(crate) async fn start(&self, run: &str, starter: &Starter) -> Result<Started, String> {
         let failed = |error: std::io::Error| format!("it could not be started: {error}");
         let environment = &starter.environment;
@@ -118,7 +118,8 @@ impl Launch {
         Ok(Started { running, input, watching })
     }
 
-    /// The program: of the package, else a name is looked up in `PATH`, and a path is relative to the root.
+    /// Returns the path of the program: of the package, else a name is looked up in `PATH`, and a path is relative to
+    /// the root.
     fn program(&self) -> PathBuf {
         if let Some(installed) = &self.installed {
             return installed.program(&self.command.command);
@@ -130,7 +131,7 @@ impl Launch {
     }
 }
 
-/// The worker's authority, with the places of `paths` in its view.
+/// Returns the worker's authority, with the places of `paths` in its view.
 fn with_paths(
     command: &Command,
     worker: &WorkerDefinition,

@@ -6,7 +6,7 @@ use rmcp::model::{ContentBlock, Prompt, PromptMessage, ResourceContents, Role};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The server and the prompt that a name stands for.
+/// Splits a name into the server and the prompt.
 ///
 /// # Errors
 /// The name has another form.
@@ -14,7 +14,7 @@ pub(crate) fn parts(name: &str) -> Result<(&str, &str), String> {
     name.split_once('/').ok_or_else(|| "a prompt is named `mcp:SERVER/PROMPT`".to_owned())
 }
 
-/// The text of a prompt with these arguments.
+/// Returns the text of a prompt with these arguments.
 ///
 /// # Errors
 /// The server can't be used, has no such prompt, or the arguments are not those that the prompt takes.
@@ -39,7 +39,7 @@ pub(crate) async fn text(
     joined(messages).map(Arc::from).map_err(of_server)
 }
 
-/// Checks that these are arguments that the prompt takes.
+/// Checks that the prompt takes these arguments.
 fn check(prompt: &Prompt, given: &InsertArguments) -> Result<(), String> {
     let takes = prompt.arguments.as_deref().unwrap_or_default();
     let missing =
@@ -59,7 +59,7 @@ fn check(prompt: &Prompt, given: &InsertArguments) -> Result<(), String> {
     }
 }
 
-/// The messages of a prompt as one text. If there are messages of both sides, each says whose it is.
+/// Joins the messages of a prompt to one text. If there are messages of both sides, each names its side.
 fn joined(messages: Vec<PromptMessage>) -> Result<String, String> {
     let both = messages.windows(2).any(|pair| pair[0].role != pair[1].role);
     let texts = messages.into_iter().map(|message| {

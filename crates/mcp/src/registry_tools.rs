@@ -1,6 +1,7 @@
-//! The tools of registries, `npm` and `pip`: how they run confined, and where they say that packages come from.
+//! The tools of registries, `npm` and `pip`: how they run confined, and the sources of packages that they report.
 //!
-//! No address of a registry stands here. The system's tools have their own, and the user may have configured others.
+//! No address of a registry is written here. The system's tools have their own, and the user may have configured
+//! others.
 
 use crate::{environment::Environment, package::Registry};
 use llm_do_core::authority::{Domain, Network};
@@ -15,7 +16,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How long one of the tools may take.
+/// Most time for a run of one of the tools.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
 /// Most bytes that are kept of what a tool prints.
@@ -54,8 +55,8 @@ const NPM_USER_CONFIG: [&str; 2] = ["npm_config_userconfig", "NPM_CONFIG_USERCON
 /// The configuration files of the system, which are readable for everybody.
 const SYSTEM_CONFIG: [&str; 3] = ["/etc/npmrc", "/etc/pip.conf", "/etc/xdg/pip"];
 
-/// Prints the addresses of the package indices that pip would use for the user with this home folder, and the host of the
-/// files of its own index.
+/// Prints the addresses of the package indices that pip would use for the user with this home folder, and the host of
+/// the files of its own index.
 const INDICES: &str = r#"
 import json, os, sys
 os.environ["HOME"] = sys.argv[1]
@@ -70,7 +71,7 @@ print(json.dumps({
 }))
 "#;
 
-/// What [`INDICES`] prints.
+/// The output of [`INDICES`].
 #[derive(Deserialize)]
 struct Indices {
     index: String,
@@ -78,18 +79,18 @@ struct Indices {
     files: Option<String>,
 }
 
-/// Where a package comes from.
+/// The source of a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// The hosts, unless the tool does not say.
+    /// The hosts. `None`: the tool does not name them.
     hosts: Option<Vec<Domain>>,
-    /// What tells the tool the same when it installs: arguments, and variables of its environment.
+    /// Arguments and variables of the environment that give the tool the same source when it installs.
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
 }
 
 impl Source {
-    /// The network that an installation from there needs.
+    /// Returns the network that an installation from this source needs.
     pub(crate) fn network(&self) -> Network {
         self.hosts.clone().map_or(Network::On, Network::domains)
     }
@@ -100,12 +101,12 @@ pub(crate) struct Tools<'a> {
     /// The operator's environment.
     pub(crate) environment: &'a Environment,
     pub(crate) confinement: Confinement,
-    /// The folder that they may write.
+    /// The folder that the tools may write.
     pub(crate) folder: &'a Path,
 }
 
 impl Tools<'_> {
-    /// Where the registry's tool gets the package of that name from.
+    /// Returns the source from which the registry's tool gets the package of that name.
     ///
     /// # Errors
     /// The tool does not run, or names an address that can't be used.
@@ -179,7 +180,8 @@ impl Tools<'_> {
             .map_err(|error| format!("{error}. The `python3` of the system needs the module `venv`"))
     }
 
-    /// What the tools get to read their configuration: that of the system and that of the user.
+    /// Returns the variables and files with which the tools read their configuration: that of the system and that of
+    /// the user.
     fn configuration(&self) -> Given {
         let lookup = |name: &str| (self.environment)(name).filter(|value| !value.is_empty());
         let mut given = Given::default();
@@ -199,10 +201,10 @@ impl Tools<'_> {
         given
     }
 
-    /// Runs a tool in the folder. Returns what it printed.
+    /// Runs a tool in the folder. Returns the text that it printed.
     ///
     /// # Errors
-    /// It can't be started, takes too long, or fails.
+    /// The tool can't be started, takes too long, or fails.
     pub(crate) async fn run(
         &self,
         program: &Path,
@@ -246,7 +248,7 @@ impl Tools<'_> {
     }
 }
 
-/// What a tool gets of the operator's environment and files.
+/// Variables and files of the operator that a tool gets.
 #[derive(Default)]
 pub(crate) struct Given {
     env: Vec<(OsString, OsString)>,
@@ -254,7 +256,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// These variables.
+    /// Makes a value with these variables and no files.
     pub(crate) fn variables(env: &[(OsString, OsString)]) -> Self {
         Self { env: env.to_vec(), readable: Vec::new() }
     }
@@ -265,10 +267,10 @@ impl Given {
     }
 }
 
-/// The host of the address of a registry, with the port if it is written.
+/// Returns the host of the address of a registry, with the port if it is written.
 ///
 /// # Errors
-/// It has none.
+/// The address has no host.
 fn host(tool: &str, address: &str) -> Result<Domain, String> {
     let host =
         Url::parse(address).ok().filter(|url| ["http", "https"].contains(&url.scheme())).and_then(|url| {
@@ -280,7 +282,7 @@ fn host(tool: &str, address: &str) -> Result<Domain, String> {
         .ok_or_else(|| format!("the configuration of {tool} names no registry that can be reached over HTTP"))
 }
 
-/// The end of what a failed tool printed.
+/// Returns the end of what a failed tool printed.
 fn last_lines(err: &str, out: &str) -> String {
     const LINES: usize = 12;
     let text = if err.trim().is_empty() { out } else { err };

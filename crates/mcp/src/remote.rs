@@ -1,4 +1,4 @@
-//! What a program says about a server over HTTP: its address and its headers.
+//! The configuration of a server over HTTP: its address and its headers.
 
 use crate::{address::Address, environment::variables};
 use llm_do_core::{
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Headers that belong to HTTP or to the protocol.
+/// Headers that belong to HTTP or to the protocol. A program can't set them.
 const RESERVED: [&str; 10] = [
     "accept",
     "connection",
@@ -24,56 +24,57 @@ const RESERVED: [&str; 10] = [
     "transfer-encoding",
 ];
 
-/// What the user or the program knows about signing in at a server.
+/// Options for signing in at a server, from the user or the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SignInOptions {
-    /// The ID under which llm-do is registered there, for servers that don't register clients themselves.
+    /// The client ID of llm-do at that server, for servers that don't register clients themselves.
     pub client_id: Option<String>,
-    /// What to ask for. Empty: what the server asks for.
+    /// The scopes to ask for. Empty: those that the server asks for.
     pub scopes: Vec<String>,
 }
 
 /// A server that is reached over HTTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Remote {
-    /// Its endpoint: one address for all requests.
+    /// The endpoint: one address for all requests.
     pub(crate) url: String,
-    /// Headers of each request. `${NAME}` in a value stands for a variable of llm-do's own environment.
+    /// Headers of each request. `${NAME}` in a value is replaced by a variable of llm-do's own environment.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
-    /// What the program says about signing in there.
+    /// The program's options for signing in there.
     #[serde(default)]
     pub(crate) auth: SignInOptions,
 }
 
 impl Remote {
-    /// Equal for servers that are reached in the same way. The values of variables are no part of it.
+    /// Returns a key that is equal for servers that are reached in the same way. The values of variables are no part of
+    /// it.
     pub(crate) fn key(&self) -> String {
         sha256(canonical(&json!([self.url, self.headers])).as_bytes())
     }
 
-    /// What can't work about it, whatever the operator grants: an address or a header that can't be used.
+    /// Returns the problem that no grant of the operator solves: an address or a header that can't be used.
     pub(crate) fn problems(&self) -> Vec<ConfigurationProblem> {
         let reason = self.address().err();
         reason.map(|reason| ConfigurationProblem { pointer: "/url".to_owned(), reason }).into_iter().collect()
     }
 
-    /// The network that it needs. `None` for an address that can't be used.
+    /// Returns the network that the server needs. `None` for an address that can't be used.
     pub(crate) fn network(&self) -> Option<Network> {
         self.address().ok().map(|address| address.network())
     }
 
-    /// What the operator must grant for it.
+    /// Returns the grants that the server needs from the operator.
     pub(crate) fn requires(&self) -> Vec<Requirement> {
         let network = self.network().map(Requirement::Network);
         network.into_iter().chain(variables(self.headers.values())).collect()
     }
 
-    /// Its address.
+    /// Returns the address of the server.
     ///
     /// # Errors
-    /// Why it, or one of its headers, can't be used.
+    /// The address or one of the headers can't be used.
     pub(crate) fn address(&self) -> Result<Address, String> {
         let address = Address::parse(&self.url)?;
         for name in self.headers.keys() {

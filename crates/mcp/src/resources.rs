@@ -20,14 +20,14 @@ pub(crate) const FOLDER: &str = "mcp";
 /// Longest name of a file, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// How many bytes of a longer name stay readable before its hash.
+/// The part of a longer name that stays readable before its hash, in bytes.
 const READABLE: usize = 200;
 
 /// A resource as a server lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Listed {
     uri: String,
-    /// In bytes, if the server says it.
+    /// The size in bytes, if the server states it.
     size: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Resources {
         self.servers().retain(|_, server| *server.run != *run);
     }
 
-    /// The server that has what is at a place, while it runs.
+    /// Returns the server that serves a place, started if it does not run yet.
     async fn reach(&self, at: &Located) -> Result<Reached, FsError> {
         let place = at.place();
         let key = place.server().map(|served| served.key).unwrap_or_default();
@@ -77,7 +77,7 @@ impl Reached {
         failed(at, format!("the MCP server `{}`: {reason}", self.server.name))
     }
 
-    /// All resources, asked for anew.
+    /// Requests all resources from the server, and remembers them.
     async fn list(&self, at: &Located) -> Result<Arc<[Listed]>, FsError> {
         let resources = self.live.connection.resources(self.server.server.patience()).await;
         let resources = resources.map_err(|reason| self.failed(at, reason))?;
@@ -93,7 +93,7 @@ impl Reached {
         Ok(listed)
     }
 
-    /// The resource of that name, if the server lists one.
+    /// Returns the resource of that name, if the server lists one.
     async fn find(&self, at: &Located, name: &str) -> Result<Option<Listed>, FsError> {
         let found = |all: &[Listed]| all.iter().find(|resource| file_name(&resource.uri) == name).cloned();
         match found(&self.live.resources()) {
@@ -103,7 +103,7 @@ impl Reached {
     }
 }
 
-/// The name below the folder of a server that a place has; empty for the folder.
+/// Returns the name of a place below the folder of its server; empty for the folder itself.
 fn name(at: &Located) -> String {
     at.place().server().map(|served| served.rest.to_owned()).unwrap_or_default()
 }
@@ -112,8 +112,8 @@ fn failed(at: &Located, reason: String) -> FsError {
     FsError::Io { path: at.path.clone(), reason }
 }
 
-/// The name of the file that is a resource: its URI in percent-encoding, and for a long one a part of that with a hash.
-/// Different URIs have different names.
+/// Returns the file name of a resource: its URI in percent-encoding; of a long one, the beginning and a hash. Different
+/// URIs have different names.
 pub(crate) fn file_name(uri: &str) -> String {
     let mut name = String::with_capacity(uri.len() + 16);
     for (at, byte) in uri.bytes().enumerate() {
@@ -132,10 +132,10 @@ pub(crate) fn file_name(uri: &str) -> String {
     format!("{name}+{}", &sha256(uri.as_bytes())[..16])
 }
 
-/// The content of a resource.
+/// Returns the content of a resource.
 ///
 /// # Errors
-/// It has none that a file could have.
+/// The resource has no content that a file could have.
 fn content(parts: Vec<ResourceContents>) -> Result<Vec<u8>, String> {
     let several = parts.len() > 1;
     let mut content = Vec::new();

@@ -9,8 +9,8 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The output of a call: structured content if the tool has a schema for it, otherwise the text. Never both, because a model
-/// would read everything twice.
+/// Returns the output of a call: structured content if the tool has a schema for it, otherwise the text. Never both,
+/// because a model would read everything twice.
 ///
 /// # Errors
 /// The server says that the call failed, or it left out the structured content.
@@ -82,7 +82,7 @@ impl Content {
         self.text.push_str(text);
     }
 
-    /// A file, which stands in the text by its name.
+    /// Adds a file. The text refers to it by its name.
     fn file(&mut self, name: &str, media_type: &str, data: &str) {
         match STANDARD.decode(data) {
             Ok(data) => {

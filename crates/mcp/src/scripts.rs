@@ -1,5 +1,5 @@
-//! The files of a program that a server executes: its command, and the scripts among its arguments. Data such as a database is
-//! none, so that a worker may write it.
+//! The files of a program that a server executes: its command, and the scripts among its arguments. Data files such as
+//! a database are not among them, so that a worker may write them.
 
 use crate::configuration::Command;
 use llm_do_core::{authority::Place, toolset::Executed};
@@ -19,7 +19,8 @@ const SCRIPTS: &[&str] = &[
 /// Names beside a JavaScript file that decide what it loads.
 const BESIDE_JAVASCRIPT: &[&str] = &["package.json", "node_modules"];
 
-/// What a server of a program or library in `root` executes, if its process begins in one of `folders`.
+/// Returns the files that a server of a program or library in `root` executes, if its process begins in one of
+/// `folders`.
 pub(crate) fn of(server: &Command, root: &Place, folders: &[Place]) -> Executed {
     let mut executed = Executed::default();
     let folders = || std::iter::once(root).chain(folders);
@@ -46,7 +47,7 @@ pub(crate) fn of(server: &Command, root: &Place, folders: &[Place]) -> Executed 
     executed
 }
 
-/// The arguments that name scripts.
+/// Returns the arguments that name scripts.
 fn scripts(server: &Command) -> impl Iterator<Item = &str> {
     let interpreted = is_interpreter(&server.command);
     let first = server.args.iter().position(|word| !word.starts_with('-')).filter(|_| interpreted);
@@ -61,7 +62,7 @@ fn scripts(server: &Command) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether it runs a Python module by its name: `python3 -m notes.server`.
+/// Returns true if the server runs a Python module by its name: `python3 -m notes.server`.
 fn runs_module(server: &Command) -> bool {
     server.args.iter().any(|word| word == "-m" || word.starts_with("-m"))
         && Path::new(&server.command)
@@ -75,7 +76,7 @@ fn is_interpreter(command: &str) -> bool {
     INTERPRETERS.contains(&name)
 }
 
-/// The place that a path names, and the one that it leads to.
+/// Returns the place that a path names, and the place that it resolves to.
 fn places(folder: &Place, path: &str) -> Vec<Place> {
     let path = Path::new(folder.as_str()).join(path);
     let named = path.to_str().map(Place::new);
@@ -86,7 +87,7 @@ fn places(folder: &Place, path: &str) -> Vec<Place> {
     places
 }
 
-/// The folder of packages that a file of a package lies in.
+/// Returns the folder of packages that contains a file of a package.
 fn packages(file: &Place) -> Option<Place> {
     let at = file.as_str().find("/node_modules/")?;
     Some(Place::new(&file.as_str()[..at + "/node_modules".len()]))

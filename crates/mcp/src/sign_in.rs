@@ -1,4 +1,4 @@
-//! Signing in at a server over HTTP: OAuth 2.1 with PKCE, by a browser that comes back to a loopback port.
+//! Signing in at a server over HTTP: OAuth 2.1 with PKCE, by a browser that is redirected to a loopback port.
 
 use crate::{
     address::{Address, cut},
@@ -14,14 +14,14 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// How long the user may take.
+/// Most time for the user to sign in.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How long a browser may take to send its request, and most bytes of it.
+/// Most time for a browser to send its request, and most bytes of the request.
 const BROWSER: Duration = Duration::from_secs(10);
 const LONGEST_REQUEST: usize = 16 << 10;
 
-/// Where the browser comes back to.
+/// The path to which the browser is redirected.
 const CALLBACK: &str = "/callback";
 
 /// A sign-in that waits for the user.
@@ -33,9 +33,9 @@ pub struct SignIn {
     state: String,
 }
 
-/// What came back from the browser.
+/// The result that the browser brings back.
 enum Came {
-    /// The address that holds the code.
+    /// The address that contains the code.
     Back(String),
     /// The user or the authorisation server has refused.
     Refused(String),
@@ -44,10 +44,10 @@ enum Came {
 }
 
 impl SignIn {
-    /// Finds out where to sign in at the server at that address, and prepares it.
+    /// Finds the authorisation server of the server at that address, and prepares the sign-in.
     ///
     /// # Errors
-    /// Why nobody can sign in there.
+    /// The user can't sign in there.
     pub async fn begin(known: &Known, url: &str, options: SignInOptions) -> Result<Self, String> {
         let address = Address::parse(url)?;
         if !address.is_private() {
@@ -87,21 +87,21 @@ impl SignIn {
         Ok(Self { tokens, session, listener, address, state })
     }
 
-    /// The address that the user opens.
+    /// Returns the address that the user opens.
     pub fn address(&self) -> &str {
         self.address.as_str()
     }
 
-    /// The host at which the user signs in.
+    /// Returns the host at which the user signs in.
     pub fn host(&self) -> &str {
         self.address.host_str().unwrap_or_default()
     }
 
-    /// Waits until the browser comes back, or until `pasted` is the address that it was sent back to. Then gets the tokens
-    /// and keeps them. Returns whether they are in the keyring.
+    /// Waits until the browser comes back, or until `pasted` is the address to which it was redirected. Then gets the
+    /// tokens and stores them. Returns true if they are in the keyring.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The sign-in gave no tokens.
     pub async fn finish(self, pasted: impl Future<Output = String>) -> Result<bool, String> {
         let back = tokio::select! {
             back = self.browser() => back?,
@@ -118,7 +118,7 @@ impl SignIn {
         Ok(self.tokens.are_in_keyring())
     }
 
-    /// Waits for the browser. Whatever else asks at the port changes nothing.
+    /// Waits for the browser. Any other request to the port has no effect.
     async fn browser(&self) -> Result<String, String> {
         loop {
             let (mut stream, _) = self.listener.accept().await.map_err(|error| error.to_string())?;
@@ -144,7 +144,7 @@ impl SignIn {
         }
     }
 
-    /// What an address means that the browser was sent to. Only the authorisation server knows `state`.
+    /// Interprets an address to which the browser was redirected. Only the authorisation server knows `state`.
     fn read(&self, address: &str) -> Came {
         let Ok(url) = Url::parse(address.trim()) else { return Came::Other };
         if url.path() != CALLBACK || parameter(&url, "state").as_ref() != Some(&self.state) {
@@ -165,10 +165,10 @@ impl SignIn {
     }
 }
 
-/// Forgets the tokens for the server at that address. Returns whether there were any.
+/// Forgets the tokens for the server at that address. Returns true if there were any.
 ///
 /// # Errors
-/// They can't be removed, or it is no address.
+/// The tokens can't be removed, or the text is no address.
 pub fn sign_out(known: &Known, url: &str) -> Result<bool, String> {
     Tokens::of(known, &Address::parse(url)?).forget().map_err(|error| error.to_string())
 }
@@ -177,7 +177,7 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// The target of an HTTP request.
+/// Returns the target of an HTTP request.
 async fn first_line(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     // A request that is not read to its end would reset the connection before the answer is seen.

@@ -1,10 +1,10 @@
-//! What this process knows and has, from which servers are started and reached.
+//! The resources of this process with which servers are started and reached.
 
 use crate::{environment::Environment, known::Known};
 use llm_do_sandbox::confine::Confiner;
 use std::sync::Arc;
 
-/// What starting a server needs beside its launch.
+/// All that the start of a server needs beside its launch.
 #[derive(Clone)]
 pub(crate) struct Starter {
     pub(crate) confiner: Arc<Confiner>,

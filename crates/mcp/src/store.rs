@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fs, io, path::Path};
 
-/// What the file holds, if there is one.
+/// Returns the content of the file, if it exists.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -12,7 +12,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Replaces the file as a whole. It is readable for its owner alone.
+/// Replaces the file as a whole. Only its owner can read it.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     llm_do_sandbox::write_private(path, &serde_json::to_vec(value)?)
 }

@@ -36,9 +36,9 @@ pub(crate) struct WorkersServer {
     pub(crate) server: Server,
     pub(crate) worker: Arc<WorkerDefinition>,
     pub(crate) run: Arc<str>,
-    /// What the worker may touch.
+    /// The authority of the worker.
     pub(crate) authority: Arc<Authority>,
-    /// Absent where nothing may be started.
+    /// The starter. Absent in a process that may start nothing.
     pub(crate) starter: Option<Starter>,
     pub(crate) pool: Arc<Pool>,
     launch: OnceCell<Arc<Launch>>,
@@ -57,10 +57,10 @@ impl WorkersServer {
         Self { name, server, worker, run, authority, starter, pool, launch: OnceCell::new() }
     }
 
-    /// How it is started or reached.
+    /// Returns the launch of the server.
     ///
     /// # Errors
-    /// Why it can't be.
+    /// The server can't be started or reached.
     pub(crate) async fn launch(&self) -> Result<&Arc<Launch>, String> {
         let starter = self.starter()?;
         let prepare = async || {
@@ -79,7 +79,7 @@ impl WorkersServer {
         self.launch.get_or_try_init(prepare).await
     }
 
-    /// Its name for the operator: `LIBRARY:NAME` for a server of a library.
+    /// Returns the name for the operator: `LIBRARY:NAME` for a server of a library.
     pub(crate) fn full_name(&self) -> String {
         match &self.worker.source {
             FunctionSource::Library(library) => format!("{library}:{}", self.name),
@@ -91,10 +91,10 @@ impl WorkersServer {
         self.starter.as_ref().ok_or_else(|| "nothing starts servers here".to_owned())
     }
 
-    /// The server, which is started or reached if it was not yet.
+    /// Returns the server, which is started or reached if it was not yet.
     ///
     /// # Errors
-    /// Why it can't be used.
+    /// The server can't be used.
     pub(crate) async fn live(&self) -> Result<Arc<Live>, String> {
         let (launch, starter) = (self.launch().await?, self.starter()?);
         self.pool.start(&self.run, launch, starter).live().await.map_err(|reason| reason.to_string())
@@ -104,13 +104,13 @@ impl WorkersServer {
 /// A tool of a server.
 pub(crate) struct McpTool {
     pub(crate) server: Arc<WorkersServer>,
-    /// Its name in rules.
+    /// The name in rules.
     pub(crate) name: Arc<str>,
-    /// As it was listed.
+    /// The definition that the server listed.
     pub(crate) definition: Definition,
-    /// Whether its results have a schema.
+    /// True if the results have a schema.
     pub(crate) has_output: bool,
-    /// Whether calls of it ask unless a rule says otherwise.
+    /// True if calls ask unless a rule says otherwise.
     pub(crate) asks: bool,
 }
 
@@ -180,7 +180,8 @@ impl McpTool {
         }
     }
 
-    /// What the server printed, and what it has left behind in the folders that it may write.
+    /// Returns the text that the server printed, and notices about files that it has left in the folders that it may
+    /// write.
     async fn log(&self, live: &Live, run: &str) -> Option<Arc<str>> {
         let mut lines: Vec<String> = live.connection.printed().iter().map(ToString::to_string).collect();
         if let (Ok(launch), Ok(starter)) = (self.server.launch().await, self.server.starter()) {
@@ -241,17 +242,17 @@ impl Leaf for McpTool {
     }
 }
 
-/// What is recorded of questions: what is needed to continue once they are answered.
+/// The recorded state of open questions: all that is needed to continue once they are answered.
 #[derive(Serialize, Deserialize)]
 struct Open {
     asked: Vec<ElicitRequestParams>,
     continuation: Continuation,
 }
 
-/// The questions of a server as the operator sees them, and what is recorded of them.
+/// Returns the questions of a server for the operator, and their recorded state.
 ///
 /// # Errors
-/// Why they can't be put.
+/// The questions can't be asked.
 fn asks(
     server: &str,
     asked: Vec<ElicitRequestParams>,
@@ -264,10 +265,10 @@ fn asks(
     Ok((questions, json!(Open { asked, continuation })))
 }
 
-/// The questions of the last round with their answers.
+/// Returns the questions of the last round with their answers.
 ///
 /// # Errors
-/// Why the call can't continue.
+/// The call can't continue.
 fn answered(answers: &ToolAnswers) -> Result<(Continuation, Vec<(ElicitRequestParams, UserAnswer)>), String> {
     if answers.round >= MOST_ROUNDS {
         return Err(format!("it has asked the user {MOST_ROUNDS} times"));

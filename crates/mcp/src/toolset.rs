@@ -35,56 +35,57 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
-/// Name of the kind.
+/// The name of the kind.
 const NAME: &str = "mcp";
 
-/// How long the first request of a conversation waits for servers whose tools are not known.
+/// Most time that the first request of a conversation waits for servers whose tools are not known.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Added to the longest time of a call, so that the server is told to stop before the call is given up.
+/// Time that is added to the longest time of a call, so that the server is sent the cancellation before the call is
+/// given up.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// MCP servers as tools.
 #[derive(Default)]
 pub struct Mcp {
     host: Option<Host>,
-    /// What is known about servers, also where nothing runs them.
+    /// The known facts about servers, also where no server runs.
     known: Option<Known>,
     pool: Arc<Pool>,
     resources: Resources,
     client: ClientServers,
 }
 
-/// What servers need to run.
+/// All that servers need to run.
 #[derive(Clone)]
 pub struct Host {
     /// Looks up variables of the environment.
     pub environment: Environment,
     /// Confines their processes.
     pub confiner: Arc<Confiner>,
-    /// What is known about servers from earlier runs.
+    /// The facts about servers from earlier runs.
     pub known: Known,
 }
 
 impl Mcp {
-    /// The kind, with what runs its servers.
+    /// Makes the kind, with a host that runs its servers.
     pub fn new(host: Host) -> Self {
         Self { known: Some(host.known.clone()), host: Some(host), ..Self::default() }
     }
 
-    /// This kind with the servers of a session's client, for workers that list `client`.
+    /// Adds the servers of a session's client, for workers that list `client`.
     #[must_use]
     pub fn with_client(self, client: ClientServers) -> Self {
         Self { client, ..self }
     }
 
-    /// Whether a worker lists the servers of the session's client.
+    /// Returns true if a worker lists the servers of the session's client.
     pub fn lists_client(&self, worker: &WorkerDefinition) -> bool {
         let configurations = worker.toolsets.iter().filter(|(name, _)| **name == *NAME);
         configurations.filter_map(|(_, value)| Configuration::read(value).ok()).any(|own| own.client)
     }
 
-    /// The servers of a worker with that configuration.
+    /// Returns the servers of a worker with that configuration.
     fn servers(&self, configuration: Configuration) -> BTreeMap<String, Server> {
         let mut servers = configuration.servers;
         if configuration.client {
@@ -93,25 +94,25 @@ impl Mcp {
         servers
     }
 
-    /// The kind for programs that are only read: it starts nothing.
+    /// Makes the kind for programs that are only read: it starts no servers.
     pub fn reading(known: Known) -> Self {
         Self { known: Some(known), ..Self::default() }
     }
 
-    /// The kind alone, for replays and where nothing is known about servers: it starts nothing.
+    /// Makes the kind alone, for replays and where no facts about servers are known: it starts no servers.
     pub fn unbound() -> Self {
         Self::default()
     }
 
-    /// What is known about servers from earlier runs.
+    /// Returns the facts about servers from earlier runs.
     pub(crate) fn known(&self) -> Option<&Known> {
         self.known.as_ref()
     }
 
-    /// The tools that a server lists now. It is started for that, and ended.
+    /// Returns the tools that a server lists now. The server is started for that, and ended.
     ///
     /// # Errors
-    /// Why it does not list them.
+    /// The server does not list its tools.
     pub(crate) async fn tools_of(
         &self,
         name: &str,
@@ -346,10 +347,10 @@ fn unknown_server(name: &str, servers: &BTreeMap<String, Server>) -> String {
     format!("the worker has no MCP server `{name}`; it has: {}", has.join(", "))
 }
 
-/// The tools of a server that can be offered, and notices about the others.
+/// Returns the tools of a server that can be offered, and notices about the others.
 ///
 /// # Errors
-/// Why there are none.
+/// The server has no tools that can be used.
 async fn of_server(server: &WorkersServer) -> Result<(Vec<Definition>, Vec<String>), String> {
     let left_out = |reason: String| format!("left out of this conversation: {reason}");
     let launch = server.launch().await.map_err(left_out)?;
@@ -431,8 +432,8 @@ fn withheld(change: &Change, server: &str) -> String {
     )
 }
 
-/// The risk of a tool. The arguments of a server over HTTP leave the machine, even if it only reads. What a server of the client
-/// reads belongs to the user, and not to the program.
+/// Returns the risk of a tool. The arguments of a server over HTTP leave the machine, even if it only reads. Data that
+/// a server of the client reads belongs to the user, and not to the program.
 fn risk(server: &WorkersServer, tool: &Definition) -> Risk {
     let leaves = matches!(server.server.at, At::Remote(_)) || is_of_client(&server.name);
     match listing::risk(tool) {
@@ -441,7 +442,7 @@ fn risk(server: &WorkersServer, tool: &Definition) -> Risk {
     }
 }
 
-/// Whether its effects stay within the mounts of the worker.
+/// Returns true if the effects of a server's tools stay within the mounts of the worker.
 fn is_contained(server: &WorkersServer) -> bool {
     match &server.server.at {
         _ if is_of_client(&server.name) => false,

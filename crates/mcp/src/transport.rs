@@ -18,7 +18,7 @@ use tokio::{
     net::unix::pipe,
 };
 
-/// The code of an error that stands for an answer that can't be read.
+/// The code of an error that replaces an answer that can't be read.
 pub(crate) const UNREADABLE: ErrorCode = ErrorCode::PARSE_ERROR;
 
 /// Largest message of a server, in bytes.
@@ -27,8 +27,8 @@ const LARGEST_MESSAGE: usize = 32 << 20;
 /// Most bytes that are kept of what a server printed between two calls.
 const MOST_PRINTED: usize = 16 << 10;
 
-/// What a server printed that is no message: its standard error, and stray lines of its standard output. The newest part of
-/// it, until it is taken.
+/// Output of a server that is no message: its standard error, and stray lines of its standard output. The newest part
+/// is kept, until it is taken.
 #[derive(Debug, Default)]
 pub(crate) struct Printed(Mutex<String>);
 
@@ -49,14 +49,14 @@ impl Printed {
         }
     }
 
-    /// What was printed since it was taken last, if anything was.
+    /// Takes the output that came since the last call, if any.
     pub(crate) fn take(&self) -> Option<Arc<str>> {
         let text = std::mem::take(&mut *self.lock());
         (!text.is_empty()).then(|| text.trim_end().into())
     }
 
-    /// The line that most likely says why a process has ended: the last one that speaks of an error, as some runtimes write
-    /// their version after it, otherwise the last one.
+    /// Returns the line that most likely gives the reason for which a process has ended: the last one that mentions an
+    /// error, as some runtimes write their version after it, otherwise the last one.
     pub(crate) fn cause(&self) -> Option<String> {
         let text = self.lock();
         let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty());
@@ -75,15 +75,15 @@ pub(crate) struct Lines<R> {
     /// Messages that were read and not yet handed out.
     read_ahead: VecDeque<RxJsonRpcMessage<RoleClient>>,
     waiting: Waiting,
-    /// Gone when the transport is closed.
+    /// The standard input of the server. `None` when the transport is closed.
     write: Arc<tokio::sync::Mutex<Option<pipe::Sender>>>,
     printed: Arc<Printed>,
-    /// Why nothing more is read, if it is the server's fault.
+    /// The reason for which reading has stopped, if the server broke the protocol.
     broken: Arc<OnceLock<String>>,
 }
 
 impl<R: AsyncRead> Lines<R> {
-    /// The transport. A server that breaks the protocol is described in `broken`.
+    /// Makes the transport. A server that breaks the protocol is described in `broken`.
     pub(crate) fn new(
         read: R,
         write: pipe::Sender,
@@ -102,7 +102,7 @@ impl<R: AsyncRead> Lines<R> {
         }
     }
 
-    /// Takes in a line: a message, an answer that can't be read, or something that is no message.
+    /// Handles a line: a message, an answer that can't be read, or something that is no message.
     fn take_in(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
@@ -132,7 +132,7 @@ impl<R: AsyncRead> Lines<R> {
         }
     }
 
-    /// A message whose identifier is written as in the request that it answers.
+    /// Returns the message with its identifier written as in the request that it answers.
     fn matched(&mut self, mut message: RxJsonRpcMessage<RoleClient>) -> RxJsonRpcMessage<RoleClient> {
         let id = match &mut message {
             JsonRpcMessage::Response(response) => Some(&mut response.id),
@@ -205,13 +205,13 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
     }
 }
 
-/// An error in place of an answer that can't be read, so that its request does not wait for another one.
+/// Makes an error in place of an answer that can't be read, so that its request does not wait for another one.
 pub(crate) fn unreadable(request: RequestId, reason: &str) -> RxJsonRpcMessage<RoleClient> {
     let error = ErrorData::new(UNREADABLE, format!("its answer can't be read: {reason}"), None);
     RxJsonRpcMessage::<RoleClient>::error(error, Some(request))
 }
 
-/// Keeps what a server prints on its standard error.
+/// Keeps the text that a server prints on its standard error.
 pub(crate) async fn keep(read: impl AsyncRead + Unpin, printed: Arc<Printed>) {
     let mut read = BufReader::new(read);
     let mut line = Vec::new();
@@ -233,7 +233,7 @@ pub(crate) async fn keep(read: impl AsyncRead + Unpin, printed: Arc<Printed>) {
     }
 }
 
-/// The reason why a line is no answer, if the numbers of the answer would change when they are read.
+/// Returns the reason for which a line is no answer, if the numbers of the answer would change when they are read.
 fn inexact(line: &[u8]) -> Option<String> {
     let error = json::exact(str::from_utf8(line).ok()?).err()?;
     Outline::of(line).is_answer().then(|| error.to_string())

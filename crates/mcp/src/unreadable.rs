@@ -1,23 +1,23 @@
 //! Messages of a server that can't be read, and the requests that they answer.
 //!
-//! Some servers write what is no JSON (`NaN`, a raw newline in a text, a trailing comma), or only a part of a message. The
-//! request that such a message answers will have no other answer. Therefore it ends at once, as far as the message says
-//! which one it is.
+//! Some servers write invalid JSON (`NaN`, a raw newline in a text, a trailing comma), or only a part of a message. The
+//! request that such a message answers will have no other answer. Therefore the request ends at once, as far as the
+//! message identifies it.
 
 use rmcp::model::RequestId;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// What can be made out of a text that is no message.
+/// The facts that can be derived from a text that is no message.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Outline {
-    /// The requests that it answers.
+    /// The requests that the text answers.
     pub(crate) answered: Vec<RequestId>,
-    /// Whether it has an answer that does not say to which request.
+    /// True if the text has an answer that does not identify its request.
     pub(crate) is_anonymous: bool,
 }
 
-/// The members of an object that tell an answer from other texts.
+/// The members of an object that distinguish an answer from other texts.
 #[derive(Default)]
 struct Members {
     id: Option<RequestId>,
@@ -27,8 +27,8 @@ struct Members {
 }
 
 impl Outline {
-    /// Reads the outermost objects of a text, and those of an outermost list. Brackets and texts are enough for that: the rest
-    /// need not be JSON.
+    /// Reads the outermost objects of a text, and those of an outermost list. Only brackets and texts are parsed: the
+    /// rest need not be JSON.
     pub(crate) fn of(text: &[u8]) -> Self {
         let mut outline = Self::default();
         let mut rest = text;
@@ -41,7 +41,7 @@ impl Outline {
         outline
     }
 
-    /// Whether it answers a request, even if it does not say which.
+    /// Returns true if the text answers a request, even one that it does not identify.
     pub(crate) fn is_answer(&self) -> bool {
         self.is_anonymous || !self.answered.is_empty()
     }
@@ -60,7 +60,8 @@ impl Outline {
 }
 
 impl Members {
-    /// The members of the object with which the text begins, and the offset after it, if the text does not end before.
+    /// Reads the members of the object with which the text begins. Returns them and the offset after the object, if the
+    /// text does not end before.
     fn read(text: &[u8]) -> (Self, Option<usize>) {
         let mut members = Self::default();
         let (mut depth, mut at) = (0_usize, 0);
@@ -105,7 +106,7 @@ impl Members {
     }
 }
 
-/// The bytes of the text in quotes with which this begins, with the quotes. `None` if it does not end.
+/// Returns the length of the text in quotes at the beginning, with the quotes. `None` if it does not end.
 fn quoted(text: &[u8]) -> Option<usize> {
     let mut escaped = false;
     let end = text.iter().skip(1).position(|byte| {
@@ -116,7 +117,7 @@ fn quoted(text: &[u8]) -> Option<usize> {
     end.map(|end| end + 2)
 }
 
-/// The identifier with which this begins.
+/// Returns the identifier at the beginning.
 fn id(value: &[u8]) -> Option<RequestId> {
     let length = match value.first()? {
         b'"' => quoted(value)?,
@@ -136,7 +137,7 @@ fn id(value: &[u8]) -> Option<RequestId> {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     requests: HashSet<RequestId>,
-    /// For each answer that does not say to which request: the requests that it may answer.
+    /// The requests that each answer without an identifier may belong to.
     lost: Vec<HashSet<RequestId>>,
 }
 
@@ -154,7 +155,7 @@ impl Waiting {
         }
     }
 
-    /// The request with this identifier. Some servers write a number as a text, or a text as a number.
+    /// Returns the request with this identifier. Some servers write a number as a text, or a text as a number.
     pub(crate) fn named(&self, id: &RequestId) -> Option<RequestId> {
         match self.requests.get(id) {
             Some(request) => Some(request.clone()),
@@ -162,7 +163,7 @@ impl Waiting {
         }
     }
 
-    /// The requests that a text answers which can't be read. They have ended.
+    /// Returns the requests that are answered by a text that can't be read. They have ended.
     pub(crate) fn answered(&mut self, outline: Outline) -> Vec<RequestId> {
         let ended: Vec<RequestId> = outline.answered.iter().filter_map(|id| self.named(id)).collect();
         for request in &ended {
@@ -174,7 +175,8 @@ impl Waiting {
         ended
     }
 
-    /// The requests whose answers are lost: no other is left that an answer could belong to. They have ended.
+    /// Returns the requests whose answers are lost: no other request is left to which an unidentified answer could
+    /// belong. They have ended.
     pub(crate) fn without_answer(&mut self) -> Vec<RequestId> {
         let mut ended = Vec::new();
         while let Some(at) = self.lost.iter().position(|lost| lost.len() <= 1) {

@@ -1,4 +1,4 @@
-//! Batches at providers, over HTTP. `llm-do-wire` has their requests and answers.
+//! Batches at providers, over HTTP. `llm-do-wire` makes their requests and reads their answers.
 
 use crate::{failure::Whom, providers::Providers, remote::Remote};
 use llm_do_core::model::{Model as _, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse};
@@ -24,8 +24,8 @@ pub enum BatchState {
     },
     /// The results can be read.
     Ended,
-    /// The provider failed the whole batch, and worked on none of its requests. A transient error: it takes the same batch
-    /// later.
+    /// The provider failed the whole batch, and worked on none of its requests. If the error is transient, the same
+    /// batch can be submitted again.
     Failed(ModelError),
 }
 
@@ -36,12 +36,12 @@ pub enum BatchOutcome {
     Answered(Value),
     /// The provider has refused or failed it.
     Failed(ModelError),
-    /// The time of the batch was over before the provider worked on it.
+    /// The batch expired before the provider worked on the request.
     Expired,
 }
 
 impl Providers {
-    /// A model behind its provider's batch interface. Nothing is sent.
+    /// Makes a model behind its provider's batch interface. Sends nothing.
     ///
     /// # Errors
     /// The provider has no such interface, or can't be used.
@@ -70,12 +70,12 @@ impl BatchModel {
         self.remote.form.batches().ok_or_else(|| self.whom().error(ModelErrorKind::Unsupported, what))
     }
 
-    /// Returns whether answers follow a schema that is sent along.
+    /// Returns true if answers follow a schema that is sent with the request.
     pub fn native_schema(&self) -> bool {
         self.remote.capabilities().native_schema
     }
 
-    /// The body of a request.
+    /// Makes the body of a request.
     ///
     /// # Errors
     /// The request has something that no batch can have: a second turn, a file, a tool of the provider.
@@ -86,7 +86,7 @@ impl BatchModel {
         })
     }
 
-    /// The answer to that request.
+    /// Reads the answer to that request.
     ///
     /// # Errors
     /// The answer can't be read, or reports an error.
@@ -94,8 +94,8 @@ impl BatchModel {
         self.wire()?.response(request, body).map_err(|failure| self.whom().failed(failure))
     }
 
-    /// Hands requests over, each with a name that is its own; the name of the batch. `token` marks the batch where the
-    /// interface has room for marks, so that [`BatchModel::find`] finds it.
+    /// Submits requests, each with a unique name, and returns the name of the batch. `token` marks the batch if the
+    /// interface has marks, so that [`BatchModel::find`] finds it.
     ///
     /// # Errors
     /// The provider does not take them.
@@ -108,10 +108,10 @@ impl BatchModel {
         self.name(&self.json(wire.submission(token, requests, &file)).await?)
     }
 
-    /// The batch with that mark among the last ones. `None` also where the interface has no marks.
+    /// Returns the batch with that mark among the last ones. `None` also if the interface has no marks.
     ///
     /// # Errors
-    /// The provider does not say.
+    /// The request fails.
     pub async fn find(&self, token: &str) -> Result<Option<String>, ModelError> {
         let wire = self.wire()?;
         let Some(list) = wire.list() else { return Ok(None) };
@@ -119,10 +119,10 @@ impl BatchModel {
         wire.marked(&list, token).map(|batch| self.name(batch)).transpose()
     }
 
-    /// The progress of a batch.
+    /// Returns the progress of a batch.
     ///
     /// # Errors
-    /// The provider does not say.
+    /// The request fails.
     pub async fn state(&self, batch: &str) -> Result<BatchState, ModelError> {
         let wire = self.wire()?;
         let found = self.json(wire.look(batch).ok_or_else(no_name)?).await?;
@@ -136,11 +136,11 @@ impl BatchModel {
         })
     }
 
-    /// The results of a batch that has ended, by the names of its requests. A request that is not among them was not
+    /// Returns the results of a batch that has ended, by the names of its requests. A request without a result was not
     /// worked on.
     ///
     /// # Errors
-    /// They can't be read.
+    /// The results can't be read.
     pub async fn results(&self, batch: &str) -> Result<BTreeMap<String, BatchOutcome>, ModelError> {
         let wire = self.wire()?;
         let mut outcomes = BTreeMap::new();
@@ -186,7 +186,7 @@ impl BatchModel {
     }
 }
 
-/// A server names batches and files.
+/// Makes the error for a batch or file whose name, given by the server, is not valid.
 fn no_name() -> ModelError {
     let what = "the server names a batch or a file with characters that no name has";
     ModelError::new(ModelErrorKind::Network, what)

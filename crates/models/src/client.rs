@@ -1,8 +1,8 @@
 //! HTTP clients, created on first use.
 //!
-//! A client with TLS reads the machine's certificates at creation. A run that only speaks to `http://` or to no network at
-//! all must not pay this cost or need certificates (`docs/guides/models.md`; 30 ms and 20 MB to the first request), so
-//! there is one client per kind of endpoint and each is built on first use.
+//! A client with TLS reads the machine's certificates at creation. A run that uses only `http://` or no network must
+//! not pay this cost or need certificates (`docs/guides/models.md`; 30 ms and 20 MB to the first request), so there is
+//! one client per kind of endpoint, and each is built on first use.
 
 use llm_do_core::model::{ModelError, ModelErrorKind};
 use reqwest::{Url, redirect, retry};
@@ -36,7 +36,7 @@ impl Needs {
     }
 }
 
-/// Returns whether the address is this machine.
+/// Returns true if the address is on this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,
@@ -49,7 +49,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 }
 
 impl Clients {
-    /// The client for such endpoints.
+    /// Returns the client for such endpoints.
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ fn build_http(needs: Needs) -> Result<reqwest::Client, ModelError> {
     builder.build().map_err(|error| failed(&error))
 }
 
-/// With `trusted`, connections are verified with the machine's certificates. Without it, no certificate is read or
-/// accepted: such a client only uses plain HTTP.
+/// Makes the TLS configuration. With `trusted`, the machine's certificates verify connections. Without it, no
+/// certificate is read or accepted: such a client only uses plain HTTP.
 fn tls(trusted: bool) -> Result<ClientConfig, rustls::Error> {
     let provider: Arc<CryptoProvider> = rustls::crypto::ring::default_provider().into();
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

@@ -8,24 +8,24 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CustomProvider {
-    /// Its base URL: the part before `/chat/completions` or, for Anthropic's interface, before `/v1/messages`.
+    /// The base URL: the part before `/chat/completions` or, for Anthropic's interface, before `/v1/messages`.
     pub base_url: String,
-    /// Its interface.
+    /// The interface.
     #[serde(default)]
     pub api: Api,
-    /// The variable with the key. `None`: it needs no key.
+    /// The variable with the key. `None`: the endpoint needs no key.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// Headers sent with each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Whether answers are streamed; otherwise an answer arrives in one piece. `None`: they are.
+    /// True if answers are streamed, false if an answer arrives in one piece. `None`: they are streamed.
     #[serde(default)]
     pub stream: Option<bool>,
 }
 
 impl CustomProvider {
-    /// An endpoint that speaks OpenAI's chat completions and needs no key.
+    /// Makes an endpoint with the interface of OpenAI's chat completions that needs no key.
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Tried in this order: providers with their own key, each with a small model that handles tools well.
+/// The order of providers: those with their own key, each with a small model that handles tools well.
 const ORDER: &[(&str, &str)] = &[
     ("anthropic", "claude-haiku-4-5"),
     ("openai", "gpt-5-mini"),
@@ -24,7 +24,7 @@ const ORDER: &[(&str, &str)] = &[
     ("deepseek", "deepseek-chat"),
 ];
 
-/// The model of that provider in [`ORDER`].
+/// Returns the model of that provider in [`ORDER`].
 pub(crate) fn usual(provider: &str) -> Option<String> {
     let (name, model) = ORDER.iter().find(|(name, _)| *name == provider)?;
     Some(format!("{name}:{model}"))
@@ -46,16 +46,17 @@ pub struct DefaultModel {
 }
 
 impl Providers {
-    /// The model to use if no setting names one: a model of the first provider with a key in the environment
-    /// (Anthropic, OpenAI, Gemini, OpenRouter, Mistral, Groq, xAI, DeepSeek), or a stored one, otherwise a model of an Ollama that
-    /// runs on this machine. `None` if there is neither.
+    /// Returns the model to use if no setting names one: a model of the first provider with a key in the environment
+    /// (Anthropic, OpenAI, Gemini, OpenRouter, Mistral, Groq, xAI, DeepSeek), or a stored one, otherwise a model of an
+    /// Ollama that runs on this machine. `None` if there is neither.
     ///
     /// May block for up to half a second if no key is set.
     pub fn default_model(&self) -> Option<DefaultModel> {
         self.model_by_key().or_else(|| self.model_of_ollama())
     }
 
-    /// The known providers that have a key, each with the variable that holds it or would hold it; never the key.
+    /// Returns the known providers that have a key, each with the variable that holds it or would hold it; never the
+    /// key.
     pub fn with_keys(&self) -> Vec<(&'static str, &'static str, KeySource)> {
         let with_key = |known: &'static Known| {
             let found = self.key(known.keys)?;
@@ -86,7 +87,7 @@ impl Providers {
     }
 }
 
-/// `host:port` of an Ollama on this machine. A remote one must be configured: a run doesn't search the network.
+/// Returns `host:port` of an Ollama on this machine. A remote one must be configured: a run doesn't search the network.
 fn local_host(address: &str) -> Option<String> {
     let host = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
     let (name, port) = host.rsplit_once(':').unwrap_or((host, "11434"));
@@ -95,8 +96,8 @@ fn local_host(address: &str) -> Option<String> {
     (local && port.parse::<u16>().is_ok()).then(|| format!("{name}:{port}"))
 }
 
-/// The first model in Ollama's list, which is the most recently used. Written by hand: one request to this machine
-/// does not justify an HTTP client during startup.
+/// Returns the first model in Ollama's list, which is the most recently used. Written by hand: one request to this
+/// machine does not justify an HTTP client during startup.
 fn first_model(host: &str) -> Option<String> {
     let address = host.to_socket_addrs().ok()?.next()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// An Ollama that answers one request and has these models, in JSON.
+    /// Starts an Ollama that answers one request and has these models, in JSON.
     fn ollama(models: &'static str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();

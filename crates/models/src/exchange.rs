@@ -1,6 +1,6 @@
-//! One request and its answer, for every wire format. The formats are those of `llm-do-wire`.
+//! The exchange of a request and its answer, for every wire format. `llm-do-wire` has the formats.
 //!
-//! A future that is dropped closes its connection, so a request that is not needed any more ends at the server, too.
+//! A dropped future closes its connection, so a request that is not needed any more ends at the server, too.
 
 use crate::{failure::Whom, remote::Remote};
 use llm_do_core::model::{DeltaSink, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
@@ -12,7 +12,7 @@ use reqwest::{
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The headers of every request to an endpoint: with its key, and with those that a program declares.
+/// Returns the headers of every request to an endpoint: with its key, and with those that a program declares.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub(crate) fn headers(
 }
 
 impl Remote {
-    /// A request to the endpoint.
+    /// Makes a request to the endpoint.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Remote {
         Err(self.whom.status(status, &body, &headers))
     }
 
-    /// The beginning of the body of an error, as far as it arrives.
+    /// Returns the beginning of the body of an error, as far as it arrives.
     async fn excerpt(&self, mut response: Response) -> String {
         let mut excerpt = Excerpt::default();
         let reading = async {
@@ -124,12 +124,12 @@ impl Remote {
         Box::pin(self.send(self.outgoing(sent)?, patience)).await
     }
 
-    /// Reads an answer: a stream, whose pieces may come for as long as they come, or one body, which has to be there after five
+    /// Reads an answer: a stream, which has no limit of its total time, or one body, which must be complete after five
     /// times the idle timeout.
     ///
     /// # Errors
     ///
-    /// There is no whole answer.
+    /// The answer is not complete.
     pub(crate) async fn read(
         &self,
         mut response: Response,

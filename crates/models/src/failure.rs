@@ -46,8 +46,8 @@ impl Secrets {
         })
     }
 
-    /// A single line of bounded length. Secrets are removed before the text is cut, because a partial secret would
-    /// not be recognised.
+    /// Returns a single line of bounded length. Secrets are removed before the text is cut, because a partial secret
+    /// would not be recognised.
     fn excerpt(&self, text: &str) -> String {
         let text = self.scrub(text.to_owned());
         let words: Vec<&str> = text
@@ -65,7 +65,7 @@ impl Secrets {
 /// The model and endpoint of a failure.
 #[derive(Clone, Debug)]
 pub(crate) struct Whom {
-    /// `provider:model`.
+    /// The name of the model, as `provider:model`.
     pub(crate) name: Arc<str>,
     /// Host and port of the endpoint.
     pub(crate) host: Arc<str>,
@@ -76,46 +76,46 @@ pub(crate) struct Whom {
     /// The idle timeout between two pieces of an answer.
     pub(crate) idle: Duration,
     pub(crate) secrets: Secrets,
-    /// Whether the endpoint has ever answered.
+    /// True if the endpoint has ever answered.
     pub(crate) reached: Arc<AtomicBool>,
 }
 
 impl Whom {
-    /// An error about this model, with secrets removed from its text.
+    /// Makes an error about this model, with secrets removed from its text.
     pub(crate) fn error(&self, kind: ModelErrorKind, what: &str) -> ModelError {
         ModelError::new(kind, self.secrets.scrub(format!("{}: {what}", self.name)))
     }
 
-    /// The answer was truncated.
+    /// Makes the error for a truncated answer.
     fn cut(&self) -> ModelError {
         self.error(ModelErrorKind::Network, "the stream was cut: it ended before the answer was complete")
     }
 
-    /// The server has ended the answer because something broke.
+    /// Makes the error for an answer that the server has ended because of a failure.
     fn broken(&self, word: &str) -> ModelError {
         let word = self.secrets.excerpt(word);
         let what = format!("the answer broke off: the server ended it with the reason `{word}`");
         self.error(ModelErrorKind::Network, &what)
     }
 
-    /// The answer violates the interface.
+    /// Makes the error for an answer that violates the interface.
     pub(crate) fn garbled(&self, cause: &dyn fmt::Display) -> ModelError {
         self.error(ModelErrorKind::Network, &format!("the answer is garbled: {cause}"))
     }
 
-    /// No data arrived within the idle timeout.
+    /// Makes the error for an answer without data within the idle timeout.
     pub(crate) fn timeout(&self) -> ModelError {
         let what = format!("{} sent nothing for {} seconds", self.host, self.idle.as_secs_f32());
         self.error(ModelErrorKind::Timeout, &what)
     }
 
-    /// The answer has another type than the interface's.
+    /// Makes the error for an answer of another type than the interface's.
     fn not_json(&self, kind: &str) -> ModelError {
         let what = format!("{} answered with `{kind}`, not JSON; is the base address right?", self.host);
         self.error(ModelErrorKind::BadRequest, &what)
     }
 
-    /// The answer is JSON of another service.
+    /// Makes the error for JSON of another service.
     fn foreign(&self) -> ModelError {
         let what = format!(
             "{} answered with JSON that is no answer of this interface; is the base address right?",
@@ -124,7 +124,7 @@ impl Whom {
         self.error(ModelErrorKind::BadRequest, &what)
     }
 
-    /// Converts what the bytes of an answer tell.
+    /// Converts the failure to read an answer.
     pub(crate) fn failed(&self, failure: Failure) -> ModelError {
         match failure {
             Failure::Reported(body) => self.event(&body),
@@ -137,7 +137,7 @@ impl Whom {
         }
     }
 
-    /// A failure of the client below.
+    /// Converts a failure of the HTTP client.
     pub(crate) fn http(&self, http: &reqwest::Error) -> ModelError {
         if http.is_timeout() {
             return self.timeout();
@@ -157,7 +157,7 @@ impl Whom {
         self.error(ModelErrorKind::Network, &format!("the connection to {} broke: {cause}", self.host))
     }
 
-    /// Whether the endpoint is on this machine.
+    /// Returns true if the endpoint is on this machine.
     fn is_here(&self) -> bool {
         self.base.parse().is_ok_and(|url| is_loopback(&url))
     }
@@ -204,7 +204,7 @@ impl Whom {
         error
     }
 
-    /// The server's message, extracted from the JSON that most servers wrap it in.
+    /// Returns the server's message, extracted from the JSON that most servers wrap it in.
     fn said(&self, body: &str) -> String {
         let said = serde_json::from_str::<Value>(body).ok().and_then(|value| {
             let value = if let Value::Array(mut items) = value { items.pop()? } else { value };
@@ -216,7 +216,7 @@ impl Whom {
         if said.is_empty() { "no reason given".into() } else { said }
     }
 
-    /// The innermost cause. The outer ones of `reqwest` repeat the address, which may hold a password.
+    /// Returns the innermost cause. The outer ones of `reqwest` repeat the address, which may contain a password.
     fn root(&self, error: &dyn StdError) -> String {
         let Some(mut cause) = error.source() else { return "no answer".into() };
         while let Some(next) = cause.source() {
@@ -242,7 +242,7 @@ impl Whom {
         }
     }
 
-    /// An error in an event of a stream, or in the body of an answer with a success status.
+    /// Converts an error in an event of a stream, or in the body of an answer with a success status.
     pub(crate) fn event(&self, body: &Value) -> ModelError {
         let inner = body.get("error").filter(|inner| inner.is_object()).unwrap_or(body);
         let word = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -297,7 +297,8 @@ fn kind_of_word(word: &str) -> ModelErrorKind {
     }
 }
 
-/// Each provider words it differently, and none has a separate status for it.
+/// Returns true if the body reports that the context is too long. Each provider words this differently, and none has a
+/// separate status for it.
 fn exceeds_context(body: &str) -> bool {
     says(
         body,
@@ -320,7 +321,8 @@ fn exceeds_context(body: &str) -> bool {
     )
 }
 
-/// Gemini, xAI and some gateways refuse a key with the status of a wrong request.
+/// Returns true if the body reports a refused key. Gemini, xAI and some gateways send it with the status of a wrong
+/// request.
 fn refuses_key(body: &str) -> bool {
     says(
         body,
@@ -335,7 +337,8 @@ fn refuses_key(body: &str) -> bool {
     )
 }
 
-/// Mistral, OpenRouter, DeepSeek and Bedrock report an unknown model with the status of a wrong request.
+/// Returns true if the body reports an unknown model. Mistral, OpenRouter, DeepSeek and Bedrock send it with the status
+/// of a wrong request.
 fn knows_no_model(body: &str) -> bool {
     says(
         body,
@@ -356,7 +359,7 @@ fn says(body: &str, signs: &[&str]) -> bool {
     signs.iter().any(|sign| body.contains(sign))
 }
 
-/// `retry-after-ms`, or `retry-after` in seconds or as a date.
+/// Reads `retry-after-ms`, or `retry-after` in seconds or as a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let millis = |value: f64| (value.is_finite() && value >= 0.0).then_some(value.round() as u64);
@@ -379,8 +382,8 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     u64::try_from(wait.as_millis()).ok()
 }
 
-/// The wait that a body asks for, in milliseconds: Gemini's `RetryInfo`, and the members that gateways put in place of
-/// headers.
+/// Returns the wait that a body requests, in milliseconds: Gemini's `RetryInfo`, and the members that gateways use
+/// instead of headers.
 fn retry_in_body(body: &str) -> Option<u64> {
     let value = match serde_json::from_str(body).ok()? {
         Value::Array(mut items) => items.pop()?,
@@ -405,7 +408,7 @@ fn retry_in_body(body: &str) -> Option<u64> {
         .or_else(|| number("retry_after").map(|seconds| (seconds * 1000.0).ceil() as u64))
 }
 
-/// A time such as `6m0s`, `1.5s` or `120ms`, in milliseconds.
+/// Parses a time such as `6m0s`, `1.5s` or `120ms`, in milliseconds.
 fn reset_ms(text: &str) -> Option<u64> {
     let mut rest = text;
     let mut ms = 0.0;

@@ -288,17 +288,18 @@ pub(crate) static KNOWN: &[Known] = &[
 ];
 
 impl Known {
-    /// The provider of that name or alias.
+    /// Returns the provider of that name or alias.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         let name = provider_name(name);
         KNOWN.iter().find(|known| known.name == name)
     }
 
-    /// The provider's own address. Vertex and Bedrock have one per project and region, which come from variables.
+    /// Returns the provider's own address. Vertex and Bedrock have one per project and region, which come from
+    /// variables.
     ///
     /// # Errors
     ///
-    /// The name of a variable that must be set and is not.
+    /// The error is the name of a variable that must be set and is not.
     pub(crate) fn base(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<String, &'static str> {
         match (self.wire, self.dialect) {
             (_, Dialect::Vertex) => {

@@ -5,7 +5,7 @@
 //! all. Other providers are added by name ([`Providers::with`]), so this package depends neither on models that run
 //! inside the process nor on a journal.
 //!
-//! Requests and answers have the forms of `llm-do-wire`; this package sends the ones and receives the others.
+//! `llm-do-wire` has the forms of requests and answers. This package sends and receives them.
 //!
 //! Invariants: no key gets into an error, a `Debug` text or a log line; only the environment that the caller passes
 //! is read (except for proxies, which the HTTP client handles); no request is retried here; and no TLS stack is set

@@ -1,7 +1,7 @@
 //! Prices of models: the table in `prices.json`, and the user's overrides.
 //!
-//! `scripts/prices` writes the table from the package `genai-prices`, which reads the providers' own pages. A model whose
-//! price depends on the time of the day is not in it: no price is better than a wrong one.
+//! `scripts/prices` writes the table from the package `genai-prices`, which reads the providers' own pages. A model
+//! whose price depends on the time of the day is not in it: no price is better than a wrong one.
 
 use crate::known::Known;
 use jiff::{Timestamp, tz::TimeZone};
@@ -29,7 +29,7 @@ struct Rates {
     above: Option<Above>,
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Clone, Debug, Deserialize)]
 struct Line {
     input: Usd,
@@ -46,7 +46,7 @@ struct Line {
 }
 
 impl Line {
-    /// The terms on a day, as `2027-01-01`.
+    /// Returns the terms on a day, as `2027-01-01`.
     fn on(&self, day: impl FnOnce() -> String) -> Terms {
         let mut price = Price {
             input: self.input,
@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// The text of the entry for a name. The table is searched and not parsed: a run needs one line of a thousand.
+/// Returns the text of the entry for a name. The table is searched and not parsed: a run needs one line of a thousand.
 fn entry(name: &str) -> Option<&'static str> {
     let start = format!("\n    {}: {{", serde_json::Value::from(name));
     let rest = &TABLE[TABLE.find(&start)? + start.len() - 1..];
@@ -88,8 +88,8 @@ fn today() -> String {
     Timestamp::now().to_zoned(TimeZone::UTC).date().to_string()
 }
 
-/// The table's entry for a model. Dated snapshots (`-20251001`, `-2026-04-14`) and `-latest` have the price of their
-/// model, and both interfaces of a provider have the same price.
+/// Returns the table's entry for a model. Dated snapshots (`-20251001`, `-2026-04-14`) and `-latest` have the price of
+/// their model, and both interfaces of a provider have the same price.
 pub(crate) fn listed(name: &ModelName) -> Terms {
     let provider = Known::named(name.provider()).map_or(name.provider(), |known| match known.name {
         "openai_resp" => "openai",
@@ -131,7 +131,7 @@ impl PriceList {
     }
 }
 
-/// The name without the date of a snapshot.
+/// Returns the name without the date of a snapshot.
 fn undated(model: &str) -> &str {
     let rest = model.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
     let date = &model[rest.len()..];
@@ -147,7 +147,7 @@ fn undated(model: &str) -> &str {
     }
 }
 
-/// Whether a key of the user's `prices` names a model: exactly, or by its beginning (`openai:gpt-5*`).
+/// Returns true if a key of the user's `prices` names a model: exactly, or by its beginning (`openai:gpt-5*`).
 pub(crate) fn names(key: &str, name: &ModelName) -> bool {
     let canonical = |text: &str| match text.split_once(':') {
         Some((provider, model)) => format!("{}:{model}", provider_name(provider)),

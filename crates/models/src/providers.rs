@@ -1,4 +1,4 @@
-//! Models by name.
+//! Opens models by name.
 
 use crate::{
     client::{Clients, Needs, is_loopback},
@@ -64,16 +64,16 @@ impl fmt::Debug for Providers {
     }
 }
 
-/// Where a key is.
+/// The place of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// In an environment variable.
+    /// The key is in an environment variable.
     Environment,
-    /// Among the stored keys ([`Providers::stored_keys`]).
+    /// The key is among the stored keys ([`Providers::stored_keys`]).
     Stored,
 }
 
-/// A key, and where it was found.
+/// A key, and the place where it was found.
 pub(crate) struct FoundKey<'v> {
     pub(crate) variable: &'v str,
     pub(crate) source: KeySource,
@@ -85,12 +85,12 @@ struct Access {
     wire: Wire,
     dialect: Dialect,
     base: String,
-    /// The address is the provider's own.
+    /// True if the address is the provider's own.
     official: bool,
     key: Option<String>,
     key_var: Option<Arc<str>>,
     headers: BTreeMap<String, String>,
-    /// Whether answers are streamed, if the program says so.
+    /// True if answers are streamed, if the program sets it.
     stream: Option<bool>,
 }
 
@@ -104,8 +104,8 @@ impl Models for Providers {
         Ok(model)
     }
 
-    /// The user's price, otherwise the list price. A provider that a program declares has a name, but not the prices,
-    /// of one that is known.
+    /// Returns the user's price, otherwise the list price. A provider that a program declares may have the name of a
+    /// known provider, but not its prices.
     fn terms(&self, name: &ModelName) -> Terms {
         let said = self.prices.iter().find(|(key, _)| prices::names(key, name));
         match said {
@@ -117,7 +117,7 @@ impl Models for Providers {
 }
 
 impl Providers {
-    /// The known providers and `script:`, with keys and addresses from this environment. Empty values count as
+    /// Makes the known providers and `script:`, with keys and addresses from this environment. Empty values count as
     /// absent.
     pub fn new(env: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         let env = move |name: &str| {
@@ -138,7 +138,7 @@ impl Providers {
         .with("script", |name| script::open(name.model()))
     }
 
-    /// Keys that the user has stored, each with the variable that would hold it. The environment takes precedence.
+    /// Adds keys that the user has stored, each with the variable that would hold it. The environment takes precedence.
     #[must_use]
     pub fn stored_keys(mut self, keys: impl IntoIterator<Item = (String, String)>) -> Self {
         self.stored.extend(keys);
@@ -164,21 +164,21 @@ impl Providers {
         self
     }
 
-    /// The user's prices for a model, or for all models with a prefix (`openai:gpt-5*`). The first entry applies.
+    /// Sets the user's prices for a model, or for all models with a prefix (`openai:gpt-5*`). The first entry applies.
     #[must_use]
     pub fn price(mut self, key: impl Into<String>, terms: Terms) -> Self {
         self.prices.push((key.into(), terms));
         self
     }
 
-    /// Whether answers are streamed, if the provider supports it. The default is true.
+    /// Sets whether answers are streamed, if the provider supports it. The default is true.
     #[must_use]
     pub fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
         self
     }
 
-    /// The idle timeout of a request; 120 seconds by default. An answer that isn't streamed may take five times as
+    /// Sets the idle timeout of a request; 120 seconds by default. An answer that isn't streamed may take five times as
     /// long.
     #[must_use]
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
@@ -186,7 +186,7 @@ impl Providers {
         self
     }
 
-    /// The names of all providers, sorted, without aliases.
+    /// Returns the names of all providers, sorted, without aliases.
     pub fn names(&self) -> Vec<&str> {
         let known = KNOWN.iter().map(|known| known.name);
         let mut names: Vec<&str> = known
@@ -202,7 +202,7 @@ impl Providers {
         (self.env)(name)
     }
 
-    /// The key that one of these variables holds, or that is stored for one of them.
+    /// Returns the key that one of these variables holds, or that is stored for one of them.
     pub(crate) fn key<'v>(&self, variables: &[&'v str]) -> Option<FoundKey<'v>> {
         let found = |source, variable: &'v str, key| FoundKey { variable, source, key };
         let of_env = |var: &&'v str| Some(found(KeySource::Environment, var, self.var(var)?));
@@ -210,8 +210,8 @@ impl Providers {
         variables.iter().find_map(of_env).or_else(|| variables.iter().find_map(stored))
     }
 
-    /// The variables that may hold the key of a known provider, the usual one first. Empty: it takes none. `None`: no
-    /// provider is known by that name.
+    /// Returns the variables that may hold the key of a known provider, the usual one first. Empty: it takes no key.
+    /// `None`: no provider of that name is known.
     pub fn key_variables(provider: &str) -> Option<&'static [&'static str]> {
         Known::named(provider).map(|known| known.keys)
     }
@@ -227,23 +227,23 @@ impl Providers {
         Ok(Arc::new(self.remote_named(name)?))
     }
 
-    /// Whether a factory makes the models of that provider, which is no endpoint then.
+    /// Returns true if a factory makes the models of that provider, which then has no endpoint.
     pub(crate) fn is_made_elsewhere(&self, name: &ModelName) -> bool {
         self.factories.contains_key(name.provider())
     }
 
-    /// A model of that provider that is usually meant: the one that is chosen by default if the provider has a key.
+    /// Returns the usual model of that provider: the default model if the provider has a key.
     pub fn usual_model(provider: &str) -> Option<String> {
         default_model::usual(Known::named(provider)?.name)
     }
 
-    /// Whether requests for that model leave this machine. A model that can't be opened makes none.
+    /// Returns true if requests for that model leave this machine. A model that can't be opened sends no requests.
     pub fn is_hosted(&self, name: &ModelName) -> bool {
         !self.is_made_elsewhere(name)
             && self.remote_named(name).is_ok_and(|remote| !is_loopback(&remote.base))
     }
 
-    /// A model behind an endpoint.
+    /// Returns a model behind an endpoint.
     pub(crate) fn remote_named(&self, name: &ModelName) -> Result<Remote, ModelError> {
         let provider = name.provider();
         let access = if let Some(custom) = self.custom.get(provider) {
@@ -357,7 +357,8 @@ impl Providers {
     }
 }
 
-/// A key that is neither set nor stored. `stored_as`: what `llm-do keys set` stores it for.
+/// Makes the error for a key that is neither set nor stored. `stored_as` is the name under which `llm-do keys set`
+/// stores it.
 fn missing_key(provider: &str, vars: &[&str], stored_as: &str) -> ModelError {
     let ModelError { kind, message, .. } = missing(provider, vars);
     ModelError::new(kind, format!("{message}; `llm-do keys set {stored_as}` stores one"))
@@ -368,7 +369,7 @@ fn missing(provider: &str, vars: &[&str]) -> ModelError {
     ModelError::new(ModelErrorKind::Auth, text)
 }
 
-/// The base address: everything before the wire's own path, with a slash at the end.
+/// Returns the base address: everything before the wire's own path, with a slash at the end.
 fn address(provider: &str, base: &str, wire: Wire) -> Result<Url, ModelError> {
     let bad = |why: &str| {
         // Not quoted: people put passwords into addresses.
@@ -400,7 +401,7 @@ fn address(provider: &str, base: &str, wire: Wire) -> Result<Url, ModelError> {
     Ok(url)
 }
 
-/// An address without what may be secret in it.
+/// Returns an address without the parts that may be secret.
 fn shown_base(url: &Url) -> String {
     format!("{}://{}{}", url.scheme(), host(url), url.path())
 }

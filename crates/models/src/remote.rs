@@ -23,7 +23,7 @@ pub(crate) struct Remote {
     pub(crate) headers: HeaderMap,
     pub(crate) form: Form,
     pub(crate) whom: Whom,
-    /// Answers are streamed.
+    /// True if answers are streamed.
     pub(crate) stream: bool,
 }
 

@@ -40,7 +40,7 @@ type Used = HashMap<Place, HashMap<usize, u32>>;
 struct ScriptModel {
     script: Script,
     templates: Environment<'static>,
-    /// Only of entries with `times`.
+    /// The counts of entries with `times` only.
     used: Mutex<Used>,
 }
 
@@ -49,15 +49,15 @@ pub(crate) fn open(path: &str) -> Result<Arc<dyn Model>, ModelError> {
     model(|check| Script::read(path, check))
 }
 
-/// A model that answers from this script, which is in no file. `name` stands in errors in the place of a path.
+/// Makes a model that answers from this script, which is in no file. `name` replaces the path in errors.
 ///
 /// # Errors
-/// What is wrong with the script, with its line.
+/// The script has an error. The message has its line.
 pub fn scripted(name: &str, text: &str) -> Result<Arc<dyn Model>, ModelError> {
     model(|check| Script::from_text(name, text, check))
 }
 
-/// The model of a script whose templates can be read.
+/// Makes the model of a script whose templates can be parsed.
 fn model(
     read: impl FnOnce(&dyn Fn(&str) -> Result<(), String>) -> Result<Script, ModelError>,
 ) -> Result<Arc<dyn Model>, ModelError> {
@@ -79,7 +79,7 @@ impl Model for ScriptModel {
         Capabilities::ALL
     }
 
-    /// A script stands in for any provider.
+    /// Returns none: a script can replace any provider.
     fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
         Vec::new()
     }
@@ -124,7 +124,7 @@ impl ScriptModel {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first entry that matches and isn't used up.
+    /// Returns the first entry that matches and isn't used up.
     fn choose(&self, asked: &Asked<'_>) -> Option<&Entry> {
         let fitting = self.script.answers.iter().enumerate().filter(|(_, entry)| asked.fits(entry));
         for (index, entry) in fitting {
@@ -212,7 +212,7 @@ impl ScriptModel {
         })
     }
 
-    /// The value with the templates in its strings rendered.
+    /// Renders the templates in the strings of a value.
     fn value<'a>(&self, value: &'a Value, asked: &Asked<'_>) -> Result<Cow<'a, Value>, ModelError> {
         Ok(match value {
             Value::String(text) => match self.text(text, asked)? {
@@ -240,7 +240,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The last text from the user or the tools.
+    /// Returns the last text from the user or the tools.
     fn last(&self) -> &str {
         self.last.get_or_init(|| {
             let parts =
@@ -253,7 +253,7 @@ impl Asked<'_> {
         })
     }
 
-    /// The first message of the conversation.
+    /// Returns the first message of the conversation.
     fn input(&self) -> String {
         self.request.messages.first().map(|message| message.text()).unwrap_or_default()
     }
@@ -268,7 +268,7 @@ impl Asked<'_> {
     }
 }
 
-/// Tells a part as it would come from a provider: text in pieces, of a call only that it begins.
+/// Sends the deltas of a part as a provider would: a text in pieces, and only the beginning of a call.
 async fn tell(part: &Part, stream: &Stream, deltas: &dyn DeltaSink) {
     let (text, delta): (&str, fn(String) -> Delta) = match part {
         Part::Text { text } => (text, |text| Delta::Text { text }),

@@ -1,4 +1,4 @@
-//! Every block of `docs/guides/models.md` is what it says it is.
+//! Tests every block of `docs/guides/models.md`.
 #![allow(clippy::unwrap_used, reason = "a test may panic, also in its helpers")]
 
 use llm_do_core::model::Models as _;
@@ -13,7 +13,7 @@ struct Manifest {
     providers: BTreeMap<String, CustomProvider>,
 }
 
-/// The fenced blocks, each with the words after its fence.
+/// Returns the fenced blocks, each with the words after its fence.
 fn blocks() -> Vec<(&'static str, &'static str)> {
     let mut pieces = MODELS.split("```");
     let mut blocks = Vec::new();

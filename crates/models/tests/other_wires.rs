@@ -1,4 +1,4 @@
-//! The wires that the test server doesn't speak, against fixed answers.
+//! Tests of the wires that the test server doesn't implement, against fixed answers.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -28,7 +28,7 @@ fn lines(lines: &[Value]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Asks a model of that interface, with a history of two calls in one turn, and gives what was sent too.
+/// Asks a model of that interface, with a history of two calls in one turn. Returns the request, too.
 async fn ask(api: Api, model: &str, body: String) -> (Result<ModelResponse, ModelError>, String, Value) {
     ask_way(api, model, body, true).await
 }

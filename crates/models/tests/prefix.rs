@@ -1,4 +1,5 @@
-//! Requests of a conversation keep their prefix: providers cache what a request has in common with the one before.
+//! Tests that requests of a conversation keep their prefix: providers cache the part that a request has in common with
+//! the one before.
 #![allow(clippy::unwrap_used, reason = "a test may panic, also in its helpers")]
 
 use llm_do_core::{
@@ -22,7 +23,7 @@ impl DeltaSink for Nobody {
     fn delta(&self, _: Delta) {}
 }
 
-/// The history before a turn: each turn calls a tool, and every fourth time the user says something in between.
+/// Returns the history before a turn: each turn calls a tool, and at every fourth turn the user adds a message.
 fn history(turn: u32) -> Vec<Arc<Message>> {
     let mut messages: Vec<Arc<Message>> = Vec::new();
     let mut say = |role, parts| {
@@ -53,7 +54,7 @@ fn history(turn: u32) -> Vec<Arc<Message>> {
     messages
 }
 
-/// The body of the request for that turn.
+/// Returns the body of the request for that turn.
 async fn body(api: Api, model: &str, turn: u32) -> Value {
     let (url, served) = one_answer::serve([("text/event-stream", [Vec::new()])]);
     let mut custom = CustomProvider::new(url);
@@ -86,9 +87,9 @@ async fn body(api: Api, model: &str, turn: u32) -> Value {
     served.join().unwrap().remove(0).1
 }
 
-/// What a provider reads, in the order in which it does: the constant parts, then the history. The order of keys in the
-/// body and the marks that direct its cache are no part of that, and a text alone stands for a list with that text, as
-/// Anthropic documents it.
+/// Returns the text that a provider reads, in its order: the constant parts, then the history. The order of keys in the
+/// body and the cache marks are not part of it, and a plain text equals a list with that text, as Anthropic documents
+/// it.
 fn read_by_provider(body: &Value, history: &str) -> String {
     let mut body = body.clone();
     without_marks(&mut body);

@@ -1,4 +1,5 @@
-//! Tools that a provider runs, in each wire format: what is sent, what is read, and what goes back with the next request.
+//! Tests of tools that a provider runs, in each wire format: the request, the answer, and the parts that go back with
+//! the next request.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -41,7 +42,7 @@ impl Talk {
         self.messages.push(Arc::new(Message { id, parent: None, role, parts }));
     }
 
-    /// Asks; the server gives these events of a stream. Keeps the answer, and returns it with what was sent.
+    /// Asks a model whose server sends these events of a stream. Keeps the answer, and returns it with the request.
     async fn ask(&mut self, events: &[Value]) -> (ModelResponse, Value) {
         let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         let (url, served) = one_answer::serve([("text/event-stream", [body.into_bytes()])]);
@@ -318,7 +319,7 @@ async fn gemini_gets_its_own_parts_back_where_they_were() {
     assert_eq!(sent["contents"][2], json!({"role": "user", "parts": [answered]}));
 }
 
-/// Where Gemini runs code, a finish reason comes with the code, and the text after it.
+/// Gemini sends a finish reason with the code that it runs, and text after it.
 #[tokio::test]
 async fn text_after_code_of_gemini_is_a_part_of_the_answer() {
     let mut talk = Talk::new(Api::Gemini, "gemini-2.5-flash", vec![ServerTool::CodeExecution]);

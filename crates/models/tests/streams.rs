@@ -1,4 +1,4 @@
-//! Event streams as servers and gateways send them: comments, line ends, cuts at any byte, ends without a word.
+//! Event streams as servers and gateways send them: comments, line ends, cuts at any byte, ends without a final event.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -59,7 +59,7 @@ async fn ask(
     response
 }
 
-/// The endpoint `gw` at this address.
+/// Makes providers with the endpoint `gw` at this address.
 fn providers(api: Api, url: String) -> Providers {
     let mut custom = CustomProvider::new(url);
     custom.api = api;
@@ -140,7 +140,7 @@ async fn hostile_numbers_of_pieces_do_no_harm() {
     }
 }
 
-/// Gives every piece this number.
+/// Sets the number of every piece.
 fn renumber(event: &mut Value, number: &Value) {
     match event {
         Value::Object(fields) => {
@@ -157,7 +157,7 @@ fn renumber(event: &mut Value, number: &Value) {
     }
 }
 
-/// Events that say ` Grüße, 世界 🌍.\n ` and call `f` with `{"path": "ä b"}`, each with its name.
+/// Returns events with the text ` Grüße, 世界 🌍.\n ` and a call of `f` with `{"path": "ä b"}`, each with its name.
 fn events(api: Api) -> Vec<(&'static str, Value)> {
     let (one, two) = (" Grüße, 世", "界 🌍.\n ");
     let (open, shut) = (r#"{"path": "#, r#""ä b"}"#);
@@ -253,16 +253,16 @@ fn events(api: Api) -> Vec<(&'static str, Value)> {
     }
 }
 
-/// How a server may write its events.
+/// The form in which a server writes its events.
 #[derive(Clone, Copy, Debug)]
 struct Style {
     line_end: &'static str,
     comments: bool,
-    /// Data over several lines.
+    /// True if data is spread over several lines.
     spread: bool,
-    /// Without the space after the colon.
+    /// True if the space after the colon is left out.
     tight: bool,
-    /// With fields and events that no client knows.
+    /// True if there are fields and events that no client knows.
     unknown: bool,
 }
 
@@ -362,7 +362,7 @@ fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
 
 const PLAIN: Style = Style { line_end: "\n", comments: false, spread: false, tight: false, unknown: false };
 
-/// The same answer as that of [`events`], in one body.
+/// Returns the answer of [`events`] in one body.
 fn whole(api: Api) -> Value {
     let (said, arguments) = (" Grüße, 世界 🌍.\n ", json!({"path": "ä b"}));
     match api {
@@ -429,7 +429,7 @@ async fn the_beginning_of_an_answer_is_never_lost() {
     }
 }
 
-/// Gateways that speak Gemini's format give a finish reason with each event.
+/// Gateways that use Gemini's format give a finish reason with each event.
 #[tokio::test]
 async fn text_after_a_finish_reason_of_gemini_is_a_part_of_the_answer() {
     let piece = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]});
@@ -501,7 +501,7 @@ async fn a_garbled_event_is_never_passed_over() {
     }
 }
 
-/// Bytes that are no text are not replaced by others that the model has not said.
+/// Bytes that are no text are not replaced by other characters.
 #[tokio::test]
 async fn an_answer_that_is_no_utf_8_is_garbled() {
     let stream = openai(&[says("a\u{1}b"), finishes("stop")]).replace("\\u0001", "\u{1}").into_bytes();
@@ -519,7 +519,7 @@ async fn an_answer_that_is_no_utf_8_is_garbled() {
     }
 }
 
-/// A number that a server chooses is no size.
+/// A number that a server chooses is not used as a size.
 #[tokio::test]
 async fn the_number_of_a_call_reserves_nothing() {
     let piece = |index: u64, arguments: &str| {
@@ -696,7 +696,7 @@ async fn an_answer_that_broke_off_is_no_answer() {
     }
 }
 
-/// A page or other JSON at a wrong address is no stream that was cut, and asking again does not help.
+/// A page or other JSON at a wrong address is no truncated stream, and a retry does not help.
 #[tokio::test]
 async fn what_is_no_answer_of_the_interface_is_not_asked_for_again() {
     let page = b"\xef\xbb\xbf\n <!DOCTYPE html>\n<html>\n\n</html>".to_vec();
@@ -718,7 +718,7 @@ async fn what_is_no_answer_of_the_interface_is_not_asked_for_again() {
     assert_eq!(response.finish, FinishReason::ToolCalls);
 }
 
-/// A server that can't stream says so by the type of its answer, and a page of another server by its own.
+/// A server that can't stream, or that sends a page of another service, is recognised by the type of its answer.
 #[tokio::test]
 async fn an_answer_of_another_type_is_read_or_refused() {
     let answer = whole(Api::OpenAi).to_string().into_bytes();
@@ -735,7 +735,7 @@ async fn an_answer_of_another_type_is_read_or_refused() {
     assert!(error.message.contains("`text/html`, not JSON"), "{error}");
 }
 
-/// One event that never ends, of more bytes than an answer may have. It is not kept whole.
+/// An event that never ends, with more bytes than an answer may have. It is not kept whole.
 #[tokio::test]
 async fn an_event_without_an_end_fails_at_its_limit() {
     let piece = || vec![b'x'; 1 << 20];

@@ -21,7 +21,7 @@ use std::{
 /// Maximum number of authorities to follow per worker. A program has few authorities but can have many call chains.
 const MOST: usize = 16;
 
-/// What the workers that a run can reach may touch.
+/// The authorities of the workers that a run can reach.
 #[derive(Default)]
 pub(crate) struct Authorities<'a> {
     /// The different authorities of each worker.
@@ -30,17 +30,17 @@ pub(crate) struct Authorities<'a> {
     pub(crate) refused: Vec<RefusedCall<'a>>,
 }
 
-/// A call for which the caller's bounds have no room.
+/// A call that the caller's bounds do not allow.
 pub(crate) struct RefusedCall<'a> {
     pub(crate) caller: &'a Arc<str>,
-    /// Its place among the caller's calls.
+    /// The place of the callee among the caller's calls.
     pub(crate) callee: usize,
     pub(crate) refusal: Refusal,
 }
 
 impl<'a> Authorities<'a> {
-    /// Follows the calls from the workers that runs start with, as if the operator granted everything that the program asks
-    /// for.
+    /// Follows the calls from the workers that runs start with, as if the operator granted everything that the program
+    /// asks for.
     pub(crate) fn follow<'r>(
         packages: &Packages,
         workers: &'a Workers,
@@ -88,7 +88,7 @@ impl<'a> Authorities<'a> {
     }
 }
 
-/// The program's own places, with everything that its workers ask for.
+/// Returns the bounds of the program's own places, with everything that its workers ask for.
 fn bounds(packages: &Packages, workers: &Workers) -> Bounds {
     let program = packages.program();
     let mut network = Network::Off;

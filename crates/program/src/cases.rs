@@ -1,5 +1,5 @@
-//! Files of cases: inputs of a worker with what must hold of the call. `docs/reference/cases.md` documents the format, which
-//! `test`, `harden` and `runs export --cases` share.
+//! Files of cases: inputs of a worker with expectations about the call. `docs/reference/cases.md` documents the format,
+//! which `test`, `harden` and `runs export --cases` share.
 
 mod expect;
 mod find;
@@ -24,32 +24,32 @@ use std::sync::Arc;
 /// A file of cases.
 #[derive(Clone, Debug)]
 pub struct CasesFile {
-    /// Its path, relative to the program's root.
+    /// The path of the file, relative to the program's root.
     pub path: String,
-    /// Its cases.
+    /// The cases in the file.
     pub cases: Vec<Case>,
 }
 
-/// One case.
+/// A case.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name, which also names its recordings: letters, digits, `.`, `-` and `_`.
+    /// The name of the case, and of its recordings: letters, digits, `.`, `-` and `_`.
     pub name: Arc<str>,
-    /// Where the name stands.
+    /// The place of the name.
     pub name_span: Span,
     /// The input of the worker.
     pub input: Arc<Value>,
-    /// Where the input stands, if it is given.
+    /// The input as written, with its place, if it is given.
     pub input_node: Option<Node>,
-    /// How many times it runs.
+    /// The number of times that the case runs.
     pub repeat: u32,
     /// The files that it adds to its copy of the mounts.
     pub files: CaseFiles,
-    /// What stands in for callees.
+    /// Stubs that replace callees.
     pub given: Vec<Stub>,
-    /// What must hold.
+    /// The expectations.
     pub expect: Expect,
-    /// The recorded call that it was made of.
+    /// The recorded call from which the case was made.
     pub from: Option<CaseOrigin>,
 }
 
@@ -65,14 +65,14 @@ pub enum CaseFiles {
     Folder(String, Span),
 }
 
-/// A file whose text a case holds.
+/// A file whose text is in the case.
 #[derive(Clone, Debug)]
 pub struct InlineFile {
-    /// Its path from the root.
+    /// The path of the file from the root.
     pub path: String,
-    /// Where the path stands.
+    /// The place of the path.
     pub span: Span,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 
@@ -83,21 +83,21 @@ pub struct CaseOrigin {
     pub run: String,
     /// Place of the call in its tree.
     pub call: String,
-    /// How many recorded calls had this input.
+    /// The number of recorded calls that had this input.
     pub calls: u64,
-    /// How many of them gave something else.
+    /// The number of these calls with another output.
     pub differing: u64,
-    /// What it failed with.
+    /// The failure of the call.
     pub failure: Option<String>,
 }
 
-/// Largest number of repeats of a case.
+/// The largest number of repeats of a case.
 pub const MOST_REPEATS: u64 = 10_000;
 
 /// The longest name of a case.
 const LONGEST_NAME: usize = 100;
 
-/// Whether a text can be a case's name: its recordings are files of that name on any system.
+/// Returns true if a text can be a case's name: its recordings are files of that name on any system.
 pub fn is_case_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     name.len() <= LONGEST_NAME

@@ -46,9 +46,9 @@ use llm_do_core::toolset::ToolsetRegistry;
 use scope::Scope;
 use std::{mem, sync::Arc};
 
-/// All findings of a program, in reading order, each once. A single file is checked with its callees; a project with
-/// all its workers, called or not; a library with its exports. A project without an entry is a program for others if it
-/// exports workers: each of these is then what an entry is to other projects.
+/// Returns all findings of a program, in reading order, each once. A single file is checked with its callees; a project
+/// with all its workers, called or not; a library with its exports. A project without an entry is a program for others
+/// if it exports workers: each export is then treated as an entry.
 pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     check_whole(source, host).found
 }
@@ -58,13 +58,13 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
 pub struct Report {
     /// The findings, in reading order.
     pub found: Vec<Diagnostic>,
-    /// What reaches what in the program.
+    /// The flow of untrusted content in the program.
     pub flow: Flow,
-    /// The program's own workers that touch nothing, by name.
+    /// The program's own workers without effects, by name.
     pub pure: Vec<Arc<str>>,
 }
 
-/// As [`check`], with what else it knows of the program.
+/// Runs [`check`], and also returns the flow and the workers without effects.
 pub fn check_whole(source: Source, host: LoadOptions) -> Report {
     let mut checked = Checked::read(source, host);
     let mut found = checked.findings();
@@ -78,7 +78,7 @@ pub fn check_whole(source: Source, host: LoadOptions) -> Report {
     Report { found, flow, pure }
 }
 
-/// The files of a program beside its workers' own, which an edit of workers leaves as they are.
+/// The files of a program beside its workers' own, which an edit of workers does not change.
 pub(crate) struct Files {
     /// All workers of the project; empty for a single file, which is checked with its callees.
     scanned: Vec<WorkerFile>,
@@ -100,7 +100,7 @@ impl Files {
     }
 }
 
-/// The analyses of one worker. They look at no other worker.
+/// Runs the analyses of one worker, which read no other worker.
 fn of_worker(scope: &Scope<'_>, effective: &Effective) -> Vec<Diagnostic> {
     let mut found = prompts::of_worker(&scope.host.toolsets, effective);
     names::of_worker(scope, effective, &mut found);
@@ -111,7 +111,7 @@ fn of_worker(scope: &Scope<'_>, effective: &Effective) -> Vec<Diagnostic> {
     found
 }
 
-/// The analyses of a program as a whole, except those of its calls.
+/// Runs the analyses of a program as a whole, except those of its calls.
 fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec<Diagnostic>) -> Flow {
     let program = scope.packages.program();
     if let (Some(entry), Start::Entry(None)) = (scope.entry, &source.start) {
@@ -137,7 +137,8 @@ fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec
     flow
 }
 
-/// The errors of the code of loaded workers. A run refuses what [`check`] calls an error in the closure of its entry.
+/// Returns the errors of the code of loaded workers. A run refuses everything that [`check`] reports as an error in the
+/// closure of its entry.
 pub(crate) fn code(packages: &Packages, workers: &Workers, host: &LoadOptions) -> Vec<Diagnostic> {
     let mut exposed = Exposed::default();
     exposed.add(workers.values().map(AsRef::as_ref), host.code.as_deref());
@@ -150,8 +151,8 @@ pub(crate) fn code(packages: &Packages, workers: &Workers, host: &LoadOptions) -
     found
 }
 
-/// The errors of the workers that a library exports, and of those that they call. The libraries that it depends on need
-/// not be there, and no Python is inspected.
+/// Returns the errors of the workers that a library exports, and of those that they call. The libraries that it depends
+/// on need not be installed, and no Python is inspected.
 pub fn check_exports(tree: Arc<dyn SourceTree>, toolsets: ToolsetRegistry) -> Vec<Diagnostic> {
     let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
     let mut found = Vec::new();
@@ -178,8 +179,8 @@ pub(crate) fn read_templates(loading: &Loading) {
     });
 }
 
-/// What [`check`] finds about the workers of a run and keeps the run from starting, beyond what loading finds; and
-/// warnings about rules. Python files are inspected only where a rule depends on them.
+/// Returns the findings of [`check`] about the workers of a run that keep the run from starting, beyond those of
+/// loading, and warnings about rules. Python files are inspected only if a rule depends on them.
 pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -> Vec<Diagnostic> {
     let Loading { packages, workers, host, .. } = loading;
     let mut found = Vec::new();
@@ -206,8 +207,8 @@ pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -
     found
 }
 
-/// Checks the rules of the manifest, which are for all workers of the program. The others are only loaded if the rules
-/// name functions that the workers of the scope do not have.
+/// Checks the rules of the manifest, which apply to all workers of the program. The workers outside of the scope are
+/// only loaded if the rules name functions that the workers of the scope do not have.
 fn of_manifest(scope: &Scope<'_>, source: &Source, whole: bool, found: &mut Vec<Diagnostic>) {
     let mut of_scope = Vec::new();
     rules::of_manifest(scope, whole, &mut of_scope);
@@ -231,7 +232,7 @@ fn of_manifest(scope: &Scope<'_>, source: &Source, whole: bool, found: &mut Vec<
     rules::of_manifest(&all, true, found);
 }
 
-/// The workers that `exports` names. Each must exist.
+/// Returns the workers that `exports` names. Each must exist.
 fn exports(package: &Package, found: &mut Vec<Diagnostic>) -> Vec<(WorkerFile, Option<Span>)> {
     let mut exported = Vec::new();
     for (text, span) in &package.manifest.exports {

@@ -1,8 +1,9 @@
 //! The findings of a program while its files are edited. See `docs/guides/check.md`.
 //!
-//! The first check reads everything. A later one, for other texts of some worker files, reads these files, and works out
-//! the findings that depend on what changed; the others stay ([`Checked`]). Everything else is checked as a whole: files that
-//! are new or gone, and a worker file that is also read as something else, such as a template.
+//! The first check reads everything. A later check, for other texts of some worker files, reads these files and
+//! computes the findings that depend on the changes; the others stay ([`Checked`]). All other changes lead to a check
+//! of the whole program: new or missing files, and a worker file that is also read as something else, such as a
+//! template.
 
 mod edited;
 
@@ -19,14 +20,14 @@ use crate::{
 use edited::EditedTree;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How much of a program a check looked at.
+/// The part of a program that a check has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Nothing: no text is another one.
+    /// Nothing: no text has changed.
     Nothing,
-    /// The workers that were edited, each by itself.
+    /// The edited workers, each by itself.
     Workers,
-    /// The workers that were edited, and the program as a whole.
+    /// The edited workers, and the program as a whole.
     Program,
     /// All files.
     Everything,
@@ -34,8 +35,8 @@ pub enum Extent {
 
 /// Checks a program several times with other texts of its files.
 ///
-/// It relies on everything else to stay as it was when it last read everything: the files that are not edited, the libraries
-/// and the code. [`Checker::forget`] is for when that may have changed.
+/// It assumes that everything else is unchanged since it last read everything: the files that are not edited, the
+/// libraries and the code. Call [`Checker::forget`] when that may have changed.
 pub struct Checker {
     source: Source,
     host: LoadOptions,
@@ -43,7 +44,7 @@ pub struct Checker {
     known: Option<Known>,
 }
 
-/// What is known of a program.
+/// The state of a program after a check.
 struct Known {
     checked: Checked,
     cures: Cures,
@@ -52,15 +53,15 @@ struct Known {
 }
 
 impl Checker {
-    /// A checker of a program. It reads nothing yet.
+    /// Creates a checker of a program, which has read nothing yet.
     pub fn new(source: Source, host: LoadOptions) -> Self {
         let tree = Arc::new(EditedTree::new(Arc::clone(&source.tree)));
         let source = Source { tree: Arc::clone(&tree) as Arc<dyn SourceTree>, ..source };
         Self { source, host, tree, known: None }
     }
 
-    /// All findings of the program with these texts in the place of its files, as [`check`](crate::check()) would give them,
-    /// and how much was looked at. Paths are relative to the program's root.
+    /// Returns all findings of the program with these texts in place of its files, as [`check`](crate::check()) would
+    /// return them, and the part that was read. Paths are relative to the program's root.
     pub fn check(&mut self, texts: BTreeMap<String, String>) -> (Vec<Diagnostic>, Extent) {
         let texts: BTreeMap<String, String> =
             texts.into_iter().filter_map(|(path, text)| Some((plain(&path).ok()?, text))).collect();
@@ -72,7 +73,7 @@ impl Checker {
         (found, extent)
     }
 
-    /// Reads everything the next time.
+    /// Makes the next check read everything.
     pub fn forget(&mut self) {
         if let Some(known) = self.known.take() {
             drop_in_background(known);
@@ -111,8 +112,8 @@ impl Checker {
         Extent::Everything
     }
 
-    /// Whether a file was a worker and nothing else when everything was read, and is still there. Without a manifest, the
-    /// texts of workers tell which libraries there are.
+    /// Returns true if a file was a worker and nothing else when everything was read, and still exists. Without a
+    /// manifest it returns false, because the texts of workers then determine the libraries.
     fn is_only_a_worker(&self, checked: &Checked, path: &str) -> bool {
         let program = checked.loading.packages.program();
         program.manifest.file.is_some()

@@ -1,5 +1,5 @@
-//! Inspection of code: the tools of a Python module and the schema of a class. This crate does not run Python; a host
-//! that does provides a [`CodeReader`].
+//! Inspects code: the tools of a Python module and the schema of a class. This crate does not run Python; a host that
+//! does provides a [`CodeReader`].
 //!
 //! Only `check` and references to schemas use it. A program loads without it if it has no such references.
 
@@ -16,25 +16,26 @@ use std::sync::Arc;
 
 /// Inspects code. It may block, because it runs an interpreter, and should cache its results.
 pub trait CodeReader: MaybeSend + MaybeSync {
-    /// The tools of the modules of a level, in order. A name in [`llm_do_core::worker::ToolModule::names`] that the
-    /// module does not define is missing from the result.
+    /// Returns the tools of the modules of a level, in order. A name in [`llm_do_core::worker::ToolModule::names`] that
+    /// the module does not define is missing from the result.
     fn tools(&self, level: &ToolLevel) -> Vec<ModuleTools>;
 
-    /// The JSON Schema of a class: a Pydantic model, a dataclass, a `TypedDict`.
+    /// Returns the JSON Schema of a class: a Pydantic model, a dataclass, a `TypedDict`.
     ///
     /// # Errors
     /// The reason why there is no schema.
     fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem>;
 
-    /// SHA-256 of the source of the modules of these levels and of an entry, with all that it can import from its packages.
-    /// Runs nothing. Names are relative to the packages, so that it does not depend on where they lie.
+    /// Computes the SHA-256 of the source of the modules of these levels and of an entry, with everything that they can
+    /// import from their packages. Runs nothing. Names are relative to the packages, so that the hash does not depend
+    /// on their place.
     fn sha256(&self, levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str>;
 }
 
 /// The tools of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleTools {
-    /// Its tools, in order.
+    /// The tools of the module, in order.
     pub tools: Vec<CodeTool>,
     /// The functions with a docstring that would be tools if none was marked with `@tool`.
     pub hidden: Vec<HiddenCode>,
@@ -42,56 +43,56 @@ pub struct ModuleTools {
     pub problem: Option<CodeProblem>,
 }
 
-/// A function of a module that is no tool because others are marked.
+/// A function of a module that is not a tool because other functions are marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenCode {
-    /// Its name.
+    /// The name of the function.
     pub name: Arc<str>,
     /// The file that defines it.
     pub file: Place,
-    /// The line there, from 1.
+    /// The line in that file, from 1.
     pub line: u32,
 }
 
 /// A tool of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeTool {
-    /// Its name.
+    /// The name of the tool.
     pub name: Arc<str>,
     /// A description for the model.
     pub description: Arc<str>,
     /// The file that defines it.
     pub file: Option<Place>,
-    /// The line there, from 1.
+    /// The line in that file, from 1.
     pub line: Option<u32>,
-    /// The reason if it cannot be a tool.
+    /// The reason why it can't be a tool, if there is one.
     pub refused: Option<String>,
     /// The schema of its arguments.
     pub input: Arc<Value>,
-    /// Whether some of its arguments are paths, which the patterns of rules are compared with.
+    /// True if some of its arguments are paths, which the patterns of rules are compared with.
     pub takes_paths: bool,
     /// The risk that its author states.
     pub risk: Option<Risk>,
-    /// Whether it makes calls of its own.
+    /// True if the tool makes calls of its own.
     pub makes_calls: bool,
-    /// What its author states about the origin of its results.
+    /// The author's statement about the origin of the results.
     pub results: Option<ResultOrigin>,
 }
 
 /// The reason why code could not be inspected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeProblem {
-    /// Which kind of problem.
+    /// The kind of problem.
     pub kind: CodeProblemKind,
     /// The problem, in one sentence.
     pub message: String,
-    /// The file it is in.
+    /// The file that contains the problem.
     pub file: Option<Place>,
-    /// The line there, from 1.
+    /// The line in that file, from 1.
     pub line: Option<u32>,
-    /// The column there, from 1, in characters.
+    /// The column in that line, from 1, in characters.
     pub column: Option<u32>,
-    /// What the user can do.
+    /// A hint for the user.
     pub help: Option<String>,
 }
 
@@ -100,20 +101,20 @@ pub struct CodeProblem {
 pub enum CodeProblemKind {
     /// A syntax error.
     Syntax,
-    /// It, or one of its imports, cannot be imported.
+    /// The module, or one of its imports, can't be imported.
     Import,
     /// The requested name does not exist.
     Missing,
-    /// It exposes no tools.
+    /// The module exposes no tools.
     Nothing,
-    /// There is no interpreter, or none that can be confined.
+    /// No interpreter exists, or none that can be confined.
     Interpreter,
     /// Anything else.
     Other,
 }
 
 impl CodeProblem {
-    /// The finding for a module that could not be inspected. `shown` is the module in messages.
+    /// Returns the finding for a module that could not be inspected. `shown` is the module in messages.
     pub(crate) fn finding(&self, shown: &str) -> Diagnostic {
         let message = &self.message;
         let finding = match self.kind {

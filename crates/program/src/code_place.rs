@@ -10,7 +10,7 @@ use crate::{
 use llm_do_core::authority::Place;
 use std::sync::Arc;
 
-/// The file of a module; for a folder, its `__init__.py`.
+/// Returns the file of a module; for a folder, its `__init__.py`.
 fn source(packages: &Packages, place: &Place) -> Arc<SourceFile> {
     let within = packages.iter().filter_map(|(_, package)| Some((package, place.rest(package.tree.root())?)));
     // With nested roots, use the innermost.
@@ -26,7 +26,7 @@ fn source(packages: &Packages, place: &Place) -> Arc<SourceFile> {
     front_matter::read(tree, &path).unwrap_or_else(|_| front_matter::unread(tree, &path))
 }
 
-/// A span in code: a line without surrounding blanks, one character, or the whole file.
+/// Returns a span in code: a line without surrounding blanks, one character, or the whole file.
 pub(crate) fn span(packages: &Packages, place: &Place, line: Option<u32>, column: Option<u32>) -> Span {
     let file = source(packages, place);
     let (Some(line), false) = (line, file.text().is_empty()) else { return Span::whole(&file) };
@@ -42,7 +42,7 @@ pub(crate) fn span(packages: &Packages, place: &Place, line: Option<u32>, column
     Span::new(&file, start..start + text.trim_start().len())
 }
 
-/// Where a problem is, if that is known.
+/// Returns the place of a problem, if it is known.
 pub(crate) fn of_problem(packages: &Packages, problem: &CodeProblem) -> Option<Span> {
     let file = problem.file.as_ref()?;
     Some(span(packages, file, problem.line, problem.column))

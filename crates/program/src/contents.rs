@@ -5,13 +5,13 @@ use crate::source::{Kind, SourceError, SourceTree, join, plain};
 use llm_do_core::schema::sha256;
 use std::{collections::BTreeMap, fmt};
 
-/// Most files of a library.
+/// The largest number of files of a library.
 pub const MOST_FILES: usize = 4_096;
-/// Most bytes of all files of a library together.
+/// The largest size of all files of a library together, in bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
-/// Longest path of a file in a library, in bytes.
+/// The longest path of a file in a library, in bytes.
 pub const LONGEST_PATH: usize = 255;
-/// Deepest folder, and most entries of all folders that are looked at, ignored ones included.
+/// The greatest depth of a folder, and the largest number of entries of all folders, ignored ones included.
 const DEEPEST: usize = 32;
 const MOST_ENTRIES: usize = 100_000;
 /// Files and folders that tools create and that are not part of a library, in lower case. `*.pyc` files are excluded
@@ -22,7 +22,7 @@ const LEFT_OUT: [&str; 6] = [".git", ".venv", "__pycache__", "node_modules", ".l
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents(BTreeMap<String, String>);
 
-/// Why the contents of a library cannot be read.
+/// The reason why the contents of a library can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentsError {
     /// A symbolic link, a device, a socket, a FIFO.
@@ -31,15 +31,15 @@ pub enum ContentsError {
     /// A name that is invalid on other systems, or that is excluded.
     #[error("`{0}` is not a path that a library may hold ({1})")]
     BadPath(String, &'static str),
-    /// It cannot be read.
+    /// The file or folder can't be read.
     #[error("`{0}` cannot be read: {1}")]
     Unreadable(String, SourceError),
-    /// Too many files.
+    /// The library has too many files.
     #[error(
         "it has more than {MOST_FILES} files, or folders deeper than {DEEPEST}; a library has at most that"
     )]
     TooMany,
-    /// Too many bytes.
+    /// The library has too many bytes.
     #[error("its files have more than {} MiB; a library has at most that", MOST_BYTES >> 20)]
     TooLarge,
 }
@@ -47,9 +47,9 @@ pub enum ContentsError {
 /// A file that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its path in the library.
+    /// The path of the file in the library.
     pub path: String,
-    /// How it differs.
+    /// The difference.
     pub change: Change,
 }
 
@@ -90,33 +90,33 @@ impl Contents {
         self.0.insert(path, hash);
     }
 
-    /// The hash of a file.
+    /// Returns the hash of a file.
     pub fn get(&self, path: &str) -> Option<&str> {
         self.0.get(path).map(String::as_str)
     }
 
-    /// Paths and hashes, sorted by path.
+    /// Returns paths and hashes, sorted by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(path, hash)| (path.as_str(), hash.as_str()))
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no file.
+    /// Returns true if there is no file.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The SHA-256 of all of it: of a line `path NUL hash` for each file, sorted by path.
+    /// Computes the SHA-256 of the whole library: of a line `path NUL hash` for each file, sorted by path.
     pub fn hash(&self) -> String {
         let lines: String = self.files().map(|(path, hash)| format!("{path}\0{hash}\n")).collect();
         sha256(lines.as_bytes())
     }
 
-    /// The differences in `now`, sorted by path.
+    /// Returns the differences in `now`, sorted by path.
     pub fn compare(&self, now: &Self) -> Vec<Difference> {
         let gone = self.0.iter().filter_map(|(path, hash)| match now.0.get(path) {
             None => Some((path, Change::Missing)),
@@ -131,7 +131,7 @@ impl Contents {
     }
 }
 
-/// Whether a file or folder of that name is excluded from a library.
+/// Returns true if a file or folder of that name is excluded from a library.
 pub fn is_left_out(name: &str) -> bool {
     let name = name.to_lowercase();
     LEFT_OUT.contains(&name.as_str())
@@ -143,7 +143,7 @@ pub fn is_left_out(name: &str) -> bool {
 /// parts.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem with the path.
 pub fn check_path(path: &str) -> Result<(), ContentsError> {
     let bad = |reason| Err(ContentsError::BadPath(path.to_owned(), reason));
     match plain(path) {

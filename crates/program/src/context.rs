@@ -1,4 +1,4 @@
-//! What a worker's file is read with: its package, the other packages, the host.
+//! The context for reading a worker's file: its package, the other packages, the host.
 
 use crate::{
     load_options::LoadOptions,
@@ -9,7 +9,7 @@ use crate::{
 /// The context in which a worker's file is read.
 pub(crate) struct Context<'a> {
     pub(crate) packages: &'a Packages,
-    /// Whose worker it is.
+    /// The package of the worker.
     pub(crate) package: &'a Package,
     pub(crate) host: &'a LoadOptions,
     /// The files of the worker's package, as the worker's definition reads them.
@@ -17,7 +17,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The files of the worker's package.
+    /// Returns the files of the worker's package.
     pub(crate) fn tree(&self) -> &dyn SourceTree {
         self.tree
     }

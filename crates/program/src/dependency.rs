@@ -6,26 +6,26 @@ use crate::{
     span::Span,
 };
 
-/// One of `dependencies`.
+/// An item of `dependencies`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// What it names.
+    /// The target of the dependency.
     pub kind: DependencyKind,
-    /// As it was written.
+    /// The text as written.
     pub text: String,
-    /// Where it was written.
+    /// The place of the text.
     pub span: Span,
 }
 
 /// The target of a dependency. A path or a repository is installed once (`llm-do lib install`); the lock file then
-/// records which library it is.
+/// records the library that it contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DependencyKind {
     /// `NAME` or `NAME@VERSION`: an installed library.
     Named {
-        /// Its name.
+        /// The name of the library.
         name: String,
-        /// Its version, if one was asked for.
+        /// The requested version, if there is one.
         version: Option<String>,
     },
     /// `./PATH`: a folder with a library, relative to the root of the package, or absolute on a command line.
@@ -74,10 +74,10 @@ impl Dependency {
 }
 
 impl DependencyKind {
-    /// Parses one as it is written in a manifest or after `llm-do lib install`.
+    /// Parses a dependency as written in a manifest or after `llm-do lib install`.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why the text is not a dependency.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim() != text || text.is_empty() {
             return Err("it is empty, or has spaces around it".into());
@@ -136,7 +136,7 @@ fn git(rest: &str) -> Result<DependencyKind, String> {
     })
 }
 
-/// Where the path of an address begins.
+/// Returns the position at which the path of an address begins.
 fn path_of(address: &str) -> usize {
     if let Some((scheme, rest)) = address.split_once("://") {
         return scheme.len() + 3 + rest.find('/').unwrap_or(rest.len());
@@ -148,13 +148,13 @@ fn path_of(address: &str) -> usize {
     }
 }
 
-/// Longest name or version, because each is part of a folder's name.
+/// The longest name or version, because each is part of a folder's name.
 const LONGEST: usize = 64;
 
-/// Whether a text is a valid library name. It is used as a folder name and before the colon of `library:worker`.
+/// Checks that a text is a valid library name. It is used as a folder name and before the colon of `library:worker`.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it is not.
 pub fn check_name(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let first = name.chars().next().ok_or("its name is empty")?;
@@ -170,10 +170,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a text can be a library's version.
+/// Checks that a text can be a library's version.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it is not.
 pub fn check_version(version: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
     let starts = version.starts_with(|c: char| c.is_ascii_alphanumeric());

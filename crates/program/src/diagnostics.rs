@@ -1,5 +1,6 @@
-//! Findings about a program, each with a code, a place and a suggestion. [`render`] makes text for people, [`json`]
-//! and [`sarif`] for programs. The code that finds a problem has its words; [`codes`] has only a title for each code.
+//! Findings about a program, each with a code, a place and a suggestion. [`render`] makes text for people, [`json`] and
+//! [`sarif`] for programs. The code that finds a problem contains its message; [`codes`] has only a title for each
+//! code.
 
 pub mod codes;
 pub mod fix;
@@ -34,22 +35,22 @@ impl fmt::Display for Severity {
 /// A related place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
-    /// What the place shows.
+    /// The relation of the place to the finding.
     pub message: String,
-    /// Where.
+    /// The place.
     pub span: Span,
 }
 
-/// One finding.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The kind of finding. Stable.
     pub code: Code,
-    /// Its severity.
+    /// The severity of the finding.
     pub severity: Severity,
     /// The problem, in one sentence.
     pub message: String,
-    /// Its place; `None` for a command line, whose words are in the message.
+    /// The place of the finding; `None` for a command line, whose words are in the message.
     pub span: Option<Span>,
     /// The text under the caret.
     pub label: Option<String>,
@@ -57,16 +58,16 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// Related places.
     pub related: Vec<Related>,
-    /// What the user can do.
+    /// Hints for the user.
     pub help: Vec<String>,
     /// Similar existing names, most similar first.
     pub nearest: Vec<String>,
-    /// A change that certainly fixes it; never a guess.
+    /// A change that certainly fixes the finding; never a guess.
     pub fix: Option<Fix>,
 }
 
 impl Diagnostic {
-    /// An error.
+    /// Creates an error.
     pub fn error(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -82,19 +83,19 @@ impl Diagnostic {
         }
     }
 
-    /// A warning.
+    /// Creates a warning.
     pub fn warning(code: Code, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, message) }
     }
 
-    /// The same at this place.
+    /// Sets the place.
     #[must_use]
     pub fn at(mut self, span: &Span) -> Self {
         self.span = Some(span.clone());
         self
     }
 
-    /// The same at this place, if there is one and none is set.
+    /// Sets the place, if there is one and none is set.
     #[must_use]
     pub fn or_at(mut self, span: Option<&Span>) -> Self {
         if self.span.is_none() {
@@ -103,35 +104,35 @@ impl Diagnostic {
         self
     }
 
-    /// The same with this text under the caret.
+    /// Sets the text under the caret.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// The same with another note.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// The same with a related place.
+    /// Adds a related place.
     #[must_use]
     pub fn related(mut self, message: impl Into<String>, span: &Span) -> Self {
         self.related.push(Related { message: message.into(), span: span.clone() });
         self
     }
 
-    /// The same with a suggestion.
+    /// Adds a suggestion.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
         self
     }
 
-    /// The same with a "did you mean", where some of `candidates` look like `wanted`.
+    /// Adds a "did you mean", if some of `candidates` are similar to `wanted`.
     #[must_use]
     pub fn did_you_mean<'a>(mut self, wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
         self.nearest = nearest(wanted, candidates);
@@ -146,28 +147,29 @@ impl Diagnostic {
         self
     }
 
-    /// The same with a change that certainly fixes it, if there is one.
+    /// Sets a change that certainly fixes the finding, if there is one.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<Option<Fix>>) -> Self {
         self.fix = fix.into();
         self
     }
 
-    /// Whether one of its places lies in this text of a file.
+    /// Returns true if one of its places lies in this text of a file.
     pub(crate) fn is_about(&self, file: &Arc<SourceFile>) -> bool {
         let edits = self.fix.iter().flat_map(|fix| &fix.edits).map(|edit| &edit.span);
         let related = self.related.iter().map(|related| &related.span);
         self.span.iter().chain(related).chain(edits).any(|span| Arc::ptr_eq(span.file(), file))
     }
 
-    /// Whether the program cannot load with it.
+    /// Returns true if the program can't load because of it.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
 impl fmt::Display for Diagnostic {
-    /// One line, for a model or a log: `main.worker:3:1: unknown key `modle` (did you mean `model`?)`.
+    /// Formats the finding as one line, for a model or a log: `main.worker:3:1: unknown key `modle` (did you mean
+    /// `model`?)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(span) = &self.span {
             match span.line_column() {
@@ -228,7 +230,7 @@ pub fn tidy(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.dedup();
 }
 
-/// Names among `candidates` that are similar to `wanted`, most similar first, at most three.
+/// Returns the names among `candidates` that are similar to `wanted`, most similar first, at most three.
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     // The cost is quadratic in the length, so limit it for hostile names.
     if wanted.len() > LONGEST_COMPARED {
@@ -256,7 +258,7 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
 
 const LONGEST_COMPARED: usize = 200;
 
-/// From 0 to 1. Swapped letters count as one mistake, less than a missing letter.
+/// Returns the similarity of two names, from 0 to 1. Swapped letters count as one mistake, less than a missing letter.
 fn likeness(a: &str, b: &str) -> f64 {
     let letters = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();

@@ -50,15 +50,15 @@ pub(crate) struct Effective {
     pub(crate) definition: Arc<WorkerDefinition>,
     pub(crate) grants: Vec<RequiredGrant>,
     pub(crate) located: WorkerFile,
-    /// Its own keys in canonical form.
+    /// The worker's own keys in canonical form.
     pub(crate) keys: Node,
-    /// Its `tool_rules`.
+    /// The rules of its `tool_rules`.
     pub(crate) rules: Vec<FileRule>,
-    /// Its toolsets, merged with its package's.
+    /// The toolsets of the worker, merged with its package's.
     pub(crate) toolsets: Toolsets,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
-    /// The arguments of callees that it fixes, by their reference in the allowlist.
+    /// The arguments that the worker fixes for its callees, by their reference in the allowlist.
     pub(crate) with: Vec<(String, Node)>,
     /// The workers that its exact references name, each with its place in `callees`.
     pub(crate) calls: Vec<(Arc<str>, usize)>,
@@ -66,12 +66,12 @@ pub(crate) struct Effective {
     pub(crate) text: Arc<SourceFile>,
     /// The variables, templates and files that its instructions use.
     pub(crate) facts: TemplateFacts,
-    /// Its keys with errors. A program with such a worker is checked but never runs.
+    /// The keys with errors. A program with such a worker is checked but never runs.
     pub(crate) mistakes: Mistakes,
 }
 
 impl Effective {
-    /// The tools that its configuration of a kind of toolset makes.
+    /// Returns the tools that its configuration of a kind of toolset makes.
     pub(crate) fn configured(&self, kind: &dyn ToolsetKind) -> Vec<ConfiguredTool> {
         let Some(configuration) = self.toolsets.get(kind.name()) else { return Vec::new() };
         let own = Configuration::parse(&configuration.to_json(), kind.name()).unwrap_or_default().own;
@@ -83,7 +83,8 @@ impl Effective {
 /// errors of the callees too.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// `None` if the file cannot be understood as a worker at all. With other errors, the values that have none.
+    /// The merged worker, or `None` if the file can't be understood as a worker at all. If it has other errors, it has
+    /// only the valid values.
     pub(crate) effective: Option<Effective>,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
@@ -92,7 +93,7 @@ pub(crate) struct Reading {
 }
 
 impl Context<'_> {
-    /// Merges a worker. Problems are added to `found`.
+    /// Merges a worker. Adds problems to `found`.
     pub(crate) fn worker(
         &self,
         located: &WorkerFile,
@@ -283,7 +284,7 @@ impl Context<'_> {
         })
     }
 
-    /// `parameters` or `schema_in_ref`.
+    /// Reads `parameters` or `schema_in_ref`.
     fn input(&self, located: &WorkerFile, keys: &Node, found: &mut Vec<Diagnostic>) -> Declared {
         exclusive(keys, "parameters", "schema_in_ref", found);
         if let Some(node) = keys.get("parameters") {
@@ -294,7 +295,7 @@ impl Context<'_> {
         Declared { parameters: None, schema, has_json_schema }
     }
 
-    /// `returns` or `schema_out_ref`, with the names of outputs that are paths.
+    /// Reads `returns` or `schema_out_ref`, with the names of outputs that are paths.
     fn output(
         &self,
         located: &WorkerFile,
@@ -340,8 +341,8 @@ impl Context<'_> {
         }
     }
 
-    /// The allowlist. A worker's `allow_workers` and `toolsets.workers.allowed_workers` are one list, which replaces the
-    /// project's: that list is then removed from `merged`.
+    /// Reads the allowlist. A worker's `allow_workers` and `toolsets.workers.allowed_workers` are one list, which
+    /// replaces the project's: that list is then removed from `merged`.
     fn allowlist(
         &self,
         keys: &Node,
@@ -367,7 +368,7 @@ impl Context<'_> {
         allowlist([short, of_toolset.as_ref().map(|entry| &entry.value)], found)
     }
 
-    /// A library's code gets only variables that the program gives all of its workers.
+    /// Reports variables for a library's code that the program does not give to all of its workers.
     fn check_variables(&self, sandbox: &mounts::Merged, found: &mut Vec<Diagnostic>) {
         let program = self.packages.program();
         found.extend(sandbox.env.iter().filter_map(|(name, span)| not_given(program, name, span)));
@@ -375,7 +376,8 @@ impl Context<'_> {
     }
 }
 
-/// The finding for a variable that a library asks for, at `span`, and that the program does not give all of its workers.
+/// Returns the finding for a variable that a library asks for, at `span`, and that the program does not give to all of
+/// its workers.
 pub(crate) fn not_given(program: &Package, name: &str, span: &Span) -> Option<Diagnostic> {
     let env = program.manifest.sandbox.as_ref().and_then(|sandbox| sandbox.get("env"));
     if env.is_some_and(|list| list.texts().any(|(given, _)| given == name)) {
@@ -389,7 +391,8 @@ pub(crate) fn not_given(program: &Package, name: &str, span: &Span) -> Option<Di
     )
 }
 
-/// The finding for a key that a library's code would use, at `span`, and that the program does not give for the same host.
+/// Returns the finding for a key that a library's code would use, at `span`, and that the program does not give for the
+/// same host.
 fn key_not_given(program: &Package, key: &RequestKey, span: &Span) -> Option<Diagnostic> {
     let RequestKey { domain, variable, .. } = key;
     let keys = program.manifest.sandbox.as_ref().and_then(|sandbox| sandbox.get("keys"));
@@ -407,13 +410,13 @@ fn key_not_given(program: &Package, key: &RequestKey, span: &Span) -> Option<Dia
     )))
 }
 
-/// `imports.workers`: the workers that are loaded with it.
+/// Returns `imports.workers`: the workers that are loaded with it.
 fn imports(keys: &Node) -> Vec<(String, Span)> {
     let workers = keys.get("imports").and_then(|imports| imports.get("workers"));
     workers.into_iter().flat_map(Node::texts).map(|(text, span)| (text.to_owned(), span.clone())).collect()
 }
 
-/// Toolsets as the engine takes them.
+/// Converts toolsets to the form of the engine.
 fn configurations(toolsets: &Toolsets) -> Vec<(Arc<str>, Arc<Value>)> {
     toolsets.iter().map(|(name, node)| (Arc::clone(name), Arc::new(node.to_json()))).collect()
 }
@@ -450,7 +453,7 @@ fn exclusive(keys: &Node, a: &str, b: &str, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// `${name}` in `sandbox.read` and `sandbox.write` names a parameter of type `path`.
+/// Checks that each `${name}` in `sandbox.read` and `sandbox.write` names a parameter of type `path`.
 fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<Diagnostic>) {
     let none = Vec::new();
     let parameters = declared.parameters.as_ref().unwrap_or(&none);
@@ -471,7 +474,7 @@ fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<D
     }
 }
 
-/// Whether an allowlist's item is a pattern rather than a name.
+/// Returns true if an allowlist's item is a pattern rather than a name.
 pub(crate) fn is_glob(reference: &str) -> bool {
     reference.contains(['*', '?', '['])
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Where the keys of a `.worker` file end, if they do.
+/// Returns the position at which the keys of a `.worker` file end, if they do.
 pub(crate) fn keys_end(text: &str) -> Option<usize> {
     let mut lines = Lines::of(text);
     let opening = lines.find(|line| !is_blank(&text[line.clone()]))?;
@@ -31,7 +31,7 @@ impl<'a> Lines<'a> {
         Self { text, at: 0, number: 0 }
     }
 
-    /// How many lines were read so far.
+    /// Returns the number of lines that were read so far.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }

@@ -14,18 +14,18 @@ use std::{ops::Range, sync::Arc};
 pub struct Document {
     /// The file.
     pub file: Arc<SourceFile>,
-    /// Its keys.
+    /// The keys of the worker.
     pub keys: Node,
-    /// Its instructions; `None` in a file that is YAML only.
+    /// The instructions; `None` in a file that is YAML only.
     pub body: Option<Body>,
 }
 
 /// The text after the front matter.
 #[derive(Debug)]
 pub struct Body {
-    /// Its bytes in the file.
+    /// The bytes of the text in the file.
     pub range: Range<usize>,
-    /// How many lines are before it.
+    /// The number of lines before the text.
     pub lines_before: u32,
 }
 
@@ -38,13 +38,13 @@ pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Di
     read_within(tree, path, &DEFINITION)
 }
 
-/// How large a kind of file may be.
+/// The size limit for a kind of file.
 pub(crate) struct Largest {
     /// The kind: `a definition file`.
     pub(crate) what: &'static str,
-    /// In bytes.
+    /// The limit in bytes.
     pub(crate) bytes: u64,
-    /// What to do about a larger one.
+    /// The hint for a larger file.
     pub(crate) help: &'static str,
 }
 
@@ -54,10 +54,10 @@ const DEFINITION: Largest = Largest {
     help: "move long material to a separate file that the worker reads with a tool",
 };
 
-/// The same of another kind of file.
+/// Reads a file of another kind in the same way.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub(crate) fn read_within(
     tree: &dyn SourceTree,
     path: &str,
@@ -93,12 +93,12 @@ pub fn definition(tree: &dyn SourceTree, path: &str) -> Result<Document, Box<Dia
     if path.ends_with(".worker") { worker(file) } else { yaml_only(file) }
 }
 
-/// A file of a tree without its text, for findings about the whole file.
+/// Returns a file of a tree without its text, for findings about the whole file.
 pub fn unread(tree: &dyn SourceTree, path: &str) -> Arc<SourceFile> {
     SourceFile::new(tree.shown(path), "")
 }
 
-/// The finding for a file that could not be read.
+/// Returns the finding for a file that could not be read.
 pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
     let path = file.path();
     match error {

@@ -7,23 +7,23 @@ use std::fmt;
 /// A template of a project.
 #[derive(Debug)]
 pub struct Template {
-    /// Its name on the command line.
+    /// The name of the template on the command line.
     pub name: &'static str,
     /// A description in one line.
     pub about: &'static str,
-    /// What its model must be able to do.
+    /// The ability that its model needs.
     pub needs: &'static str,
     /// A first message for the project, for the command that is suggested.
     pub first_message: Option<&'static str>,
     files: &'static [(&'static str, &'static str)],
 }
 
-/// One file of a new project.
+/// A file of a new project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFile {
-    /// Where, relative to the project, with `/`.
+    /// The path relative to the project, with `/`.
     pub path: &'static str,
-    /// What it holds.
+    /// The text of the file.
     pub text: String,
 }
 
@@ -33,7 +33,7 @@ macro_rules! files {
     };
 }
 
-/// What the model of a worker with tools must be able to do. The smallest local models can't.
+/// The ability that the model of a worker with tools needs. The smallest local models lack it.
 const TOOLS: &str = "a model that calls tools: a hosted one, or a local one of at least 4 billion parameters";
 
 /// Placeholder for the project's name in the templates' files.
@@ -83,13 +83,13 @@ pub const TEMPLATES: &[Template] = &[
     },
 ];
 
-/// The template of that name.
+/// Returns the template of that name.
 pub fn template(name: &str) -> Option<&'static Template> {
     TEMPLATES.iter().find(|template| template.name == name)
 }
 
 impl Template {
-    /// The files of a project of that name, sorted by path.
+    /// Returns the files of a project of that name, sorted by path.
     pub fn files(&self, name: &ProjectName) -> Vec<NewFile> {
         // These are the only kebab-case names that YAML does not read as text.
         let written = match name.as_str() {
@@ -114,7 +114,7 @@ pub struct ProjectName(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a project's name: {NAME_RULE}")]
 pub struct BadName {
-    /// As it was given.
+    /// The name as given.
     pub given: String,
     /// A similar valid name.
     pub suggestion: Option<ProjectName>,
@@ -127,7 +127,7 @@ impl ProjectName {
     /// Reads a name.
     ///
     /// # Errors
-    /// If it is not in kebab-case or too long; with a suggestion where one can be made of it.
+    /// The name is not in kebab-case or is too long. The error has a suggestion if one can be made from the name.
     pub fn parse(given: &str) -> Result<Self, BadName> {
         if is_kebab_case(given) {
             return Ok(Self(given.to_owned()));
@@ -135,8 +135,8 @@ impl ProjectName {
         Err(BadName { given: given.to_owned(), suggestion: Self::suggest(given) })
     }
 
-    /// A valid name made from a text: `My Project` becomes `my-project`. `None` if too little of the text would
-    /// remain.
+    /// Makes a valid name from a text: `My Project` becomes `my-project`. Returns `None` if too little of the text
+    /// would remain.
     pub fn suggest(text: &str) -> Option<Self> {
         // Dropping the non-ASCII letters of a word would not give a useful name.
         if text.chars().any(|c| c.is_alphanumeric() && !c.is_ascii()) {
@@ -160,7 +160,7 @@ impl ProjectName {
         is_kebab_case(name).then(|| Self(name.to_owned()))
     }
 
-    /// As it is written.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -21,7 +21,7 @@ use crate::{
 use llm_do_core::toolset::{Declarations, ToolsetKind, ToolsetRegistry};
 use serde_json::{Map, Value, json};
 
-/// The schema of a worker's keys: the front matter of a `.worker` file, or a YAML worker as a whole.
+/// Returns the schema of a worker's keys: the front matter of a `.worker` file, or a YAML worker as a whole.
 pub fn worker(toolsets: &ToolsetRegistry) -> Value {
     file(
         "worker",
@@ -31,7 +31,7 @@ pub fn worker(toolsets: &ToolsetRegistry) -> Value {
     )
 }
 
-/// The schema of a manifest, `project.yaml` or `llm-do.yaml`.
+/// Returns the schema of a manifest, `project.yaml` or `llm-do.yaml`.
 pub fn manifest(toolsets: &ToolsetRegistry) -> Value {
     file(
         "project",
@@ -41,12 +41,12 @@ pub fn manifest(toolsets: &ToolsetRegistry) -> Value {
     )
 }
 
-/// The schema of a library's `lib.yaml`.
+/// Returns the schema of a library's `lib.yaml`.
 pub fn library(toolsets: &ToolsetRegistry) -> Value {
     file("lib", "A library of llm-do: lib.yaml.", keys::LIBRARY, toolsets)
 }
 
-/// The schema of a file of cases: `NAME.cases.yaml`. A line of `NAME.cases.jsonl` is an item of its `cases`.
+/// Returns the schema of a file of cases: `NAME.cases.yaml`. A line of `NAME.cases.jsonl` is an item of its `cases`.
 pub fn cases(toolsets: &ToolsetRegistry) -> Value {
     file("cases", "Cases of a worker of llm-do: NAME.cases.yaml.", keys::CASES, toolsets)
 }
@@ -91,7 +91,7 @@ fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistr
     schema
 }
 
-/// A map with these keys. `at` is its place in the schema, a JSON Pointer.
+/// Returns the schema of a map with these keys. `at` is its place in the schema, a JSON Pointer.
 fn record(keys: &'static [Key], at: &str) -> Value {
     let mut properties = Map::new();
     let mut patterns = Map::new();
@@ -119,7 +119,7 @@ fn record(keys: &'static [Key], at: &str) -> Value {
     schema
 }
 
-/// A map that takes these and the user's own `x-` keys, and nothing else.
+/// Returns the schema of a map that takes these keys and the user's own `x-` keys, and no others.
 fn closed(properties: Map<String, Value>, mut patterns: Map<String, Value>) -> Value {
     patterns.insert("^x-".into(), true.into());
     json!({
@@ -130,8 +130,8 @@ fn closed(properties: Map<String, Value>, mut patterns: Map<String, Value>) -> V
     })
 }
 
-/// What a shape takes. `one_of_several`: in [`Shape::Either`], where the kind of value decides, an older form of a rule
-/// (a map) is none.
+/// Returns the schema of the values of a shape. `one_of_several` is true in [`Shape::Either`], where the kind of value
+/// decides: an older form of a rule (a map) is then not accepted.
 fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
     match shape {
         Shape::Text => json!({ "type": "string" }),
@@ -179,8 +179,8 @@ fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
     }
 }
 
-/// The same schema or null: a null value is the same as an absent key (`docs/reference/worker-files.md`). References
-/// into the schema remain valid.
+/// Makes a schema accept null too: a null value is the same as an absent key (`docs/reference/worker-files.md`).
+/// References into the schema remain valid.
 fn nullable(mut schema: Value) -> Value {
     let nothing = json!({ "type": "null" });
     if let Some(several) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
@@ -218,7 +218,7 @@ fn duration() -> Value {
     })
 }
 
-/// `toolsets`: a map of name to configuration, or names.
+/// Returns the schema of `toolsets`: a map of name to configuration, or names.
 fn toolset_map(registry: &ToolsetRegistry) -> Value {
     let mut names = Vec::new();
     let mut properties = Map::new();
@@ -241,7 +241,7 @@ fn toolset_map(registry: &ToolsetRegistry) -> Value {
     ] })
 }
 
-/// A kind's configuration: its own schema, and what every toolset takes beside it.
+/// Returns the schema of a kind's configuration: its own schema, and the keys that every toolset takes.
 fn toolset(kind: &dyn ToolsetKind) -> Value {
     let own = kind.configuration();
     let at = format!("#/$defs/toolset-{}", kind.name());
@@ -288,7 +288,7 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
     schema
 }
 
-/// Also accepts a list of names, of definitions in the manifest.
+/// Makes a schema accept a list of names, of definitions in the manifest.
 fn accept_names(schema: &mut Value) {
     let mut types = match schema["type"].take() {
         Value::Array(types) => types,
@@ -299,7 +299,8 @@ fn accept_names(schema: &mut Value) {
     schema["items"] = json!({ "type": "string" });
 }
 
-/// A part of a kind's configuration. Keys that the kind defines within it have their other spellings.
+/// Returns a part of the schema of a kind's configuration. Keys that the kind defines within it have their other
+/// spellings.
 fn named(schema: &Value, at: &str) -> Value {
     let mut whole = schema.clone();
     if let Some(items) = schema.get("items") {
@@ -317,7 +318,7 @@ fn named(schema: &Value, at: &str) -> Value {
     whole
 }
 
-/// A pattern of all spellings that the loader accepts for this name: `max_turns`, `maxTurns`, `MaxTurns`,
+/// Returns a pattern of all spellings that the loader accepts for this name: `max_turns`, `maxTurns`, `MaxTurns`,
 /// `max_Turns`.
 fn spellings(name: &str) -> String {
     let words: Vec<&str> = name.split('_').collect();
@@ -325,7 +326,7 @@ fn spellings(name: &str) -> String {
     format!("^[{initial}{}]{tail}{}$", initial.to_uppercase(), rest(&words[1..]))
 }
 
-/// A pattern of all spellings except the canonical one, so that a validator reports each place only once.
+/// Returns a pattern of all spellings except the canonical one, so that a validator reports each place only once.
 fn other_spellings(name: &str) -> String {
     let words: Vec<&str> = name.split('_').collect();
     // Each alternative has its first capital in another word; the canonical spelling has none. A look-ahead would be

@@ -3,7 +3,7 @@
 pub use crate::shape::OLD_RULE;
 use crate::shape::{Key, Shape};
 
-/// A worker file.
+/// The keys of a worker file.
 pub const WORKER: &[Key] = &[
     Key::new("name", Shape::Text, "must equal the worker's ID under a workers root; any name elsewhere"),
     Key::new("description", Shape::Text, "shown to callers"),
@@ -77,7 +77,7 @@ pub const WORKER: &[Key] = &[
     ),
 ];
 
-/// An item of `allow_workers` that fixes arguments.
+/// The keys of an item of `allow_workers` that fixes arguments.
 pub const CALLEE: &[Key] = &[
     Key::new("name", Shape::Text, "the worker: its ID, or `./path`").required(),
     Key::new(
@@ -88,7 +88,7 @@ pub const CALLEE: &[Key] = &[
     .required(),
 ];
 
-/// One of `models` of a manifest.
+/// The keys of an entry of `models` of a manifest.
 pub const PROFILE: &[Key] = &[
     Key::new("model", Shape::Text, "`provider:model`").required(),
     Key::new("settings", Shape::Record(MODEL_SETTINGS), "the model's sampling settings"),
@@ -98,7 +98,7 @@ pub const PROFILE: &[Key] = &[
 pub const LEAST_CONTEXT: u64 = 1000;
 const MAX_CONTEXT: Shape = Shape::Count(LEAST_CONTEXT);
 
-/// A manifest.
+/// The keys of a manifest.
 pub const MANIFEST: &[Key] = &[
     Key::new(
         "version",
@@ -154,13 +154,13 @@ const MCP_SERVERS_KEY: Key = Key::new(
     "MCP servers by name, which workers list under `toolsets.mcp`",
 );
 
-/// A file of cases, `NAME.cases.yaml` (`docs/reference/cases.md`).
+/// The keys of a file of cases, `NAME.cases.yaml` (`docs/reference/cases.md`).
 pub const CASES: &[Key] = &[
     Key::new("repeat", Shape::Count(1), "how many times each case runs; default 1"),
     Key::new("cases", Shape::Records(CASE), "the cases").required(),
 ];
 
-/// A case: an item of `cases`, or a line of `NAME.cases.jsonl`.
+/// The keys of a case: an item of `cases`, or a line of `NAME.cases.jsonl`.
 pub const CASE: &[Key] = &[
     Key::new("name", Shape::Text, "its name, unique in the file: letters, digits, `.`, `-` and `_`")
         .required(),
@@ -180,7 +180,7 @@ pub const CASE: &[Key] = &[
     Key::new("from", Shape::Record(CASE_FROM), "the recorded call that it was made of"),
 ];
 
-/// `expect` of a case.
+/// The keys of `expect` of a case.
 pub const EXPECT: &[Key] = &[
     Key::new(
         "output",
@@ -228,7 +228,7 @@ const FAILURES: &[&str] = &[
     "postcondition",
 ];
 
-/// `expect.limits` of a case.
+/// The keys of `expect.limits` of a case.
 const CASE_LIMITS: &[Key] = &[
     Key::new("max_cost_usd", Shape::Number(0.0, MOST_DOLLARS), "cost of the run, in US dollars"),
     Key::new("timeout", Shape::Duration, "time of the run, which is ended then"),
@@ -237,7 +237,7 @@ const CASE_LIMITS: &[Key] = &[
     Key::new("max_tokens", Shape::Count(1), "tokens of the run"),
 ];
 
-/// `from` of a case.
+/// The keys of `from` of a case.
 const CASE_FROM: &[Key] = &[
     Key::new("run", Shape::Text, "ID of the run"),
     Key::new("call", Shape::Text, "place of the call in its tree"),
@@ -246,7 +246,7 @@ const CASE_FROM: &[Key] = &[
     Key::new("failure", Shape::Text, "what the recorded call failed with"),
 ];
 
-/// A library's `lib.yaml` (`docs/guides/libraries.md`).
+/// The keys of a library's `lib.yaml` (`docs/guides/libraries.md`).
 pub const LIBRARY: &[Key] = &[
     Key::new("name", Shape::Text, "the library's name").required(),
     Key::new("version", Shape::Either(&[Shape::Text, Shape::Number(0.0, f64::MAX)]), "its version")
@@ -261,13 +261,13 @@ pub const LIBRARY: &[Key] = &[
     MCP_SERVERS_KEY,
 ];
 
-/// `imports` of a worker (`docs/reference/worker-files.md`).
+/// The keys of `imports` of a worker (`docs/reference/worker-files.md`).
 pub const IMPORTS: &[Key] = &[
     Key::new("workers", Shape::Texts, "workers: IDs, `library:worker`, `./path`"),
     Key::new("tools", Shape::Texts, "Python files, or `package.module:register`"),
 ];
 
-/// One of `server_side_tools`: its name, or a map with its options.
+/// The shape of an item of `server_side_tools`: its name, or a map with its options.
 const SERVER_TOOL: Shape = Shape::Either(&[SERVER_TOOL_TYPE, Shape::Record(SERVER_TOOL_OPTIONS)]);
 
 const SERVER_TOOL_TYPE: Shape =
@@ -280,7 +280,7 @@ const SERVER_TOOL_OPTIONS: &[Key] = &[
     Key::new("blocked_domains", Shape::Texts, "never these domains"),
 ];
 
-/// `tools` of a manifest.
+/// The keys of `tools` of a manifest.
 pub const TOOLS: &[Key] = &[
     Key::new("roots", Shape::Texts, "folders with Python tools; default `tools`, `toolsets`"),
     Key::new("modules", Shape::Texts, "Python files with tools; default `tools.py`"),
@@ -292,7 +292,7 @@ pub const TOOLS: &[Key] = &[
     Key::new("allow_module_imports", Shape::Flag, "whether tools may be named by module"),
 ];
 
-/// `model_settings`.
+/// The keys of `model_settings`.
 pub const MODEL_SETTINGS: &[Key] = &[
     Key::new("temperature", Shape::Number(0.0, 10.0), "sampling temperature"),
     Key::new("top_p", Shape::Number(0.0, 1.0), "nucleus sampling mass"),
@@ -306,7 +306,7 @@ pub const MODEL_SETTINGS: &[Key] = &[
     ),
 ];
 
-/// `toolsets`.
+/// The shape of `toolsets`.
 pub const TOOLSETS: Shape = Shape::Either(&[Shape::Texts, Shape::Map(&Shape::Any)]);
 
 /// The keys that every toolset accepts in addition to its own.
@@ -315,13 +315,13 @@ pub const TOOLSET: &[Key] = &[
     Key::new("approval", Shape::Record(APPROVAL), "rules for its tools"),
 ];
 
-/// `approval` of a toolset.
+/// The keys of `approval` of a toolset.
 pub const APPROVAL: &[Key] = &[
     Key::new("default", Shape::Rule, "for tools that are not named"),
     Key::new("tools", Shape::Map(&Shape::Rule), "by tool or pattern"),
 ];
 
-/// `approval` of a manifest.
+/// The keys of `approval` of a manifest.
 pub const PROJECT_APPROVAL: &[Key] = &[
     Key::new(
         "mode",
@@ -334,7 +334,7 @@ pub const PROJECT_APPROVAL: &[Key] = &[
     Key::new("risks", Shape::Record(RISKS), "by risk"),
 ];
 
-/// `approval.risks`.
+/// The keys of `approval.risks`.
 pub const RISKS: &[Key] = &[
     Key::new("read", Shape::Rule, "reads and changes nothing"),
     Key::new("write", Shape::Rule, "changes files"),
@@ -344,10 +344,10 @@ pub const RISKS: &[Key] = &[
     Key::new("delegate", Shape::Rule, "calls a worker"),
 ];
 
-/// One of `tool_rules`.
+/// The shape of an entry of `tool_rules`.
 pub const TOOL_RULE: Shape = Shape::Either(&[Shape::Rule, Shape::Record(TOOL_RULE_KEYS)]);
 
-/// The keys of one of `tool_rules`.
+/// The keys of an entry of `tool_rules`.
 pub const TOOL_RULE_KEYS: &[Key] = &[
     Key::new("allowed", Shape::Flag, "false: blocked"),
     Key::new("approval_required", Shape::Flag, "true: ask; false: run"),
@@ -362,7 +362,7 @@ pub const TOOL_RULE_KEYS: &[Key] = &[
     Key::new("not_match", Shape::Texts, "arguments that the pattern must not fit"),
 ];
 
-/// An item of a list of `tool_rules`.
+/// The keys of an item of a list of `tool_rules`.
 pub const TOOL_RULE_ITEM: &[Key] = &[
     Key::new("tool", Shape::Text, "the tool, or a pattern: `write_file(output/**)`").required(),
     Key::new("when", WHEN, "conditions: tests by argument, `args.amount: {max: 500}`"),
@@ -377,7 +377,7 @@ pub const TOOL_RULE_ITEM: &[Key] = &[
     Key::new("not_match", Shape::Any, "examples that the rule must not match"),
 ];
 
-/// An item of `approval.rules`.
+/// The keys of an item of `approval.rules`.
 pub const APPROVAL_RULE: &[Key] = &[
     Key::new("tool", Shape::Text, "the tool, or a pattern: `write_file(output/**)`").required(),
     Key::new("when", WHEN, "conditions: tests by argument, `args.amount: {max: 500}`"),
@@ -386,7 +386,7 @@ pub const APPROVAL_RULE: &[Key] = &[
     Key::new("not_match", Shape::Any, "examples that the rule must not match"),
 ];
 
-/// `when` of a rule.
+/// The shape of `when` of a rule.
 const WHEN: Shape = Shape::Map(&Shape::Record(TESTS));
 
 /// The tests of one argument.
@@ -412,7 +412,7 @@ pub const TESTS: &[Key] = &[
     Key::new("absent", Shape::Flag, "whether it is missing"),
 ];
 
-/// `sandbox`.
+/// The keys of `sandbox`.
 pub const SANDBOX: &[Key] = &[
     Key::new("root", Shape::Text, "the folder shown as `/`"),
     Key::new("paths", Shape::Map(&Shape::Either(&[Shape::Text, Shape::Record(MOUNT)])), "mounts by name"),
@@ -434,21 +434,21 @@ pub const SANDBOX: &[Key] = &[
     Key::new("approval", Shape::Record(SANDBOX_APPROVAL), "rules for all mounts"),
 ];
 
-/// An entry of `sandbox.keys`.
+/// The keys of an entry of `sandbox.keys`.
 pub const REQUEST_KEY: &[Key] = &[
     Key::new("header", Shape::Text, "the header that carries the key"),
     Key::new("scheme", Shape::Text, "the word before the key, such as `Bearer`"),
     Key::new("env", Shape::Text, "the environment variable that holds the key"),
 ];
 
-/// `sandbox.approval`.
+/// The keys of `sandbox.approval`.
 pub const SANDBOX_APPROVAL: &[Key] = &[
     Key::new("read", Shape::Rule, "for reading"),
     Key::new("write", Shape::Rule, "for writing"),
     Key::new("delete", Shape::Rule, "for deleting"),
 ];
 
-/// One of `sandbox.paths`.
+/// The keys of an entry of `sandbox.paths`.
 pub const MOUNT: &[Key] = &[
     Key::new("root", Shape::Text, "the folder that is shown"),
     Key::new("mode", Shape::Choice(&["ro", "rw"], &[]), "`ro`, the default, or `rw`"),
@@ -459,7 +459,7 @@ pub const MOUNT: &[Key] = &[
     Key::new("untrusted", Shape::Flag, "others write what it shows"),
 ];
 
-/// `attachment_policy`.
+/// The keys of `attachment_policy`.
 pub const ATTACHMENT_POLICY: &[Key] = &[
     Key::new("max_attachments", Shape::Count(0), "most files"),
     Key::new("max_total_bytes", Shape::Count(0), "most bytes together"),
@@ -471,7 +471,7 @@ pub const ATTACHMENT_POLICY: &[Key] = &[
 /// An upper bound for the cost of a run.
 const MOST_DOLLARS: f64 = 1e6;
 
-/// `limits`.
+/// The keys of `limits`.
 pub const LIMITS: &[Key] = &[
     Key::new("max_turns", Shape::Count(1), "model turns of the call and everything below it"),
     Key::new("max_tool_calls", Shape::Count(0), "tool calls of the call and everything below it"),
@@ -488,23 +488,23 @@ pub const LIMITS: &[Key] = &[
     Key::new("output_retries", Shape::Count(0), "further attempts at an invalid output"),
 ];
 
-/// `delegation` of a manifest.
+/// The keys of `delegation` of a manifest.
 pub const DELEGATION: &[Key] = &[
     Key::new("max_depth", Shape::Count(0), "greatest depth; the root is 0"),
     Key::new("allow_recursion", Shape::Flag, "whether a worker already in the chain may be called"),
 ];
 
-/// `workers` of a manifest.
+/// The keys of `workers` of a manifest.
 pub const WORKERS_ROOT: &[Key] = &[
     Key::new("root", Shape::Text, "the workers root; default `workers`"),
     Key::new("include", Shape::Texts, "globs of files to list and check"),
     Key::new("exclude", Shape::Texts, "globs of files to leave out"),
 ];
 
-/// `prompts`, `templates`.
+/// The keys of `prompts` and of `templates`.
 pub const ROOT: &[Key] = &[Key::new("root", Shape::Text, "the folder")];
 
-/// One of `providers`.
+/// The keys of an entry of `providers`.
 pub const PROVIDER: &[Key] = &[
     Key::new("base_url", Shape::Text, "where it answers").required(),
     Key::new(

@@ -9,21 +9,21 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The installed libraries.
 pub trait Libraries: Send + Sync {
-    /// The folder of a library. Without a version it is the unversioned folder, else the highest version installed, of
-    /// the first root that has either. `None` if there is none.
+    /// Opens the folder of a library. Without a version it is the unversioned folder, else the highest version
+    /// installed, of the first root that has either. Returns `None` if there is none.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     fn find(&self, name: &str, version: Option<&str>) -> Result<Option<Arc<dyn SourceTree>>, SourceError>;
 
-    /// Where [`Libraries::find`] looks, for people.
+    /// Lists the places where [`Libraries::find`] looks, for people.
     fn tried(&self, name: &str, version: Option<&str>) -> Vec<String>;
-    /// The search roots that are libraries themselves, which contain none. Their parents may be meant.
+    /// Lists the search roots that are libraries themselves, which contain none. The user may have meant their parents.
     fn roots_that_are_libraries(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Names and versions of all that is installed, for "did you mean". May be slow.
+    /// Lists names and versions of all installed libraries, for "did you mean". May be slow.
     fn names(&self) -> Vec<String>;
 }
 
@@ -64,7 +64,7 @@ impl Libraries for MemoryLibraries {
     }
 }
 
-/// Which of a root's folders a library is.
+/// Chooses the folder of a library among those of a root.
 pub(crate) fn folder_of(name: &str, version: Option<&str>, folders: &[&str]) -> Option<String> {
     if let Some(version) = version {
         let folder = format!("{name}@{version}");
@@ -93,7 +93,7 @@ mod disk {
     };
     use std::{fs, io::ErrorKind, path::PathBuf, sync::Arc};
 
-    /// Libraries in folders on disk, searched in order. One that does not exist holds none.
+    /// Libraries in folders on disk, searched in order. A folder that does not exist holds none.
     #[derive(Clone, Debug, Default)]
     pub struct DiskLibraries {
         /// The roots: `--lib`, then `LLM_DO_LIBS`.
@@ -101,7 +101,7 @@ mod disk {
     }
 
     impl DiskLibraries {
-        /// Names of the folders in a root; what begins with a dot is no library.
+        /// Lists the names of the folders in a root. A folder whose name begins with a dot is not a library.
         fn folders(root: &PathBuf) -> Result<Vec<String>, SourceError> {
             let entries = match fs::read_dir(root) {
                 Ok(entries) => entries,

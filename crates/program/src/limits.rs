@@ -1,4 +1,4 @@
-//! `limits`: of a file, and of `--set`.
+//! `limits` of a file, and those of `--set`.
 
 use crate::{
     diagnostics::Diagnostic,
@@ -9,7 +9,7 @@ use crate::{
 };
 use llm_do_core::{price::Usd, worker::GivenLimits};
 
-/// The limits that a file gives, checked by shape.
+/// Returns the limits that a file gives, checked by shape.
 pub(crate) fn given(node: &Node) -> GivenLimits {
     let count = |key: &str| node.get(key).and_then(Node::as_count);
     let small = |key: &str| count(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
@@ -28,7 +28,7 @@ pub(crate) fn given(node: &Node) -> GivenLimits {
     }
 }
 
-/// The limits that a command line gives, each a key of `limits` and its value.
+/// Parses the limits that a command line gives, each a key of `limits` and its value.
 ///
 /// # Errors
 /// The first problem, in one line.

@@ -18,7 +18,7 @@ use crate::{
 /// The workers and tools of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Its workers.
+    /// The workers of the program.
     pub workers: Vec<Listing>,
     /// The Python modules whose tools all its workers have, nearest first. The modules are not loaded.
     pub tools: Vec<ShownTools>,
@@ -29,20 +29,20 @@ pub struct Listed {
 /// A worker in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Its ID; of a library's worker `LIBRARY:ID`.
+    /// The ID of the worker; `LIBRARY:ID` for a library's worker.
     pub id: String,
-    /// Its file: relative to the root, absolute for a library.
+    /// The file of the worker: relative to the root, absolute for a library.
     pub path: String,
-    /// Its description.
+    /// The description of the worker.
     pub description: Option<String>,
-    /// Its own model.
+    /// The worker's own model.
     pub model: Option<String>,
-    /// Why its file cannot be read, or what is wrong with its model.
+    /// The reason why its file can't be read, or the problem with its model.
     pub problem: Option<String>,
 }
 
-/// All workers of a program with their descriptions, sorted by ID, then the exports of each library that it depends
-/// on, and its Python modules. It also works for programs that do not load: each problem belongs to one worker.
+/// Lists all workers of a program with their descriptions, sorted by ID, then the exports of each library that it
+/// depends on, and its Python modules. It also works for programs that do not load: each problem belongs to one worker.
 ///
 /// # Errors
 /// Problems of the manifest or the libraries.
@@ -82,8 +82,8 @@ pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagno
     })
 }
 
-/// The workers that the manifest of a program exports, as it names them. Only the manifest is read, and its problems are
-/// left to those who load the program.
+/// Lists the workers that the manifest of a program exports, under the manifest's names. Reads only the manifest, and
+/// does not report its problems: loading the program does.
 pub fn exports(source: &Source) -> Vec<String> {
     let tree = source.tree.as_ref();
     let manifest = match source.manifest {

@@ -16,20 +16,21 @@ pub struct LoadOptions {
     pub providers: Vec<String>,
     /// The installed libraries.
     pub libraries: Arc<dyn Libraries>,
-    /// The limits of the user's configuration, which hold for every worker.
+    /// The limits of the user's configuration, which apply to every worker.
     pub limits: GivenLimits,
-    /// Whether Python tools may be loaded at all (`--no-import-tools` says no).
+    /// True if Python tools may be loaded; `--no-import-tools` makes it false.
     pub import_tools: bool,
-    /// Whether workers may name tools by module (`--allow-module-imports`), whatever the manifest says.
+    /// True if workers may name tools by module (`--allow-module-imports`), whatever the manifest declares.
     pub module_imports: bool,
     /// The reader for Python code, if any. `check` and references to schemas use it.
     pub code: Option<Arc<dyn CodeReader>>,
-    /// The user's home directory. A project whose root it is, or contains it, may not pre-approve writes there.
+    /// The user's home directory. A project whose root is the home directory or contains it may not pre-approve writes
+    /// there.
     pub home: Option<Place>,
 }
 
 impl Default for LoadOptions {
-    /// No toolsets, any provider, no libraries.
+    /// Returns options with no toolsets, any provider and no libraries.
     fn default() -> Self {
         Self {
             toolsets: ToolsetRegistry::default(),

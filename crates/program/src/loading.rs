@@ -26,13 +26,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The entry where none is named.
+/// The name of the entry if none is named.
 const MAIN: &str = "main";
 
 /// Workers by their global name.
 pub(crate) type Workers = BTreeMap<Arc<str>, Arc<Effective>>;
 
-/// The entry of a run, and where it is named.
+/// The entry of a run, and the place that names it.
 pub(crate) enum Entry {
     Worker(WorkerFile, Option<Span>),
     /// A Python function, with its reference.
@@ -57,7 +57,7 @@ pub(crate) struct Loading {
     resolved: Mutex<HashMap<PackageId, HashMap<String, Resolved>>>,
     /// The first file of each name, to detect two files with one name.
     paths: HashMap<Arc<str>, WorkerFile>,
-    /// Whether there are two files with one name, of which the first that is found is the worker.
+    /// True if there are two files with one name. The first that is found is the worker.
     ambiguous: bool,
     /// Names of each package's workers, scanned once, for "did you mean".
     names: Mutex<BTreeMap<PackageId, Arc<[String]>>>,
@@ -106,7 +106,8 @@ impl Loading {
         Context { packages: &self.packages, package: of, host: &self.host, tree: of.tree.as_ref() }
     }
 
-    /// Whether others start its workers, so that it needs no entry: it is a library, or it exports workers and has no entry.
+    /// Returns true if other programs start its workers, so that it needs no entry: it is a library, or it exports
+    /// workers and has no entry.
     pub(crate) fn is_for_others(&self, start: &Start) -> bool {
         let program = self.packages.program();
         let has_no_main = || match self.packages.resolve(PackageId::PROGRAM, MAIN) {
@@ -118,7 +119,7 @@ impl Loading {
                 || program.manifest.entry.is_none() && !program.manifest.exports.is_empty() && has_no_main())
     }
 
-    /// The entry of a run.
+    /// Finds the entry of a run.
     pub(crate) fn entry(&self, start: &Start, found: &mut Vec<Diagnostic>) -> Option<Entry> {
         let program = self.packages.program();
         let (reference, place) = match (start, &program.manifest.entry) {
@@ -164,7 +165,7 @@ impl Loading {
         None
     }
 
-    /// The finding for a folder without an entry, where `error` says what was looked for.
+    /// Returns the finding for a folder without an entry. `error` lists the names that were tried.
     fn no_entry(&self, error: Diagnostic) -> Diagnostic {
         let program = self.packages.program();
         let looked = match &program.manifest.file {
@@ -221,7 +222,7 @@ impl Loading {
     }
 
     /// Loads workers and all workers that their allowlists and imports name exactly, each file once; cycles are
-    /// allowed. [`Loading::findings`] has what is wrong with the files.
+    /// allowed. [`Loading::findings`] returns the findings about the files.
     ///
     /// It works in generations: all known workers are read and merged in parallel, and their references are the next
     /// generation. The result does not depend on the number of threads.
@@ -248,7 +249,7 @@ impl Loading {
         }
     }
 
-    /// Adds a file that was loaded, the next one of those in `seen`.
+    /// Adds a loaded file, which is the next one of those in `seen`.
     fn take_in(&mut self, merged: Arc<Merged>) {
         let imports: Vec<WorkerFile> = merged.imports.iter().map(|(import, _)| import.clone()).collect();
         if !imports.is_empty() {
@@ -261,8 +262,8 @@ impl Loading {
         self.loaded.push(merged);
     }
 
-    /// Loads a file of the program another time, whose text is another one. `None` where the program has to be loaded
-    /// again, because other files would belong to it, or in another order that matters; nothing has changed then.
+    /// Loads a file of the program again after its text has changed. Returns `None` if the whole program must be loaded
+    /// again, because other files would belong to it, or because their order would matter; nothing has changed then.
     pub(crate) fn load_again(&self, path: &str, is_root: impl Fn(&WorkerFile) -> bool) -> Option<Edit> {
         if self.ambiguous {
             return None;
@@ -275,7 +276,7 @@ impl Loading {
         is_same_program.then_some(Edit { at, old, new })
     }
 
-    /// Puts a file that was loaded again in the place of the earlier one. Returns the worker's name.
+    /// Replaces a file by its new version. Returns the worker's name.
     pub(crate) fn replace(&mut self, Edit { at, new, .. }: &Edit) -> Arc<str> {
         let name = self.name_of(&new.located);
         self.imports.remove(&name);
@@ -285,7 +286,7 @@ impl Loading {
         name
     }
 
-    /// What is wrong with the files that were loaded, each by itself, in the order of the files.
+    /// Returns the findings about each loaded file by itself, in the order of the files.
     pub(crate) fn findings(&self) -> impl Iterator<Item = Diagnostic> {
         let mut with: Vec<&Merged> =
             self.loaded.iter().map(AsRef::as_ref).filter(|merged| !merged.found.is_empty()).collect();
@@ -293,12 +294,12 @@ impl Loading {
         with.into_iter().flat_map(|merged| merged.found.iter().cloned())
     }
 
-    /// Whether every reference and every worker file was understood, so that `workers` has all calls.
+    /// Returns true if every reference and every worker file was understood, so that `workers` has all calls.
     pub(crate) fn is_complete(&self) -> bool {
         self.loaded.iter().all(|merged| merged.complete)
     }
 
-    /// Whether a file of the program was loaded as a worker.
+    /// Returns true if a file of the program was loaded as a worker.
     pub(crate) fn has_loaded(&self, path: &str) -> bool {
         self.seen.get(&PackageId::PROGRAM).is_some_and(|seen| seen.contains_key(path))
     }
@@ -322,7 +323,7 @@ impl Loading {
         resolved
     }
 
-    /// Whether a file is new. Reports another file with the same ID.
+    /// Returns true if a file is new. Reports another file with the same ID.
     fn is_new(&mut self, located: &WorkerFile, named: Option<&Span>, found: &mut Vec<Diagnostic>) -> bool {
         if self.has_seen(located) {
             return false;
@@ -345,7 +346,7 @@ impl Loading {
         front_matter::definition(self.packages.get(located.package).tree.as_ref(), &located.path)
     }
 
-    /// Merges one worker and resolves what it names.
+    /// Merges one worker and resolves its references.
     fn merge(&self, located: WorkerFile, document: Result<Document, Box<Diagnostic>>) -> Merged {
         let package = located.package;
         let mut merged = Merged::of(located);
@@ -389,7 +390,7 @@ impl Loading {
         self.packages.get(located.package).global_id(&located.id)
     }
 
-    /// Without a manifest, libraries cannot be declared. The libraries in imports then count as dependencies.
+    /// Adds the libraries of imports as dependencies if there is no manifest, which could declare them.
     fn admit_libraries(&mut self, package: PackageId, document: &Document, found: &mut Vec<Diagnostic>) {
         if package != PackageId::PROGRAM || self.packages.program().manifest.file.is_some() {
             return;
@@ -402,7 +403,7 @@ impl Loading {
         }
     }
 
-    /// The finding for a reference to nothing, unless the library that it names was reported already.
+    /// Returns the finding for a reference that can't be resolved, unless its library was reported already.
     fn unresolved(
         &self,
         from: PackageId,
@@ -431,7 +432,7 @@ impl Loading {
     }
 }
 
-/// `bindings` of the manifest are values for the entry's parameters: each must have one.
+/// Checks that each value in `bindings` of the manifest belongs to a parameter of the entry.
 pub(crate) fn check_bindings(bindings: &[(String, Node)], entry: &Effective, found: &mut Vec<Diagnostic>) {
     if entry.mistakes.concern(&["parameters", "schema_in_ref"]) {
         return;
@@ -455,7 +456,7 @@ pub(crate) fn check_bindings(bindings: &[(String, Node)], entry: &Effective, fou
     }
 }
 
-/// A worker file in the root that is not the entry.
+/// Returns a worker file in the root that is not the entry.
 fn lone_file(tree: &dyn SourceTree) -> Option<String> {
     let mut files = tree.list("").ok()?.into_iter();
     files.find(|(name, kind)| *kind == Kind::File && name.ends_with(".worker")).map(|(name, _)| name)
@@ -463,24 +464,24 @@ fn lone_file(tree: &dyn SourceTree) -> Option<String> {
 
 pub(crate) type Resolved = Result<WorkerFile, Box<Diagnostic>>;
 
-/// A worker's file, merged, with what it names.
+/// A worker's file, merged, with its references resolved.
 pub(crate) struct Merged {
     pub(crate) located: WorkerFile,
-    /// `None` if the file can't be understood as a worker at all.
+    /// The merged worker, or `None` if the file can't be understood as a worker at all.
     pub(crate) effective: Option<Arc<Effective>>,
     /// The files of `imports.workers`, with the places that name them.
     imports: Vec<(WorkerFile, Span)>,
     /// The files of the exact references of the allowlist.
     callees: Vec<(WorkerFile, Span)>,
-    /// Where its instructions begin, below the keys.
+    /// The position of its instructions, below the keys.
     instructions: Option<usize>,
-    /// Whether it was understood, with all that it names.
+    /// True if the file and all of its references were understood.
     pub(crate) complete: bool,
     found: Vec<Diagnostic>,
 }
 
 impl Merged {
-    /// A file before anything of it is understood.
+    /// Creates the value for a file of which nothing is understood yet.
     fn of(located: WorkerFile) -> Self {
         Self {
             located,
@@ -493,7 +494,7 @@ impl Merged {
         }
     }
 
-    /// The files that it names.
+    /// Returns the files to which it refers.
     fn links(&self) -> impl Iterator<Item = (&WorkerFile, &Span)> {
         self.imports.iter().chain(&self.callees).map(|(to, span)| (to, span))
     }
@@ -504,7 +505,7 @@ impl Merged {
     }
 }
 
-/// A file of the program with another text than before.
+/// A file of the program whose text has changed.
 pub(crate) struct Edit {
     at: usize,
     pub(crate) old: Arc<Merged>,
@@ -512,7 +513,8 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Whether only instructions are other ones: all text before them is the same, and there are some as before.
+    /// Returns true if only the instructions have changed: all text before them is the same, and they are not empty if
+    /// and only if they were not empty before.
     pub(crate) fn has_same_keys(&self) -> bool {
         let parts = |merged: &Merged| {
             let file = Arc::clone(merged.effective.as_ref()?.keys.span.file());
@@ -523,13 +525,13 @@ impl Edit {
     }
 }
 
-/// Completes the findings of a program: one that only a migration makes readable needs no others, and errors that a
-/// migration cures say so.
+/// Completes the findings of a program. If only a migration makes the program readable, other findings are removed.
+/// Errors that a migration would fix get a hint.
 pub(crate) fn finish(source: &Source, found: &mut Vec<Diagnostic>) {
     finish_knowing(source, Cures::Unasked, found);
 }
 
-/// The same where it is known already what a migration cures.
+/// Completes the findings like [`finish`], if the result of a migration is known.
 pub(crate) fn finish_knowing(source: &Source, cures: Cures, found: &mut Vec<Diagnostic>) -> Cures {
     if found.iter().any(|finding| finding.code == codes::OLDER_MANIFEST) {
         found.retain(|finding| [codes::CUT_OFF, codes::OLDER_MANIFEST].contains(&finding.code));
@@ -539,7 +541,7 @@ pub(crate) fn finish_knowing(source: &Source, cures: Cures, found: &mut Vec<Diag
     cures
 }
 
-/// A partly done change may lack the manifest and its restrictions.
+/// Returns the finding for an interrupted change. A partly done change may lack the manifest and its restrictions.
 fn cut_off(tree: &dyn SourceTree) -> Diagnostic {
     Diagnostic::error(codes::CUT_OFF, "a change to this folder was interrupted and is only partly done")
         .at(&Span::whole(&front_matter::unread(tree, MOVES)))
@@ -561,7 +563,7 @@ pub(crate) fn or_imported<'a>(
     })
 }
 
-/// The finding for two files with one ID in one program.
+/// Returns the finding for two files with one ID in one program.
 pub(crate) fn same_id(
     other: &WorkerFile,
     located: &WorkerFile,
@@ -590,7 +592,7 @@ pub(crate) fn with_nearest(error: Diagnostic, reference: &str, names: &[String])
     error.did_you_mean(wanted, names_of())
 }
 
-/// Adds all names if there are few.
+/// Adds all names to the error if there are few.
 fn with_names(error: Diagnostic, names: &[String]) -> Diagnostic {
     match names {
         [] => error,

@@ -16,13 +16,13 @@ use crate::{
 use llm_do_core::worker::ToolPins;
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
-/// Its name in the project's root.
+/// The name of the lock file in the project's root.
 pub const LOCK_FILE: &str = "llm-do.lock";
-/// Largest lock file that is read or written, in bytes.
+/// The largest lock file that is read or written, in bytes.
 pub const LARGEST_LOCK: u64 = 4 << 20;
-/// The format that is read and written.
+/// The version of the format that is read and written.
 const FORMAT: u64 = 1;
-/// Most errors that are reported: a hostile file must not flood the terminal.
+/// The largest number of errors that are reported: a hostile file must not flood the terminal.
 const MOST_ERRORS: usize = 20;
 const FIRST_LINE: &str = "# Written by `llm-do lib install`: what the libraries of this project resolved to. Keep it under version control.\n";
 const WAY_OUT: &str = "run `llm-do lib install` to write it again";
@@ -42,40 +42,40 @@ const LIBRARY: &[Key] = &[
     Key::new("tools", Shape::Map(&Shape::Map(&Shape::Text)), "SHA-256 of each tool, by MCP server"),
 ];
 
-/// A library as it was pinned.
+/// A library in the state in which it was pinned.
 #[derive(Clone, Debug, Default)]
 pub struct Pinned {
-    /// Its name.
+    /// The name of the library.
     pub name: String,
-    /// Its version.
+    /// The version of the library.
     pub version: String,
-    /// The texts of the dependencies that mean it, where they are paths or git repositories; sorted.
+    /// The texts of the dependencies that refer to it, if they are paths or git repositories; sorted.
     pub sources: Vec<String>,
-    /// The commit it was taken from, in hexadecimal.
+    /// The commit from which it was installed, in hexadecimal.
     pub commit: Option<String>,
-    /// Its files.
+    /// The files of the library.
     pub contents: Contents,
-    /// The tools of its MCP servers that were agreed to.
+    /// The tools of its MCP servers that the operator has agreed to.
     pub tools: Arc<ToolPins>,
-    /// Where the lock file says so.
+    /// The place of the entry in the lock file.
     pub span: Option<Span>,
 }
 
 impl Pinned {
-    /// A library with these contents.
+    /// Creates a library with these contents.
     pub fn new(name: impl Into<String>, version: impl Into<String>, contents: Contents) -> Self {
         Self { name: name.into(), version: version.into(), contents, ..Self::default() }
     }
 
-    /// `NAME@VERSION`: for people, and its folder.
+    /// Returns `NAME@VERSION`, which is for people, and the name of its folder.
     pub fn label(&self) -> String {
         format!("{}@{}", self.name, self.version)
     }
 
-    /// How a tree differs from what was pinned; empty if it doesn't. Reads all of it.
+    /// Returns the differences of a tree from the pinned library; empty if there are none. Reads the whole tree.
     ///
     /// # Errors
-    /// If the tree is not a valid library.
+    /// The tree is not a valid library.
     pub fn compare(&self, tree: &dyn SourceTree) -> Result<Vec<Difference>, ContentsError> {
         Ok(self.contents.compare(&Contents::of(tree)?))
     }
@@ -88,7 +88,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Reads the lock file of a project; `None` if there is none, or with an error among `found` if it is damaged.
+    /// Reads the lock file of a project. Returns `None` if there is none, or with an error in `found` if it is damaged.
     pub fn load(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
         let unread = || SourceFile::new(LOCK_FILE, "");
         let bytes = match tree.read(LOCK_FILE, LARGEST_LOCK) {
@@ -115,7 +115,7 @@ impl Lock {
     /// Parses the text of a lock file.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each with [`codes::BAD_LOCK`] and its place.
+    /// All problems of the file, each with [`codes::BAD_LOCK`] and its place.
     pub fn parse(file: &Arc<SourceFile>) -> Result<Self, Vec<Diagnostic>> {
         let mut found = Vec::new();
         let lock = Self::read(file, &mut found);
@@ -190,22 +190,23 @@ impl Lock {
         lock
     }
 
-    /// The library of that name.
+    /// Returns the library of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<Pinned>> {
         self.libraries.get(name)
     }
 
-    /// The library that a dependency with this text means, if it is a path or a git repository.
+    /// Returns the library to which a dependency with this text refers, if it is a path or a git repository.
     pub fn by_source(&self, text: &str) -> Option<&Arc<Pinned>> {
         self.libraries.values().find(|pinned| pinned.sources.iter().any(|source| source == text))
     }
 
-    /// All of them, sorted by name.
+    /// Returns all libraries, sorted by name.
     pub fn libraries(&self) -> impl Iterator<Item = &Arc<Pinned>> {
         self.libraries.values()
     }
 
-    /// Pins the tools of a library's server: the SHA-256 of each by its name. Returns whether the library is pinned itself.
+    /// Pins the tools of a library's server: the SHA-256 of each by its name. Returns true if the library is pinned
+    /// itself.
     pub fn pin_tools(&mut self, library: &str, server: &str, tools: BTreeMap<String, String>) -> bool {
         let Some(pinned) = self.libraries.get_mut(library) else { return false };
         let mut all = (*pinned.tools).clone();
@@ -214,7 +215,7 @@ impl Lock {
         true
     }
 
-    /// Keeps the pinned tools of `before` for the libraries that are still there: another version of a library may have the
+    /// Keeps the pinned tools of `before` for the libraries that still exist: another version of a library may have the
     /// same servers, and tools that differ are withheld.
     pub fn keep_tools(&mut self, before: &Self) {
         for (name, pinned) in &mut self.libraries {
@@ -224,12 +225,12 @@ impl Lock {
         }
     }
 
-    /// Pins a library, in place of another of that name.
+    /// Pins a library, and replaces another one of that name.
     pub fn insert(&mut self, pinned: Pinned) {
         self.libraries.insert(pinned.name.clone(), Arc::new(pinned));
     }
 
-    /// The text of the file: the same for the same libraries.
+    /// Returns the text of the file. It is the same for the same libraries.
     pub fn to_text(&self) -> String {
         let mut out = format!("{FIRST_LINE}version: {FORMAT}\n");
         if self.libraries.is_empty() {
@@ -348,8 +349,8 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Text in double quotes as YAML. Every character that is not a letter, a digit or printable ASCII is escaped, so
-/// that a lock file cannot hide text.
+/// Formats a text in double quotes as YAML. Every character that is not a letter, a digit or printable ASCII is
+/// escaped, so that a lock file can't hide text.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

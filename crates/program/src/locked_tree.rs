@@ -7,8 +7,8 @@ use crate::{
 use llm_do_core::{authority::Place, schema::sha256};
 use std::sync::Arc;
 
-/// Checks each file against its pinned hash when it is read, and returns exactly the bytes that it checked. It never
-/// opens files that are not requested.
+/// A tree that checks each file against its pinned hash when it is read, and returns exactly the bytes that it checked.
+/// It never opens files that are not requested.
 ///
 /// Processes and mounts that read the files without this tree are not checked. Their caller must first compare the
 /// whole library with [`Pinned::compare`].
@@ -18,7 +18,7 @@ pub struct LockedTree {
 }
 
 impl LockedTree {
-    /// The tree of a library, checked against its pin.
+    /// Creates the tree of a library, checked against its pin.
     pub fn new(tree: Arc<dyn SourceTree>, pinned: Arc<Pinned>) -> Self {
         Self { tree, pinned }
     }

@@ -27,7 +27,7 @@ pub use crate::manifest_names::MANIFESTS;
 /// A manifest, or the defaults.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Its file, if there is one.
+    /// The file of the manifest, if there is one.
     pub file: Option<Arc<SourceFile>>,
     /// `name`.
     pub name: Option<String>,
@@ -71,9 +71,9 @@ pub struct Manifest {
     pub limits: Option<Node>,
     /// `max_context_tokens`, checked by shape.
     pub max_context_tokens: Option<Node>,
-    /// `approval.mode`: can only tighten the operator's.
+    /// The mode of `approval.mode`, which can only tighten the operator's.
     pub mode: Option<Mode>,
-    /// `approval` beside its mode.
+    /// The keys of `approval` except its mode.
     pub approval: Policy,
     /// The rules of `approval.tools` and `approval.rules`.
     pub(crate) approval_rules: Vec<FileRule>,
@@ -87,7 +87,7 @@ pub struct Manifest {
     pub bindings: Vec<(String, Node)>,
 }
 
-/// One of `models`, checked by shape.
+/// An entry of `models`, checked by shape.
 #[derive(Clone, Debug)]
 pub struct ModelProfile {
     /// The place of its name.
@@ -101,13 +101,13 @@ pub struct ModelProfile {
 /// `tools` of a manifest, every path relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPlaces {
-    /// Folders. The defaults need not exist; those that the manifest names must.
+    /// The folders with tools. The defaults need not exist; those that the manifest names must.
     pub roots: Vec<String>,
     /// Modules, with the span that names each. A named module must exist; the default need not.
     pub modules: Vec<(String, Option<Span>)>,
     /// Files and folders that the code of tools reads, with the span that names each.
     pub data: Vec<(String, Span)>,
-    /// Whether workers may name tools by module (`package.module:register`).
+    /// True if workers may name tools by module (`package.module:register`).
     pub allow_module_imports: bool,
 }
 
@@ -122,20 +122,20 @@ impl Default for ToolPlaces {
     }
 }
 
-/// One of `providers` (`docs/guides/models.md`).
+/// An entry of `providers` (`docs/guides/models.md`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// Its URL.
+    /// The URL of the provider.
     pub base_url: String,
-    /// Its protocol: `openai`, `openai_resp`, `anthropic`, `gemini` or `ollama`.
+    /// The protocol of the provider: `openai`, `openai_resp`, `anthropic`, `gemini` or `ollama`.
     pub api: String,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
-    /// Whether answers are streamed. `None`: the default of its protocol.
+    /// True if answers are streamed, false if not; `None` for the default of the protocol.
     pub stream: Option<bool>,
-    /// Where it is declared.
+    /// The place of the declaration.
     pub span: Span,
 }
 
@@ -220,7 +220,7 @@ impl Manifest {
         }
     }
 
-    /// Reads an older manifest, if every key in it has a meaning here. With a key that has none, restrictions would be
+    /// Reads an older manifest, if every key in it has a meaning here. If a key has none, a restriction could be
     /// missing, so nothing is loaded.
     fn read_older(tree: &dyn SourceTree, name: &'static str, found: &mut Vec<Diagnostic>) -> Self {
         let document = match front_matter::read(tree, name).and_then(front_matter::yaml_only) {
@@ -333,7 +333,7 @@ impl Manifest {
     }
 
     /// Reads a library: its `lib.yaml`, or the manifest of a project with `name`, `version` and `exports`
-    /// (`docs/guides/libraries.md`). `None` with findings in `found` if it is neither.
+    /// (`docs/guides/libraries.md`). Returns `None` with findings in `found` if it is neither.
     pub fn load_library(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
         let no_library = |message: &str| {
             Diagnostic::error(codes::BAD_LIBRARY, message.to_owned())
@@ -408,12 +408,12 @@ impl Manifest {
         manifest
     }
 
-    /// The definitions under a key that toolsets may name.
+    /// Returns the definitions under a key that toolsets may name.
     pub(crate) fn definitions(&self, key: &str) -> Option<&Node> {
         self.mcp_servers.as_ref().filter(|_| key == keys::MCP_SERVERS)
     }
 
-    /// Paths that define the program, in addition to the conventional ones, for its protection
+    /// Returns the paths that define the program, in addition to the conventional ones, for its protection
     /// (`docs/reference/sandbox.md`).
     pub fn defining(&self) -> Vec<String> {
         let roots = [&self.workers_root, &self.prompts_root, &self.templates_root];
@@ -428,7 +428,8 @@ impl Manifest {
     }
 }
 
-/// The finding for a manifest of an older form. Its restrictions would not hold, so nothing is loaded without them.
+/// Returns the finding for a manifest of an older form. Its restrictions would not apply, so nothing is loaded without
+/// them.
 fn older(tree: &dyn SourceTree, name: &str) -> Diagnostic {
     let new = MANIFESTS[0];
     Diagnostic::error(
@@ -440,7 +441,7 @@ fn older(tree: &dyn SourceTree, name: &str) -> Diagnostic {
     .help(format!("if it belongs to another program, add a `{new}`, for example with `version: 1`"))
 }
 
-/// The finding for a file whose keys are all inside one `worker:` or `workshop:` key, a layout of early drafts.
+/// Returns the finding for a file whose keys are all inside one `worker:` or `workshop:` key, a layout of early drafts.
 pub fn sketch(whole: &Node) -> Option<Diagnostic> {
     let [entry] = whole.entries() else { return None };
     let wrapper = ["worker", "workshop"].contains(&entry.key.as_str()) && !entry.value.entries().is_empty();
@@ -454,7 +455,7 @@ pub fn sketch(whole: &Node) -> Option<Diagnostic> {
     })
 }
 
-/// `version`: a whole number is the manifest's format, text is the project's own version.
+/// Reads `version`: a whole number is the manifest's format, text is the project's own version.
 fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
     let version = node.get("version")?;
     match (&version.data, version.as_count()) {
@@ -485,7 +486,7 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
     }
 }
 
-/// `models`. A name with a colon would be that of a provider's model.
+/// Reads `models`. A name with a colon would be that of a provider's model.
 fn profiles(node: &Node, found: &mut Vec<Diagnostic>) -> BTreeMap<String, ModelProfile> {
     let entries = node.get("models").map(Node::entries).unwrap_or_default().iter();
     let profiles = entries.filter_map(|entry| {
@@ -546,7 +547,7 @@ fn tool_places(tree: &dyn SourceTree, node: &Node, found: &mut Vec<Diagnostic>) 
     places
 }
 
-/// A folder inside the root.
+/// Reads a folder inside the root.
 fn folder(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
     let text = node.as_text()?;
     match plain(text) {
@@ -562,7 +563,7 @@ fn folder(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
     }
 }
 
-/// A folder inside the root that the manifest names, so that it must exist. The defaults need not.
+/// Reads a folder inside the root that the manifest names, so that it must exist. The defaults need not.
 fn existing(tree: &dyn SourceTree, node: &Node, key: &str, found: &mut Vec<Diagnostic>) -> Option<String> {
     let path = folder(node, found)?;
     let problem = match tree.kind(&path) {
@@ -585,7 +586,7 @@ fn existing(tree: &dyn SourceTree, node: &Node, key: &str, found: &mut Vec<Diagn
     Some(path)
 }
 
-/// Globs over paths, each checked.
+/// Reads globs over paths, and checks each.
 pub fn globs(list: Option<&Node>, found: &mut Vec<Diagnostic>) -> Vec<String> {
     let mut globs = Vec::new();
     for (text, span) in list.into_iter().flat_map(Node::texts) {
@@ -603,7 +604,8 @@ pub fn globs(list: Option<&Node>, found: &mut Vec<Diagnostic>) -> Vec<String> {
     globs
 }
 
-/// An `approval` block: its mode, the policy, and the rules of the policy with their places. `read` reads the files of sets.
+/// Reads an `approval` block: its mode, the policy, and the rules of the policy with their places. `read` reads the
+/// files of sets.
 pub(crate) fn project_approval(
     node: &Node,
     read: ReadSet<'_>,
@@ -637,14 +639,14 @@ pub(crate) fn project_approval(
     (mode, policy, rules)
 }
 
-/// A rule's pattern.
+/// Parses a rule's pattern.
 pub fn pattern(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<Pattern> {
     Pattern::parse(text)
         .map_err(|error| found.push(Diagnostic::error(codes::BAD_PATTERN, error.to_string()).at(span)))
         .ok()
 }
 
-/// One of `providers`.
+/// Reads an entry of `providers`.
 pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Provider> {
     let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
     let base_url = text("base_url")?;
@@ -671,13 +673,13 @@ pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) ->
     })
 }
 
-/// Whether a tree is a library rather than a project.
+/// Returns true if a tree is a library rather than a project.
 pub fn is_library(tree: &dyn SourceTree) -> bool {
     matches!(tree.kind(LIBRARY), Ok(Some(Kind::File)))
         && !MANIFESTS.into_iter().any(|name| matches!(tree.kind(name), Ok(Some(_))))
 }
 
-/// Whether a tree is a project: it has a manifest, of an older form too, or a `main.worker`.
+/// Returns true if a tree is a project: it has a manifest, possibly of an older form, or a `main.worker`.
 pub fn is_project(tree: &dyn SourceTree) -> bool {
     let has = |name: &str| matches!(tree.kind(name), Ok(Some(Kind::File)));
     MANIFESTS.into_iter().chain(["main.worker"]).any(has) || older_manifest(tree).is_some()

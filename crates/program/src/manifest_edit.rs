@@ -1,5 +1,5 @@
-//! Changes of `mcp_servers` in a manifest that keep its comments and its layout. A change is offered only if parsing the changed
-//! text proves that it changes that server and nothing else.
+//! Changes of `mcp_servers` in a manifest that keep its comments and its layout. A change is offered only if parsing
+//! the changed text proves that it changes that server and nothing else.
 
 use crate::{
     diagnostics::Fix,
@@ -14,24 +14,24 @@ use std::{ops::Range, sync::Arc};
 /// Indentation of new blocks.
 const STEP: usize = 2;
 
-/// Why a manifest can't be changed.
+/// The reason why a manifest can't be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEdited {
-    /// It has that server already.
+    /// The manifest already has that server.
     #[error("`{MCP_SERVERS}` has a server `{0}` already")]
     Exists(String),
-    /// It has no such server.
+    /// The manifest does not have that server.
     #[error("`{MCP_SERVERS}` has no server `{0}`")]
     Missing(String),
-    /// It can't be parsed, or is laid out in a way that this module can't change.
+    /// The manifest can't be parsed, or has a layout that this module can't change.
     #[error("its layout can't be changed automatically")]
     Layout,
 }
 
-/// The change that declares a server.
+/// Returns the change that declares a server.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is no such change.
 pub fn add(file: &Arc<SourceFile>, name: &str, definition: &Map<String, Value>) -> Result<Fix, NotEdited> {
     let whole = parse(file)?;
     let section = section(&whole);
@@ -54,10 +54,10 @@ pub fn add(file: &Arc<SourceFile>, name: &str, definition: &Map<String, Value>) 
     proved(file, fix, &expected)
 }
 
-/// The change that removes a server.
+/// Returns the change that removes a server.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is no such change.
 pub fn remove(file: &Arc<SourceFile>, name: &str) -> Result<Fix, NotEdited> {
     let whole = parse(file)?;
     let section = section(&whole).ok_or_else(|| NotEdited::Missing(name.to_owned()))?;
@@ -88,7 +88,7 @@ pub fn remove(file: &Arc<SourceFile>, name: &str) -> Result<Fix, NotEdited> {
     stretches(file.text(), start, end).into_iter().find_map(without).ok_or(NotEdited::Layout)
 }
 
-/// The ranges that may be an entry: whole lines, or up to a neighbour's comma.
+/// Returns the ranges that may be an entry: whole lines, or up to a neighbour's comma.
 fn stretches(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     let line = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -105,7 +105,7 @@ fn stretches(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     all
 }
 
-/// A server as the manifest's YAML, to add it by hand.
+/// Formats a server as the manifest's YAML, for adding it by hand.
 pub fn as_yaml(name: &str, definition: &Map<String, Value>) -> String {
     format!("{MCP_SERVERS}:\n{}", block(name, definition, STEP))
 }
@@ -118,7 +118,7 @@ fn section(whole: &Node) -> Option<&Entry> {
     whole.entries().iter().find(|entry| snake_case(&entry.key) == MCP_SERVERS)
 }
 
-/// Where the server is written, and its text.
+/// Returns the place at which the server is inserted, and its text.
 fn insertion(
     file: &Arc<SourceFile>,
     section: Option<&Entry>,
@@ -157,7 +157,7 @@ fn insertion(
     }
 }
 
-/// The end of a value in its file. The span of a map or list ends with its last value, before a bracket.
+/// Returns the end of a value in its file. The span of a map or list ends with its last value, before a bracket.
 fn end(node: &Node) -> Option<usize> {
     let text = node.span.file().text();
     let own = node.span.range()?;
@@ -178,12 +178,12 @@ fn end(node: &Node) -> Option<usize> {
     if opens(text, start?.start, brackets.0) { closed(text, last, brackets.1) } else { Some(last) }
 }
 
-/// Whether that bracket is before a place.
+/// Returns true if that bracket is before a place.
 fn opens(text: &str, at: usize, bracket: char) -> bool {
     text[..at].trim_end().ends_with(bracket)
 }
 
-/// The end of a bracket that closes at a place, after a comma at most.
+/// Returns the end of a bracket that closes at a place, possibly after a comma.
 fn closed(text: &str, at: usize, bracket: char) -> Option<usize> {
     let rest = text[at..].trim_start();
     let rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
@@ -197,7 +197,7 @@ fn block(name: &str, definition: &Map<String, Value>, indent: usize) -> String {
     format!("{:indent$}{}:\n{}", "", word(name), keys.collect::<String>())
 }
 
-/// A value in one line.
+/// Formats a value in one line.
 fn flow(value: &Value) -> String {
     match value {
         Value::String(text) => word(text),
@@ -210,7 +210,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// A text that is one word to YAML, or JSON.
+/// Formats a text as one word of YAML, or else as JSON.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./@+=".contains(c);
     if text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '.' || c == '/')
@@ -222,7 +222,7 @@ fn word(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The fix, if the changed text means what is expected.
+/// Returns the fix, if parsing the changed text gives the expected value.
 fn proved(file: &Arc<SourceFile>, fix: Fix, expected: &Value) -> Result<Fix, NotEdited> {
     let changed = fix.apply(file.text()).ok_or(NotEdited::Layout)?;
     let after = parse(&SourceFile::new(Arc::clone(file.path()), changed))?;

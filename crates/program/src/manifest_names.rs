@@ -1,5 +1,5 @@
-//! Names of manifests, today's and those of older layouts, and the notes about older forms while a program is loaded.
-//! `migrate` converts them (`docs/guides/migrating.md`).
+//! Names of manifests, current and older ones, and the notes about older forms while a program is loaded. `migrate`
+//! converts them (`docs/guides/migrating.md`).
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -13,7 +13,7 @@ use crate::{
 /// Names of a manifest.
 pub const MANIFESTS: [&str; 2] = ["project.yaml", "llm-do.yaml"];
 
-/// Names of older manifests, in the order in which they count.
+/// Names of older manifests, in order of precedence.
 pub(crate) const OLDER: [&str; 9] = [
     "project.yml",
     "llm-do.yml",
@@ -26,20 +26,20 @@ pub(crate) const OLDER: [&str; 9] = [
     "project.json",
 ];
 
-/// Older manifests that are read if every key in them has a meaning in today's.
+/// Older manifests that are read if every key in them has a meaning in the current format.
 const READ: [&str; 3] = ["golem-forge.config.yaml", "program.yaml", "workshop.yaml"];
 
-/// The older manifest that a program reads in place of [`MANIFESTS`], which it does not have.
+/// Returns the older manifest that a program reads in place of [`MANIFESTS`], which it does not have.
 pub fn older_that_is_read(tree: &dyn SourceTree) -> Option<&'static str> {
     older_manifest(tree).filter(|name| READ.contains(name))
 }
 
-/// Whether a file is called like a manifest, old or new.
+/// Returns true if a file has the name of a manifest, current or older.
 pub(crate) fn is_named_so(path: &str) -> bool {
     MANIFESTS.contains(&path) || OLDER.contains(&path)
 }
 
-/// Whether a folder with a file of this name is a project of its own.
+/// Returns true if a folder with a file of this name is a project of its own.
 pub(crate) fn makes_project(name: &str) -> bool {
     name == "main.worker" || name == "main.agent" || (is_named_so(name) && !name.ends_with(".json"))
 }
@@ -47,8 +47,8 @@ pub(crate) fn makes_project(name: &str) -> bool {
 /// The key under which a migration keeps values that it could not convert.
 pub const LEFT_OVER: &str = "x-not-carried-over";
 
-/// The older manifest of a tree that has no other one. A `program.yaml` or `project.json` is one only if it sets
-/// something that a manifest does, because other programs have files of these names.
+/// Returns the older manifest of a tree that has no other one. A `program.yaml` or `project.json` counts only if it
+/// sets a key of a manifest, because other programs have files of these names.
 pub(crate) fn older_manifest(tree: &dyn SourceTree) -> Option<&'static str> {
     let is_file = |name: &str| matches!(tree.kind(name), Ok(Some(Kind::File)));
     if MANIFESTS.into_iter().any(is_file) {
@@ -75,13 +75,13 @@ fn sets_something(tree: &dyn SourceTree, name: &str) -> bool {
     })
 }
 
-/// Many programs have a `project.json`; this one has the keys of ours.
+/// Returns true if a `project.json` has the keys of our manifests. Many programs have a file of this name.
 pub(crate) fn is_project_json(keys: &Node) -> bool {
     keys.get("entry").is_some() && keys.get("runtime").is_some()
 }
 
-/// The warning for values that a migration kept in a file without an effect: the tools or restrictions that they
-/// stated are gone.
+/// Warns of values that a migration kept in a file without an effect: the tools or restrictions that they stated are
+/// gone.
 pub(crate) fn warn_of_left_over(whole: &Node, found: &mut Vec<Diagnostic>) {
     for entry in whole.entries().iter().filter(|entry| entry.key.starts_with(LEFT_OVER)) {
         let names: Vec<String> = entry.value.entries().iter().map(|left| format!("`{}`", left.key)).collect();

@@ -1,7 +1,7 @@
 //! `migrate`: converts older layouts and file formats to a canonical project. See `docs/guides/migrating.md`.
 //!
-//! [`plan`] reads through a [`SourceTree`] and returns which files to write, move and leave, and what it could not
-//! convert. The caller applies the plan. Files are edited in place, so that comments and formatting stay
+//! [`plan`] reads through a [`SourceTree`] and returns the files to write, move and leave, and the values that it could
+//! not convert. The caller applies the plan. Files are edited in place, so that comments and formatting stay
 //! ([`rewrite`](self)). Each result is read again and compared before it becomes part of a plan.
 
 mod agents;
@@ -57,7 +57,7 @@ pub const MOVES: &str = ".llm-do/moves.json";
 pub enum Scope {
     /// A folder: it becomes a project.
     Folder,
-    /// One file, which stays where it is.
+    /// A single file, which keeps its path.
     File(String),
 }
 
@@ -123,13 +123,13 @@ pub struct Plan {
     pub kept: Vec<String>,
     /// Notes on changes, and on values that could not be converted.
     pub notes: Vec<Note>,
-    /// Whether the folder is a registry that runs search by name. It must keep its place, so the project needs
-    /// another folder.
+    /// True if the folder is a registry that runs search by name. It must keep its place, so the project needs another
+    /// folder.
     pub is_registry: bool,
 }
 
 impl Plan {
-    /// Whether there is nothing to do.
+    /// Returns true if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.absorbed.is_empty()
     }
@@ -140,9 +140,9 @@ impl Plan {
 pub struct Change {
     /// The file that it replaces; `None` if it is new.
     pub from: Option<String>,
-    /// Its target path.
+    /// The target path of the file.
     pub to: String,
-    /// Its content.
+    /// The content of the file.
     pub content: Content,
 }
 
@@ -156,7 +156,7 @@ pub enum Content {
         /// The new text.
         after: String,
     },
-    /// The same bytes, elsewhere.
+    /// The same bytes, at another path.
     Moved,
 }
 
@@ -165,9 +165,9 @@ pub enum Content {
 pub struct Absorbed {
     /// The file.
     pub path: String,
-    /// Where its text is now.
+    /// The file that contains its text now.
     pub into: String,
-    /// Its text.
+    /// The text of the file.
     pub text: Arc<str>,
 }
 
@@ -176,16 +176,16 @@ pub struct Absorbed {
 pub enum Weight {
     /// Something could not be converted; the user must check it.
     Lost,
-    /// Worth knowing.
+    /// Information for the user.
     Info,
 }
 
 /// A note about a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    /// Its severity.
+    /// The severity of the note.
     pub weight: Weight,
-    /// Its file; absent for the whole plan.
+    /// The file of the note; absent for the whole plan.
     pub file: Option<String>,
     /// The line in that file, from 1.
     pub line: Option<usize>,
@@ -207,7 +207,7 @@ impl fmt::Display for Note {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing here looks like workers or a project, old or new")]
 pub struct Unrecognised {
-    /// Why files could not be read.
+    /// The reasons why files could not be read.
     pub notes: Vec<Note>,
 }
 
@@ -235,7 +235,7 @@ impl Findings {
 /// Plans the migration of a tree. Only reads.
 ///
 /// # Errors
-/// If it contains no known format.
+/// The tree contains no known format.
 pub fn plan(tree: &dyn SourceTree, scope: &Scope) -> Result<Plan, Unrecognised> {
     let mut findings = Findings::default();
     let inventory = Inventory::read(tree, &mut findings);
@@ -333,7 +333,7 @@ fn finish(
 }
 
 impl Change {
-    /// Whether it changes nothing.
+    /// Returns true if it changes nothing.
     fn is_idle(&self) -> bool {
         let same = match &self.content {
             Content::Text { before, after } => **before == **after,
@@ -343,17 +343,17 @@ impl Change {
     }
 }
 
-/// A node without a place in a file.
+/// Creates a node without a place in a file.
 fn made(data: Data) -> Node {
     Node { span: nowhere(), data }
 }
 
-/// A text node without a place in a file.
+/// Creates a text node without a place in a file.
 fn made_text(text: impl Into<String>) -> Node {
     made(Data::Text(text.into()))
 }
 
-/// An entry without a place in a file.
+/// Creates an entry without a place in a file.
 fn made_entry(key: impl Into<String>, value: Node) -> Entry {
     Entry { key: key.into(), key_span: nowhere(), value }
 }
@@ -362,7 +362,7 @@ fn nowhere() -> Span {
     Span::whole(&SourceFile::new("", ""))
 }
 
-/// The entries of a map to be changed; makes a map of anything else that is nothing.
+/// Returns the entries of a map, to be changed; makes a map of a null value.
 fn entries_mut(node: &mut Node) -> Option<&mut Vec<Entry>> {
     if node.data == Data::Null {
         node.data = Data::Map(Vec::new());
@@ -380,13 +380,13 @@ fn take(node: &mut Node, key: &str) -> Option<Entry> {
     Some(entries.remove(at))
 }
 
-/// The value of a key to be changed.
+/// Returns the value of a key, to be changed.
 fn get_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
     let Data::Map(entries) = &mut node.data else { return None };
     entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value)
 }
 
-/// The map under a key, made if it is not there. `None` where something else is.
+/// Returns the map under a key, and makes it if it does not exist. Returns `None` if another value is there.
 fn map_at<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
     let entries = entries_mut(node)?;
     let at = match entries.iter().position(|entry| entry.key == key) {

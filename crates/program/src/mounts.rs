@@ -21,18 +21,18 @@ use std::sync::Arc;
 /// `sandbox` of one file, checked by shape.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layers<'a> {
-    /// The project's.
+    /// The project's `sandbox`.
     pub project: Option<&'a Node>,
-    /// The worker's.
+    /// The worker's `sandbox`.
     pub worker: Option<&'a Node>,
 }
 
 /// A grant that a program needs beyond its own tree (`docs/reference/sandbox.md`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequiredGrant {
-    /// What.
+    /// The capability that is needed.
     pub what: Wanted,
-    /// Where the program asks for it.
+    /// The place that asks for it.
     pub span: Span,
 }
 
@@ -41,9 +41,9 @@ pub struct RequiredGrant {
 pub enum Wanted {
     /// A place outside the root.
     Place {
-        /// Which.
+        /// The place.
         place: Place,
-        /// With which mode.
+        /// The mode of the access.
         access: Access,
     },
     /// The network.
@@ -55,7 +55,7 @@ pub enum Wanted {
 /// A worker's sandbox, merged.
 #[derive(Debug, Default)]
 pub struct Merged {
-    /// How it narrows the authority.
+    /// The restriction of the authority.
     pub narrowing: Narrowing,
     /// `path` parameters that callers pass for reading, with their spans.
     pub read: Vec<(String, Span)>,
@@ -69,9 +69,9 @@ pub struct Merged {
     pub grants: Vec<RequiredGrant>,
 }
 
-/// The mount that a program starts with, which is its whole view if no file declares a mount
-/// (`docs/reference/sandbox.md`): the project's root or, for a lone file, the current directory `work`. `approvals` are
-/// those of the entry.
+/// Returns the mount that a program starts with, which is its whole view if no file declares a mount
+/// (`docs/reference/sandbox.md`): the project's root or, for a file without a project, the current directory `work`.
+/// `approvals` are those of the entry.
 pub(crate) fn default_mount(
     root: &Place,
     work: Option<&Place>,
@@ -140,8 +140,8 @@ pub fn merge(
 }
 
 /// Marks the mounts of a library's own folder, which its workers may read for every caller. `sandbox.root` states no
-/// mode, so there it is for reading only. A library whose folder contains the program has no folder of its own: it would
-/// read the program's files.
+/// mode, so there it is read-only. A library whose folder contains the program has no folder of its own: it would read
+/// the program's files.
 pub fn read_own_folder(mounts: &mut [Mount], own: &[Place], program: &Place) {
     if own.iter().any(|own| program.is_within(own)) {
         return;
@@ -156,7 +156,7 @@ pub fn read_own_folder(mounts: &mut [Mount], own: &[Place], program: &Place) {
     }
 }
 
-/// Mount names of both layers, in order, each once.
+/// Returns the mount names of both layers, in order, each once.
 fn names(both: &[&Node]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for entry in both.iter().filter_map(|sandbox| sandbox.get("paths")).flat_map(Node::entries) {
@@ -185,7 +185,7 @@ struct Mounts<'a> {
 }
 
 impl Mounts<'_> {
-    /// `paths.NAME`, the worker's keys over the project's.
+    /// Merges `paths.NAME`, where the worker's keys override the project's.
     fn named(&mut self, name: &str, both: &[&Node]) {
         let layers: Vec<&Entry> =
             both.iter().filter_map(|sandbox| sandbox.get("paths")?.entry(name)).collect();
@@ -239,7 +239,8 @@ impl Mounts<'_> {
         self.add(at, root, access, rules);
     }
 
-    /// Whether any layer says that others write what the mount shows. A worker can't take it back.
+    /// Returns true if any layer declares the content of the mount untrusted. A worker can't revoke the project's
+    /// declaration.
     fn untrusted(&mut self, name: &str, layers: &[&Entry]) -> bool {
         let said: Vec<&Node> = layers.iter().filter_map(|entry| entry.value.get("untrusted")).collect();
         if let [project, worker] = *said
@@ -319,7 +320,7 @@ impl Mounts<'_> {
         self.merged.narrowing.mounts.push(mount);
     }
 
-    /// `${name}` items of `read` and `write`.
+    /// Returns the `${name}` items of `read` and `write`.
     fn parameters(&mut self, list: &Node) -> Vec<(String, Span)> {
         let mut names = Vec::new();
         for (text, span) in list.texts() {
@@ -336,8 +337,8 @@ impl Mounts<'_> {
     }
 }
 
-/// A mount's own rule takes precedence over the rule for all mounts (`docs/reference/sandbox.md`), but cannot loosen
-/// `blocked`.
+/// Combines a mount's own rule with the rule for all mounts: the own rule takes precedence
+/// (`docs/reference/sandbox.md`), but can't loosen `blocked`.
 fn tighten(own: Option<Rule>, all: Option<Rule>) -> Option<Rule> {
     match (own, all) {
         (_, Some(Rule::Blocked)) => Some(Rule::Blocked),
@@ -345,7 +346,7 @@ fn tighten(own: Option<Rule>, all: Option<Rule>) -> Option<Rule> {
     }
 }
 
-/// The worker's rule, unless the project's rule is `blocked`.
+/// Returns the worker's rule, unless the project's rule is `blocked`.
 fn strictest<'a>(rules: impl Iterator<Item = &'a Node>) -> Option<Rule> {
     let rules: Vec<Rule> = rules.filter_map(rule_of).collect();
     if rules.contains(&Rule::Blocked) { Some(Rule::Blocked) } else { rules.last().copied() }
@@ -356,7 +357,7 @@ fn approvals(layers: &[&Node]) -> Approvals {
     Approvals { read: rule("read"), write: rule("write"), delete: rule("delete") }
 }
 
-/// Suffixes with their dot.
+/// Returns the suffixes with their dot.
 pub fn suffixes(list: &Node) -> Vec<String> {
     list.texts()
         .map(|(text, _)| {

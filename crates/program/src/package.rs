@@ -31,11 +31,11 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Package {
     /// The library's name; `None` for the program.
     pub(crate) library: Option<Arc<str>>,
-    /// Its files. Those of a pinned library are checked against the lock file.
+    /// The files of the package. Those of a pinned library are checked against the lock file.
     pub(crate) tree: Arc<dyn SourceTree>,
-    /// Its files, without that check.
+    /// The files of the package, without that check.
     installed: Arc<dyn SourceTree>,
-    /// Its entry in the lock file.
+    /// The entry of the package in the lock file.
     pinned: Option<Arc<Pinned>>,
     /// Differences from the lock file, computed on first use.
     changes: OnceLock<Vec<Diagnostic>>,
@@ -49,16 +49,16 @@ pub(crate) struct Package {
     pub(crate) own: Vec<Place>,
     /// The package of its code.
     pub(crate) code: Arc<CodePackage>,
-    /// The tools in its folders, as far as they were searched.
+    /// The tools in its folders that have been searched.
     pub(crate) tool_folders: ToolFolders,
     /// The libraries that its workers may refer to, in order.
     pub(crate) dependencies: Vec<PackageId>,
-    /// What required it first, for messages, and where.
+    /// The first package that required it, for messages, with the place of the requirement.
     requirer: (String, Option<Span>),
 }
 
 impl Package {
-    /// The program.
+    /// Creates the package of the program.
     pub(crate) fn program(
         tree: Arc<dyn SourceTree>,
         manifest: Manifest,
@@ -114,18 +114,18 @@ impl Package {
         }
     }
 
-    /// The tools of servers that the lock file pins for it.
+    /// Returns the tools of servers that the lock file pins for the package.
     pub(crate) fn tool_pins(&self) -> Arc<ToolPins> {
         self.pinned.as_ref().map(|pinned| Arc::clone(&pinned.tools)).unwrap_or_default()
     }
 
-    /// Whether it is a library rather than a project: it has exports but no entry.
+    /// Returns true if it is a library rather than a project: it has exports but no entry.
     pub(crate) fn is_library(&self) -> bool {
         self.manifest.file.as_ref().is_some_and(|file| file.path().rsplit('/').next() == Some(LIBRARY))
     }
 
-    /// The differences between the whole library and the lock file, computed once. Code of the library reads its
-    /// files without the checks of this crate. Empty if the library is not pinned.
+    /// Returns the differences between the whole library and the lock file, computed once. Code of the library reads
+    /// its files without the checks of this crate. Empty if the library is not pinned.
     pub(crate) fn changes(&self) -> &[Diagnostic] {
         self.changes.get_or_init(|| {
             let Some(pinned) = &self.pinned else { return Vec::new() };
@@ -149,7 +149,8 @@ impl Package {
         })
     }
 
-    /// The name that it may call itself by. A program has one if it can be used as a library too.
+    /// Returns the name by which its own workers may refer to it. A program has such a name if it can be used as a
+    /// library too.
     pub(crate) fn own_name(&self) -> Option<&str> {
         let manifest = &self.manifest;
         let usable = manifest.version.is_some() && !manifest.exports.is_empty();
@@ -157,7 +158,7 @@ impl Package {
         self.library.as_deref().or(of_program)
     }
 
-    /// Its name in messages: `utils@2.1.0`.
+    /// Returns the name in messages: `utils@2.1.0`.
     fn shown(&self) -> String {
         match &self.library {
             Some(name) => shown(name, self.manifest.version.as_deref()),
@@ -165,7 +166,7 @@ impl Package {
         }
     }
 
-    /// The name of one of its workers, unique in the program.
+    /// Returns the name of one of its workers, unique in the program.
     pub(crate) fn global_id(&self, id: &str) -> Arc<str> {
         match &self.library {
             Some(library) => format!("{library}:{id}").into(),
@@ -173,18 +174,18 @@ impl Package {
         }
     }
 
-    /// IDs of its exports, with the references in the manifest.
+    /// Returns the IDs of its exports, with the references in the manifest.
     pub(crate) fn exports(&self) -> impl Iterator<Item = (String, &str)> {
         self.manifest.exports.iter().filter_map(|(text, _)| Some((self.layout.id_of(text)?, text.as_str())))
     }
 
-    /// IDs of all its workers, sorted: scans.
+    /// Scans for all its workers, sorted by ID.
     pub(crate) fn scan(&self) -> Vec<WorkerFile> {
         scan::workers(self.tree.as_ref(), &self.manifest, &self.layout)
     }
 }
 
-/// The places that `tools.data` names. Each must exist and be visible.
+/// Returns the places that `tools.data` names. Each must exist and be visible.
 fn tool_data(tree: &dyn SourceTree, manifest: &Manifest, found: &mut Vec<Diagnostic>) -> Vec<Place> {
     let mut places = Vec::new();
     for (path, span) in &manifest.tools.data {
@@ -208,7 +209,7 @@ fn tool_data(tree: &dyn SourceTree, manifest: &Manifest, found: &mut Vec<Diagnos
     places
 }
 
-/// The protection of a program in `root`, whose files `defining` names relative to it.
+/// Returns the protection of a program in `root`, whose files `defining` names relative to it.
 pub(crate) fn protection(
     root: &Place,
     work: Option<&Place>,

@@ -9,17 +9,17 @@ use std::{
     },
 };
 
-/// Starting threads does not pay for fewer items.
+/// The smallest number of items for which starting threads pays.
 #[cfg(not(target_arch = "wasm32"))]
 const WORTH_A_THREAD: usize = 64;
 
-/// `work` for each of `items`, in their order.
+/// Applies `work` to each of `items`, in their order.
 #[cfg(target_arch = "wasm32")]
 pub(crate) fn in_parallel<T, R>(items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> {
     items.into_iter().map(work).collect()
 }
 
-/// `work` for each of `items`, in their order, on all processors if that pays.
+/// Applies `work` to each of `items`, on all processors if that pays. The results have the order of the items.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     // The system reads files to tell the number, so that it is asked only if it matters.
@@ -58,14 +58,14 @@ pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R
     done.collect()
 }
 
-/// Frees something large on another thread. A process that is about to end need not wait for it.
+/// Frees a large value on another thread. A process that is about to end need not wait for it.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn drop_in_background<T: Send + 'static>(large: T) {
     // If no thread can be started, it is freed here.
     let _ = std::thread::Builder::new().spawn(move || drop(large));
 }
 
-/// Frees something large.
+/// Frees a large value.
 #[cfg(target_arch = "wasm32")]
 pub(crate) fn drop_in_background<T>(large: T) {
     drop(large);

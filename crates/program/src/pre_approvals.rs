@@ -22,27 +22,27 @@ use llm_do_core::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// One statement that pre-approves calls.
+/// A statement that pre-approves calls.
 struct Statement {
-    /// Which calls.
+    /// The calls to which it applies.
     calls: Calls,
-    /// Only those of this risk.
+    /// The risk to which it is restricted.
     risk: Option<Risk>,
-    /// Only those of this toolset.
+    /// The toolset to which it is restricted.
     toolset: Option<Arc<str>>,
     span: Span,
 }
 
-/// A function that a worker has, as far as its name and risk tell what rules may pre-approve.
+/// A function that a worker has. Its name and risk determine what rules may pre-approve.
 struct Tool<'a> {
     toolset: &'a str,
     name: Cow<'a, str>,
     risk: Risk,
-    /// Whether every worker with the toolset has it. Of others only rules that name them are looked at.
+    /// True if every worker with the toolset has it. For other tools, only rules that name them are checked.
     always: bool,
 }
 
-/// Pre-approvals of the program's files that do not count for any worker that a run can reach.
+/// Reports pre-approvals of the program's files that do not count for any worker that a run can reach.
 pub(crate) fn check(
     program: &Package,
     workers: &Workers,
@@ -65,7 +65,7 @@ pub(crate) fn check(
     }
 }
 
-/// The finding for a statement about a tool, if it does not count.
+/// Returns the finding for a statement about a tool, if it does not count.
 fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Option<Diagnostic> {
     let Statement { calls, risk, toolset, span } = statement;
     let pattern = &calls.pattern;
@@ -92,15 +92,15 @@ fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Op
     })
 }
 
-/// Why a pre-approval does not count.
+/// The reason why a pre-approval does not count.
 enum Why {
-    /// A new worker.
+    /// The call creates a new worker.
     New,
-    /// The network.
+    /// The call uses the network.
     Network,
-    /// A place that other programs execute.
+    /// The call changes a place whose files other programs execute.
     Executed,
-    /// No mount of the program.
+    /// No file of the program declares a mount that the call needs.
     Outside,
 }
 
@@ -151,7 +151,7 @@ fn why(pattern: &Pattern, tool: &Tool<'_>, authorities: &[Authority]) -> Option<
     }
 }
 
-/// The built-in tools of a worker that do more than read.
+/// Returns the built-in tools of a worker that have effects beyond reading.
 fn tools<'a>(worker: &'a Effective, host: &'a LoadOptions) -> Vec<Tool<'a>> {
     let kinds = worker.toolsets.iter().filter_map(|(name, node)| Some((host.toolsets.get(name)?, node)));
     let tools = kinds.flat_map(|(kind, node)| {
@@ -173,7 +173,7 @@ fn tools<'a>(worker: &'a Effective, host: &'a LoadOptions) -> Vec<Tool<'a>> {
     tools.collect()
 }
 
-/// The statements of a worker's own file and of its toolsets.
+/// Returns the statements of a worker's own file and of its toolsets.
 fn of_worker(worker: &Effective) -> Vec<Statement> {
     let mut all: Vec<Statement> = of_rules(&worker.rules);
     for (name, node) in &worker.toolsets {
@@ -193,7 +193,7 @@ fn of_worker(worker: &Effective) -> Vec<Statement> {
     all
 }
 
-/// The rules of a file that pre-approve calls.
+/// Returns the rules of a file that pre-approve calls.
 fn of_rules<'r>(rules: impl IntoIterator<Item = &'r FileRule>) -> Vec<Statement> {
     let allowing = rules.into_iter().filter(|rule| rule.rule == Some(Rule::PreApproved));
     let statements = allowing.map(|rule| Statement {
@@ -205,7 +205,7 @@ fn of_rules<'r>(rules: impl IntoIterator<Item = &'r FileRule>) -> Vec<Statement>
     statements.collect()
 }
 
-/// The statements of an `approval` block beside the rules of a manifest's.
+/// Returns the statements of an `approval` block except the rules of a manifest.
 fn of_policy(block: &Node) -> Vec<Statement> {
     let allowing = |key: &str| {
         let entries = block.get(key).map(Node::entries).unwrap_or_default();

@@ -36,7 +36,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-/// Why an input can't be bound.
+/// The reason why an input can't be bound.
 #[derive(Debug)]
 pub enum BindError {
     /// The input is invalid.
@@ -68,7 +68,7 @@ pub struct Program {
     work: Option<Place>,
     name: String,
     model: Option<ModelName>,
-    /// Covers every file that was read while the program was loaded, and those that could be read later.
+    /// The protection of every file that was read while the program was loaded, and of those that could be read later.
     protection: Arc<Protection>,
     /// The workers that are loaded when they are called.
     callable: Option<Arc<Callable>>,
@@ -144,11 +144,11 @@ impl Program {
         Ok(Loaded { program: Arc::new(program), warnings: found })
     }
 
-    /// Loads a program for a command that starts no worker: from its entry, or, if it has none, from each worker that its
-    /// manifest exports.
+    /// Loads a program for a command that starts no worker: from its entry, or, if it has none, from each worker that
+    /// its manifest exports.
     ///
     /// # Errors
-    /// As [`Program::load`], for all of these workers.
+    /// The errors of [`Program::load`], for all of these workers.
     pub fn load_any(source: Source, host: LoadOptions) -> Result<Loaded, Diagnostics> {
         let starts = Self::starts(&source, &host);
         let mut found = Vec::new();
@@ -176,39 +176,39 @@ impl Program {
         self.packages.program()
     }
 
-    /// The worker that a run starts with.
+    /// Returns the worker that a run starts with.
     pub fn entry(&self) -> &Arc<WorkerDefinition> {
         &self.entry
     }
 
-    /// The entry after the merge, each value with its origin.
+    /// Returns the entry after the merge, each value with its origin.
     pub fn shown(&self) -> Shown {
         let workers = self.lock();
         Shown::of(&workers[&self.entry.id], &self.packages, &workers, &self.host.toolsets)
     }
 
-    /// The manifest, or the defaults.
+    /// Returns the manifest, or the defaults.
     pub fn manifest(&self) -> &Manifest {
         &self.package().manifest
     }
 
-    /// The project's default model.
+    /// Returns the project's default model.
     pub fn model(&self) -> Option<&ModelName> {
         self.model.as_ref()
     }
 
-    /// `approval.mode` of the manifest: can only tighten the operator's.
+    /// Returns `approval.mode` of the manifest, which can only tighten the operator's.
     pub fn mode(&self) -> Option<Mode> {
         self.manifest().mode
     }
 
-    /// The rest of the manifest's `approval`.
+    /// Returns the rest of the manifest's `approval`.
     pub fn approval(&self) -> &Policy {
         &self.manifest().approval
     }
 
-    /// What is wrong with rules of the operator: those that name no function of the program (errors), or none that is
-    /// known (warnings). See `docs/reference/approvals.md`.
+    /// Checks rules of the operator. A rule that names no function of the program is an error; a rule that names no
+    /// known function is a warning. See `docs/reference/approvals.md`.
     pub fn check_rules(&self, rules: &[RuleLine]) -> Vec<Diagnostic> {
         if rules.is_empty() {
             return Vec::new();
@@ -219,7 +219,8 @@ impl Program {
         check::rules::of_operator(&Scope::of(&self.packages, &workers, &self.host, &exposed), rules)
     }
 
-    /// The files that rules of the program read sets from, with their texts. They are part of what defines the program.
+    /// Returns the files that rules of the program read sets from, with their texts. They are part of the program's
+    /// definition.
     pub fn set_files(&self) -> Vec<(String, String)> {
         let (package, workers) = (self.package(), self.lock());
         let files = set_files(package, &workers).into_iter();
@@ -228,7 +229,7 @@ impl Program {
             .collect()
     }
 
-    /// The sets that `tool_rules` of the loaded workers expect from tools.
+    /// Returns the sets that `tool_rules` of the loaded workers expect from tools.
     pub fn tool_sets(&self) -> Vec<ToolSet> {
         let mut sets: Vec<ToolSet> = Vec::new();
         for worker in self.loaded() {
@@ -243,27 +244,27 @@ impl Program {
         sets
     }
 
-    /// `providers` of the manifest.
+    /// Returns `providers` of the manifest.
     pub fn providers(&self) -> &BTreeMap<String, Provider> {
         &self.manifest().providers
     }
 
-    /// Root of the program.
+    /// Returns the root of the program.
     pub fn root(&self) -> &Place {
         self.tree().root()
     }
 
-    /// The files it is read from.
+    /// Returns the tree from which the program is read.
     pub fn tree(&self) -> &Arc<dyn SourceTree> {
         &self.package().tree
     }
 
-    /// The files that define the program and are protected or invisible.
+    /// Returns the protection of the files that define the program.
     pub fn protection(&self) -> &Arc<Protection> {
         &self.protection
     }
 
-    /// Definitions loaded so far, sorted by name.
+    /// Returns the definitions loaded so far, sorted by name.
     pub fn loaded(&self) -> Vec<Arc<WorkerDefinition>> {
         self.lock().values().map(|effective| Arc::clone(&effective.definition)).collect()
     }
@@ -271,15 +272,15 @@ impl Program {
     /// Inspects the code of the loaded workers. Reading code may run an interpreter, so a program loads without this.
     ///
     /// # Errors
-    /// What `check` calls an error in the code of these workers: a module that can't be imported or exposes nothing, a
-    /// function that can't be a tool, a rule for a tool that doesn't exist.
+    /// The errors that `check` reports in the code of these workers: a module that can't be imported or exposes
+    /// nothing, a function that can't be a tool, a rule for a tool that doesn't exist.
     pub fn check_code(&self) -> Result<(), Diagnostics> {
         let workers = self.lock().clone();
         let found = check::code(&self.packages, &workers, &self.host);
         if found.is_empty() { Ok(()) } else { Err(Diagnostics(found)) }
     }
 
-    /// The grants that the loaded workers need beyond the program's own tree, each once
+    /// Returns the grants that the loaded workers need beyond the program's own tree, each once
     /// (`docs/reference/sandbox.md`).
     pub fn required_grants(&self) -> Vec<RequiredGrant> {
         let mut grants: Vec<RequiredGrant> = Vec::new();
@@ -291,7 +292,7 @@ impl Program {
         grants
     }
 
-    /// The required grants that `granted`, `network` and the names of `variables` do not cover.
+    /// Returns the required grants that `granted`, `network` and the names of `variables` do not cover.
     pub fn missing_grants(
         &self,
         granted: &[Extent],
@@ -308,15 +309,16 @@ impl Program {
         grants
     }
 
-    /// The authority that a run starts with: the program's own tree, the operator's grants, and the places of
+    /// Returns the authority that a run starts with: the program's own tree, the operator's grants, and the places of
     /// `bound`, which appear at `/PARAMETER`. The view is that of a program without declared mounts
     /// (`docs/reference/sandbox.md`).
     pub fn authority(&self, granted: &[Extent], network: Network, bound: &[BoundPath]) -> Authority {
         self.authority_with(Some(self.default_mount()), granted, network, bound)
     }
 
-    /// The authority that a run of a client starts with. It is [`Program::authority`], except that a program without declared
-    /// mounts has no view where its folder holds the user's home directory: a client may not look around there.
+    /// Returns the authority that a run of a client starts with. It is [`Program::authority`], except that a program
+    /// without declared mounts has no view if its folder holds the user's home directory: a client may not look around
+    /// there.
     pub fn authority_of_client(
         &self,
         granted: &[Extent],
@@ -329,7 +331,7 @@ impl Program {
         self.authority_with((!holds_home).then_some(first), granted, network, bound)
     }
 
-    /// The view of a program without declared mounts.
+    /// Returns the view of a program without declared mounts.
     fn default_mount(&self) -> Mount {
         let approvals = self.entry.sandbox.narrowing.approvals;
         default_mount(self.tree().root(), self.work.as_ref(), self.host.home.as_ref(), approvals)
@@ -361,10 +363,10 @@ impl Program {
         Authority::new(Bounds::new(extents, network), view, Arc::clone(self.protection()))
     }
 
-    /// Completes the entry's input with the manifest's `bindings` and mounts, and turns the places of `path`
-    /// parameters into capabilities (`docs/reference/sandbox.md`). The operator's own values are relative to `here`
-    /// and need no grant. Those of the manifest are relative to the root and need a grant outside of it. `located` are the
-    /// paths that the host has located itself, in the place of what the input says.
+    /// Completes the entry's input with the manifest's `bindings` and mounts, and turns the places of `path` parameters
+    /// into capabilities (`docs/reference/sandbox.md`). The operator's own values are relative to `here` and need no
+    /// grant. Those of the manifest are relative to the root and need a grant outside of it. `located` are the paths
+    /// that the host has located itself; they replace those of the input.
     ///
     /// Afterwards a `path` parameter's value is `/PARAMETER`, which [`Program::authority`] mounts.
     ///
@@ -452,17 +454,17 @@ impl Program {
         Ok(bound)
     }
 
-    /// The mount of that name in a worker, if the manifest declares it.
+    /// Returns the mount of that name in a worker, if the manifest declares it.
     fn manifest_mount<'a>(&self, worker: &'a WorkerDefinition, name: &str) -> Option<&'a Mount> {
         self.manifest().sandbox.as_ref()?.get("paths")?.get(name)?;
         let at = at_parameter(name);
         worker.sandbox.narrowing.mounts.iter().find(|mount| mount.at == at)
     }
 
-    /// The real place of a path of this machine, which is handed over with that access.
+    /// Returns the real place of a path of this machine, which the caller passes on with that access.
     ///
     /// # Errors
-    /// It does not exist and is to be read, or it can't be located.
+    /// The path does not exist and is to be read, or it can't be located.
     pub fn real(&self, path: &str, access: Access) -> Result<Place, String> {
         let RealPlace { place, kind } = self.tree().locate(path).map_err(|error| error.to_string())?;
         match (kind, access) {
@@ -472,12 +474,12 @@ impl Program {
         }
     }
 
-    /// The definitions of the manifest that a kind of toolset may name, by name.
+    /// Returns the definitions of the manifest that a kind of toolset may name, by name.
     pub fn declared(&self, kind: &str) -> Option<Value> {
         self.package().declared.get(kind).map(Node::to_json)
     }
 
-    /// The signatures of its entry and of its own workers, called or not.
+    /// Returns the signatures of its entry and of its own workers, called or not.
     pub fn signatures(&self) -> Signatures {
         let mut workers = vec![Arc::clone(self.entry())];
         let mut broken = Vec::new();
@@ -490,7 +492,7 @@ impl Program {
         Signatures { broken, ..Signatures::of_definitions(workers.iter().map(|worker| &**worker)) }
     }
 
-    /// All workers of the program, sorted by ID: scans.
+    /// Returns all workers of the program, sorted by ID. Scans the program.
     pub fn workers(&self) -> &[WorkerFile] {
         self.listed.get_or_init(|| self.package().scan())
     }
@@ -499,13 +501,13 @@ impl Program {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The package of a worker, and its imports.
+    /// Returns the package of a worker, and its imports.
     fn speaker(&self, from: &WorkerDefinition) -> (PackageId, &[WorkerFile]) {
         let package = self.lock().get(&from.id).map_or(PackageId::PROGRAM, |known| known.located.package);
         (package, self.imports.get(&from.id).map_or(&[], Vec::as_slice))
     }
 
-    /// The worker that a reference resolves to in a package with these imports.
+    /// Returns the worker that a reference resolves to in a package with these imports.
     fn find(
         &self,
         package: PackageId,
@@ -546,8 +548,8 @@ impl Program {
         }
     }
 
-    /// Refuses a worker of the program that is read now, if the run itself may have written it: a file of its definition
-    /// was not read before the first file was touched.
+    /// Refuses a worker of the program that is read now, if the run itself may have written it: a file of its
+    /// definition had not been read when the run first touched a file.
     fn compare_with_start(
         &self,
         located: &WorkerFile,
@@ -652,7 +654,7 @@ impl Definitions for Program {
     }
 }
 
-/// The files of the package that its rules read sets from, each once, relative to its root.
+/// Returns the files of the package that its rules read sets from, each once, relative to its root.
 pub(crate) fn set_files(package: &Package, workers: &Workers) -> BTreeSet<String> {
     let own = workers.values().filter(|worker| worker.definition.source == package.code.source);
     let rules = own.flat_map(|worker| &worker.rules).chain(&package.manifest.approval_rules);
@@ -667,7 +669,7 @@ fn definition(found: Result<Arc<Effective>, Diagnostics>) -> Result<Arc<WorkerDe
     }
 }
 
-/// The mount point of a bound parameter.
+/// Returns the mount point of a bound parameter.
 fn at_parameter(name: &str) -> VirtualPath {
     VirtualPath::root().join(name)
 }

@@ -1,4 +1,4 @@
-//! What defines a program and is protected while it runs (`docs/reference/sandbox.md`).
+//! The files that define a program and are protected while it runs (`docs/reference/sandbox.md`).
 
 use crate::{
     check,
@@ -23,23 +23,24 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// What the workers that a run may call, and that were not loaded at its start, refer to. They are read once, before the
-/// first file is touched.
+/// The files of the workers that a run may call and that were not loaded at its start. They are read once, before the
+/// run first touches a file.
 pub(crate) struct Callable {
     source: Source,
     host: LoadOptions,
     read: OnceLock<Read>,
 }
 
-/// What was read.
+/// The result of reading these workers.
 struct Read {
     protection: Protection,
-    /// The files that were there.
+    /// The files that existed.
     files: BTreeSet<Place>,
 }
 
 impl Callable {
-    /// Those of a program with these loaded workers; `None` if all that it may call is loaded.
+    /// Creates the value for a program with these loaded workers. Returns `None` if all workers that it may call are
+    /// loaded.
     pub(crate) fn of(source: Source, host: &LoadOptions, workers: &Workers) -> Option<Arc<Self>> {
         match Names::of(workers) {
             Names::Globs(globs) if globs.is_empty() => None,
@@ -51,13 +52,13 @@ impl Callable {
         }
     }
 
-    /// The first of these files that the program did not have before something could be written.
+    /// Returns the first of these files that the program did not have when the run first touched a file.
     pub(crate) fn first_new<'a>(&self, files: &'a [Place]) -> Option<&'a Place> {
         let read = self.read.get()?;
         files.iter().find(|file| !read.files.contains(*file))
     }
 
-    /// Reads all of them. Problems are not reported here: a call of a worker with an error reports it, and `check`
+    /// Reads all of these workers. Does not report problems: a call of a worker with an error reports it, and `check`
     /// reports all of them.
     fn read_all(&self) -> Read {
         let mut found = Vec::new();
@@ -93,8 +94,8 @@ impl FurtherProtection for Callable {
     }
 }
 
-/// The worker files of a program: those that a scan lists, and all `.worker` files, which a path names. For a lone file
-/// these are the files beside it: its folder may be anyone's home.
+/// Returns the worker files of a program: those that a scan lists, and all `.worker` files, which a path can name. For
+/// a file without a project these are the files beside it, because its folder may be a user's home directory.
 fn all(source: &Source, program: &Package) -> Vec<WorkerFile> {
     let mut files = program.scan();
     let deepest = if source.work.is_some() { 0 } else { scan::DEEPEST };
@@ -108,7 +109,7 @@ fn all(source: &Source, program: &Package) -> Vec<WorkerFile> {
 enum Names {
     /// Code calls workers by any name.
     All,
-    /// Those that match a list's patterns.
+    /// Names that match a list's patterns.
     Globs(GlobSet),
 }
 
@@ -129,7 +130,7 @@ impl Names {
         globs.build().map_or(Self::All, Self::Globs)
     }
 
-    /// Whether a call may name the worker, by its ID or by a path.
+    /// Returns true if a call may name the worker, by its ID or by a path.
     fn contain(&self, file: &WorkerFile) -> bool {
         let Self::Globs(globs) = self else { return true };
         let path = file.path.as_str();
@@ -142,9 +143,10 @@ impl Names {
     }
 }
 
-/// The protection of a loaded program: the files that its manifest names, its libraries, the folders in which a worker
-/// looks for tools and templates, the Python code that its workers import or could import, and the files that processes of
-/// its toolsets execute; and the mounts that a worker declares untrusted. The caller adds the files that loading has read.
+/// Returns the protection of a loaded program: the files that its manifest names, its libraries, the folders in which a
+/// worker looks for tools and templates, the Python code that its workers import or could import, and the files that
+/// processes of its toolsets execute; and the mounts that a worker declares untrusted. The caller adds the files that
+/// loading has read.
 pub(crate) fn protection(
     packages: &Packages,
     workers: &Workers,
@@ -186,7 +188,7 @@ pub(crate) fn protection(
         .with_untrusted(untrusted)
 }
 
-/// The modules of the program's own code that its loaded workers have, as tools or as their entry.
+/// Returns the modules of the program's own code that its loaded workers have, as tools or as their entry.
 fn modules(program: &Package, workers: &Workers) -> Vec<CodeModule> {
     let definitions = workers.values().map(|worker| &worker.definition);
     let of_worker = definitions.flat_map(|definition| {
@@ -204,8 +206,8 @@ fn modules(program: &Package, workers: &Workers) -> Vec<CodeModule> {
     modules
 }
 
-/// The folders from which the modules import others: the root, the folder of each module and, where that is a package,
-/// those around it.
+/// Returns the folders from which the modules import others: the root, the folder of each module and, if that is a
+/// package, those around it.
 fn importing(program: &Package, modules: &[CodeModule]) -> Vec<Place> {
     let tree = program.tree.as_ref();
     let mut folders = Vec::new();
@@ -228,7 +230,7 @@ fn is_package(program: &Package, folder: &str) -> bool {
     matches!(program.tree.kind(&format!("{folder}/__init__.py")), Ok(Some(Kind::File)))
 }
 
-/// The Python packages directly in a folder.
+/// Returns the Python packages directly in a folder.
 fn packages_in(program: &Package, folder: &Place) -> Vec<Place> {
     let tree = program.tree.as_ref();
     let Some(path) = folder.rest(tree.root()) else { return Vec::new() };

@@ -1,10 +1,10 @@
-//! Workers that touch nothing: their calls have no effect beside their cost (`docs/reference/sandbox.md`).
+//! Workers without effects: their calls only have a cost (`docs/reference/sandbox.md`).
 
 use crate::effective::Effective;
 use llm_do_core::toolset::ToolsetRegistry;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A worker with no mounts, no tool with an effect and no callee with one.
+/// Returns true for a worker with no mounts, no tool with an effect and no callee with one.
 pub(crate) fn is_pure(
     effective: &Effective,
     workers: &BTreeMap<Arc<str>, Arc<Effective>>,

@@ -8,26 +8,26 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The files of a program, and the paths of those that were read or looked for.
+/// A tree of a program's files that records the paths that were read or looked for.
 pub(crate) struct RecordingTree {
     tree: Arc<dyn SourceTree>,
-    /// By path: whether something was there.
+    /// The paths that were looked for; true for those that existed.
     sought: Mutex<BTreeMap<String, bool>>,
 }
 
 impl RecordingTree {
-    /// The same files; none of them has been looked for yet.
+    /// Wraps a tree. No path has been looked for yet.
     pub(crate) fn new(tree: Arc<dyn SourceTree>) -> Self {
         Self { tree, sought: Mutex::default() }
     }
 
-    /// The places of the files that were read or looked for so far, each by its path and by its real place, if links
-    /// lead there. They include places where nothing is: a file that is made there would be read the next time.
+    /// Returns the places of the files that were read or looked for so far, each by its path and by its real place, if
+    /// links lead there. They include places without a file: a file that is made there would be read the next time.
     pub(crate) fn places(&self) -> Vec<Place> {
         self.located(|_| true)
     }
 
-    /// Those of the files that were there.
+    /// Returns the places of the files that existed.
     pub(crate) fn found(&self) -> Vec<Place> {
         self.located(|found| found)
     }

@@ -8,14 +8,14 @@ use crate::{
     source::{Kind, SourceTree, plain},
 };
 
-/// Where the workers of a program are.
+/// The folders that contain the workers of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The workers root, then each of `worker_paths`; relative to the program's root.
     pub roots: Vec<String>,
 }
 
-/// Which package something belongs to: the program, or one of its libraries.
+/// The identity of a package: the program, or one of its libraries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PackageId(pub(crate) usize);
 
@@ -29,11 +29,11 @@ impl PackageId {
 pub struct WorkerFile {
     /// The package that it belongs to.
     pub package: PackageId,
-    /// Its ID in its package.
+    /// The worker's ID in its package.
     pub id: String,
-    /// Its file, relative to the root.
+    /// The worker's file, relative to the root.
     pub path: String,
-    /// Whether it is below a workers root, so that `name` must equal its ID.
+    /// True if the file is below a workers root, so that `name` must equal the ID.
     pub rooted: bool,
 }
 
@@ -43,12 +43,12 @@ pub const EXTENSIONS: [&str; 3] = ["worker", "yaml", "yml"];
 /// The end of the names of files with test cases, which are never workers.
 const CASES: &str = ".cases.yaml";
 
-/// Whether a path is that of a file with test cases.
+/// Returns true if a path is that of a file with test cases.
 pub fn is_cases(path: &str) -> bool {
     path.ends_with(CASES)
 }
 
-/// The file name without a worker's extension, if it has one.
+/// Returns the file name without a worker's extension, if it has one.
 pub fn without_extension(path: &str) -> Option<&str> {
     if is_cases(path) {
         return None;
@@ -60,21 +60,21 @@ pub fn without_extension(path: &str) -> Option<&str> {
 }
 
 impl Layout {
-    /// The layout that a manifest declares.
+    /// Returns the layout that a manifest declares.
     pub fn of(manifest: &Manifest) -> Self {
         let mut roots = vec![manifest.workers_root.clone()];
         roots.extend(manifest.worker_paths.iter().filter(|path| **path != manifest.workers_root).cloned());
         Self { roots }
     }
 
-    /// Whether a reference is a plain name that a library could export, and not a path.
+    /// Returns true if a reference is a plain name that a library could export, and not a path.
     pub fn is_bare(reference: &str) -> bool {
         // Normalized as for the lookup: `a.worker/` is the path `a.worker`.
         let path = plain(reference);
         !reference.starts_with("./") && without_extension(path.as_deref().unwrap_or(reference)).is_none()
     }
 
-    /// Whether a reference is a path from the package's root rather than a name below a workers root
+    /// Returns true if a reference is a path from the package's root rather than a name below a workers root
     /// (`docs/reference/resolution.md`).
     fn is_path(&self, reference: &str, path: &str) -> bool {
         let workers_root = self.roots.first().filter(|root| !root.is_empty());
@@ -83,8 +83,8 @@ impl Layout {
                 .is_some_and(|root| path.strip_prefix(root.as_str()).is_some_and(|r| r.starts_with('/')))
     }
 
-    /// The ID of the worker that a reference would name, whether or not the worker exists; `None` if it is not a
-    /// valid name.
+    /// Returns the ID of the worker that a reference would name, whether or not the worker exists, or `None` if it is
+    /// not a valid name.
     pub fn id_of(&self, reference: &str) -> Option<String> {
         let path = plain(reference).ok().filter(|path| !path.is_empty() && !path.contains(':'))?;
         if !self.is_path(reference, &path) {
@@ -94,7 +94,7 @@ impl Layout {
         Some(self.identify(&path).id)
     }
 
-    /// The worker that a file defines.
+    /// Returns the worker that a file defines.
     pub fn identify(&self, path: &str) -> WorkerFile {
         let stem = without_extension(path).unwrap_or(path);
         let below = self.roots.iter().find_map(|root| {
@@ -110,7 +110,7 @@ impl Layout {
         WorkerFile { package: PackageId::PROGRAM, id: id.to_owned(), path: path.to_owned(), rooted }
     }
 
-    /// The worker that a reference names.
+    /// Returns the worker that a reference names.
     ///
     /// # Errors
     /// Not found (with the paths tried), ambiguous, not a reference, or outside the root. The error has no span,
@@ -164,7 +164,7 @@ impl Layout {
     }
 }
 
-/// The files that a name may refer to below a root.
+/// Returns the files that a name may refer to below a root.
 fn candidates(root: &str, name: &str) -> Vec<String> {
     let base = if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") };
     if without_extension(name).is_some() {
@@ -180,7 +180,7 @@ fn candidates(root: &str, name: &str) -> Vec<String> {
     candidates
 }
 
-/// The one candidate that exists.
+/// Returns the only candidate that exists.
 fn one_of(
     tree: &dyn SourceTree,
     reference: &str,

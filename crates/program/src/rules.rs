@@ -27,17 +27,17 @@ const MOST_SET_BYTES: u64 = 4 << 20;
 pub(crate) struct FileRule {
     /// The calls that it applies to.
     pub(crate) calls: Calls,
-    /// What it says; `None` if it only has a time limit or retries.
+    /// The decision of the rule, or `None` if it only has a time limit or retries.
     pub(crate) rule: Option<Rule>,
     /// The place of the tool's name.
     pub(crate) span: Span,
     /// The place of each test, in order.
     pub(crate) tests: Vec<Span>,
-    /// Whether it is an item of a list, which can have conditions.
+    /// True if the rule is an item of a list, which can have conditions.
     pub(crate) is_item: bool,
 }
 
-/// A rule as it is written: an entry of a map or an item of a list.
+/// A rule as written: an entry of a map or an item of a list.
 pub(crate) struct Written<'a> {
     /// `TOOL` or `TOOL(PATTERN)`.
     pub(crate) text: &'a str,
@@ -47,7 +47,7 @@ pub(crate) struct Written<'a> {
     pub(crate) is_item: bool,
 }
 
-/// The rules of a map by tool, or of a list.
+/// Returns the rules of a map by tool, or of a list.
 pub(crate) fn written(node: Option<&Node>) -> Vec<Written<'_>> {
     let of_map = node.map(Node::entries).unwrap_or_default().iter().map(|entry| Written {
         text: &entry.key,
@@ -63,7 +63,7 @@ pub(crate) fn written(node: Option<&Node>) -> Vec<Written<'_>> {
 }
 
 impl Written<'_> {
-    /// What it says about the calls that it applies to.
+    /// Returns the decision of the rule about the calls to which it applies.
     pub(crate) fn rule(&self) -> Option<Rule> {
         let flag = |key: &str| self.value.get(key).and_then(Node::as_flag);
         if self.is_item {
@@ -78,7 +78,7 @@ impl Written<'_> {
         }
     }
 
-    /// The rule with its conditions and examples read. Mistakes are added to `found`.
+    /// Reads the rule with its conditions and examples. Adds mistakes to `found`.
     pub(crate) fn read(&self, read: ReadSet<'_>, found: &mut Vec<Diagnostic>) -> Option<FileRule> {
         let pattern = manifest::pattern(self.text, self.span, found)?;
         let (mut tests, mut spans, mut whole) = (Vec::new(), Vec::new(), true);
@@ -102,14 +102,14 @@ impl Written<'_> {
 }
 
 impl FileRule {
-    /// The rule as the gate takes it, if it says anything about approval.
+    /// Returns the rule in the form of the gate, if it decides about approval.
     pub(crate) fn line(&self) -> Option<RuleLine> {
         let line = RuleLine::new(self.calls.pattern.clone(), self.rule?, self.span.origin());
         Some(line.when(self.calls.conditions.clone()))
     }
 }
 
-/// The tests of one argument: `args.amount: {max: 500}`.
+/// Reads the tests of one argument: `args.amount: {max: 500}`.
 fn condition(entry: &Entry, read: ReadSet<'_>, found: &mut Vec<Diagnostic>) -> Option<Vec<Test>> {
     let mut wrong = |message: String, span: &Span| {
         found.push(
@@ -235,7 +235,7 @@ fn examples(rule: &FileRule, keys: &Node, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Whether a rule matches an example of its main argument, or of a tool's name if it has no pattern.
+/// Returns true if a rule matches an example of its main argument, or of a tool's name if it has no pattern.
 fn matches_text(rule: &FileRule, example: &str) -> bool {
     let pattern = &rule.calls.pattern;
     let of_files = Filesystem.tools().iter().any(|tool| pattern.names_one_of(&[tool]));
@@ -246,8 +246,8 @@ fn matches_text(rule: &FileRule, example: &str) -> bool {
     }
 }
 
-/// Whether a rule would apply to these arguments, by its conditions. Facts that only a run knows are left out: where words come from, and
-/// sets from tools.
+/// Returns true if a rule would apply to these arguments, by its conditions. Facts that are only known in a run are
+/// ignored: the origins of words, and sets from tools.
 fn matches_arguments(rule: &FileRule, arguments: &Value) -> bool {
     let known = |test: &&Test| match &test.check {
         Check::From(_) | Check::HostOf(_) => false,
@@ -261,7 +261,7 @@ fn matches_arguments(rule: &FileRule, arguments: &Value) -> bool {
 /// Reads a set from a file of the program that names it.
 ///
 /// # Errors
-/// Why it can't be read.
+/// The reason why it can't be read.
 pub(crate) fn read_set(tree: &dyn SourceTree, set: &FileSet) -> Result<Vec<Value>, String> {
     set.values(&read_set_file(tree, &set.file)?)
 }
@@ -269,7 +269,7 @@ pub(crate) fn read_set(tree: &dyn SourceTree, set: &FileSet) -> Result<Vec<Value
 /// Reads the file of a set from the program that names it.
 ///
 /// # Errors
-/// Why it can't be read.
+/// The reason why it can't be read.
 pub(crate) fn read_set_file(tree: &dyn SourceTree, path: &str) -> Result<String, String> {
     let wrong = |reason: String| format!("`{path}`: {reason}");
     let plain = plain(path).map_err(|error| wrong(error.to_string()))?;
@@ -277,18 +277,17 @@ pub(crate) fn read_set_file(tree: &dyn SourceTree, path: &str) -> Result<String,
     String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8 text".into()))
 }
 
-/// A test that says what a pattern over the text of all arguments was meant to say, as far as it can be guessed:
-/// `*"recipient":"*@corp.com"*`.
+/// A guess at the test that the author meant by a pattern over the text of all arguments: `*"recipient":"*@corp.com"*`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct GuessedTest {
     argument: String,
-    /// Whether the value is a regular expression.
+    /// True if the value is a regular expression.
     matches: bool,
     value: String,
 }
 
 impl GuessedTest {
-    /// The tests for a pattern. `input` is the schema of the tool's input.
+    /// Returns the tests for a pattern. `input` is the schema of the tool's input.
     pub(crate) fn all(pattern: &str, input: Option<&Value>) -> Vec<Self> {
         let tests: Vec<Self> =
             quoted_pairs(pattern).iter().map(|(key, value)| Self::new(key, value)).collect();
@@ -315,20 +314,20 @@ impl GuessedTest {
         Self { argument: argument.to_owned(), matches, value }
     }
 
-    /// As the command line takes it.
+    /// Formats the test for the command line.
     pub(crate) fn as_text(&self) -> String {
         let operator = if self.matches { "matches" } else { "=" };
         format!("{} {operator} {}", self.argument, Value::from(self.value.as_str()))
     }
 
-    /// As `when` takes it.
+    /// Formats the test for `when`.
     pub(crate) fn as_yaml(&self) -> String {
         let key = if self.matches { "matches" } else { "equals" };
         format!("args.{}: {{{key}: {}}}", self.argument, Value::from(self.value.as_str()))
     }
 }
 
-/// The pairs `"key":"value"` in a text.
+/// Returns the pairs `"key":"value"` in a text.
 fn quoted_pairs(text: &str) -> Vec<(&str, &str)> {
     let mut pairs = Vec::new();
     let mut rest = text;

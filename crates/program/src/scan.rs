@@ -14,12 +14,12 @@ pub(crate) const IGNORED: [&str; 5] = [".git", ".venv", "__pycache__", "node_mod
 /// Limits on the depth and number of entries of a scan.
 pub const DEEPEST: usize = 32;
 const MOST: usize = 500_000;
-/// The same for a scan of all folders, where a project may have any number of other files.
+/// The largest number of entries in a scan of all folders, in which a project may have any number of other files.
 const MOST_EVERYWHERE: usize = 50_000;
-/// Largest ignore file that is read.
+/// The largest ignore file that is read, in bytes.
 const LARGEST_IGNORE_FILE: u64 = 64 * 1024;
 
-/// All workers of a program, sorted by ID. Unreadable folders are skipped.
+/// Lists all workers of a program, sorted by ID. Unreadable folders are skipped.
 pub fn workers(tree: &dyn SourceTree, manifest: &Manifest, layout: &Layout) -> Vec<WorkerFile> {
     let rules = Rules::read(tree, manifest);
     let mut found = Vec::new();
@@ -35,8 +35,8 @@ pub fn workers(tree: &dyn SourceTree, manifest: &Manifest, layout: &Layout) -> V
     found
 }
 
-/// The `.worker` files in all folders down to a depth, also those that the manifest leaves out: a path can name each of
-/// them.
+/// Lists the `.worker` files in all folders down to a depth, also those that the manifest leaves out: a path can name
+/// each of them.
 pub fn everywhere(tree: &dyn SourceTree, layout: &Layout, deepest: usize) -> Vec<WorkerFile> {
     let (mut budget, mut found) = (MOST_EVERYWHERE, Vec::new());
     walk(tree, layout, &Rules::none(), "", DEEPEST - deepest.min(DEEPEST), &mut budget, &mut found);
@@ -75,7 +75,7 @@ fn walk(
     }
 }
 
-/// What a scan leaves out.
+/// The rules by which a scan leaves out files.
 struct Rules {
     ignore: Gitignore,
     include: GlobSet,
@@ -84,7 +84,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// Nothing is left out.
+    /// Returns rules that leave out nothing.
     fn none() -> Self {
         let (include, exclude) = (GlobSet::empty(), GlobSet::empty());
         Self { ignore: Gitignore::empty(), include, exclude, folders: Vec::new() }

@@ -9,31 +9,31 @@ use crate::{
 };
 use llm_do_core::gate::Rule;
 
-/// One key.
+/// A key.
 #[derive(Debug)]
 pub struct Key {
-    /// Its name, in snake_case. The camelCase spelling is accepted too (`docs/reference/worker-files.md`).
+    /// The name of the key, in snake_case. The camelCase spelling is accepted too (`docs/reference/worker-files.md`).
     pub name: &'static str,
     /// Further older names.
     pub aliases: &'static [&'static str],
-    /// Its allowed values.
+    /// The allowed values.
     pub shape: Shape,
     /// A description for documentation and editors.
     pub about: &'static str,
-    /// Whether it is required.
+    /// True if the key is required.
     pub required: bool,
 }
 
-/// What a value may be.
+/// The allowed values of a key.
 #[derive(Debug)]
 pub enum Shape {
     /// Text.
     Text,
     /// `true` or `false`.
     Flag,
-    /// A whole number, at least so large.
+    /// A whole number with this minimum.
     Count(u64),
-    /// A number between these.
+    /// A number between these bounds.
     Number(f64, f64),
     /// Seconds, or text with a unit: `500ms`, `90s`, `5m`, `1h`.
     Duration,
@@ -41,19 +41,19 @@ pub enum Shape {
     Rule,
     /// A rule; older: `true` for `ask` and `false` for `preApproved`.
     Approval,
-    /// One of the first list; the second list has known values that are not supported yet.
+    /// A choice from the first list; the second list has known values that are not supported yet.
     Choice(&'static [&'static str], &'static [&'static str]),
     /// A list of texts, or one text.
     Texts,
-    /// A list of such values.
+    /// A list of values of this shape.
     List(&'static Shape),
-    /// Keys that the user names, each with such a value.
+    /// Keys that the user names, each with a value of this shape.
     Map(&'static Shape),
-    /// These keys.
+    /// A map with these keys.
     Record(&'static [Key]),
     /// A list of maps with these keys.
     Records(&'static [Key]),
-    /// Any of these; the first that fits the kind of value.
+    /// Any of these shapes; the first that fits the kind of value.
     Either(&'static [Shape]),
     /// Anything; the code that uses it checks it.
     Any,
@@ -62,26 +62,26 @@ pub enum Shape {
 }
 
 impl Key {
-    /// A key of that name and shape.
+    /// Creates a key of that name and shape.
     pub const fn new(name: &'static str, shape: Shape, about: &'static str) -> Self {
         Self { name, aliases: &[], shape, about, required: false }
     }
 
-    /// The same with older names.
+    /// Adds older names.
     #[must_use]
     pub const fn or(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
 
-    /// The same, and it must be there.
+    /// Makes the key required.
     #[must_use]
     pub const fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
-    /// Whether it has that name, which is in snake_case.
+    /// Returns true if the key has that name, which is in snake_case.
     fn is_called(&self, snake: &str) -> bool {
         self.name == snake || self.aliases.contains(&snake)
     }
@@ -135,7 +135,7 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
     Node { span: node.span.clone(), data: Data::Map(kept) }
 }
 
-/// The finding for one key under two names. `kept` is the first in canonical form.
+/// Returns the finding for one key under two names. `kept` is the first in canonical form.
 pub(crate) fn given_twice(here: &str, name: &str, node: &Node, kept: &Entry, second: &Entry) -> Diagnostic {
     let found =
         Diagnostic::error(codes::DUPLICATE_KEY, format!("`{here}` is given twice, once as `{}`", second.key))
@@ -150,14 +150,14 @@ pub(crate) fn given_twice(here: &str, name: &str, node: &Node, kept: &Entry, sec
     if fix.is_none() { found.help("keep one of them") } else { found.fix(fix) }
 }
 
-/// The finding for a key that is not supported yet.
+/// Returns the finding for a key that is not supported yet.
 pub fn not_supported(what: &str, entry: &Entry) -> Diagnostic {
     Diagnostic::error(codes::NOT_SUPPORTED, format!("{what} is not supported yet"))
         .at(&entry.key_span)
         .help("remove it: llm-do rejects keys that have no effect")
 }
 
-/// The finding for an unknown key.
+/// Returns the finding for an unknown key.
 pub fn unknown_key<'a>(
     entry: &Entry,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -174,7 +174,7 @@ pub fn unknown_key<'a>(
     found
 }
 
-/// The finding for a value of the wrong type.
+/// Returns the finding for a value of the wrong type.
 pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic {
     let found =
         Diagnostic::error(codes::WRONG_TYPE, format!("`{path}` must be {expected}, not {}", node.kind()))
@@ -202,7 +202,7 @@ pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic {
     }
 }
 
-/// The value in canonical form, or `None` with a finding.
+/// Returns the value in canonical form, or `None` with a finding.
 fn fit(node: &Node, shape: &'static Shape, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
     let wrong = |found: &mut Vec<Diagnostic>| {
         found.push(wrong_type(node, path, &describe(shape)));
@@ -344,7 +344,7 @@ fn fit(node: &Node, shape: &'static Shape, path: &str, found: &mut Vec<Diagnosti
     }
 }
 
-/// Whether a value has the type of a shape.
+/// Returns true if a value has the type of a shape.
 fn suits(node: &Node, shape: &Shape) -> bool {
     match (shape, &node.data) {
         (Shape::Any | Shape::Later, _) => true,
@@ -363,7 +363,7 @@ fn suits(node: &Node, shape: &Shape) -> bool {
     }
 }
 
-/// A description of the values of a shape.
+/// Returns a description of the values of a shape.
 pub fn describe(shape: &Shape) -> String {
     match shape {
         Shape::Text => "text".into(),
@@ -385,12 +385,12 @@ pub fn describe(shape: &Shape) -> String {
     }
 }
 
-/// The finding for a value of the right type that is invalid.
+/// Returns the finding for a value of the right type that is invalid.
 pub fn bad_value(node: &Node, message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::BAD_VALUE, message).at(&node.span)
 }
 
-/// A rule, older spellings included (`docs/reference/approvals.md`), as its canonical text.
+/// Converts a rule, older spellings included (`docs/reference/approvals.md`), to its canonical text.
 fn rule(node: &Node, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
     const RULES: [&str; 3] = ["preApproved", "ask", "blocked"];
     let canonical = |rule: Rule| Some(Node { span: node.span.clone(), data: Data::Text(rule.to_string()) });
@@ -434,7 +434,7 @@ fn rule(node: &Node, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
     }
 }
 
-/// The rule that a canonical node names.
+/// Returns the rule that a canonical node names.
 pub fn rule_of(node: &Node) -> Option<Rule> {
     match node.as_text()? {
         "preApproved" => Some(Rule::PreApproved),
@@ -444,7 +444,7 @@ pub fn rule_of(node: &Node) -> Option<Rule> {
     }
 }
 
-/// A duration in milliseconds.
+/// Returns a duration in milliseconds.
 pub fn milliseconds(node: &Node) -> Option<u64> {
     let scaled = |number: f64, unit: f64| {
         let ms = number * unit;
@@ -468,7 +468,7 @@ pub fn milliseconds(node: &Node) -> Option<u64> {
     }
 }
 
-/// `allowWorkers` as `allow_workers`.
+/// Converts `allowWorkers` to `allow_workers`.
 pub fn snake_case(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     for (i, c) in name.chars().enumerate() {

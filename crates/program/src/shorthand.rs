@@ -14,21 +14,21 @@ use serde_json::{Map, Value, json};
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Type {
-    /// Its JSON Schema.
+    /// The JSON Schema of the type.
     pub schema: Value,
-    /// Whether it may be left out (`T?`, or a JSON Schema with a `default`).
+    /// True if the value may be left out (`T?`, or a JSON Schema with a `default`).
     pub optional: bool,
     /// The type as written in a file.
     pub shown: String,
-    /// `path`: a capability, a text in JSON.
+    /// True for `path`: a capability, which is a text in JSON.
     pub path: bool,
 }
 
 const NAMES: [&str; 7] = ["string", "integer", "number", "boolean", "path", "any", "object"];
-/// Longest shorthand; also bounds the nesting of `array<…>`.
+/// The longest shorthand, in bytes; also bounds the nesting of `array<…>`.
 const LONGEST: usize = 200;
 
-/// The type in a node. `name` names its owner in messages.
+/// Reads the type in a node. `name` names its owner in messages.
 pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type> {
     match &node.data {
         Data::Text(text) => match word(text.trim()) {
@@ -80,7 +80,7 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
     }
 }
 
-/// One of these values. `None` if there are none.
+/// Returns the type of a choice of these values, or `None` if there are none.
 fn choice(items: &[Node]) -> Option<Type> {
     let values: Vec<Value> = items.iter().map(Node::to_json).collect();
     if values.is_empty() {
@@ -94,7 +94,7 @@ fn choice(items: &[Node]) -> Option<Type> {
     Some(Type { schema, optional: false, shown: format!("[{}]", shown.join(", ")), path: false })
 }
 
-/// A map of fields as an object schema, and how people write it.
+/// Returns the object schema of a map of fields, and its text for people.
 fn fields(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<(Value, String)> {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -115,7 +115,7 @@ fn fields(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<(Value
     whole.then(|| (schema, format!("{{{}}}", shown.join(", "))))
 }
 
-/// An object schema that takes these properties and no others.
+/// Returns an object schema that takes these properties and no others.
 pub fn object(properties: Map<String, Value>, required: Vec<String>) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
@@ -152,7 +152,7 @@ fn word(text: &str) -> Result<Type, &str> {
     Ok(Type { schema, optional: false, shown: text.to_owned(), path: text == "path" })
 }
 
-/// The same type or null: models write `null` for omitted values.
+/// Returns the schema of the same type or null: models write `null` for omitted values.
 fn nullable(mut schema: Value) -> Value {
     if schema.as_object().is_some_and(Map::is_empty) {
         return schema;
@@ -222,7 +222,7 @@ const KEYWORDS: [&str; 33] = [
 ];
 const JSON_TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
 
-/// Whether a type uses only shorthand. Its schema is then generated and needs no check.
+/// Returns true if a type uses only shorthand. Its schema is then generated and needs no check.
 pub fn is_shorthand(node: &Node) -> bool {
     match &node.data {
         Data::Map(entries) => !is_json_schema(node) && entries.iter().all(|entry| is_shorthand(&entry.value)),
@@ -230,7 +230,7 @@ pub fn is_shorthand(node: &Node) -> bool {
     }
 }
 
-/// Whether a map is JSON Schema rather than a map of fields.
+/// Returns true if a map is JSON Schema rather than a map of fields.
 pub fn is_json_schema(node: &Node) -> bool {
     let telling = |key: &str| TELLING.contains(&key);
     let typed = node.get("type").is_some_and(|kind| match &kind.data {
@@ -264,7 +264,7 @@ fn json_schema(node: &Node) -> Type {
     Type { schema, optional, shown, path }
 }
 
-/// A JSON Schema as people write types.
+/// Formats a JSON Schema in the form in which people write types.
 pub fn shown(schema: &Value) -> String {
     let listed = |values: &[Value]| format!("[{}]", values.iter().map(plain).collect::<Vec<_>>().join(", "));
     let several = ["anyOf", "oneOf"].into_iter().find_map(|key| schema.get(key)?.as_array());

@@ -22,20 +22,20 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 /// A worker after the merge.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Its ID in the whole program.
+    /// The ID of the worker in the whole program.
     pub id: Arc<str>,
-    /// Its file.
+    /// The file of the worker.
     pub file: Arc<str>,
-    /// How it is called: `name(parameter: type)`.
+    /// The signature of the worker: `name(parameter: type)`.
     pub signature: String,
-    /// Whether it has no effects: no mounts, no tool with an effect, no callee with one
+    /// True if the worker has no effects: no mounts, no tool with an effect, no callee with one
     /// (`docs/reference/sandbox.md`).
     pub pure: bool,
-    /// Its values, in the order of the key table.
+    /// The values of the worker, in the order of the key table.
     pub settings: Vec<Setting>,
     /// The place of its instructions: `file:line`. For a worker that is code, the code: `tools.py:main`.
     pub instructions: Arc<str>,
-    /// Whether it is code.
+    /// True if the worker is code.
     pub is_code: bool,
     /// The sources of its Python tools, nearest first. The modules are not loaded.
     pub tools: Vec<ShownTools>,
@@ -61,7 +61,7 @@ impl ShownTools {
             .collect()
     }
 
-    /// `{"level", "modules"}`.
+    /// Converts the level to `{"level", "modules"}`.
     pub fn to_json(&self) -> Value {
         json!({"level": self.level, "modules": self.modules})
     }
@@ -77,14 +77,14 @@ fn shown_module(level: &ToolLevel, module: &CodeModule) -> String {
     }
 }
 
-/// One value of a worker.
+/// A value of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// Its path: `limits`, `max_turns`.
+    /// The path of the value: `limits`, `max_turns`.
     pub path: Vec<String>,
-    /// Its value in canonical form.
+    /// The value in canonical form.
     pub value: Value,
-    /// Where it was written (`file:line`); `None` for a default.
+    /// The place where it was written (`file:line`); `None` for a default.
     pub from: Option<Arc<str>>,
 }
 
@@ -119,12 +119,12 @@ impl Shown {
         }
     }
 
-    /// Whether overrides of the command line don't apply to it (`locked`).
+    /// Returns true if overrides of the command line don't apply to the worker (`locked`).
     pub fn is_locked(&self) -> bool {
         self.settings.iter().any(|setting| setting.path == ["locked"] && setting.value == true)
     }
 
-    /// As YAML that is valid front matter, with the origin of each value as a comment.
+    /// Formats the worker as YAML that is valid front matter, with the origin of each value as a comment.
     pub fn to_yaml(&self) -> String {
         let mut lines: Vec<(String, Option<&str>)> = Vec::new();
         let mut open: Vec<&str> = Vec::new();
@@ -153,8 +153,8 @@ impl Shown {
         out
     }
 
-    /// `{"id", "file", "signature", "pure", "instructions", "code", "tools": [{"level", "modules"}], "settings": [{"key",
-    /// "value", "from"}]}`.
+    /// Converts the worker to `{"id", "file", "signature", "pure", "instructions", "code", "tools": [{"level",
+    /// "modules"}], "settings": [{"key", "value", "from"}]}`.
     pub fn to_json(&self) -> Value {
         let settings: Vec<Value> = self
             .settings
@@ -176,14 +176,14 @@ impl Shown {
     }
 }
 
-/// A key of YAML: plain where that is safe.
+/// Formats a key of YAML: plain if that is safe.
 fn key(text: &str) -> String {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
         && text.starts_with(|c: char| c.is_ascii_alphabetic());
     if plain { text.to_owned() } else { Value::from(text).to_string() }
 }
 
-/// A value in flow style. JSON is valid YAML, and plain words need no quotes.
+/// Formats a value in flow style. JSON is valid YAML, and plain words need no quotes.
 fn flow(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),
@@ -197,7 +197,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Whether a text needs no quotes, also in flow style.
+/// Returns true if a text needs no quotes, also in flow style.
 fn is_plain(text: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || "_-./+".contains(c);
     let colon = |text: &str| !text.contains(": ") && !text.ends_with(':');
@@ -252,7 +252,7 @@ fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Ve
     settings
 }
 
-/// The default of a key that is shown even if the file does not set it.
+/// Returns the default of a key that is shown even if the file does not set it.
 fn default(key: &Key) -> Option<Value> {
     match (key.name, &key.shape) {
         ("mode" | "interaction", Shape::Choice(choices, _)) => choices.first().map(|first| (*first).into()),
@@ -292,7 +292,7 @@ fn toolsets(effective: &Effective, settings: &mut Vec<Setting>) {
     }
 }
 
-/// The merged sandbox: mounts with their effective rules, and restrictions.
+/// Adds the merged sandbox: mounts with their effective rules, and restrictions.
 fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>) {
     let layers = [effective.keys.get("sandbox"), package.manifest.sandbox.as_ref()];
     let narrowing = &effective.definition.sandbox.narrowing;
@@ -389,10 +389,10 @@ fn rule_name(rule: Rule) -> &'static str {
     }
 }
 
-/// The origin of what no file of the program says and is no default.
+/// The origin of values that neither a file of the program nor a default sets.
 const USER: &str = "the user's configuration";
 
-/// The lowest `max_context_tokens`.
+/// Adds the lowest `max_context_tokens`.
 fn context(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
     let layers = [
         effective.keys.get("max_context_tokens"),
@@ -405,7 +405,7 @@ fn context(effective: &Effective, package: &Package, packages: &Packages, settin
     );
 }
 
-/// The worker's own sampling settings, those of its model's profile, and those of the project, in this order.
+/// Adds the worker's own sampling settings, those of its model's profile, and those of the project, in this order.
 fn sampling(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
     let own = effective.keys.get("model").and_then(Node::as_text);
     let named = |package: &Package| {
@@ -427,7 +427,7 @@ fn sampling(effective: &Effective, package: &Package, packages: &Packages, setti
     }
 }
 
-/// The lower value of each limit, and defaults for limits that are not set.
+/// Adds the lower value of each limit, and defaults for limits that are not set.
 fn limits(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
     let layers = [
         effective.keys.get("limits"),

@@ -1,4 +1,5 @@
-//! A worker's input: its schema, and how command-line arguments fill it. See `docs/reference/worker-files.md`.
+//! A worker's input: its schema, and the rules by which command-line arguments fill it. See
+//! `docs/reference/worker-files.md`.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -21,7 +22,7 @@ pub struct Declared {
     pub parameters: Option<Vec<(String, Type)>>,
     /// A schema instead: `parameters` as JSON Schema of the whole, or a `schema_in_ref`.
     pub schema: Option<Value>,
-    /// Whether it contains JSON Schema written by the user, which may be invalid.
+    /// True if it contains JSON Schema written by the user, which may be invalid.
     pub has_json_schema: bool,
 }
 
@@ -58,8 +59,8 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
     Declared { parameters: Some(parameters), schema: None, has_json_schema }
 }
 
-/// The parts of the input that the declaration marks with `untrusted: true`. `attachments` says whether attachments are
-/// untrusted.
+/// Returns the parts of the input that the declaration marks with `untrusted: true`. `attachments` is true if
+/// attachments are untrusted.
 pub fn untrusted(declared: &Declared, attachments: bool) -> Untrusted {
     let mut untrusted = Untrusted { attachments, ..Untrusted::default() };
     let marked = |schema: &Value| schema.get(schema::UNTRUSTED) == Some(&Value::Bool(true));
@@ -76,7 +77,7 @@ pub fn untrusted(declared: &Declared, attachments: bool) -> Untrusted {
     untrusted
 }
 
-/// Why a declaration gives no signature.
+/// The reason why a declaration gives no signature.
 #[derive(Debug)]
 pub struct Unusable {
     /// The reason.
@@ -98,7 +99,8 @@ impl From<&str> for Unusable {
 }
 
 impl Unusable {
-    /// The place in the declaration, if this is a place of it. `parameters` are the properties, or a whole schema.
+    /// Returns the place in the declaration to which the problem refers. `parameters` are the properties, or a whole
+    /// schema.
     pub fn place<'n>(&self, parameters: &'n Node) -> &'n Node {
         let Some(pointer) = &self.pointer else { return parameters };
         let is_whole = parameters.get("properties").is_some_and(|p| matches!(p.data, Data::Map(_)))
@@ -110,8 +112,8 @@ impl Unusable {
     }
 }
 
-/// The signature for a declaration. `written` are the `path` parameters that callers pass for writing; `attachments`
-/// says whether the worker accepts any.
+/// Builds the signature for a declaration. `written` are the `path` parameters that callers pass for writing;
+/// `attachments` is true if the worker accepts attachments.
 ///
 /// # Errors
 /// An invalid schema, or one that is not for an object.
@@ -215,8 +217,9 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
     })
 }
 
-/// A schema whose whole is a reference (to another file, or of a recursive class) with the target in its place. What stands
-/// beside the reference holds as well as the target. Also the places of the targets, as JSON Pointers.
+/// Replaces the reference at the root of a schema (to another file, or of a recursive class) by its target. The
+/// keywords beside the reference apply in addition to the target. Also returns the places of the targets, as JSON
+/// Pointers.
 fn inlined(schema: &Value) -> (Value, Vec<String>) {
     let mut whole = schema.clone();
     let mut places = Vec::new();
@@ -233,11 +236,11 @@ fn inlined(schema: &Value) -> (Value, Vec<String>) {
     (whole, places)
 }
 
-/// Keywords that only describe.
+/// Keywords that only describe a schema.
 const ANNOTATIONS: [&str; 8] =
     ["title", "description", "default", "examples", "$comment", "$id", "$schema", "$anchor"];
 
-/// Adds the keywords of a schema to those of another, so that both hold.
+/// Adds the keywords of a schema to those of another, so that both apply.
 fn add(keywords: &mut Map<String, Value>, mut more: Map<String, Value>) {
     // A schema for further properties is also for those that only the other one declares.
     let further = more.get("additionalProperties").or_else(|| more.get("unevaluatedProperties")).cloned();
@@ -299,7 +302,7 @@ fn restrict(keywords: &mut Map<String, Value>, known: &[String], further: Option
     }
 }
 
-/// Makes a schema under this name one that holds as well as the other.
+/// Combines the schema under this name with the other, so that both apply.
 fn both(schemas: &mut Map<String, Value>, name: &str, other: Value) {
     match schemas.get_mut(name) {
         None => drop(schemas.insert(name.to_owned(), other)),
@@ -320,7 +323,7 @@ fn takes_text(schema: &Value) -> bool {
     }
 }
 
-/// The signature for display: `summarize(text: string, n: integer?)`.
+/// Formats the signature for display: `summarize(text: string, n: integer?)`.
 pub fn show(worker: &str, signature: &Signature) -> String {
     if !signature.declared {
         return format!("{worker}(input: any?)");
@@ -336,11 +339,11 @@ pub fn show(worker: &str, signature: &Signature) -> String {
     format!("{worker}({})", parameters.join(", "))
 }
 
-/// Input that the signature does not accept.
+/// An error: the signature does not accept the input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\n  signature: {signature}")]
 pub struct InputError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// The signature of the worker.
     pub signature: String,
@@ -350,13 +353,13 @@ pub struct InputError {
 const NO_MESSAGE: &str = "a plain message fits none of the parameters: give each by its name";
 
 impl InputError {
-    /// Whether a plain message was given, and the parameters have to be given by name.
+    /// Returns true if a plain message was given although the parameters have to be given by name.
     pub fn takes_no_message(&self) -> bool {
         self.message == NO_MESSAGE
     }
 }
 
-/// The input on a command line.
+/// The input given on a command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
     /// A plain message.
@@ -367,9 +370,9 @@ pub struct Given<'a> {
     pub parameters: &'a [(String, String)],
 }
 
-/// The entry's input object. A plain message becomes the only required string parameter or `input`. If no parameters
-/// are declared, an object without `input` is wrapped. `--param` values are parsed by their declared type. See
-/// `docs/reference/worker-files.md`.
+/// Makes the entry's input object. A plain message becomes the only required string parameter or `input`. If no
+/// parameters are declared, an object without `input` is wrapped. `--param` values are parsed by their declared type.
+/// See `docs/reference/worker-files.md`.
 ///
 /// The result is not validated, because values of the manifest's `bindings` may still be missing; see
 /// [`validate_input`].
@@ -469,7 +472,7 @@ pub fn validate_input(worker: &str, signature: &Signature, input: &Value) -> Res
     })
 }
 
-/// A command line's text as a value of that type.
+/// Converts a command line's text to a value of that type.
 fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
     let kinds: Vec<&str> = match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],

@@ -1,18 +1,18 @@
-//! The signatures of a program's workers as programs in other languages see them, each with a hash that changes when the
+//! The signatures of a program's workers for programs in other languages, each with a hash that changes when the
 //! signature does. Stubs carry the hash (`docs/reference/stdio.md`).
 
 use llm_do_core::{schema::sha256, worker::WorkerDefinition};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What a caller inside a program can pass beside the parameters: instructions to trust, and paths in its own view. A client
-/// has neither.
+/// Arguments that only a caller inside a program can pass beside the parameters: instructions to trust, and paths in
+/// its own view.
 const NOT_FOR_CLIENTS: [&str; 2] = ["instructions", "attachments"];
 
-/// How many hexadecimal digits of a hash are kept.
+/// The number of hexadecimal digits of a hash that are kept.
 const DIGITS: usize = 32;
 
-/// The JSON Schema of the worker's parameters, without what clients can't pass.
+/// Returns the JSON Schema of the worker's parameters, without those that clients can't pass.
 pub fn client_schema(worker: &WorkerDefinition) -> Map<String, Value> {
     let mut schema = worker.signature.schema.value().as_object().cloned().unwrap_or_default();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -21,7 +21,7 @@ pub fn client_schema(worker: &WorkerDefinition) -> Map<String, Value> {
     schema
 }
 
-/// The argument that only callers inside a program can pass, if there is one among these.
+/// Returns the argument among these that only callers inside a program can pass, if there is one.
 pub fn not_for_clients(worker: &WorkerDefinition, arguments: &Map<String, Value>) -> Option<&'static str> {
     NOT_FOR_CLIENTS.into_iter().find(|name| arguments.contains_key(*name) && !declares(worker, name))
 }
@@ -33,22 +33,22 @@ fn declares(worker: &WorkerDefinition, name: &str) -> bool {
 /// The signature of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerSignature {
-    /// Its ID.
+    /// The ID of the worker.
     pub worker: Arc<str>,
-    /// What it does.
+    /// The description of the worker.
     pub description: Option<String>,
-    /// Whether it declares its parameters. If not, it takes any `input`.
+    /// True if the worker declares its parameters. If not, it takes any `input`.
     pub declared: bool,
-    /// JSON Schema of its input, without what clients can't pass.
+    /// The JSON Schema of its input, without the parts that clients can't pass.
     pub input: Value,
-    /// JSON Schema of its output; `None` for text.
+    /// The JSON Schema of its output; `None` for text.
     pub output: Option<Arc<Value>>,
-    /// Hash of ID, input and output.
+    /// A hash of ID, input and output.
     pub hash: String,
 }
 
 impl WorkerSignature {
-    /// That of a worker.
+    /// Returns the signature of a worker.
     pub fn of(worker: &WorkerDefinition) -> Self {
         let input = Value::Object(client_schema(worker));
         let output = worker.returns.as_ref().map(|schema| Arc::clone(schema.value()));
@@ -71,12 +71,12 @@ impl WorkerSignature {
 pub struct Signatures {
     /// The workers.
     pub workers: Vec<WorkerSignature>,
-    /// The ID of each worker that can't be loaded, and why.
+    /// The ID of each worker that can't be loaded, and the reason.
     pub broken: Vec<(String, String)>,
 }
 
 impl Signatures {
-    /// Those of these workers.
+    /// Returns the signatures of these workers.
     pub fn of_definitions<'a>(workers: impl IntoIterator<Item = &'a WorkerDefinition>) -> Self {
         let mut workers: Vec<_> = workers.into_iter().map(WorkerSignature::of).collect();
         workers.sort_by(|a, b| a.worker.cmp(&b.worker));
@@ -84,7 +84,7 @@ impl Signatures {
         Self { workers, broken: Vec::new() }
     }
 
-    /// The hash of all signatures.
+    /// Computes the hash of all signatures.
     pub fn hash(&self) -> String {
         let lines: Vec<&str> = self.workers.iter().map(|worker| worker.hash.as_str()).collect();
         short(&lines.join("\n"))

@@ -18,7 +18,7 @@ pub use overlay::OverlayTree;
 use llm_do_core::{authority::Place, os_error};
 use std::{fmt, io};
 
-/// Largest definition file that is read, in bytes. A prompt of a megabyte fits no model.
+/// The largest definition file that is read, in bytes. A prompt of a megabyte fits no model.
 pub const LARGEST_DEFINITION: u64 = 1 << 20;
 
 /// The kind of entry at a path.
@@ -32,14 +32,14 @@ pub enum Kind {
     Special,
 }
 
-/// How a file differs.
+/// The difference of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Its bytes differ.
+    /// The bytes differ.
     Changed,
-    /// It did not exist.
+    /// The file did not exist.
     New,
-    /// It no longer exists.
+    /// The file no longer exists.
     Missing,
 }
 
@@ -53,32 +53,32 @@ impl fmt::Display for Change {
     }
 }
 
-/// Why something could not be read.
+/// The reason why a path could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("it does not exist")]
     NotFound,
-    /// A symlink, or the path itself, is outside the root.
+    /// A symlink leads out of the root, or the path itself is outside.
     #[error("it is outside the program's root")]
     Escapes,
-    /// A folder, device, socket or FIFO.
+    /// The path is that of a folder, device, socket or FIFO.
     #[error("it is not a regular file")]
     NotAFile,
-    /// Over the limit.
+    /// The file exceeds the size limit.
     #[error("it has {size} bytes; at most {limit} are read")]
     TooLarge {
-        /// Its size in bytes; at least this.
+        /// The size of the file in bytes, or a lower bound of it.
         size: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// A file of a library that differs from the lock file.
+    /// A file of a library differs from the lock file.
     #[error("it is {change} since `{library}` was pinned in llm-do.lock")]
     Changed {
         /// `NAME@VERSION`.
         library: String,
-        /// How it differs.
+        /// The difference.
         change: Change,
     },
     /// Any other error of the operating system.
@@ -101,53 +101,53 @@ impl From<io::Error> for SourceError {
 /// The real place of a path in a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealPlace {
-    /// With every symlink of the part that exists resolved.
+    /// The place, with all symlinks in its existing part resolved.
     pub place: Place,
-    /// What is there; `None` if nothing.
+    /// The kind of entry at the place, or `None` if it does not exist.
     pub kind: Option<Kind>,
 }
 
 /// Synchronous, confined read access to the files of a program.
 pub trait SourceTree: Send + Sync {
-    /// The root as a real place.
+    /// Returns the root as a real place.
     fn root(&self) -> &Place;
 
-    /// A path for display: relative to the program's root, absolute for a file of a library.
+    /// Returns a path for display: relative to the program's root, absolute for a file of a library.
     fn shown(&self, path: &str) -> String {
         path.to_owned()
     }
 
-    /// The kind of entry at a path inside the root; `None` if it does not exist.
+    /// Returns the kind of entry at a path inside the root, or `None` if it does not exist.
     ///
     /// # Errors
-    /// [`SourceError::Escapes`], or what the system says.
+    /// [`SourceError::Escapes`], or an error of the operating system.
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError>;
 
-    /// The bytes of a regular file of at most `limit` bytes.
+    /// Reads the bytes of a regular file of at most `limit` bytes.
     ///
     /// # Errors
     /// See [`SourceError`].
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError>;
 
-    /// Names and kinds in a folder (`""` for the root), sorted by name. A symbolic link is [`Kind::Special`], so that
-    /// a scan cannot loop or leave the root.
+    /// Lists names and kinds in a folder (`""` for the root), sorted by name. A symbolic link is [`Kind::Special`], so
+    /// that a scan can't loop or leave the root.
     ///
     /// # Errors
     /// See [`SourceError`].
     fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError>;
 
-    /// The real place of a mount's root. `path` is relative to the root, absolute, or contains `..`. It does not
-    /// check permissions and does not read the file.
+    /// Returns the real place of a mount's root. `path` is relative to the root, absolute, or contains `..`. It does
+    /// not check permissions and does not read the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     fn locate(&self, path: &str) -> Result<RealPlace, SourceError>;
 
-    /// How many files have been read so far. Tests of lazy loading use it.
+    /// Returns the number of files that have been read so far. Tests of lazy loading use it.
     fn opened(&self) -> u64;
 }
 
-/// A relative path in its plain form: no `.`, no doubled or trailing slashes.
+/// Converts a relative path to its plain form: no `.`, no doubled or trailing slashes.
 ///
 /// # Errors
 /// [`SourceError::Escapes`] for `..`, absolute paths, backslashes and drive letters, [`SourceError::Io`] for control
@@ -165,12 +165,12 @@ pub fn plain(path: &str) -> Result<String, SourceError> {
     Ok(parts.join("/"))
 }
 
-/// The folder of a file; empty for the root.
+/// Returns the folder of a file; empty for the root.
 pub(crate) fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// A path below a folder; the folder is empty for the root.
+/// Returns a path below a folder; the folder is empty for the root.
 pub(crate) fn join(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }

@@ -10,17 +10,17 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// A file with its text. `path` is the path for display: relative to the program's root if it is inside.
+    /// Creates a file with its text. `path` is the path for display: relative to the program's root if it is inside.
     pub fn new(path: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Arc<Self> {
         Arc::new(Self { path: path.into(), text: text.into() })
     }
 
-    /// The path for display.
+    /// Returns the path for display.
     pub fn path(&self) -> &Arc<str> {
         &self.path
     }
 
-    /// The whole text; empty for a file that could not be read.
+    /// Returns the whole text; empty for a file that could not be read.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
@@ -40,7 +40,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A range of bytes. An end outside the text or inside a character is moved to fit.
+    /// Creates a span of a range of bytes. An end outside the text or inside a character is moved to fit.
     pub fn new(file: &Arc<SourceFile>, range: Range<usize>) -> Self {
         let text = file.text();
         let fit = |mut at: usize| {
@@ -55,7 +55,7 @@ impl Span {
         Self { file: Arc::clone(file), range: Some(start..end) }
     }
 
-    /// The character at a line and column, both from 1, columns in characters.
+    /// Returns the span of the character at a line and column, both from 1, columns in characters.
     pub fn at(file: &Arc<SourceFile>, line: usize, column: usize) -> Self {
         let text = file.text();
         let start = match line {
@@ -70,27 +70,27 @@ impl Span {
         Self::new(file, at..at + width)
     }
 
-    /// The whole file.
+    /// Returns the span of the whole file.
     pub fn whole(file: &Arc<SourceFile>) -> Self {
         Self { file: Arc::clone(file), range: None }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &Arc<SourceFile> {
         &self.file
     }
 
-    /// The bytes; `None` for the file as a whole.
+    /// Returns the range of bytes, or `None` for the file as a whole.
     pub fn range(&self) -> Option<Range<usize>> {
         self.range.clone()
     }
 
-    /// The text it covers.
+    /// Returns the text that the span covers.
     pub fn text(&self) -> &str {
         self.range.clone().map_or("", |range| &self.file.text()[range])
     }
 
-    /// Line and column of its start, both from 1, columns in characters.
+    /// Returns line and column of its start, both from 1, columns in characters.
     pub fn line_column(&self) -> Option<(usize, usize)> {
         let start = self.range.as_ref()?.start;
         let before = &self.file.text()[..start];
@@ -101,7 +101,7 @@ impl Span {
         Some((line, column))
     }
 
-    /// From the start of this span to the end of `other`, if both are in one file.
+    /// Returns the span from the start of this one to the end of `other`, if both are in one file.
     #[must_use]
     pub fn to(&self, other: &Self) -> Self {
         match (&self.range, &other.range) {
@@ -112,7 +112,7 @@ impl Span {
         }
     }
 
-    /// `file:line`, as in rules and journals.
+    /// Returns `file:line`, as in rules and journals.
     pub fn origin(&self) -> Arc<str> {
         match self.line_column() {
             Some((line, _)) => format!("{}:{line}", self.file.path).into(),

@@ -1,7 +1,7 @@
 //! Types of a program's workers in other languages, with the hash of the signatures (`docs/reference/stdio.md#stubs`).
 //!
-//! A stub has types and no behaviour. Its header tells which signatures it was written for, so that `check` and the clients
-//! notice one that is out of date.
+//! A stub has types and no behaviour. Its header has the hash of the signatures from which it was generated, so that
+//! `check` and the clients detect an outdated stub.
 
 mod model;
 mod names;
@@ -15,7 +15,8 @@ use crate::{
     span::{SourceFile, Span},
 };
 
-/// The folders in which stubs are looked for are the root and those in it, each with at most so many files.
+/// The largest number of files of a folder that are checked. Stubs are looked for in the root and in the folders
+/// directly in it.
 const MOST_FILES: usize = 200;
 
 /// A language that stubs are written in.
@@ -30,7 +31,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// Its name in headers.
+    /// Returns the name of the language in headers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Python => "python",
@@ -47,7 +48,7 @@ impl Language {
     }
 }
 
-/// The stub of a program: `name` is its name.
+/// Generates the stub of a program. `name` is the program's name.
 pub fn write(language: Language, name: &str, signatures: &Signatures) -> String {
     let header = format!(
         "{comment} llm-do-stubs: {language} {hash}\n{comment} `llm-do stubs --{language}` has written this file. Do not edit it.\n",
@@ -66,15 +67,15 @@ pub fn write(language: Language, name: &str, signatures: &Signatures) -> String 
 /// A stub of a program.
 #[derive(Clone, Debug)]
 pub struct Stub {
-    /// Its path.
+    /// The path of the stub.
     pub path: String,
-    /// Its language.
+    /// The language of the stub.
     pub language: Language,
-    /// The hash in its header, of the signatures that it was written for.
+    /// The hash in its header, of the signatures from which it was generated.
     pub hash: Span,
 }
 
-/// The stubs in the program's folder, and in the folders in it.
+/// Finds the stubs in the program's folder, and in the folders in it.
 pub fn written(tree: &dyn SourceTree) -> Vec<Stub> {
     let mut found = Vec::new();
     let top = tree.list("").unwrap_or_default();
@@ -97,8 +98,8 @@ pub fn written(tree: &dyn SourceTree) -> Vec<Stub> {
     found
 }
 
-/// The stubs that were written for signatures with another hash than this one, which is asked for only if there are stubs,
-/// because that of a large program takes time.
+/// Returns the stubs that were generated from signatures with another hash. Calls `hash` only if there are stubs,
+/// because it takes time for a large program.
 pub fn stale(tree: &dyn SourceTree, hash: impl FnOnce() -> String) -> Vec<Stub> {
     let mut stubs = written(tree);
     if !stubs.is_empty() {
@@ -116,7 +117,7 @@ fn is_source(name: &str) -> bool {
     [".py", ".pyi", ".ts", ".rs"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// The language and the place of the hash in the first line of a stub.
+/// Returns the language and the place of the hash in the first line of a stub.
 fn header(text: &str) -> Option<(Language, std::ops::Range<usize>)> {
     let line = text.lines().next()?;
     [Language::Python, Language::TypeScript, Language::Rust].into_iter().find_map(|language| {

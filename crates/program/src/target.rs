@@ -52,12 +52,12 @@ pub struct Surroundings {
     pub registry: Option<String>,
     /// `LLM_DO_LIBS`: roots of libraries separated by colons.
     pub libraries: Option<String>,
-    /// `LLM_DO_HOME`; where it is not set, `.llm-do` in the home directory.
+    /// The value of `LLM_DO_HOME`; if it is not set, `.llm-do` in the home directory is used.
     pub own: Option<PathBuf>,
 }
 
 impl Request {
-    /// The options to load a program with, from this command line and its environment.
+    /// Returns the options for loading a program, from this command line and its environment.
     pub fn host(
         &self,
         around: &Surroundings,
@@ -77,13 +77,13 @@ impl Request {
     }
 }
 
-/// The home directory with its links resolved, or as written if it can't be read.
+/// Returns the home directory with its links resolved, or as written if it can't be read.
 fn home_place(home: &Path) -> Option<Place> {
     Some(Place::new(fs::canonicalize(home).unwrap_or_else(|_| home.to_owned()).to_str()?))
 }
 
-/// The roots of installed libraries, in search order: `--lib`, then `LLM_DO_LIBS`. If it is not set, `libs` in
-/// llm-do's own folder is used (`docs/guides/libraries.md`). The first root is where libraries are installed.
+/// Returns the roots of installed libraries, in search order: `--lib`, then `LLM_DO_LIBS`. If it is not set, `libs` in
+/// llm-do's own folder is used (`docs/guides/libraries.md`). The first root is the place for installing libraries.
 pub fn library_roots(first: &[PathBuf], around: &Surroundings) -> Vec<PathBuf> {
     let listed: Vec<PathBuf> = match &around.libraries {
         Some(list) => list.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect(),
@@ -92,7 +92,7 @@ pub fn library_roots(first: &[PathBuf], around: &Surroundings) -> Vec<PathBuf> {
     first.iter().chain(&listed).map(|root| around.here.join(root)).collect()
 }
 
-/// llm-do's own folder: `LLM_DO_HOME`, or `.llm-do` in the home directory.
+/// Returns llm-do's own folder: `LLM_DO_HOME`, or `.llm-do` in the home directory.
 fn own(around: &Surroundings) -> Option<PathBuf> {
     around.own.clone().or_else(|| Some(around.home.as_ref()?.join(".llm-do")))
 }
@@ -117,10 +117,10 @@ impl std::fmt::Debug for Target {
     }
 }
 
-/// Finds the program that a command line means.
+/// Finds the program that a command line selects.
 ///
 /// # Errors
-/// A target that does not exist, with what was looked for, or flags that contradict each other.
+/// A target that does not exist, with the names that were tried, or flags that contradict each other.
 pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnostics> {
     let (target, message, project) = words(request, around);
     let absolute = |path: &Path| around.here.join(path);
@@ -208,7 +208,7 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
     Ok(Target { source, message, warnings })
 }
 
-/// Which positional is the target and which is the message, and the project's folder if it is given separately.
+/// Splits the positionals into target and message. Also returns the project's folder if it is given separately.
 fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<String>, Option<PathBuf>) {
     let project = request.project.clone();
     match (request.positionals.as_slice(), &project, &around.project) {
@@ -223,7 +223,8 @@ fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<St
     }
 }
 
-/// A target that is a manifest selects its project. One of an older form does too, because it is no worker.
+/// Returns true if a target is a manifest, which selects its project. A manifest of an older form does too, because it
+/// is not a worker.
 fn is_manifest(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let older = |folder: &Path| older_manifest(&DiskTree::open(folder).ok()?);
@@ -234,12 +235,12 @@ fn no_target(message: String) -> Diagnostic {
     Diagnostic::error(codes::NO_TARGET, message)
 }
 
-/// Whether a word of the command line has white space inside, as messages have. Few names have.
+/// Returns true if a word of the command line has white space inside, as messages have. Few names have.
 fn reads_like_a_message(word: &str) -> bool {
     word.trim().contains(char::is_whitespace)
 }
 
-/// The error for a message in the place of the target, with the command that was probably meant.
+/// Returns the error for a message in the place of the target, with the command that the user probably meant.
 fn message_without_target(message: &str, around: &Surroundings) -> Diagnostic {
     let words = in_shell_quotes(message);
     let way_out = match nearest_project(&around.here, around) {
@@ -258,7 +259,7 @@ fn message_without_target(message: &str, around: &Surroundings) -> Diagnostic {
     .help(way_out)
 }
 
-/// A text as one word of a shell. Plain words stay as they are.
+/// Quotes a text as one word of a shell. Plain words stay unchanged.
 fn in_shell_quotes(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -332,13 +333,13 @@ fn file(
     Ok(Source { tree: Arc::new(open(&root)?), start: Start::File(relative.to_owned()), manifest, work })
 }
 
-/// The project of a folder: the folder itself or the nearest one above it, with the same limits as a run.
+/// Returns the project of a folder: the folder itself or the nearest one above it, with the same limits as a run.
 pub fn nearest_project(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
     project_of(&fs::canonicalize(folder).ok()?, around)
 }
 
-/// The nearest folder at or above `folder` that is a project. The search stops at the git root or the home directory,
-/// and at a folder that anyone may write to: a project in `/tmp` must not adopt the folders below it.
+/// Returns the nearest folder at or above `folder` that is a project. The search stops at the git root or the home
+/// directory, and at a folder that anyone may write to: a project in `/tmp` must not adopt the folders below it.
 fn project_of(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
     let home = around.home.as_deref().and_then(|home| fs::canonicalize(home).ok());
     for ancestor in folder.ancestors() {
@@ -357,7 +358,7 @@ fn project_of(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
     None
 }
 
-/// Whether a folder has all of these mode bits; one that cannot be looked at has.
+/// Returns true if a folder has all of these mode bits, or if its mode can't be read.
 #[cfg(unix)]
 fn has_mode(folder: &Path, bits: u32) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -369,8 +370,8 @@ fn has_mode(_: &Path, _: u32) -> bool {
     false
 }
 
-/// The worker of that name beside the user: a file in the current directory, or a worker of the project around it. Nothing is
-/// scanned: the candidates are those of any reference to a worker.
+/// Finds the worker of that name near the user: a file in the current directory, or a worker of the project around it.
+/// Does not scan: the candidates are those of any reference to a worker.
 fn named_here(name: &str, request: &Request, around: &Surroundings) -> Result<Option<Source>, Diagnostics> {
     let found = |layout: &Layout, tree: &DiskTree| match layout.resolve(tree, name) {
         Ok(found) => Ok(Some(found.path)),
@@ -408,8 +409,8 @@ fn same_file(one: &Path, other: &Path) -> bool {
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// The names that the user may have meant: worker files and folders of the current directory, and workers of the project
-/// around it.
+/// Returns the names that the user may have meant: worker files and folders of the current directory, and workers of
+/// the project around it.
 fn names_here(around: &Surroundings) -> Vec<String> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = Vec::new();
@@ -437,12 +438,12 @@ fn names_here(around: &Surroundings) -> Vec<String> {
     names
 }
 
-/// The folder above the nearest `workers` folder.
+/// Returns the folder above the nearest `workers` folder.
 fn workers_parent(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|ancestor| ancestor.file_name().is_some_and(|name| name == "workers"))?.parent()
 }
 
-/// A name in the flat registry: `LLM_DO_PATH`, by default the folder `workers` in llm-do's own folder.
+/// Finds a name in the flat registry: `LLM_DO_PATH`, by default the folder `workers` in llm-do's own folder.
 fn registered(name: &str, request: &Request, around: &Surroundings) -> Result<PathBuf, Diagnostics> {
     let folders: Vec<PathBuf> = match (&around.registry, own(around)) {
         (Some(list), _) => {
@@ -502,7 +503,7 @@ mod tests {
         around: Surroundings,
     }
 
-    /// Files below a folder that is the current directory and, at `home`, the home directory.
+    /// Creates files below a folder that is the current directory and, at `home`, the home directory.
     fn world(files: &[&str]) -> World {
         let folder = tempfile::tempdir().unwrap();
         let here = fs::canonicalize(folder.path()).unwrap();

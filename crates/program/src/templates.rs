@@ -1,4 +1,4 @@
-//! Where a worker's templates and inserted files are read from. See `docs/reference/templates.md`.
+//! The folders from which a worker's templates and inserted files are read. See `docs/reference/templates.md`.
 
 use crate::{
     package::{Package, Packages},
@@ -26,7 +26,7 @@ struct Root {
 }
 
 impl Templates {
-    /// The roots of a package's worker in `folder`.
+    /// Returns the roots of a package's worker in `folder`.
     pub(crate) fn of(packages: &Packages, package: &Package, folder: &str) -> Self {
         let root = |package: &Package, folder: &str| Root {
             tree: Arc::clone(&package.tree),
@@ -71,7 +71,7 @@ impl Templates {
 }
 
 impl Root {
-    /// The text of a file in the root; `None` if nothing is there.
+    /// Reads the text of a file in the root, or returns `None` if there is no such file.
     fn read(&self, name: &str) -> Result<Option<TemplateText>, String> {
         let path = if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) };
         match self.tree.kind(&path) {

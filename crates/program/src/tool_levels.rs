@@ -22,8 +22,8 @@ use std::sync::{Arc, PoisonError};
 const OWN: &str = "the worker";
 
 impl Context<'_> {
-    /// The levels of a worker's tools. `own` are the toolsets that the worker declares, `all` those merged with its
-    /// package's.
+    /// Returns the levels of a worker's tools. `own` are the toolsets that the worker declares, `all` those merged with
+    /// its package's.
     pub(crate) fn tool_levels(
         &self,
         located: &WorkerFile,
@@ -89,13 +89,13 @@ impl Context<'_> {
         looked.levels
     }
 
-    /// The levels that all workers of the package have. Empty if the host does not run Python.
+    /// Returns the levels that all workers of the package have. Empty if the host does not run Python.
     pub(crate) fn common_tools(&self) -> Arc<[ToolLevel]> {
         let runs = self.host.toolsets.code().is_some() && self.policy().tools;
         if runs { self.far().levels } else { Arc::default() }
     }
 
-    /// Which Python the operator and the program allow.
+    /// Returns the imports of Python that the operator and the program allow.
     pub(crate) fn policy(&self) -> Policy {
         let program = &self.packages.program().manifest.tools;
         Policy {
@@ -104,7 +104,8 @@ impl Context<'_> {
         }
     }
 
-    /// `toolsets.custom.module`: the worker has only this module, and of it the tools that `tools` names.
+    /// Returns the levels for `toolsets.custom.module`: the worker has only this module, and only the tools that
+    /// `tools` names.
     fn only(
         &self,
         folder: &str,
@@ -124,7 +125,7 @@ impl Context<'_> {
         level(self.package, OWN, modules, found).into_iter().collect()
     }
 
-    /// The levels of a worker in that folder that names no tools itself.
+    /// Returns the levels of a worker in that folder that names no tools itself.
     fn of_folder(&self, folder: &str) -> Arc<Looked> {
         let folders = || self.package.tool_folders.by_folder.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = folders().get(folder) {
@@ -135,7 +136,7 @@ impl Context<'_> {
         Arc::clone(folders().entry(folder.to_owned()).or_insert(looked))
     }
 
-    /// The levels of a worker in that folder that imports these modules.
+    /// Returns the levels of a worker in that folder that imports these modules.
     fn with_own(&self, folder: &str, imported: Vec<CodeModule>) -> Looked {
         let far = self.package.tool_folders.far.get_or_init(|| self.far());
         let mut problems = Vec::new();
@@ -153,7 +154,7 @@ impl Context<'_> {
         Looked { levels: levels.into(), problems }
     }
 
-    /// The levels that all workers of the package have.
+    /// Returns the levels that all workers of the package have.
     fn far(&self) -> Looked {
         let mut problems = Vec::new();
         let name = if self.package.library.is_some() { "this library" } else { "the project" };
@@ -169,7 +170,7 @@ impl Context<'_> {
         Looked { levels: levels.into(), problems }
     }
 
-    /// The modules that the package's manifest names, or the conventional ones.
+    /// Returns the modules that the package's manifest names, or the conventional ones.
     fn of_package(&self, problems: &mut Vec<Diagnostic>) -> Vec<CodeModule> {
         let tree = self.package.tree.as_ref();
         let places = &self.package.manifest.tools;
@@ -190,7 +191,7 @@ impl Context<'_> {
     }
 }
 
-/// `tools.py` and `tools/` in a folder of a package; `prefix` is empty for its root, or ends with a slash.
+/// Returns `tools.py` and `tools/` in a folder of a package; `prefix` is empty for its root, or ends with a slash.
 fn conventional(package: &Package, prefix: &str, problems: &mut Vec<Diagnostic>) -> Vec<CodeModule> {
     let tree = package.tree.as_ref();
     let mut modules: Vec<CodeModule> = Vec::new();
@@ -207,8 +208,8 @@ fn plain(modules: Vec<CodeModule>) -> Vec<ToolModule> {
     modules.into_iter().map(|module| ToolModule { module, names: Vec::new() }).collect()
 }
 
-/// A level, if it has modules. The code of a pinned library must match the lock file. The whole library is compared,
-/// because Python reads the files itself.
+/// Creates a level, if it has modules. The code of a pinned library must match the lock file. The whole library is
+/// compared, because Python reads the files itself.
 fn level(
     package: &Package,
     name: &str,
@@ -237,14 +238,14 @@ fn once(levels: &mut Vec<ToolLevel>) {
     levels.retain(|level| !level.modules.is_empty());
 }
 
-/// Where a configuration of the toolset names tools, if it does.
+/// Returns the place where a configuration of the toolset names tools, if it does.
 fn names_tools(custom: &Node) -> Option<&Span> {
     let named =
         custom.entries().iter().find(|entry| entry.key != "approval" && entry.value.data != Data::Null)?;
     Some(&named.key_span)
 }
 
-/// The finding for Python code in a host that does not run Python.
+/// Returns the finding for Python code in a host that does not run Python.
 pub(crate) fn no_python() -> Diagnostic {
     Diagnostic::error(codes::NOT_SUPPORTED, "this names Python code, but Python is not available here")
 }

@@ -11,17 +11,17 @@ use crate::{
 };
 use llm_do_core::worker::CodeModule;
 
-/// Which imports the operator and the program allow.
+/// The imports that the operator and the program allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// Whether Python is loaded at all (`--no-import-tools`).
+    /// True if Python is loaded at all; `--no-import-tools` makes it false.
     pub(crate) tools: bool,
-    /// Whether tools may be named by module.
+    /// True if tools may be named by module.
     pub(crate) modules: bool,
 }
 
-/// The modules that a reference names: a file or folder in the worker's folder, else in the package's root. Empty if
-/// the reference is wrong; the reason is in `found`.
+/// Returns the modules that a reference names: a file or folder in the worker's folder, else in the package's root.
+/// Empty if the reference is wrong; the reason is in `found`.
 pub(crate) fn resolve(
     package: &Package,
     folder: &str,
@@ -91,8 +91,8 @@ fn look(
         .into())
 }
 
-/// The modules in a folder of tools, sorted. A folder with an `__init__.py` is one module. Otherwise each file is
-/// one, except files whose name starts with `_` (`docs/guides/python-tools.md`). Empty if there is no such folder.
+/// Returns the modules in a folder of tools, sorted. A folder with an `__init__.py` is one module. Otherwise each file
+/// is one, except files whose name starts with `_` (`docs/guides/python-tools.md`). Empty if there is no such folder.
 ///
 /// # Errors
 /// A link outside the root, or an error of the operating system.
@@ -121,7 +121,7 @@ pub(crate) fn in_folder(tree: &dyn SourceTree, folder: &str) -> Result<Vec<CodeM
     Ok(modules)
 }
 
-/// The file of that name as a module, if it is there.
+/// Returns the file of that name as a module, if it exists.
 ///
 /// # Errors
 /// A link outside the root, or an error of the operating system.
@@ -132,7 +132,7 @@ pub(crate) fn file(tree: &dyn SourceTree, path: &str) -> Result<Option<CodeModul
 /// The file that makes a folder one module.
 const INIT: &str = "__init__.py";
 
-/// An existing file as a module. `__init__.py` becomes its folder.
+/// Returns an existing file as a module. `__init__.py` becomes its folder.
 fn module(tree: &dyn SourceTree, path: &str) -> CodeModule {
     let path = path.strip_suffix(INIT).and_then(|folder| folder.strip_suffix('/')).unwrap_or(path);
     CodeModule::File(tree.root().join(path))
@@ -150,13 +150,13 @@ fn unreadable(tree: &dyn SourceTree, path: &str, error: &SourceError) -> Box<Dia
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) module: CodeModule,
-    /// Its name in the module.
+    /// The name of the function in the module.
     pub(crate) name: String,
     /// The file, relative to the root, if it is one of the program's.
     pub(crate) file: Option<String>,
 }
 
-/// The function that an entry names (`tools.py:main`, `package.module:main`); nothing if it names a worker.
+/// Returns the function that an entry names (`tools.py:main`, `package.module:main`), or `None` if it names a worker.
 pub(crate) fn function(
     packages: &Packages,
     reference: &str,
@@ -180,10 +180,10 @@ pub(crate) fn function(
     Some(function_of_file(packages.program().tree.as_ref(), place, name, &shown))
 }
 
-/// The function that implements a worker: in a file next to the worker, else from the root of its package.
+/// Returns the function that implements a worker: in a file next to the worker, else from the root of its package.
 ///
 /// # Errors
-/// It is no such reference, is outside the root, or is not there.
+/// The text is not such a reference, or the file is outside the root or does not exist.
 pub(crate) fn function_of_worker(
     package: &Package,
     folder: &str,
@@ -248,7 +248,7 @@ fn function_of_file(
     }
 }
 
-/// An installed module, if the policy allows it.
+/// Returns an installed module, if the policy allows it.
 fn installed(
     module: &str,
     function: &str,
@@ -264,7 +264,7 @@ fn installed(
     Ok(CodeModule::Installed { module: module.into(), function: function.into() })
 }
 
-/// The finding for an installed module where none may be imported.
+/// Returns the finding for an installed module that may not be imported.
 pub(crate) fn not_allowed(shown: &str) -> Diagnostic {
     Diagnostic::error(
         codes::TOOL_IMPORT_DISALLOWED,
@@ -273,7 +273,7 @@ pub(crate) fn not_allowed(shown: &str) -> Diagnostic {
     .help("use a file of the project, or allow it with `--allow-module-imports` or `tools.allow_module_imports: true` in the manifest")
 }
 
-/// The finding for Python where `--no-import-tools` disables it.
+/// Returns the finding for Python that `--no-import-tools` disables.
 pub(crate) fn not_imported(what: &str) -> Diagnostic {
     Diagnostic::error(
         codes::TOOL_IMPORT_DISALLOWED,
@@ -282,13 +282,13 @@ pub(crate) fn not_imported(what: &str) -> Diagnostic {
     .help("remove `--no-import-tools`, or start with a worker that needs no Python")
 }
 
-/// Whether a text is a Python identifier.
+/// Returns true if a text is a Python identifier.
 pub(crate) fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Whether a text is the name of a module: `package.module`.
+/// Returns true if a text is the name of a module: `package.module`.
 pub(crate) fn is_dotted(text: &str) -> bool {
     text.split('.').all(is_word)
 }

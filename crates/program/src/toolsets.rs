@@ -45,8 +45,8 @@ pub fn declared<'a>(
     declared
 }
 
-/// Replaces lists of names in merged configurations by the definitions of the manifest. Unknown names are reported where
-/// the list is read.
+/// Replaces lists of names in merged configurations by the definitions of the manifest. Unknown names are reported
+/// where the list is read.
 pub fn insert_declared(toolsets: &mut Toolsets, declared: &Declared, registry: &ToolsetRegistry) {
     for (name, configuration) in toolsets {
         let Some(kind) = registry.get(name) else { continue };
@@ -70,7 +70,7 @@ pub fn insert_declared(toolsets: &mut Toolsets, declared: &Declared, registry: &
     }
 }
 
-/// A configuration with this value for one property.
+/// Returns a configuration with this value for one property.
 fn wrapped(property: &str, value: Node) -> Node {
     let span = value.span.clone();
     let entry = Entry { key: property.to_owned(), key_span: span.clone(), value };
@@ -103,7 +103,7 @@ pub fn read(
     toolsets
 }
 
-/// The finding for one toolset under two of its names.
+/// Returns the finding for one toolset under two of its names.
 fn given_twice(node: &Node, kind: &dyn ToolsetKind, span: &Span) -> Diagnostic {
     let found =
         Diagnostic::error(codes::DUPLICATE_KEY, format!("the toolset `{}` is given twice", kind.name()))
@@ -121,7 +121,7 @@ fn given_twice(node: &Node, kind: &dyn ToolsetKind, span: &Span) -> Diagnostic {
     if fix.is_none() { found.help("keep one of them") } else { found.fix(fix) }
 }
 
-/// Warnings for toolsets whose configuration is null. A null value is the same as an absent key
+/// Adds warnings for toolsets whose configuration is null. A null value is the same as an absent key
 /// (`docs/reference/worker-files.md`), which is probably not intended in `filesystem:`.
 pub fn warn_of_nulls(whole: &Node, found: &mut Vec<Diagnostic>) {
     let toolsets = whole.get("toolsets").map(Node::entries).unwrap_or_default();
@@ -138,7 +138,7 @@ pub fn warn_of_nulls(whole: &Node, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// `filesystem:` as `filesystem: {}`.
+/// Returns the fix that changes `filesystem:` to `filesystem: {}`.
 fn empty_map(entry: &Entry) -> Option<Fix> {
     let text = entry.key_span.file().text();
     let end = entry.key_span.range()?.end;
@@ -173,7 +173,7 @@ fn kind<'a>(
     kind
 }
 
-/// The configuration in canonical form. `name` is what the file calls the toolset.
+/// Returns the configuration in canonical form. `name` is the toolset's name in the file.
 fn configure(
     kind: &dyn ToolsetKind,
     name: &str,
@@ -281,7 +281,8 @@ fn configure(
     configuration
 }
 
-/// Reports the values that a kind's schema does not allow. `path` names the part of the configuration at the pointer `within`.
+/// Reports the values that a kind's schema does not allow. `path` names the part of the configuration at the pointer
+/// `within`.
 fn validate(schema: &Schema, configuration: &Node, path: &str, within: &str, found: &mut Vec<Diagnostic>) {
     for violation in schema.validate(&configuration.to_json()).err().into_iter().flatten() {
         let at = configuration.at_pointer(&violation.pointer);
@@ -366,7 +367,7 @@ fn contradiction(node: &Node, path: &str, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A part of a configuration without nulls, with the keys that its schema has in their canonical spelling.
+/// Returns a part of a configuration without nulls, with the keys of its schema in their canonical spelling.
 fn canonical_keys(node: &Node, schema: &Value, path: &str, found: &mut Vec<Diagnostic>) -> Node {
     let data = match &node.data {
         Data::Map(entries) if schema.get("properties").is_some() => {
@@ -403,7 +404,7 @@ fn canonical_keys(node: &Node, schema: &Value, path: &str, found: &mut Vec<Diagn
     Node { span: node.span.clone(), data }
 }
 
-/// `pre_approved: true` of a whole toolset as `approval: {default: preApproved}`.
+/// Converts `pre_approved: true` of a whole toolset to `approval: {default: preApproved}`.
 fn old_default(key: &str, entry: &Entry, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
     let Some(flag) = entry.value.as_flag() else {
         found.push(shape::wrong_type(&entry.value, &format!("{path}.{key}"), "true or false"));
@@ -414,7 +415,7 @@ fn old_default(key: &str, entry: &Entry, path: &str, found: &mut Vec<Diagnostic>
     Some(map(entry, [("approval", map(entry, [("default", rule)]))]))
 }
 
-/// `write_approval: true` as `approval: {tools: {write_file: ask, …}}`.
+/// Converts `write_approval: true` to `approval: {tools: {write_file: ask, …}}`.
 fn old_approval(old: &OldApproval, entry: &Entry, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
     let (tools, rule) = match entry.value.as_flag() {
         Some(true) => (old.ask, Rule::Ask),
@@ -429,12 +430,12 @@ fn old_approval(old: &OldApproval, entry: &Entry, path: &str, found: &mut Vec<Di
     Some(map(entry, [("approval", map(entry, [("tools", rules)]))]))
 }
 
-/// A value in place of an older entry, with its span.
+/// Returns a value in place of an older entry, with its span.
 fn made(entry: &Entry, data: Data) -> Node {
     Node { span: entry.value.span.clone(), data }
 }
 
-/// A map in place of an older entry, with its spans.
+/// Returns a map in place of an older entry, with its spans.
 fn map<'a>(entry: &Entry, values: impl IntoIterator<Item = (&'a str, Node)>) -> Node {
     let entries = values.into_iter().map(|(key, value)| Entry {
         key: key.to_owned(),

@@ -58,13 +58,13 @@ const DOLLARS: Shape = Shape::Number(0.0, 1e6);
 /// The user's settings for all programs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserConfig {
-    /// The model where neither a worker, nor the environment, nor a project names one.
+    /// The model that is used if neither a worker, nor the environment, nor a project names one.
     pub model: Option<ModelName>,
     /// Limits of all workers.
     pub limits: GivenLimits,
     /// Providers. A provider of the same name in a manifest takes precedence.
     pub providers: BTreeMap<String, Provider>,
-    /// The mode where the command line gives none.
+    /// The mode that is used if the command line gives none.
     pub mode: Option<Mode>,
     /// The rules of `approval`.
     pub approval: Policy,
@@ -125,7 +125,7 @@ impl UserConfig {
     }
 }
 
-/// One of `prices`, whose shape is checked.
+/// Reads an entry of `prices`, whose shape is checked.
 fn terms(node: &Node) -> Option<Terms> {
     let dollars = |node: &Node, key: &str| Usd::dollars(node.get(key)?.as_number()?);
     let above = |node: &Node| {
@@ -157,7 +157,7 @@ mod tests {
     use llm_do_core::gate::FileSet;
     use serde_json::Value;
 
-    /// Finds no file of a set.
+    /// Finds no file of a set, and returns an error.
     fn none(set: &FileSet) -> Result<Vec<Value>, String> {
         Err(format!("there is no file `{}`", set.file))
     }

@@ -19,13 +19,13 @@ use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its span.
+    /// The span of the value.
     pub span: Span,
-    /// Its data.
+    /// The data of the value.
     pub data: Data,
 }
 
-/// What a value is.
+/// The data of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     /// Nothing, `~`, `null`.
@@ -42,19 +42,19 @@ pub enum Data {
     Map(Vec<Entry>),
 }
 
-/// One key of a map with its value.
+/// A key of a map with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The key.
     pub key: String,
     /// The span of the key.
     pub key_span: Span,
-    /// Its value.
+    /// The value of the key.
     pub value: Node,
 }
 
 impl Node {
-    /// Its type in messages: `text`, `a list`.
+    /// Returns the type in messages: `text`, `a list`.
     pub fn kind(&self) -> &'static str {
         match &self.data {
             Data::Null => "nothing",
@@ -67,7 +67,7 @@ impl Node {
         }
     }
 
-    /// Its text.
+    /// Returns the text, if the value is one.
     pub fn as_text(&self) -> Option<&str> {
         match &self.data {
             Data::Text(text) => Some(text),
@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    /// Its truth.
+    /// Returns the boolean, if the value is one.
     pub fn as_flag(&self) -> Option<bool> {
         match self.data {
             Data::Flag(flag) => Some(flag),
@@ -83,7 +83,7 @@ impl Node {
         }
     }
 
-    /// Its whole number.
+    /// Returns the whole number, if the value is one.
     pub fn as_count(&self) -> Option<u64> {
         match &self.data {
             Data::Number(number) => number.as_u64(),
@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// Its number.
+    /// Returns the number, if the value is one.
     pub fn as_number(&self) -> Option<f64> {
         match &self.data {
             Data::Number(number) => number.as_f64(),
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// Its items; none if it is no list.
+    /// Returns the items; none if the value is not a list.
     pub fn items(&self) -> &[Node] {
         match &self.data {
             Data::List(items) => items,
@@ -107,7 +107,7 @@ impl Node {
         }
     }
 
-    /// Its entries; none if it is no map.
+    /// Returns the entries; none if the value is not a map.
     pub fn entries(&self) -> &[Entry] {
         match &self.data {
             Data::Map(entries) => entries,
@@ -115,23 +115,23 @@ impl Node {
         }
     }
 
-    /// The entry of a key.
+    /// Returns the entry of a key.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// The texts of a list, or a lone text as a list of one.
+    /// Returns the texts of a list, or a single text as a list of one.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &Span)> {
         let lone = self.as_text().map(|text| (text, &self.span));
         lone.into_iter().chain(self.items().iter().filter_map(|item| Some((item.as_text()?, &item.span))))
     }
 
-    /// The value a JSON Pointer names, as far down as it goes.
+    /// Returns the value that a JSON Pointer names, as far down as it goes.
     pub fn at_pointer(&self, pointer: &str) -> &Node {
         let mut node = self;
         for part in pointer.split('/').skip(1) {
@@ -149,7 +149,7 @@ impl Node {
         node
     }
 
-    /// The value as JSON.
+    /// Converts the value to JSON.
     pub fn to_json(&self) -> Value {
         match &self.data {
             Data::Null => Value::Null,
@@ -178,7 +178,8 @@ pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>
     }
 }
 
-/// The first number with leading zeros. Readers of YAML take it for different numbers, and its author may mean a text.
+/// Reports the first number with leading zeros. Readers of YAML take it for different numbers, and its author may mean
+/// a text.
 fn with_leading_zeros(node: &Node) -> Option<Diagnostic> {
     match &node.data {
         Data::Number(_) => {
@@ -202,7 +203,7 @@ fn with_leading_zeros(node: &Node) -> Option<Diagnostic> {
     }
 }
 
-/// The same, but keeps all entries of duplicate keys.
+/// Parses a document like [`parse`], but keeps all entries of duplicate keys.
 pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
     let text = file.text();
     let bom = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
@@ -212,11 +213,11 @@ pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagn
     any(file, bom..end)
 }
 
-/// Parses a line of JSON Lines, which lies at these bytes of the file. JSON is YAML, apart from a few characters in texts that
-/// YAML refuses: the file must have those as `\u` escapes.
+/// Parses a line of JSON Lines, which lies at these bytes of the file. JSON is YAML, apart from a few characters in
+/// texts that YAML refuses: the file must have those as `\u` escapes.
 ///
 /// # Errors
-/// The line is no JSON, or a key is given twice.
+/// The line is not JSON, or a key is given twice.
 pub(crate) fn json_line(file: &Arc<SourceFile>, range: Range<usize>) -> Result<Node, Box<Diagnostic>> {
     if let Err(error) = serde_json::from_str::<de::IgnoredAny>(&file.text()[range.clone()]) {
         let message = error.to_string();
@@ -239,7 +240,7 @@ pub(crate) fn json_line(file: &Arc<SourceFile>, range: Range<usize>) -> Result<N
     }
 }
 
-/// The same of any document.
+/// Parses any document in the same way.
 fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Result<Node, Box<Diagnostic>> {
     let text = &file.text()[bom..end];
     let places = Places { file, bom };
@@ -263,7 +264,7 @@ fn any(file: &Arc<SourceFile>, Range { start: bom, end }: Range<usize>) -> Resul
     }
 }
 
-/// The first number that can't be kept as it is written.
+/// Reports the first number that can't be kept as it is written.
 fn inexact(node: &Node) -> Option<Diagnostic> {
     match &node.data {
         Data::Number(number) if number.is_f64() => {
@@ -283,7 +284,7 @@ fn inexact(node: &Node) -> Option<Diagnostic> {
     }
 }
 
-/// Text as a YAML value on one line: plain if YAML reads it as this text, else in quotes.
+/// Formats a text as a YAML value on one line: plain if YAML reads it as this text, else in quotes.
 pub fn scalar(text: &str) -> String {
     let plain = format!("x: {text}");
     let read = parse(&SourceFile::new("", plain.as_str()), plain.len()).ok();
@@ -293,7 +294,7 @@ pub fn scalar(text: &str) -> String {
     }
 }
 
-/// The first key that is given twice in one map.
+/// Reports the first key that is given twice in one map.
 fn given_twice(node: &Node) -> Option<Diagnostic> {
     match &node.data {
         Data::Map(entries) => {
@@ -323,7 +324,8 @@ fn given_twice(node: &Node) -> Option<Diagnostic> {
     }
 }
 
-/// Only YAML 1.2 booleans (`yes` and `on` are text), and limits that a text of that many bytes can exceed only through aliases.
+/// Returns the options of the parser: only YAML 1.2 booleans (`yes` and `on` are text), and limits that a text of that
+/// many bytes can exceed only through aliases.
 fn options(bytes: usize) -> Options {
     serde_saphyr::options! {
         strict_booleans: true,
@@ -347,7 +349,7 @@ fn options(bytes: usize) -> Options {
     }
 }
 
-/// A node as the YAML library gives it.
+/// A node in the form of the YAML library.
 enum Raw {
     Null,
     Flag(bool),
@@ -414,7 +416,7 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// The span of a value whose event has this span: to the last part of a list, and from the first key of a map.
+/// Returns the span of a value whose event has this span: to the last part of a list, and from the first key of a map.
 fn whole(span: Span, data: &Data) -> Span {
     let span = trimmed(span);
     match data {
@@ -427,7 +429,7 @@ fn whole(span: Span, data: &Data) -> Span {
     }
 }
 
-/// A span without the white space at its end. The span of a scalar may include that and a comment behind it.
+/// Returns a span without the white space at its end. The span of a scalar may include that and a comment behind it.
 fn trimmed(span: Span) -> Span {
     let kept = span.text().trim_end().len();
     match span.range() {

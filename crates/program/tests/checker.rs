@@ -14,7 +14,7 @@ use llm_do_program::{
 use proptest::{prelude::*, test_runner::TestRunner};
 use std::{cell::RefCell, collections::BTreeMap, fs, sync::Arc};
 
-/// How many sequences of edits are tried on each program.
+/// The number of sequences of edits that are tried on each program.
 const CASES: u32 = 60;
 
 type Texts = BTreeMap<String, String>;
@@ -43,7 +43,7 @@ impl Program {
         Self::new(source, host)
     }
 
-    /// Checks it with these texts, which has to give what a first check gives.
+    /// Checks the program with these texts. The findings must be those of a first check.
     fn check(&mut self, texts: &Texts, about: &str) -> Extent {
         let tree = Arc::new(OverlayTree::new(Arc::clone(&self.source.tree), texts.clone()));
         let whole = check(Source { tree, ..self.source.clone() }, self.host.clone());
@@ -165,7 +165,7 @@ fn edits_of_bad_programs_change_no_other_finding() {
     assert!(alone > 200, "only {alone} edits concerned nothing but the worker");
 }
 
-/// The worker files below a folder.
+/// Lists the worker files below a folder.
 fn workers(root: &std::path::Path, below: &str, files: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(root.join(below)) else { return };
     for entry in entries.flatten() {
@@ -179,7 +179,7 @@ fn workers(root: &std::path::Path, below: &str, files: &mut Vec<String>) {
     }
 }
 
-/// A line of front matter.
+/// Returns a strategy for a line of front matter.
 fn key() -> impl Strategy<Value = &'static str> {
     prop::sample::select(
         [
@@ -223,7 +223,7 @@ fn key() -> impl Strategy<Value = &'static str> {
     )
 }
 
-/// A part of instructions.
+/// Returns a strategy for a part of instructions.
 fn word() -> impl Strategy<Value = &'static str> {
     prop::sample::select(
         [
@@ -241,16 +241,16 @@ fn word() -> impl Strategy<Value = &'static str> {
     )
 }
 
-/// One step of somebody who edits.
+/// A step of a user who edits files.
 #[derive(Clone, Debug)]
 enum Step {
     /// The file gets another text.
     Put(String),
-    /// The edits of the file are taken back.
+    /// The edits of the file are undone.
     Back,
-    /// One more key.
+    /// Another key is added.
     Key(&'static str),
-    /// More instructions.
+    /// More instructions are added.
     Word(&'static str),
 }
 
@@ -277,7 +277,7 @@ fn steps() -> impl Strategy<Value = Vec<(&'static str, Vec<Step>)>> {
     prop::collection::vec((path, prop::collection::vec(step, 1..5)), 1..8)
 }
 
-/// A program of which every analysis has something to say after some edits: it has a library, cases, a stub and rules.
+/// Returns a program in which every analysis has findings after some edits: it has a library, cases, a stub and rules.
 fn analysed() -> Program {
     let mut files = PROGRAM.to_vec();
     files[0] = (

@@ -63,7 +63,7 @@ fn every_code_has_a_case() {
 /// A page's example: its files, and the place of their findings.
 struct Example {
     files: Vec<(String, String)>,
-    /// Where the words `llm-do reports:` and the block after them begin and end, or where they belong.
+    /// The range of the words `llm-do reports:` and the block after them, or the place for them.
     said: std::ops::Range<usize>,
 }
 

@@ -15,7 +15,7 @@ use std::{path::Path, sync::Arc};
 
 const PLAIN: &str = "---\nparameters: {style: string?, source: path?}\n---\nDo it.\n";
 
-/// What the pages' examples refer to.
+/// The files to which the pages' examples refer.
 const SURROUNDINGS: [(&str, &str); 9] = [
     ("agents/writer.worker", PLAIN),
     ("shared/reviewer.worker", PLAIN),
@@ -34,7 +34,7 @@ const SURROUNDINGS: [(&str, &str); 9] = [
     ("schemas/shapes.py", "class Order:\n    text: str\n\nclass Receipt:\n    total: int\n"),
 ];
 
-/// The blocks of a page with the line they begin on.
+/// Returns the blocks of a page with the line on which each begins.
 fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;

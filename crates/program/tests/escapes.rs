@@ -1,5 +1,5 @@
-//! Every place of a definition that names a path, with `..`, an absolute path and a symbolic link out of the root: files
-//! outside are neither used nor shown.
+//! Every place of a definition that names a path, with `..`, an absolute path and a symbolic link out of the root:
+//! files outside are neither used nor shown.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
@@ -47,7 +47,7 @@ const PLACES: &[&[(&str, &str)]] = &[
     &[("main.worker", "---\n---\n{{ file('PATH/secret.worker') }}")],
 ];
 
-/// A project beside a folder with secrets, and a link to that folder in it.
+/// Creates a project beside a folder with secrets, and a link to that folder in it.
 fn project(folder: &Path, files: &[(&str, &str)], path: &str) {
     let outside = folder.join("outside");
     fs::create_dir_all(&outside).unwrap();

@@ -1,4 +1,4 @@
-//! What reaches what in small programs.
+//! The flow of untrusted content in small programs.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod stand_in;
@@ -30,7 +30,7 @@ const NOTES: (&str, &str) = ("notes/1.txt", "x");
 const MAIN: (&str, &str) =
     ("main.worker", "---\nallow_workers: [reader]\nsandbox: {paths: {notes: ./notes}}\n---\nX\n");
 
-/// A worker that reads mails and has no Python functions.
+/// Returns a worker that reads mails and has no Python functions.
 fn reader(returns: &str) -> String {
     format!(
         "---\nsandbox: {{paths: {{mails: {{root: ./mails, untrusted: true}}}}}}\n\

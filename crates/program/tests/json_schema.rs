@@ -28,7 +28,7 @@ static CASES: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::cases
 
 static LIBRARY: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::library(&REGISTRY)).unwrap());
 
-/// The codes of what the loader finds wrong with the keys, types and values of a file.
+/// Returns the codes of the loader's findings about the keys, types and values of a file.
 fn loader(node: &Node, table: &'static [Key]) -> Vec<&'static str> {
     let mut found = Vec::new();
     let checked = shape::check(node, table, "", &mut found);
@@ -39,7 +39,8 @@ fn loader(node: &Node, table: &'static [Key]) -> Vec<&'static str> {
     found.iter().map(|finding| finding.code.id).collect()
 }
 
-/// Errors that only the loader finds: a key under two names, contradictions, patterns of rules, servers that are not declared.
+/// Errors that only the loader finds: a key under two names, contradictions, patterns of rules, servers that are not
+/// declared.
 const BEYOND: [&str; 4] = ["E0108", "E0205", "E0404", "E0425"];
 
 fn assert_agreement(text: &str, node: &Node, table: &'static [Key], schema: &Schema) {
@@ -53,7 +54,7 @@ fn assert_agreement(text: &str, node: &Node, table: &'static [Key], schema: &Sch
     assert_eq!(said.is_ok(), fits, "{text}\nloader: {found:?}\nschema: {said:?}");
 }
 
-/// Values of which most fit the shape.
+/// Returns a strategy for values of which most fit the shape.
 fn value(shape: &'static Shape) -> BoxedStrategy<Value> {
     prop_oneof![12 => fitting(shape), 1 => anything(), 1 => Just(Value::Null)].boxed()
 }
@@ -143,7 +144,7 @@ fn fitting(shape: &'static Shape) -> BoxedStrategy<Value> {
     }
 }
 
-/// A map of some of these keys, some in other spellings, and now and then one that nobody knows.
+/// Returns a strategy for a map of some of these keys, some in other spellings, and sometimes with an unknown key.
 fn record(keys: &'static [Key], count: std::ops::Range<usize>) -> BoxedStrategy<Value> {
     let one = select(keys.iter().collect::<Vec<_>>()).prop_flat_map(|key| {
         let names: Vec<String> = key
@@ -223,7 +224,8 @@ fn camel(name: &str, capital: bool) -> String {
     out
 }
 
-/// The exception for whole numbers: JSON has one kind of number.
+/// Returns true if a value contains no float that is a whole number: the schema accepts these where a whole number
+/// belongs, because JSON has one kind of number.
 fn without_whole_floats(value: &Value) -> bool {
     match value {
         Value::Number(number) => !number.as_f64().is_some_and(|n| number.is_f64() && n.fract() == 0.0),
@@ -277,7 +279,7 @@ fn both_verdicts_are_met_for_every_key() {
     }
 }
 
-/// Every definition file below a folder.
+/// Lists every definition file below a folder.
 fn definitions(folder: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -290,7 +292,8 @@ fn definitions(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The keys of a file as a value, and the table and schema they belong to; `None` for what isn't even YAML.
+/// Returns the keys of a file as a value, and the table and schema to which they belong, or `None` if the text isn't
+/// even YAML.
 fn read(path: &Path) -> Option<(Node, &'static [Key], &'static Schema)> {
     let text = fs::read_to_string(path).ok()?;
     let file = SourceFile::new("x", text);

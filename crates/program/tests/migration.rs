@@ -48,7 +48,7 @@ fn tree(files: &Files) -> MemoryTree {
     MemoryTree::new(Place::new("/home/me/p"), files.iter().map(|(path, bytes)| (path, bytes.clone())))
 }
 
-/// What a plan leaves.
+/// Returns the files after a plan was applied.
 fn carried_out(files: &Files, plan: &Plan) -> Files {
     let mut out = files.clone();
     for from in plan.changes.iter().filter_map(|change| change.from.as_ref()) {
@@ -99,7 +99,7 @@ fn told(plan: &Plan) -> String {
     out
 }
 
-/// What keeps a tree, all of its workers, from being right.
+/// Returns the errors of a tree and all of its workers.
 fn wrong(files: &Files) -> Vec<String> {
     let host = LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };
     let source =
@@ -221,7 +221,7 @@ fn a_file_that_is_too_large_is_left_alone() {
     assert!(plan.kept.contains(&"a.agent".to_owned()));
 }
 
-/// The text that one file of a tree becomes.
+/// Returns the text that one file of a tree becomes.
 fn text_of(files: &[(&str, &str)], to: &str) -> String {
     let files: Files =
         files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect();
@@ -332,7 +332,7 @@ fn shell_rules_become_a_toolset() {
     assert!(!text.contains("shell_default"), "{text}");
 }
 
-/// The guide's examples: by section the files before, and those that must be there after.
+/// Returns the guide's examples: by section the files before, and the files that must exist after.
 fn examples() -> Vec<(String, Files, Files)> {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/migrating.md"))
@@ -410,7 +410,7 @@ fn yaml() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever a file holds: a plan writes nothing over anything, keeps every file somewhere, and is the last one.
+    /// A plan for any files overwrites no file and keeps every file somewhere, and a second plan is empty.
     #[test]
     fn a_second_migration_has_nothing_to_do(a in yaml(), b in yaml(), c in yaml(), manifest in yaml()) {
         let files: Files = [

@@ -21,9 +21,9 @@ pub(crate) struct PythonRule {
     pub(crate) reach: Reach,
     pub(crate) module: Module,
     pub(crate) function: Arc<str>,
-    /// Whether it takes `origins`.
+    /// True if the function takes `origins`.
     pub(crate) takes_origins: bool,
-    /// Whether it is the program's own code in a process that reaches nothing else than what the operator has granted.
+    /// True if it is the program's own code in a process that reaches only what the operator has granted.
     pub(crate) covers_grants: bool,
 }
 

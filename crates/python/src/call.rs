@@ -1,4 +1,4 @@
-//! One call of a Python function, from the lease of a host to its return.
+//! A call of a Python function, from the lease of a host to its return.
 
 use crate::{
     host::{Event, HostError, Ongoing},
@@ -8,14 +8,15 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long code may take to stop after an interrupt. After that its process is ended: the code may block signals or catch
-/// the exception.
+/// The time that code may take to stop after an interrupt. After that its process is ended: the code may block signals
+/// or catch the exception.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Most bytes of a call's output that the journal keeps.
+/// The largest output of a call that the journal keeps, in bytes.
 const LOG: usize = 256 * 1024;
 
-/// A running call. If it is dropped before its end, its code is interrupted, and if that does not help, its host is ended.
+/// A running call. If it is dropped before its end, its code is interrupted, and if that does not help, its host is
+/// ended.
 pub(crate) struct InFlight {
     // Both are `Some` until it is dropped.
     lease: Option<Lease>,
@@ -26,14 +27,14 @@ pub(crate) struct InFlight {
     log: String,
 }
 
-/// Where a call runs, apart from its host.
+/// The place of a call in its host.
 #[derive(Clone)]
 pub(crate) enum Seat {
-    /// In turn with others.
+    /// A turn on the host's main thread, one call at a time.
     Turn(Arc<Hold>),
-    /// Beside others.
+    /// A place in the same host, beside other calls.
     Beside,
-    /// Alone.
+    /// A host of its own.
     Alone,
 }
 
@@ -49,7 +50,7 @@ impl InFlight {
         Self { lease: Some(lease), ongoing: Some(ongoing), seat, name, log: String::new() }
     }
 
-    /// The next event, except output, which it keeps.
+    /// Returns the next event, except output, which it keeps.
     pub(crate) async fn next(&mut self) -> Event {
         loop {
             match self.ongoing().next().await {

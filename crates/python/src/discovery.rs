@@ -1,6 +1,6 @@
-//! Discovery: which tools a module exposes, and the JSON Schemas of its classes. A confined host imports the module. The
-//! result is cached by the content of the files that the host could read, which llm-do reads itself: what the host says of
-//! itself is said by the module's code.
+//! Discovery of the tools that a module exposes, and of the JSON Schemas of its classes. A confined host imports the
+//! module. The result is cached by the content of the files that the host could read, which llm-do reads itself: the
+//! module's code decides what the host says, so the host's own list can't be trusted.
 
 use crate::{
     explain,
@@ -27,9 +27,9 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Declared {
-    /// All of the result or nothing of it.
+    /// The whole result: untrusted if true, trusted if false.
     Whole(bool),
-    /// These fields of the result, or of each element of a list.
+    /// Fields of the result, or of each element of a list.
     Fields(Vec<Arc<str>>),
 }
 
@@ -37,9 +37,9 @@ pub enum Declared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Parallel {
-    /// Whether it may run beside other calls, in the process that they share.
+    /// True if the function may run beside other calls, in the process that they share.
     Beside(bool),
-    /// It runs in a process of its own.
+    /// The function runs in a process of its own.
     Process(OwnProcess),
 }
 
@@ -47,34 +47,34 @@ pub enum Parallel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnProcess {
-    /// The only one.
+    /// The only value.
     Process,
 }
 
-/// How long the import of one module may take. An import may never end.
+/// The time limit for the import of a module. An import may never end.
 const IMPORT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A function that a module exposes, as the host (`host/src`) describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExposedTool {
-    /// Its name as a tool.
+    /// The function's name as a tool.
     pub name: Arc<str>,
-    /// Its name in the module.
+    /// The function's name in the module.
     pub function: Arc<str>,
-    /// Its description, from its docstring.
+    /// The description of the tool, from the docstring.
     pub description: Arc<str>,
     /// JSON Schema of its arguments.
     pub input: Value,
     /// JSON Schema of its result, if its return type has one.
     #[serde(default)]
     pub output: Option<Value>,
-    /// Whether it is a coroutine function.
+    /// True if the function is a coroutine function.
     #[serde(rename = "async", default)]
     pub is_async: bool,
-    /// Whether it takes a `ToolContext`.
+    /// True if the function takes a `ToolContext`.
     #[serde(default)]
     pub context: bool,
-    /// Whether JSON values can be passed as they are.
+    /// True if JSON values can be passed without conversion.
     #[serde(default)]
     pub plain: bool,
     /// The risk that its author declares.
@@ -83,13 +83,13 @@ pub struct ExposedTool {
     /// The approval rule that its author declares, or `callable`.
     #[serde(default)]
     pub approval: Option<String>,
-    /// Whether its approval function takes the origins of the arguments.
+    /// True if the approval function takes the origins of the arguments.
     #[serde(default)]
     pub approval_origins: bool,
-    /// Whether its author declares that it may run beside other calls.
+    /// The author's declaration of whether calls may run beside others.
     #[serde(default)]
     pub parallel: Option<Parallel>,
-    /// Which parts of its result its author declares untrusted.
+    /// The parts of the result that the author declares trusted or untrusted.
     #[serde(default)]
     pub untrusted: Option<Declared>,
     /// The parameters that hold paths.
@@ -101,24 +101,24 @@ pub struct ExposedTool {
     /// The line of its definition.
     #[serde(default)]
     pub line: Option<u32>,
-    /// Why it can't be a tool, if it can't.
+    /// The reason why the function can't be a tool, if there is one.
     #[serde(default)]
     pub refused: Option<String>,
 }
 
-/// How the calls of a function run beside others.
+/// The rule by which calls of a function run beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// One after another, in one process.
+    /// Calls run one after another, in one process.
     InTurn,
-    /// Beside others in that process: `async` ones in its event loop, others in threads.
+    /// Calls run beside others in that process: `async` ones in its event loop, others in threads.
     Beside,
-    /// In processes of their own.
+    /// Calls run in processes of their own.
     Own,
 }
 
 impl ExposedTool {
-    /// How its calls run beside others.
+    /// Returns the rule by which its calls run beside others.
     pub(crate) fn sharing(&self) -> Sharing {
         match self.parallel {
             None | Some(Parallel::Beside(false)) => Sharing::InTurn,
@@ -127,7 +127,7 @@ impl ExposedTool {
         }
     }
 
-    /// Whether its return type is one simple value, which can hold no file and no path.
+    /// Returns true if the return type is one simple value, which can hold no file and no path.
     pub(crate) fn returns_scalar(&self) -> bool {
         let simple = ["integer", "number", "boolean", "null"];
         let kind = self.output.as_ref().and_then(|output| output.get("type")?.as_str());
@@ -135,48 +135,48 @@ impl ExposedTool {
     }
 }
 
-/// A function that is no tool because others are marked.
+/// A function that is not a tool because other functions of its module are marked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HiddenFunction {
-    /// Its name.
+    /// The function's name.
     pub name: Arc<str>,
     /// The file that defines it.
     pub file: String,
-    /// The line there, from 1.
+    /// The line in that file, from 1.
     pub line: u32,
 }
 
-/// What one module exposes.
+/// The functions that a module exposes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModuleReport {
-    /// Its functions.
+    /// The functions of the module.
     pub functions: Vec<ExposedTool>,
-    /// How it exposes them: `register`, `decorated`, `__all__`, `plain`, `names` or `nothing`.
+    /// The way in which the module exposes them: `register`, `decorated`, `__all__`, `plain`, `names` or `nothing`.
     pub exposes: String,
     /// The functions with a docstring that would be tools if none was marked with `@tool`.
     pub hidden: Vec<HiddenFunction>,
-    /// The error of its import.
+    /// The error of the module's import.
     pub(crate) error: Option<PythonError>,
 }
 
 impl ModuleReport {
-    /// Whether it can't be imported.
+    /// Returns true if the module can't be imported.
     pub(crate) fn has_problem(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Why it can't be imported, as a message.
+    /// Returns the reason why the module can't be imported, as a message.
     pub fn problem(&self, root: &Place, interpreter: &Interpreter) -> Option<String> {
         self.error.as_ref().map(|error| explain::import(error, root, interpreter))
     }
 
-    /// What Python says about the error if it is a syntax error, without its place.
+    /// Returns Python's message without the place, if the error is a syntax error.
     pub fn syntax_error(&self) -> Option<&str> {
         self.error.as_ref().filter(|error| error.column.is_some()).map(|error| error.message.as_str())
     }
 
-    /// File, line and column of the error, and whether it is a syntax error.
+    /// Returns file, line and column of the error, and true if it is a syntax error.
     pub fn place_of_problem(&self) -> Option<(Arc<str>, u32, Option<u32>, bool)> {
         let error = self.error.as_ref()?;
         let syntax = error.column.is_some();
@@ -186,33 +186,33 @@ impl ModuleReport {
         }
     }
 
-    /// The package that is not installed, if that is the error.
+    /// Returns the package that is not installed, if that is the error.
     pub fn missing(&self) -> Option<&str> {
         self.error.as_ref()?.missing.as_deref()
     }
 }
 
-/// What the modules of one level expose, in the order of the modules.
+/// The functions that the modules of a level expose, in the order of the modules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// The modules.
     pub modules: Vec<ModuleReport>,
 }
 
-/// The place of a description in the cache. Its name is a hash of everything that the description is made from, so that one
-/// that exists holds.
+/// The place of a description in the cache. Its name is a hash of everything that determines the description, so an
+/// existing description is valid.
 pub(crate) struct CacheEntry<'a> {
     folder: PathBuf,
     facts: String,
     reach: &'a Reach,
     interpreter: &'a Interpreter,
-    /// `None`: there is too much to read, and nothing is cached.
+    /// The name, or `None` if there is too much to read and nothing is cached.
     name: Option<String>,
 }
 
 impl<'a> CacheEntry<'a> {
-    /// For what `level` exposes or, with a class, for the schema of that class in its module. `installed` is the hash of the
-    /// installed packages, if it is known.
+    /// Creates the entry for the functions that `level` exposes or, with a class, for the schema of that class in its
+    /// module. `installed` is the hash of the installed packages, if it is known.
     pub(crate) fn new(
         cache: &Path,
         interpreter: &'a Interpreter,
@@ -235,13 +235,13 @@ impl<'a> CacheEntry<'a> {
         entry
     }
 
-    /// The name for the files as they are now.
+    /// Computes the name for the current content of the files.
     fn name_now(&self) -> Option<String> {
         let content = self.reach.fingerprint(self.interpreter)?;
         Some(sha256(format!("{}\0{content}", self.facts).as_bytes())[..32].to_owned())
     }
 
-    /// What identifies the description in this process.
+    /// Returns the key that identifies the description in this process.
     pub(crate) fn key(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.facts.clone())
     }
@@ -250,12 +250,13 @@ impl<'a> CacheEntry<'a> {
         Some(self.folder.join(format!("{}.json", self.name.as_ref()?)))
     }
 
-    /// The description, if one was made from these files.
+    /// Reads the description, if one was made from these files.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&fs::read(self.file()?).ok()?).ok()
     }
 
-    /// Keeps a description, unless a file has changed while it was made. Without the cache the next start is only slower.
+    /// Stores a description, unless a file has changed while it was made. If the cache can't be written, only the next
+    /// start is slower.
     pub(crate) fn write<T: Serialize>(&self, description: &T) {
         let Some(file) = self.file().filter(|_| self.name_now() == self.name) else { return };
         if let Ok(text) = serde_json::to_vec(description) {
@@ -265,10 +266,10 @@ impl<'a> CacheEntry<'a> {
     }
 }
 
-/// Most descriptions that are kept. Each is a few kilobytes.
+/// The largest number of descriptions that are kept. Each is a few kilobytes.
 const MOST_DESCRIPTIONS: usize = 512;
 
-/// Removes the descriptions that were made first, if there are too many.
+/// Removes the oldest descriptions, if there are too many.
 fn remove_oldest(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<_> =
@@ -335,7 +336,7 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
     }
 }
 
-/// The JSON Schema of a class.
+/// Returns the JSON Schema of a class.
 pub(crate) async fn schema(
     host: &Arc<Host>,
     package: &CodePackage,

@@ -12,12 +12,12 @@ use std::path::Path;
 /// The subject of the messages about confinement.
 const WHO: &str = "The tool's process";
 
-/// A file as messages show it: relative to the root of its package if it lies there.
+/// Returns a file as messages show it: relative to the root of its package if it lies there.
 pub(crate) fn shown<'a>(file: &'a str, root: &Place) -> &'a str {
     file.strip_prefix(root.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(file)
 }
 
-/// The message about a failed call: the exception, and the user's own frames.
+/// Formats the message about a failed call: the exception, and the user's own frames.
 pub(crate) fn failure(
     error: &PythonError,
     root: &Place,
@@ -59,7 +59,7 @@ pub(crate) fn failure(
     text
 }
 
-/// What the network refused, and the keys that would allow it (`docs/reference/sandbox.md`).
+/// Describes the requests that the network refused, and the keys that would allow them (`docs/reference/sandbox.md`).
 pub(crate) fn network(error: &PythonError, allowed: &Network, denials: &[Denial]) -> String {
     // An exception that names a file is about that file.
     let refused = error.kind == "denied" && error.path.is_none();
@@ -67,7 +67,7 @@ pub(crate) fn network(error: &PythonError, allowed: &Network, denials: &[Denial]
     told.iter().map(|told| format!("\n{told}")).collect()
 }
 
-/// Whether it is an error that a network without name servers, routes and servers causes.
+/// Returns true if a network without name servers, routes and servers causes this error.
 fn is_unreachable(error: &PythonError) -> bool {
     // ENETUNREACH, for which Python has no class, and what clients of HTTP quote from the error below theirs.
     const UNREACHABLE: [&str; 5] = [
@@ -81,7 +81,7 @@ fn is_unreachable(error: &PythonError) -> bool {
         || UNREACHABLE.iter().any(|said| error.message.contains(said))
 }
 
-/// Why a file may not be visible to the process.
+/// Explains why a file may not be visible to the process.
 fn hidden(path: &str, given: &Given) -> String {
     let file = Path::new(path);
     let shown = given.mounts.iter().any(|mount| file.starts_with(&mount.path));
@@ -93,7 +93,8 @@ fn hidden(path: &str, given: &Given) -> String {
     format!("\n{}", unseen(WHO, path, Some(&given.view)))
 }
 
-/// What a path means that begins as the worker's tools name a mount: Python finds the mounts in its working directory.
+/// Explains a path that begins with the name by which the worker's tools know a mount: Python finds the mounts in its
+/// working directory.
 fn named_as_mount(path: &str, given: &Given) -> Option<String> {
     let of = |mount: &&MountGiven| {
         let rest = path.strip_prefix(mount.at.as_str())?;
@@ -111,7 +112,8 @@ fn named_as_mount(path: &str, given: &Given) -> Option<String> {
     Some(text)
 }
 
-/// What a relative path outside of the mounts needs: a tool's working directory holds the mounts of its worker.
+/// Explains how to open a relative path outside of the mounts: a tool's working directory holds the mounts of its
+/// worker.
 fn beside_mounts(path: &str, given: &Given) -> String {
     let file = Path::new(path);
     let is_mounted = |mount: &MountGiven| file.starts_with(mount.at.trim_start_matches('/'));
@@ -126,7 +128,7 @@ fn beside_mounts(path: &str, given: &Given) -> String {
     )
 }
 
-/// The mounts as a tool finds them in its working directory.
+/// Lists the mounts under the names that they have in a tool's working directory.
 fn names(given: &Given) -> String {
     let name = |mount: &MountGiven| match mount.at.trim_start_matches('/') {
         "" => format!("the whole of it, {}", mount.mode),
@@ -136,7 +138,7 @@ fn names(given: &Given) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join("; ") }
 }
 
-/// What SQLite needs to open or to write a database. Its error does not name the file.
+/// Explains the mount that SQLite needs to open or write a database. SQLite's error does not name the file.
 fn database(error: &PythonError, given: &Given) -> String {
     const REFUSED: [&str; 3] = ["unable to open database file", "readonly database", "disk I/O error"];
     let is_refused = REFUSED.iter().any(|refused| error.message.contains(refused));
@@ -151,7 +153,7 @@ fn database(error: &PythonError, given: &Given) -> String {
     )
 }
 
-/// What a variable of the environment needs that the code expects.
+/// Explains how to grant an environment variable that the code reads.
 fn variable(error: &PythonError) -> String {
     let name = error.message.trim_matches(['\'', '"']);
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -165,7 +167,7 @@ fn variable(error: &PythonError) -> String {
     )
 }
 
-/// Why a module can't be imported, and where the error is.
+/// Describes why a module can't be imported, with the place of the error.
 pub(crate) fn import(error: &PythonError, root: &Place, interpreter: &Interpreter) -> String {
     let place = match (&error.file, error.line) {
         (Some(file), Some(line)) => Some((file.as_str(), line)),
@@ -193,8 +195,8 @@ pub(crate) fn import(error: &PythonError, root: &Place, interpreter: &Interprete
     text
 }
 
-/// Why the code of a module can't open a file while it is imported, and what to do. Says nothing about whether the file
-/// exists.
+/// Describes why the code of a module can't open a file during its import, and the solution. The message does not
+/// reveal whether the file exists.
 fn unread(path: &str, root: &Place) -> String {
     let name = shown(path, root);
     if path.split('/').any(Protection::is_invisible) {
@@ -219,7 +221,7 @@ fn unread(path: &str, root: &Place) -> String {
     )
 }
 
-/// How to install a package that the interpreter lacks.
+/// Describes how to install a package that the interpreter lacks.
 pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
     let path = interpreter.path.display();
     let way = match interpreter.origin {
@@ -246,8 +248,8 @@ pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
     format!("`{package}` is not installed for {interpreter}; {way}{left_out}")
 }
 
-/// Whether the system or another manager keeps the packages of that interpreter: pip refuses to install there (PEP 668), or
-/// would write among the files of the system.
+/// Returns true if the system or another manager keeps the packages of that interpreter: pip refuses to install there
+/// (PEP 668), or would write among the files of the system.
 fn is_of_the_system(interpreter: &Path) -> bool {
     let real = interpreter.canonicalize().unwrap_or_else(|_| interpreter.to_owned());
     let Some(prefix) = real.parent().and_then(Path::parent) else { return false };

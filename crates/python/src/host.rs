@@ -23,27 +23,27 @@ use tokio::{
 /// The host's source, which every interpreter runs.
 pub(crate) const HOST: &str = include_str!(concat!(env!("OUT_DIR"), "/host.py"));
 
-/// How long a host may take to start, where no other limit applies.
+/// The time that a host may take to start, if no other limit applies.
 pub(crate) const START: Duration = Duration::from_secs(30);
 
-/// How long to wait before another interrupt is sent to code that should stop.
+/// The time before another interrupt is sent to code that should stop.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long a killed process may take to end.
+/// The time that a killed process may take to end.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// What happens to a call.
+/// An event of a call.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// It returned this value.
+    /// The call returned this value, with images and files.
     Result(Value, Vec<Blob>),
-    /// It failed.
+    /// The call failed.
     Failed(PythonError),
-    /// Its code makes a call or begins a step.
+    /// The code makes a call or begins a step.
     Callback { cb: u64, op: Op },
-    /// A step of its code ended.
+    /// A step of the code ended.
     StepEnd { cb: u64, value: Value, error: Option<PythonError> },
-    /// Its code printed something.
+    /// The code printed text.
     Log(String),
     /// The host ended before the call did.
     Died(Death),
@@ -52,9 +52,9 @@ pub(crate) enum Event {
 /// The end of a host that was serving calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Death {
-    /// Why it ended.
+    /// The reason.
     pub(crate) reason: Arc<str>,
-    /// Whether the process ended by itself while it served only the call that gets this.
+    /// True if the process ended by itself while it served only the call that gets this event.
     pub(crate) alone: bool,
 }
 
@@ -64,11 +64,11 @@ pub(crate) struct Host {
     frames: mpsc::UnboundedSender<Vec<u8>>,
     orders: mpsc::UnboundedSender<Order>,
     next: AtomicU64,
-    /// The requests to the network that were refused to its process, where it has a list of domains.
+    /// The requests to the network that were refused to its process, if the process has a list of domains.
     denials: Option<Denials>,
 }
 
-/// The state that its tasks and its callers share.
+/// The state that the tasks and the callers of a host share.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -79,9 +79,9 @@ struct State {
     calls: HashMap<u64, mpsc::UnboundedSender<Event>>,
     /// Receives the answer to a question that has no ID. There is one such question at a time.
     question: Option<mpsc::UnboundedSender<FromHost>>,
-    /// Whether it was ended from here.
+    /// True if the host was killed from this process.
     killed: bool,
-    /// Why the host ended, once it has.
+    /// The reason why the host ended, after its end.
     ended: Option<Arc<str>>,
 }
 
@@ -93,7 +93,7 @@ impl Shared {
 
 enum Order {
     Interrupt,
-    /// With the reason.
+    /// Kills the host, for this reason.
     Kill(Arc<str>),
 }
 
@@ -103,8 +103,8 @@ enum Order {
 pub(crate) struct HostError(pub(crate) String);
 
 impl Host {
-    /// Starts the process and waits for at most `limit` until it is ready. Gives `process` its end of the socket. `watching`
-    /// is held until the process has ended.
+    /// Starts the process and waits for at most `limit` until it is ready. Passes an end of the socket to `process`.
+    /// `watching` is held until the process has ended.
     pub(crate) async fn start(
         process: Process,
         limit: Option<Duration>,
@@ -155,7 +155,7 @@ impl Host {
         Ok(Self { shared, frames, orders, next: AtomicU64::new(1), denials })
     }
 
-    /// Whether the host has ended.
+    /// Returns true if the host has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.shared.lock().ended.is_some()
     }
@@ -179,7 +179,8 @@ impl Host {
         Ongoing { host: Arc::clone(self), id, events, denied, ended: false }
     }
 
-    /// Asks a question that is not a call: what modules expose, or the schema of a class. One at a time.
+    /// Asks a question that is not a call: the functions of modules, or the schema of a class. The caller asks one
+    /// question at a time.
     pub(crate) async fn ask(&self, message: &ToHost<'_>) -> Result<FromHost, HostError> {
         let (sender, mut answers) = mpsc::unbounded_channel();
         {
@@ -226,7 +227,7 @@ pub(crate) struct Ongoing {
 }
 
 impl Ongoing {
-    /// The next event. No event follows an end.
+    /// Returns the next event. No event follows an end.
     pub(crate) async fn next(&mut self) -> Event {
         let event = match self.events.recv().await {
             Some(event) => event,
@@ -241,29 +242,30 @@ impl Ongoing {
         self.host.send(&ToHost::Reply { id: self.id, cb, answer });
     }
 
-    /// Something that answers callbacks while the call itself is borrowed.
+    /// Returns a handle that answers callbacks while the call itself is borrowed.
     pub(crate) fn replier(&self) -> Replier {
         Replier { host: Arc::clone(&self.host), id: self.id }
     }
 
-    /// What was refused to its process by the network since it began. Calls that run beside it may have caused some.
+    /// Returns the network requests of its process that were refused since the call began. Calls that run beside it may
+    /// have caused some.
     pub(crate) fn denials(&self) -> Vec<Denial> {
         self.host.denials.as_ref().map(|denials| denials.since(self.denied)).unwrap_or_default()
     }
 
-    /// Whether its code has ended.
+    /// Returns true if the code of the call has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Tells the host that the call is cancelled. Code that does not run at the moment ends without being run.
+    /// Notifies the host that the call is cancelled. Code that is not running ends without being run.
     pub(crate) fn cancel(&self) {
         if !self.ended {
             self.host.send(&ToHost::Cancel { id: self.id });
         }
     }
 
-    /// Interrupts the cancelled code and waits for its end for at most `grace`. Returns whether it has ended.
+    /// Interrupts the cancelled code and waits for its end for at most `grace`. Returns true if it has ended.
     pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
         let stopped = async {
             while !self.ended {
@@ -362,14 +364,14 @@ fn dispatch(shared: &Shared, message: FromHost) {
     }
 }
 
-/// Output that does not go through Python's streams names no call. Every running call gets it.
+/// Sends output that does not go through Python's streams to every running call, because it names no call.
 fn print(state: &State, text: &str) {
     for call in state.calls.values() {
         let _ = call.send(Event::Log(text.to_owned()));
     }
 }
 
-/// Most bytes of a line that are kept of output that does not go through Python's streams.
+/// The largest part of a line that is kept of output that does not go through Python's streams, in bytes.
 const LONGEST_LINE: u64 = 16 * 1024;
 
 async fn read_lines(pipe: impl AsyncRead + Unpin, shared: Arc<Shared>) {
@@ -418,7 +420,7 @@ async fn supervise(
     drop((running, watching));
 }
 
-/// A module in the form that the host reads.
+/// Converts a module to the form that the host reads.
 pub(crate) fn module(
     package: &llm_do_core::worker::CodePackage,
     module: &llm_do_core::worker::CodeModule,

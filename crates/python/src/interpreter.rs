@@ -1,8 +1,8 @@
 //! The interpreter that runs the tools (`docs/guides/python-tools.md`).
 //!
-//! A project may bring an environment along. The places that its interpreter reads are worked out from links and texts, and
-//! nothing of the environment runs before it is confined to them: what decides the confinement must not come from code that
-//! the confinement is for.
+//! A project may contain an environment. llm-do determines the places that its interpreter reads from links and texts,
+//! and runs nothing of the environment before it is confined to them: the code to be confined must not decide its
+//! confinement.
 
 pub(crate) mod installation;
 mod probe;
@@ -29,7 +29,7 @@ use venv::Venv;
 /// Looks up a variable of the environment.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// How an interpreter was chosen.
+/// The way in which an interpreter was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -59,13 +59,14 @@ impl fmt::Display for Origin {
 pub struct Interpreter {
     /// The executable.
     pub path: PathBuf,
-    /// How it was chosen.
+    /// The way in which the interpreter was chosen.
     pub origin: Origin,
     /// `3.11.7`.
     pub version: String,
     /// Files and folders that it reads: its installation, its environment.
     pub places: Vec<PathBuf>,
-    /// Paths with links that it follows: itself in an environment, and the folder of the interpreter that made that.
+    /// Paths with links that it follows: its own path in an environment, and the folder of the interpreter that made
+    /// the environment.
     pub followed: Vec<PathBuf>,
     /// Folders of packages that are installed in place and lie in the project or in a granted place.
     pub added: Vec<PathBuf>,
@@ -94,10 +95,10 @@ impl fmt::Display for Interpreter {
     }
 }
 
-/// No interpreter can run tools.
+/// An error that leaves tools without an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterpreterError {
-    /// None was found.
+    /// No interpreter was found.
     #[error("no Python was found: install Python 3.9 or newer, or name one with LLM_DO_PYTHON")]
     None,
     /// The environment that the program asks for is not prepared.
@@ -106,22 +107,22 @@ pub enum InterpreterError {
     /// A file that may ask for an environment can't be read.
     #[error("the packages that the program asks for are not known: {0}")]
     Unreadable(String),
-    /// The project chose one that reads places outside the project.
+    /// The project chose an interpreter that reads places outside the project.
     #[error("{origin} leads out of the project: to use it, grant {}", grants(places))]
     NotGranted {
-        /// How it was chosen.
+        /// The way in which the interpreter was chosen.
         origin: Origin,
         /// The places.
         places: Vec<PathBuf>,
     },
-    /// The chosen one can't be used.
+    /// The chosen interpreter can't be used.
     #[error("{origin} names `{}`, which {reason}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// How it was chosen.
+        /// The way in which the interpreter was chosen.
         origin: Origin,
-        /// Why it can't be used.
+        /// The reason why it can't be used.
         reason: String,
     },
 }
@@ -131,13 +132,13 @@ fn grants(places: &[PathBuf]) -> String {
     flags.join(" and ")
 }
 
-/// How long an interpreter may take to answer the probe.
+/// The time that an interpreter may take to answer the probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Largest version file of a version manager that is read, in bytes.
 const LARGEST_VERSION_FILE: u64 = 64 * 1024;
 
-/// What the cache keeps of a probe, beside the compiled host.
+/// The result of a probe that the cache keeps beside the compiled host.
 #[derive(Serialize, Deserialize)]
 struct Known {
     version: String,
@@ -208,26 +209,26 @@ pub(crate) fn choose(
     Ok(candidate(path, Origin::Path))
 }
 
-/// The files of a program that may come from somebody else.
+/// The files of a program whose author may be another person than the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree(Option<PathBuf>);
 
 impl Tree {
-    /// The tree of a program's root, a real path. One that holds the operator's home is the operator's own: a lone worker may
-    /// be run from there.
+    /// Returns the tree of a program's root, a real path. A tree that contains the operator's home is the operator's
+    /// own: a worker without a project may run from there.
     pub(crate) fn of(project: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Self {
         let home = environment("HOME").and_then(|home| fs::canonicalize(home).ok());
         let own = project.parent().is_none() || home.is_some_and(|home| home.starts_with(project));
         Self((!own).then(|| project.to_owned()))
     }
 
-    /// Whether a path lies in it.
+    /// Returns true if a path lies in the tree.
     pub(crate) fn holds(&self, path: &Path) -> bool {
         self.0.as_ref().is_some_and(|root| path.starts_with(root))
     }
 }
 
-/// The operator's own Python: the first on the `PATH` that is not the project's.
+/// Finds the operator's own Python: the first on the `PATH` that is not the project's.
 pub(crate) fn of_operator(
     project: &Path,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -262,13 +263,13 @@ fn candidate(
     }
 }
 
-/// The folders of the `PATH`, absolute.
+/// Lists the folders of the `PATH`, absolute.
 pub(crate) fn folders_on_path(environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let search = environment("PATH").unwrap_or_default();
     std::env::split_paths(&search).filter_map(|folder| std::path::absolute(folder).ok()).collect()
 }
 
-/// An interpreter with what belongs to it, by links and texts alone.
+/// An interpreter with its installation and environment, determined from links and texts alone.
 struct Located {
     path: PathBuf,
     venv: Option<Venv>,
@@ -276,7 +277,7 @@ struct Located {
 }
 
 impl Candidate {
-    /// Probes it, or reads the cached result of the last probe.
+    /// Probes the interpreter, or reads the cached result of the last probe.
     pub(crate) async fn probe(
         &self,
         cache: &Path,
@@ -365,7 +366,7 @@ impl Candidate {
         }
     }
 
-    /// The installation behind it, and the places that this reads.
+    /// Returns the installation behind the interpreter, and the places that the installation reads.
     pub(crate) async fn installation(
         &self,
         cache: &Path,
@@ -375,7 +376,8 @@ impl Candidate {
         Ok((installation, places))
     }
 
-    /// The places outside the project that a project's choice needs and no grant covers. The operator's choice needs none.
+    /// Lists the places outside the project that a project's choice needs and no grant covers. The operator's choice
+    /// needs no grant.
     pub(crate) fn wants(&self, granted: &[Place]) -> Result<Vec<PathBuf>, InterpreterError> {
         match self.is_of_project() {
             true => Ok(self.beyond(&self.located(self.path.clone())?, granted)),
@@ -413,14 +415,16 @@ impl Candidate {
         InterpreterError::Unusable { path: self.path.clone(), origin: self.origin, reason }
     }
 
-    /// Whether the project decides what it is: it, or what its links lead to, lies in the project.
+    /// Returns true if the project decides which program this is: the interpreter, or the target of its links, lies in
+    /// the project.
     fn is_of_project(&self) -> bool {
         let folder = self.path.parent().and_then(|folder| fs::canonicalize(folder).ok());
         let real = fs::canonicalize(&self.path).ok();
         [Some(self.path.clone()), folder, real].into_iter().flatten().any(|path| self.project.holds(&path))
     }
 
-    /// Whether it is a version manager's script of the operator's. A script of the project never runs outside confinement.
+    /// Returns true if this is a version manager's script of the operator. A script of the project never runs outside
+    /// confinement.
     fn is_version_script(&self) -> bool {
         // Opening a FIFO of a project would wait for a writer.
         if !matches!(self.origin, Origin::Path | Origin::Variable) || self.is_of_project() {
@@ -431,7 +435,7 @@ impl Candidate {
             .is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"#!")
     }
 
-    /// Itself, or the interpreter that it starts if it is a version manager's script.
+    /// Returns its own path, or the interpreter that it starts if it is a version manager's script.
     async fn behind(&self, cache: &Path) -> Result<PathBuf, InterpreterError> {
         match self.is_version_script() {
             true => self.behind_script(cache).await.map_err(|error| self.unusable(error.to_string())),
@@ -439,8 +443,8 @@ impl Candidate {
         }
     }
 
-    /// The interpreter that a version manager's script starts. The script runs unconfined, outside the project and with few
-    /// variables, so that version files of the project, which may name any program, don't count.
+    /// Returns the interpreter that a version manager's script starts. The script runs unconfined, outside the project
+    /// and with few variables, so that version files of the project, which may name any program, have no effect.
     async fn behind_script(&self, cache: &Path) -> io::Result<PathBuf> {
         // Such a script takes a tenth of a second or more, so its answer is cached.
         let facts = self.script_facts()?;
@@ -468,8 +472,8 @@ impl Candidate {
         Ok(path)
     }
 
-    /// What decides which interpreter a version manager's script starts: the script, the operator's own choice beside it or
-    /// at home, and variables.
+    /// Returns the facts that determine which interpreter a version manager's script starts: the script, the operator's
+    /// own choice beside it or in the home folder, and variables.
     fn script_facts(&self) -> io::Result<String> {
         let meta = fs::metadata(&self.path)?;
         let mut facts = format!("2\0{}\0{}.{}", self.path.display(), meta.mtime(), meta.mtime_nsec());
@@ -489,7 +493,7 @@ impl Candidate {
     }
 }
 
-/// A hash that changes with the installed interpreter or the host.
+/// Computes a hash that changes with the installed interpreter or the host.
 fn key(python: &Path) -> io::Result<String> {
     let meta = fs::metadata(python)?;
     let facts = format!(
@@ -505,8 +509,8 @@ fn key(python: &Path) -> io::Result<String> {
     Ok(sha256(facts.as_bytes())[..24].to_owned())
 }
 
-/// Writes a file atomically, unless it exists. For files whose path is a hash of their content. An existing file stays as it
-/// is, because another run may be mounting it at this moment.
+/// Writes a file atomically, unless it exists: for files whose path is a hash of their content. An existing file is not
+/// replaced, because another run may be mounting it at this moment.
 fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.is_file() {
         return Ok(());

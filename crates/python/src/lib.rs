@@ -1,10 +1,10 @@
 //! Python functions as tools (`docs/guides/python-tools.md`).
 //!
-//! A user's functions run in a **host**: an interpreter in a process of its own, confined by the kernel to what the
-//! calling worker sees. It runs one file, which `build.rs` joins from the sections in `host/src`, and exchanges frames of
-//! JSON with llm-do over a socket that nothing else in the process uses (`wire`). Such a host also discovers what a module
-//! exposes (`discovery`). The result is cached by the content of all files that it could read, so an unchanged program starts
-//! no Python before its first call of a Python tool.
+//! A user's functions run in a **host**: an interpreter in a process of its own, which the kernel confines to the view
+//! of the calling worker. It runs one file, which `build.rs` joins from the sections in `host/src`, and exchanges
+//! frames of JSON with llm-do over a socket that nothing else in the process uses (`wire`). Such a host also discovers
+//! the functions that a module exposes (`discovery`). The result is cached by the content of all files that the host
+//! could read, so an unchanged program starts no Python before its first call of a Python tool.
 //!
 //! [`Python`] holds what the workers of a session share: the interpreter, the discovered modules, and the warm hosts.
 //! [`Custom`] is the toolset kind that makes functions of the engine from them.

@@ -1,10 +1,10 @@
 //! Warm hosts, by the files that they may touch and the package whose code they run.
 //!
-//! The confinement of a process can't change later, so a host serves only calls with the same view. It runs the code of one
-//! package only: in the same process, a library's code could pose as the program's.
+//! The confinement of a process can't change later, so a host serves only calls with the same view. It runs the code of
+//! one package only: in the same process, a library's code could pose as the program's.
 //!
-//! Each key has a home: the host in which all its calls run, so that a module has one state. Calls that don't say `parallel`
-//! take turns there ([`crate::turns`]). Only calls that say `parallel="process"` run in hosts of their own.
+//! Each key has a home: the host in which all its calls run, so that a module has one state. Calls without `parallel`
+//! take turns there ([`crate::turns`]). Only calls with `parallel="process"` run in hosts of their own.
 
 use crate::{
     host::{Host, HostError},
@@ -23,38 +23,38 @@ use tokio::{sync::Notify, task::JoinHandle};
 pub(crate) struct Key {
     /// The package whose code it runs.
     pub(crate) package: Arc<CodePackage>,
-    /// Hash of what it may touch.
+    /// A hash of the files, variables and network that it may use.
     pub(crate) view: Arc<str>,
 }
 
-/// Most idle hosts that are kept. Each is a process with an interpreter, about 15 MB.
+/// The largest number of idle hosts that are kept. Each is a process with an interpreter, about 15 MB.
 const MOST_IDLE: usize = 8;
 
-/// The host of a call.
+/// The choice of a host for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// The home of its key.
     Home,
-    /// One that no other call uses meanwhile.
+    /// A host that no other call uses at the same time.
     Own,
 }
 
-/// The hosts of a run. They end with it, and so do all processes that its calls left behind.
+/// The hosts of a run. They end with the run, together with all processes that its calls left behind.
 #[derive(Default)]
 pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
     queues: Mutex<HashMap<Key, Arc<Queues>>>,
     /// Hosts that are started before the first call.
     warming: Mutex<HashMap<Key, Arc<Notify>>>,
-    /// Calls that were given up and are being stopped.
+    /// Calls that were abandoned and are being stopped.
     stopping: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the calls of a key wait for.
+/// The locks that calls of a key wait for.
 #[derive(Default)]
 struct Queues {
     turns: Arc<Turns>,
-    /// Held by the call that starts the home.
+    /// A lock that a call holds while it starts the home.
     start: tokio::sync::Mutex<()>,
 }
 
@@ -63,7 +63,8 @@ struct Slot {
     room: Room,
     /// The calls that it serves.
     calls: usize,
-    /// How many of them were given up and do not stop. Such a host gets no further calls, and ends with its other calls.
+    /// The number of these calls that were abandoned and do not stop. Such a host gets no further calls, and ends with
+    /// its other calls.
     stuck: usize,
     /// The end of its last call.
     used: Instant,
@@ -74,7 +75,7 @@ impl Slot {
         Self { host, room, calls: 0, stuck: 0, used: Instant::now() }
     }
 
-    /// Whether it can serve one more call.
+    /// Returns true if the host can serve another call.
     fn is_free(&self, room: Room) -> bool {
         self.room == room && self.stuck == 0 && (room == Room::Home || self.calls == 0)
     }
@@ -92,7 +93,7 @@ impl Pool {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turns of the calls that run in the home of a key.
+    /// Returns the turns of the calls that run in the home of a key.
     pub(crate) fn turns(&self, key: &Key) -> Arc<Turns> {
         Arc::clone(&self.queues(key).turns)
     }
@@ -102,7 +103,7 @@ impl Pool {
         Arc::clone(queues.entry(key.clone()).or_default())
     }
 
-    /// A host for one call: one that is there, or else one that `start` starts.
+    /// Returns a host for a call: an existing one, or else a host that `start` starts.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         key: &Key,
@@ -137,7 +138,8 @@ impl Pool {
         Ok(lease(host))
     }
 
-    /// Starts the home before the first call, unless there is one. If it can't be started, the first call reports the error.
+    /// Starts the home before the first call, unless there is one. If it can't be started, the first call reports the
+    /// error.
     pub(crate) fn warm(
         self: &Arc<Self>,
         key: &Key,
@@ -163,7 +165,7 @@ impl Pool {
         });
     }
 
-    /// Waits for the calls that were given up to stop or to be ended.
+    /// Waits until the abandoned calls have stopped or were ended.
     pub(crate) async fn wait_for_stopping(&self) {
         let stopping = std::mem::take(&mut *self.stopping.lock().unwrap_or_else(PoisonError::into_inner));
         for stop in stopping {
@@ -235,23 +237,23 @@ fn end_idle(hosts: &mut HashMap<Key, Vec<Slot>>) {
 }
 
 impl Lease {
-    /// The pool that waits for the end of this call when the run ends.
+    /// Returns the pool that waits for the end of this call when the run ends.
     pub(crate) fn pool(&self) -> Arc<Pool> {
         Arc::clone(&self.pool)
     }
 
-    /// Ends its use, after its call has ended.
+    /// Ends the use of the host, after its call has ended.
     pub(crate) fn give_back(self) {
         self.pool.end(&self.key, &self.host, None);
     }
 
-    /// Ends its use, although its call does not stop. The host ends after its other calls, which get the reason if it ends
-    /// before them.
+    /// Ends the use of the host, although its call does not stop. The host ends after its other calls, which get the
+    /// reason if it ends before them.
     pub(crate) fn leave(self, reason: &str) {
         self.pool.end(&self.key, &self.host, Some(reason));
     }
 
-    /// Ends the host, and with it all its calls, for that reason.
+    /// Ends the host and all its calls, for that reason.
     pub(crate) fn discard(self, reason: &str) {
         self.pool.discard(&self.key, &self.host, reason);
     }

@@ -1,9 +1,9 @@
 //! Environments that `uv` prepares for a project with a `uv.lock`, or for tools with inline metadata (PEP 723).
 //!
-//! Preparation needs the network and the operator's grant. It installs only wheels and builds nothing, so it runs no code of
-//! the project or of a package. Of the project `uv` sees copies of the texts that name packages and nothing else: it runs
-//! confined to them, with the operator's Python, few variables and no settings of the project. The tools run confined later,
-//! like all tools.
+//! Preparation needs the network and the operator's grant. It installs only wheels and builds nothing, so it runs no
+//! code of the project or of a package. `uv` sees only copies of those texts of the project that name packages: it runs
+//! confined to them, with the operator's Python, few variables and no settings of the project. The tools run confined
+//! later, like all tools.
 
 use crate::interpreter::{Environment, Tree, installation::Installation};
 use llm_do_core::{authority::Network, schema::sha256};
@@ -25,7 +25,7 @@ pub struct Wanted {
     key: String,
 }
 
-/// The texts that name packages, as they were when the key was made.
+/// The texts that name packages, with their content when the key was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ask {
     /// `uv.lock` of this folder, with the `pyproject.toml` beside it.
@@ -52,7 +52,7 @@ const LARGEST: u64 = 16 << 20;
 /// Largest file of a package, in bytes.
 const LARGEST_INSTALLED: u64 = 8 << 30;
 
-/// The operator's variables that `uv` gets: where packages come from, and how the network is reached.
+/// The operator's variables that `uv` gets: the sources of packages, and the settings for reaching the network.
 const FOR_UV: &[&str] = &[
     "ALL_PROXY",
     "HTTPS_PROXY",
@@ -73,7 +73,7 @@ const FOR_UV: &[&str] = &[
     "no_proxy",
 ];
 
-/// What `uv` needs beside the project's texts.
+/// The inputs that `uv` needs beside the project's texts.
 pub(crate) struct Preparing<'a> {
     /// A folder of llm-do for cached results.
     pub(crate) cache: &'a Path,
@@ -85,15 +85,16 @@ pub(crate) struct Preparing<'a> {
     pub(crate) installation: &'a Installation,
     /// The places that it reads.
     pub(crate) places: Vec<PathBuf>,
-    /// How `uv` is confined.
+    /// The confinement of `uv`.
     pub(crate) confinement: Confinement,
 }
 
 impl Wanted {
-    /// The environment that the project's files ask for: a `uv.lock`, or inline metadata in the modules of its tools.
+    /// Finds the environment that the project's files ask for: a `uv.lock`, or inline metadata in the modules of its
+    /// tools.
     ///
     /// # Errors
-    /// A file that may ask for one can't be read.
+    /// A file that may ask for an environment can't be read.
     pub fn by(project: &Path) -> Result<Option<Self>, String> {
         if let Some(lock) = text(project, Path::new("uv.lock"))? {
             let manifest = text(project, Path::new("pyproject.toml"))?.unwrap_or_default();
@@ -113,7 +114,7 @@ impl Wanted {
         Ok((!scripts.is_empty()).then_some(Self { ask: Ask::Scripts(scripts), key }))
     }
 
-    /// The files that ask for it, for messages.
+    /// Returns the files that ask for it, for messages.
     pub fn asked_by(&self) -> String {
         match &self.ask {
             Ask::Lock { folder, .. } => folder.join("uv.lock").display().to_string(),
@@ -124,13 +125,13 @@ impl Wanted {
         }
     }
 
-    /// The folder in which `uv` may write: the environment, its cache, and copies of the project's texts. It is one folder so
-    /// that files can be linked from the cache to the environment.
+    /// Returns the folder in which `uv` may write: the environment, its cache, and copies of the project's texts. It is
+    /// one folder so that files can be linked from the cache to the environment.
     fn folder(&self, cache: &Path) -> PathBuf {
         cache.join("environments").join(&self.key)
     }
 
-    /// Its interpreter, if it is prepared and the Python that it was made with is still there.
+    /// Returns the interpreter of the environment, if it is prepared and the Python that it was made with still exists.
     pub(crate) fn ready(&self, cache: &Path) -> Option<PathBuf> {
         let folder = self.folder(cache);
         let python = folder.join(ENVIRONMENT).join("bin").join("python");
@@ -208,7 +209,7 @@ impl Wanted {
     }
 }
 
-/// The content of a file of the project; `None` if there is none.
+/// Reads a file of the project, or returns `None` if the file does not exist.
 fn text(project: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
     match read_below(project, path, LARGEST) {
         Ok(content) => Ok(Some(content)),
@@ -219,7 +220,7 @@ fn text(project: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// The modules in which the front end looks for a project's tools, as paths in the project. A link is none.
+/// Lists the modules in which the front end looks for a project's tools, as paths in the project. Links are excluded.
 fn modules(project: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["tools", "toolsets"] {
@@ -235,7 +236,7 @@ fn modules(project: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The inline metadata of a script, if it has some.
+/// Returns the inline metadata of a script, if it has some.
 fn header(text: &str) -> Option<&str> {
     let begin = if text.starts_with(HEADER) { 0 } else { text.find(&format!("\n{HEADER}"))? + 1 };
     let end = text[begin..].find(HEADER_END)?;
@@ -292,7 +293,7 @@ impl Uv<'_> {
     }
 }
 
-/// Reads what a process prints, and keeps the beginning.
+/// Reads the output of a process, and keeps its beginning.
 async fn drain(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
     // A pipe that breaks has nothing more to say.
@@ -300,8 +301,8 @@ async fn drain(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
 }
 
-/// The operator's `uv`: on the `PATH` or beside the operator's Python, and not in the project. A program is preferred to a
-/// version manager's script, which finds nothing when it is confined.
+/// Finds the operator's `uv`: on the `PATH` or beside the operator's Python, and not in the project. A program is
+/// preferred to a version manager's script, which can't find its program when it is confined.
 fn find(with: &Preparing<'_>) -> Result<PathBuf, String> {
     let project = Tree::of(with.project, &|name| (with.environment)(name));
     let mut folders = crate::interpreter::folders_on_path(&|name| (with.environment)(name));

@@ -1,4 +1,4 @@
-//! What the workers of a session share: the interpreter, the discovered modules, the warm hosts.
+//! The state that the workers of a session share: the interpreter, the discovered modules, the warm hosts.
 
 use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
@@ -33,10 +33,10 @@ pub struct Settings {
     pub cache: PathBuf,
     /// The environment's variables.
     pub environment: Environment,
-    /// How its processes are confined.
+    /// The launcher that confines its processes.
     pub confiner: Arc<Confiner>,
-    /// Whether its processes may only read, and have no network, whatever their workers may do. No process is started before
-    /// the first call then.
+    /// True if its processes may only read and have no network, whatever their workers may do. No process is started
+    /// before the first call then.
     pub only_looks: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Python {
 }
 
 impl Python {
-    /// For one program.
+    /// Creates the state for a program.
     pub fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             settings,
@@ -72,12 +72,12 @@ impl Python {
         })
     }
 
-    /// How its processes are confined.
+    /// Returns the launcher that confines its processes.
     pub fn confiner(&self) -> &Confiner {
         &self.settings.confiner
     }
 
-    /// The environment that the program asks for, unless the operator or a `.venv` has chosen another.
+    /// Returns the environment that the program asks for, unless the operator or a `.venv` has chosen another.
     fn wanted(&self) -> Result<Option<Wanted>, String> {
         let chosen = self.variable("LLM_DO_PYTHON").is_some_and(|named| !named.trim().is_empty());
         let venv = self.settings.project.join(".venv").join(venv::CONFIG).is_file();
@@ -88,13 +88,13 @@ impl Python {
         (self.settings.environment)(name)
     }
 
-    /// The environment that must be prepared before the program's tools can run. One that can't be read is an error of
-    /// [`Python::interpreter`].
+    /// Returns the environment that must be prepared before the program's tools can run. An environment whose files
+    /// can't be read is an error of [`Python::interpreter`].
     pub fn unprepared(&self) -> Option<Wanted> {
         self.wanted().ok().flatten().filter(|wanted| wanted.ready(&self.settings.cache).is_none())
     }
 
-    /// Prepares it, with the network. The operator must have granted that.
+    /// Prepares the environment, with the network. The operator must have granted that.
     ///
     /// # Errors
     /// `uv` is not installed, or it fails.
@@ -112,7 +112,8 @@ impl Python {
         wanted.prepare(&with).await
     }
 
-    /// Gives the interpreter that the project chooses these places outside the project. The operator must have granted them.
+    /// Grants the interpreter that the project chooses these places outside the project. The operator must have granted
+    /// them.
     pub fn grant(&self, places: impl IntoIterator<Item = Place>) {
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         granted.extend(places);
@@ -122,8 +123,8 @@ impl Python {
         self.granted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The places outside the project that the interpreter of the project's choice needs and that are not granted, and the
-    /// file that asks for them.
+    /// Returns the places outside the project that the interpreter of the project's choice needs and that are not
+    /// granted, and the file that asks for them.
     pub fn ungranted(&self) -> Option<(Vec<PathBuf>, PathBuf)> {
         let candidate = self.candidate().ok()?;
         let places = candidate.wants(&self.granted()).ok()?;
@@ -141,7 +142,7 @@ impl Python {
         interpreter::choose(&self.settings.project, prepared.as_deref(), &|name| self.variable(name))
     }
 
-    /// The cache folder. The compiled host is there, so the interpreter can't be used without it.
+    /// Returns the cache folder. It holds the compiled host, so the interpreter can't be used without it.
     fn cache(&self) -> &Path {
         let cache = &self.settings.cache;
         let instead = self.instead_of_cache.get_or_init(|| {
@@ -151,10 +152,10 @@ impl Python {
         instead.as_ref().map_or(cache, |folder| folder.path())
     }
 
-    /// The interpreter.
+    /// Returns the interpreter.
     ///
     /// # Errors
-    /// There is none, or the chosen one can't be used.
+    /// No interpreter was found, or the chosen one can't be used.
     pub async fn interpreter(&self) -> Result<Arc<Interpreter>, InterpreterError> {
         // A failure is not kept: the operator may grant what it lacks.
         let found = self.interpreter.get_or_try_init(|| async {
@@ -169,15 +170,16 @@ impl Python {
         found.await.cloned()
     }
 
-    /// The interpreter, if it was looked for and found.
+    /// Returns the interpreter, if one was already found.
     pub(crate) fn known_interpreter(&self) -> Option<Arc<Interpreter>> {
         self.interpreter.get().cloned()
     }
 
-    /// What the modules of a level expose.
+    /// Describes the functions that the modules of a level expose.
     ///
     /// # Errors
-    /// There is no interpreter, or an import ends its process or never ends. Other errors of a module are in its report.
+    /// There is no interpreter, or an import ends its process or never ends. Other errors of a module are in its
+    /// report.
     pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
         let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
         let reach = Reach::new(&level.package, [level], None);
@@ -200,10 +202,10 @@ impl Python {
         described.await.cloned()
     }
 
-    /// The JSON Schema of a class: a Pydantic model, a dataclass, a `TypedDict`.
+    /// Returns the JSON Schema of a class: a Pydantic model, a dataclass, a `TypedDict`.
     ///
     /// # Errors
-    /// Those of [`Python::describe`]; there is no such class, or it has no JSON Schema.
+    /// The errors of [`Python::describe`]; the class does not exist or has no JSON Schema.
     pub async fn schema(
         &self,
         package: &Arc<CodePackage>,
@@ -234,18 +236,18 @@ impl Python {
         self.installed.get_or_init(|| view::installed(&interpreter.packages)).as_deref()
     }
 
-    /// A host that sees only code.
+    /// Returns a host that sees only code.
     async fn discoverer(&self, reach: &Reach) -> Result<Arc<Host>, DiscoveryError> {
         let host = self.start(reach, Some(START)).await.map_err(|error| DiscoveryError(error.to_string()))?;
         Ok(Arc::new(host))
     }
 
-    /// The turns of the calls of a reach.
+    /// Returns the turns of the calls of a reach.
     pub(crate) fn turns(&self, reach: &Reach) -> Arc<Turns> {
         self.pool(reach).turns(&key(reach))
     }
 
-    /// A host for one call, warm if there is one. A new one may take as long as `limit` to start.
+    /// Leases a host for a call: a warm one, if there is one. A new host may take as long as `limit` to start.
     pub(crate) async fn lease(
         &self,
         reach: &Reach,
@@ -256,7 +258,7 @@ impl Python {
         self.pool(reach).lease(&key, room, self.start(reach, limit)).await
     }
 
-    /// Starts a host before the first call, while a model is asked.
+    /// Starts a host before the first call, while a model is working.
     pub(crate) fn warm(self: &Arc<Self>, reach: &Reach) {
         if self.settings.only_looks {
             return;
@@ -276,8 +278,8 @@ impl Python {
         }
     }
 
-    /// Ends the hosts of a run that is over, and all processes that its calls left behind. A call that was given up gets its
-    /// grace time to clean up. Returns notices for the operator about what they have planted.
+    /// Ends the hosts of a run that is over, and all processes that its calls left behind. An abandoned call gets its
+    /// grace time to clean up. Returns notices for the operator about protected names that the processes have created.
     pub async fn end(&self, run: &Arc<str>) -> Vec<String> {
         let pool = self.pools().remove(&Some(Arc::clone(run)));
         if let Some(pool) = pool {
@@ -295,7 +297,7 @@ impl Python {
         Arc::clone(self.pools().entry(reach.run.clone()).or_default())
     }
 
-    /// The view of the processes of a reach, as the last of them got it.
+    /// Returns the view of the processes of a reach, as the last of them got it.
     pub(crate) fn given(&self, reach: &Reach) -> Result<Arc<Given>, HostError> {
         let lock = || self.views.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&reach.key) {
@@ -305,7 +307,7 @@ impl Python {
         Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(given)))
     }
 
-    /// The view of a process that is started now.
+    /// Computes the view of a process that starts now.
     fn look(&self, reach: &Reach) -> Result<Given, HostError> {
         let tier = match self.confiner().confinement().map_err(|error| HostError(error.to_string()))? {
             Confinement::Tier(tier) => tier,
@@ -376,7 +378,7 @@ impl Python {
     }
 }
 
-/// The key of the hosts that can serve a reach.
+/// Returns the key of the hosts that can serve a reach.
 fn key(reach: &Reach) -> Key {
     Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) }
 }

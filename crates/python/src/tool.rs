@@ -31,26 +31,27 @@ use serde_json::{Value, json};
 use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
-/// How long a function may work between two calls. A leaf has the same limit.
+/// The time that a function may work between two calls. A leaf has the same limit.
 const OWN_WORK: Duration = llm_do_core::engine::LEAF_TIMEOUT;
 
-/// One function of a module, for one worker.
+/// A function of a module, for a worker.
 pub(crate) struct PythonTool {
     pub(crate) python: Arc<Python>,
     pub(crate) reach: Reach,
     pub(crate) module: Module,
     pub(crate) tool: ExposedTool,
-    /// Its description in the engine. Its calls are made on its worker's behalf.
+    /// The description of the function in the engine. Its calls are made on behalf of its worker.
     pub(crate) meta: FunctionMeta,
-    /// How its arguments are passed.
+    /// The way in which its arguments are passed.
     pub(crate) takes: Takes,
 }
 
-/// How the arguments of a call become the arguments of the function.
+/// The way in which the arguments of a call become the arguments of the function.
 pub(crate) enum Takes {
-    /// As they are. The engine has validated them.
+    /// The function takes the arguments unchanged. The engine has validated them.
     Arguments,
-    /// The call has one argument `input`, the input of the program. The function takes it as `input`, or takes its fields.
+    /// The call has one argument `input`, the input of the program. The function takes it as `input`, or takes its
+    /// fields.
     Input(Arc<Schema>),
 }
 
@@ -79,8 +80,8 @@ impl PythonTool {
         }
     }
 
-    /// The paths among its arguments. A type does not say whether the function reads or writes; its process can do only what
-    /// the mount allows.
+    /// Returns the paths among the arguments. A type does not declare whether the function reads or writes; its process
+    /// can do only what the mount allows.
     fn effects(&self, input: &Value) -> Effects {
         let paths = self.tool.paths.iter().filter_map(|name| input.get(&**name)?.as_str());
         let touches = paths.map(|path| Touch { path: path.to_owned(), access: Access::Read, delete: false });
@@ -88,8 +89,8 @@ impl PythonTool {
         Effects { touches: touches.collect(), main, process: true, ..Effects::default() }
     }
 
-    /// Hash of its module's code and of what the process may reach. Reads the code again, which nothing may change during a
-    /// run.
+    /// Computes a hash of its module's code and of the places that the process may reach. Reads the code again, which
+    /// nothing may change during a run.
     async fn identity(&self) -> Option<Arc<str>> {
         let (reach, interpreter) = (self.reach.clone(), self.python.interpreter().await.ok()?);
         let code = tokio::task::spawn_blocking(move || reach.fingerprint(&interpreter)).await.ok().flatten();
@@ -134,7 +135,7 @@ impl PythonTool {
         }))
     }
 
-    /// A failure of the code, as its caller reads it.
+    /// Formats a failure of the code for its caller.
     fn explain(&self, error: &PythonError, flight: &mut InFlight) -> String {
         let Some(interpreter) = self.python.known_interpreter() else { return error.message.clone() };
         let given = self.python.given(&self.reach);
@@ -143,7 +144,8 @@ impl PythonTool {
         text
     }
 
-    /// The next act of code that makes calls. A call that can't be made is answered here: the code may make another.
+    /// Returns the next act of code that makes calls. A call that can't be made is answered here: the code may make
+    /// another.
     async fn next(&self, flight: &mut InFlight, calls: &CodeCalls<'_>, steps: &mut Steps) -> Next {
         loop {
             let (cb, name, input, only_tools) = match flight.next().await {
@@ -178,7 +180,7 @@ impl PythonTool {
         }
     }
 
-    /// The message depends on the limit alone: a resume must fail with the same words.
+    /// Formats the message about a time limit. It depends on the limit alone: a resume must fail with the same words.
     fn out_of_time(&self, limit: Duration) -> String {
         let name = &self.tool.name;
         let seconds = limit.as_secs_f64();
@@ -272,7 +274,7 @@ enum Answered {
     Step { cb: u64, result: Result<Arc<Value>, Stop> },
 }
 
-/// What code that makes calls does next.
+/// The next act of code that makes calls.
 enum Next {
     Call {
         cb: u64,
@@ -379,7 +381,7 @@ struct Orchestration<'a, 'c> {
     tool: &'a PythonTool,
     call: &'a CompositeCall<'c>,
     calls: &'a CodeCalls<'c>,
-    /// How long the code may work between two calls.
+    /// The time that the code may work between two calls.
     limit: Duration,
     waits: Arc<Waits>,
     flight: InFlight,
@@ -391,9 +393,9 @@ struct Orchestration<'a, 'c> {
 type Steps = HashMap<u64, oneshot::Sender<Result<Value, String>>>;
 
 impl<'a> Orchestration<'a, '_> {
-    /// Serves the code until it ends. No clock and no timer decides anything here: `CodeCalls::work` records whether the
-    /// code was in time (`docs/reference/journal.md`), and each call and step has deadlines of its own. A cancelled run
-    /// ends each of these waits.
+    /// Serves the code until it ends. No clock and no timer decides here: `CodeCalls::work` records whether the code
+    /// was in time (`docs/reference/journal.md`), and each call and step has deadlines of its own. A cancelled run ends
+    /// each of these waits.
     async fn run(&mut self) -> Result<End, Halt> {
         let mut working: FuturesUnordered<BoxFuture<'a, Answered>> = FuturesUnordered::new();
         let mut steps = Steps::new();
@@ -479,7 +481,7 @@ impl<'a> Orchestration<'a, '_> {
         })
     }
 
-    /// Gives the code the answer to a call or a step, or ends the function where the code can't continue.
+    /// Gives the code the answer to a call or a step, or ends the function if the code can't continue.
     fn answer(&mut self, answered: Answered, waiting: &mut Vec<Waiting>) -> Result<Option<End>, Halt> {
         match answered {
             Answered::Step { cb, result } => match result {

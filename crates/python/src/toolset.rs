@@ -34,12 +34,12 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// The kind, with the Python that runs the code.
+    /// Creates the kind, with the Python that runs the code.
     pub fn new(python: Arc<Python>) -> Self {
         Self { python: Some(python) }
     }
 
-    /// The kind alone, for programs that are only read. It can't build tools.
+    /// Creates the kind alone, for programs that are only read. It can't build tools.
     pub fn unbound() -> Self {
         Self { python: None }
     }
@@ -58,12 +58,12 @@ impl ToolsetKind for Custom {
         true
     }
 
-    /// Code that is there is offered without being asked for.
+    /// Returns true if the worker has Python tools: they are offered without a request in the worker's file.
     fn implied_by(&self, worker: &WorkerDefinition) -> bool {
         !worker.tools.is_empty()
     }
 
-    /// Without a module the toolset holds nothing.
+    /// Returns false if the worker has no module, because the toolset is empty then.
     fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
         worker.code.is_some() || !worker.tools.is_empty()
     }
@@ -72,7 +72,7 @@ impl ToolsetKind for Custom {
         true
     }
 
-    /// A plain function doesn't ask. Another risk is known only after the import.
+    /// Returns false: a plain function doesn't ask. Another risk is known only after the import.
     fn may_ask(&self, _: &WorkerDefinition, _: &Value, _: Option<&[String]>) -> bool {
         false
     }
@@ -128,7 +128,7 @@ impl ToolsetKind for Custom {
     }
 }
 
-/// Where a tool is defined, for messages.
+/// Formats the place of a tool's definition, for messages.
 fn place(tool: &ExposedTool, level: &ToolLevel) -> String {
     let file = tool.file.as_deref().unwrap_or("?");
     let file = explain::shown(file, &level.package.root);
@@ -201,14 +201,14 @@ impl<'a> Building<'a> {
         Ok(functions)
     }
 
-    /// The names that `custom.tools` lists.
+    /// Returns the names that `custom.tools` lists.
     fn names(&self) -> impl Iterator<Item = &str> {
         let configured = self.context.worker.toolsets.iter().find(|(name, _)| &**name == NAME);
         let tools = configured.and_then(|(_, configuration)| configuration.get("tools")?.as_array());
         tools.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Functions that `custom.tools` lists by name although their modules do not expose them.
+    /// Finds functions that `custom.tools` lists by name although their modules do not expose them.
     async fn listed<'n>(
         &self,
         level: &ToolLevel,
@@ -232,9 +232,9 @@ impl<'a> Building<'a> {
         found
     }
 
-    /// The functions of a level with their modules. A module that can't be imported is an error of the worker, because its
-    /// tools are not known, and so is a function that can't be a tool. Workers that are found only when they are called
-    /// were not inspected before.
+    /// Returns the functions of a level with their modules. A module that can't be imported is an error of the worker,
+    /// because its tools are not known, and so is a function that can't be a tool. Workers that are found only when
+    /// they are called were not inspected before.
     async fn exposed<'m>(
         &self,
         level: &'m ToolLevel,
@@ -259,7 +259,7 @@ impl<'a> Building<'a> {
         Ok(found)
     }
 
-    /// Whether a function is the worker itself, and so not one of its tools.
+    /// Returns true if a function is the worker itself, and therefore not one of its tools.
     fn is_entry(&self, module: &ToolModule, tool: &ExposedTool) -> bool {
         let code = self.context.worker.code.as_ref();
         code.is_some_and(|code| code.module == module.module && code.function == tool.function)
@@ -369,9 +369,9 @@ impl<'a> Building<'a> {
         if composite { Implementation::Composite(tool) } else { Implementation::Leaf(tool) }
     }
 
-    /// The risk of a function: the one that its author declares, or else the worst that its process can do. Code of a library,
-    /// and code that can reach more than the program's own mounts, can only declare a higher risk than that.
-    /// The second value is whether its effects stay in the program's own mounts.
+    /// Returns the risk of a function: the one that its author declares, or else the worst that its process can do.
+    /// Code of a library, and code that can reach more than the program's own mounts, can only declare a higher risk
+    /// than that. The second value is true if its effects stay in the program's own mounts.
     fn risk(&self, tool: &ExposedTool, foreign: bool) -> (Risk, bool) {
         let network = *self.authority.bounds().network() != Network::Off;
         let stated: Option<Risk> =
@@ -391,8 +391,8 @@ impl<'a> Building<'a> {
         (stated.unwrap_or(most), contained)
     }
 
-    /// The origin of its results: what its author declares, or else what its process can read. Code of a library can
-    /// only declare more of them untrusted.
+    /// Returns the origin of its results: the declaration of its author, or else the origins that its process can read.
+    /// Code of a library can only declare more of its results untrusted.
     fn results(&self, tool: &ExposedTool, foreign: bool) -> ResultOrigin {
         let suspect = self.authority.reaches_untrusted() || self.python.confiner().is_unconfined();
         match tool.results() {
@@ -404,7 +404,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// The toolset's `approval`, with the rules of the configuration and of the author for this tool.
+    /// Returns the toolset's `approval`, with the rules of the configuration and of the author for this tool.
     fn policy(
         &self,
         tool: &ExposedTool,

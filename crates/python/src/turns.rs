@@ -1,8 +1,9 @@
-//! The order in which calls that don't say `parallel` use the home of their key.
+//! The order in which calls without `parallel` use the home of their key.
 //!
-//! One call at a time has the turn. A function that waits for a call of its own gives its turn up, and takes it back before it
-//! continues. The main thread of a host serves the calls of waiting functions above these on its stack, so of the functions that
-//! are not `async` only the one that began last can continue. A function that can continue comes before one that wants to begin.
+//! One call at a time has the turn. A function that waits for a call of its own releases its turn, and takes it back
+//! before it continues. The main thread of a host serves the calls of waiting functions above these on its stack, so
+//! among the functions that are not `async` only the one that began last can continue. A function that can continue
+//! comes before one that wants to begin.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +26,7 @@ struct State {
     holder: Option<u64>,
     /// The calls on the stack of the main thread, in the order in which they began.
     stack: Vec<u64>,
-    /// In order of arrival.
+    /// The waiting calls, in order of arrival.
     waiting: VecDeque<Waiting>,
     /// The turn of a call that has not begun.
     granted: Option<Hold>,
@@ -34,7 +35,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct Waiting {
     ticket: u64,
-    /// The call that wants to continue. `None` wants to begin.
+    /// The call that wants to continue, or `None` for a call that wants to begin.
     goes_on: Option<u64>,
 }
 
@@ -44,7 +45,7 @@ impl State {
         self.next
     }
 
-    /// The one that gets the turn next.
+    /// Returns the waiting call that gets the turn next.
     fn first(&self) -> Option<Waiting> {
         if self.holder.is_some() {
             return None;
@@ -55,13 +56,13 @@ impl State {
     }
 }
 
-/// A call that has begun, and with it the turn while it works. Both end when this is dropped.
+/// A call that has begun, and the turn that it has while it works. Dropping this ends both.
 pub(crate) struct Hold {
     turns: Arc<Turns>,
     call: u64,
 }
 
-/// A turn that the engine has waited for. It ends when this is dropped, unless its call has taken it over.
+/// A turn that the engine has waited for. Dropping this ends it, unless its call has taken it over.
 pub(crate) struct Granted {
     turns: Arc<Turns>,
     call: u64,
@@ -87,7 +88,7 @@ impl Turns {
         Hold { turns: Arc::clone(self), call }
     }
 
-    /// Like [`Turns::begin`], for a call that takes the turn over with [`Turns::take_granted`] when it begins.
+    /// Waits like [`Turns::begin`], for a call that takes the turn over with [`Turns::take_granted`] when it begins.
     pub(crate) async fn grant(self: &Arc<Self>, is_async: bool) -> Granted {
         let hold = self.begin(is_async).await;
         let granted = Granted { turns: Arc::clone(self), call: hold.call };
@@ -95,7 +96,7 @@ impl Turns {
         granted
     }
 
-    /// The turn of the call that begins now. Only one call at a time can have one.
+    /// Takes the turn of the call that begins now. Only one call at a time can have one.
     pub(crate) fn take_granted(&self) -> Option<Hold> {
         self.lock().granted.take()
     }
@@ -126,7 +127,7 @@ impl Turns {
 }
 
 impl Hold {
-    /// Gives the turn up while the function waits for calls of its own.
+    /// Releases the turn while the function waits for calls of its own.
     pub(crate) fn release(&self) {
         let mut state = self.turns.lock();
         if state.holder == Some(self.call) {

@@ -1,4 +1,4 @@
-//! Which parts of a function's result others write: `@tool(untrusted=…)`, and fields of the result's type that are
+//! The parts of a function's result that others write: `@tool(untrusted=…)`, and fields of the result's type that are
 //! marked with `untrusted` (`docs/guides/python-tools.md`).
 
 use crate::discovery::{Declared, ExposedTool};
@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, sync::Arc};
 const MOST: usize = 10_000;
 
 impl ExposedTool {
-    /// What its author says about the origin of its results; `None` if nothing.
+    /// Returns the origin of the results that the author declares, or `None` without a declaration.
     pub fn results(&self) -> Option<ResultOrigin> {
         let fields = |names: &BTreeSet<Arc<str>>| ResultOrigin::Fields(names.iter().cloned().collect());
         match (&self.untrusted, self.marked()) {
@@ -27,7 +27,7 @@ impl ExposedTool {
         }
     }
 
-    /// Why what its author says about origins can't be meant.
+    /// Returns the contradiction in the author's declarations about origins, as a message.
     pub(crate) fn contradiction(&self) -> Option<String> {
         if let Some(misuse) = misuse(&self.input, |_| false) {
             return Some(format!("in its parameters, {misuse}"));
@@ -44,7 +44,7 @@ impl ExposedTool {
         }
     }
 
-    /// Why the result can't have that field, as far as its type is known.
+    /// Returns the reason why the result can't have that field, as far as its type is known.
     fn not_a_field(&self, name: &str) -> Option<String> {
         let output = self.output.as_ref()?;
         let shape = elements(output, output);
@@ -67,7 +67,7 @@ impl ExposedTool {
         }
     }
 
-    /// What the return type marks.
+    /// Returns the parts that the return type marks.
     fn marked(&self) -> Marked {
         let nothing = Marked::Fields(BTreeSet::new());
         let Some(root) = &self.output else { return nothing };
@@ -88,14 +88,14 @@ impl ExposedTool {
     }
 }
 
-/// What a return type marks as untrusted.
+/// The parts that a return type marks as untrusted.
 enum Marked {
     Whole,
     /// Fields with a mark on them or somewhere below.
     Fields(BTreeSet<Arc<str>>),
 }
 
-/// The schema of a result or, of a list, that of its elements.
+/// Returns the schema of a result or, for a list, the schema of its elements.
 fn elements<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     let schema = target(root, schema);
     match schema.get("items") {
@@ -104,7 +104,7 @@ fn elements<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     }
 }
 
-/// What a schema that is only a reference refers to.
+/// Resolves a schema that is only a reference.
 fn target<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
     // Not endlessly, since references may form a cycle.
     for _ in 0..8 {
@@ -132,7 +132,7 @@ fn mentions(schema: &Value) -> bool {
     }
 }
 
-/// Whether a schema or anything that it consists of is marked. If there is too much to read, it counts as marked.
+/// Returns true if a schema or any part of it is marked. If there is too much to read, it counts as marked.
 fn has_mark(root: &Value, schema: &Value) -> bool {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let mut waiting = vec![schema];

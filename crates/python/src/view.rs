@@ -19,17 +19,17 @@ use std::{
     sync::Arc,
 };
 
-/// Most bytes of code and data whose hash is worth a cached description.
+/// The largest amount of code and data that is hashed for a cached description, in bytes.
 const MOST_FINGERPRINTED: u64 = 64 * 1024 * 1024;
 
-/// Most files and folders that are looked at for a cached description.
+/// The largest number of files and folders that are read for a cached description.
 const MOST_ENTRIES: usize = 200_000;
 
-/// What the code of one package may touch when a worker calls it.
+/// The files, variables and network that the code of a package may use when a worker calls it.
 #[derive(Clone)]
 pub(crate) struct Reach {
     pub(crate) package: Arc<CodePackage>,
-    /// The run. `None` for discovery, which sees only code; the same holds for the authority.
+    /// The run. Discovery has none: it sees only code, and has no authority either.
     pub(crate) run: Option<Arc<str>>,
     pub(crate) authority: Option<Arc<Authority>>,
     /// The modules of its tools.
@@ -38,12 +38,12 @@ pub(crate) struct Reach {
     pub(crate) env: Vec<Arc<str>>,
     /// The keys for its requests whose variables the operator grants.
     pub(crate) keys: Vec<RequestKey>,
-    /// Hash that identifies it.
+    /// A hash that identifies the reach.
     pub(crate) key: Arc<str>,
 }
 
 impl Reach {
-    /// For those modules of the levels that belong to one package.
+    /// Creates the reach for those modules of the levels that belong to one package.
     pub(crate) fn new<'a>(
         package: &Arc<CodePackage>,
         levels: impl IntoIterator<Item = &'a ToolLevel>,
@@ -58,8 +58,8 @@ impl Reach {
         Self { package, run, authority, modules, env: Vec::new(), keys: Vec::new(), key }
     }
 
-    /// The same with the environment variables that a worker declares for the code of its own package, as far as the
-    /// operator grants them.
+    /// Adds the environment variables that a worker declares for the code of its own package, as far as the operator
+    /// grants them.
     #[must_use]
     pub(crate) fn for_worker(mut self, worker: &WorkerDefinition) -> Self {
         if worker.source == self.package.source
@@ -75,8 +75,8 @@ impl Reach {
         self
     }
 
-    /// What it may read in addition to the worker's files, as these are now: a name that must not be seen may have
-    /// appeared since the last process was started.
+    /// Lists the places that the process may read in addition to the worker's files, in their current state: a name
+    /// that must not be seen may have appeared since the last process was started.
     pub(crate) fn readable(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
         let mut places = self.code(interpreter);
         places.extend(interpreter.places.iter().cloned());
@@ -84,13 +84,13 @@ impl Reach {
         places
     }
 
-    /// Hash of everything local that decides what its modules define: all files that discovery can read. A helper module
-    /// that is changed or added changes it. `None` if there is too much to read.
+    /// Computes a hash of all local files that determine the content of its modules: all files that discovery can read.
+    /// It changes when a helper module is changed or added. Returns `None` if there is too much to read.
     pub(crate) fn fingerprint(&self, interpreter: &Interpreter) -> Option<String> {
         fingerprint(&self.code(interpreter))
     }
 
-    /// The files and folders that hold its code.
+    /// Lists the files and folders that hold its code.
     fn code(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
         let mut places = code_places(&self.package, &self.modules);
         // Only the program's environment knows packages that are installed in place.
@@ -104,14 +104,14 @@ impl Reach {
         places
     }
 
-    /// Whether a process may use the network.
+    /// Returns the network that a process may use.
     pub(crate) fn network(&self) -> Network {
         self.authority.as_ref().map_or(Network::Off, |authority| authority.bounds().network().clone())
     }
 }
 
-/// Whether a process with that authority can write anything. It can write only in mounts that the program declares
-/// (`docs/reference/sandbox.md`).
+/// Returns true if a process with that authority can write anything. It can write only in mounts that the program
+/// declares (`docs/reference/sandbox.md`).
 pub(crate) fn can_write(authority: &Authority) -> bool {
     authority.can_write()
         && authority
@@ -121,9 +121,9 @@ pub(crate) fn can_write(authority: &Authority) -> bool {
             .any(|mount| mount.origin == Origin::Declared && mount.access == Access::Write)
 }
 
-/// The files that modules may import and read: everything in their own folders, the modules and packages at the root of
-/// their package, and what the manifest names as data. The root also holds a worker's files, so other files there are left
-/// out.
+/// Lists the files that modules may import and read: everything in their own folders, the modules and packages at the
+/// root of their package, and the data that the manifest names. The root also holds a worker's files, so other files
+/// there are left out.
 fn code_places(package: &CodePackage, modules: &[CodeModule]) -> Vec<PathBuf> {
     let root = Path::new(package.root.as_str());
     let mut places = BTreeSet::new();
@@ -148,8 +148,8 @@ fn code_places(package: &CodePackage, modules: &[CodeModule]) -> Vec<PathBuf> {
     visible
 }
 
-/// Adds a place, or where it contains names that are invisible to tools or files that can't be read to an end, everything
-/// else in it.
+/// Adds a place. If the place contains names that are invisible to tools or files that never end, adds everything else
+/// in it.
 fn add_visible(place: &Path, visible: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(place) else {
         if place.is_file() {
@@ -177,7 +177,7 @@ fn add_visible(place: &Path, visible: &mut Vec<PathBuf>) {
     if whole { visible.push(place.to_owned()) } else { visible.append(&mut parts) }
 }
 
-/// The modules and packages directly in a folder.
+/// Adds the modules and packages directly in a folder.
 fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -191,7 +191,7 @@ fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Hash of the names and contents of all files in these places; `None` if there is too much to read.
+/// Computes a hash of the names and contents of all files in these places. Returns `None` if there is too much to read.
 fn fingerprint(places: &[PathBuf]) -> Option<String> {
     let (mut left, mut entries) = (MOST_FINGERPRINTED, MOST_ENTRIES);
     let mut facts = String::new();
@@ -217,7 +217,8 @@ fn fingerprint(places: &[PathBuf]) -> Option<String> {
     Some(sha256(facts.as_bytes()))
 }
 
-/// SHA-256 of the source of these modules, with all that they can import from their packages. Data and bytecode don't count.
+/// Computes the SHA-256 of the source of these modules, with everything that they can import from their packages. Data
+/// and bytecode don't count.
 pub fn code_sha256(levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> {
     let tools =
         levels.iter().flat_map(|level| level.modules.iter().map(|tool| (&level.package, &tool.module)));
@@ -243,15 +244,16 @@ pub fn code_sha256(levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> 
     sha256(facts.into_iter().collect::<Vec<_>>().join("\n").as_bytes()).into()
 }
 
-/// The entries of a folder, the last name first; `None` for anything else.
+/// Lists the entries of a folder, the last name first. Returns `None` if the path is not a folder.
 fn entries_of(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut inner: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
     inner.sort_unstable_by(|a, b| b.cmp(a));
     Some(inner)
 }
 
-/// Hash that changes with the installed packages; `None` if there are too many files. Of an environment in the project each
-/// file counts, because a checkout may replace any of them; elsewhere the entries of the folders of packages do.
+/// Computes a hash that changes with the installed packages. Returns `None` if there are too many files. For an
+/// environment in the project each file counts, because a checkout may replace any of them; elsewhere only the entries
+/// of the folders of packages count.
 pub(crate) fn installed(packages: &Packages) -> Option<String> {
     let mut left = MOST_ENTRIES;
     let mut facts = String::new();
@@ -279,7 +281,7 @@ pub(crate) struct Given {
     pub(crate) mounts: Vec<MountGiven>,
 }
 
-/// The mounts of a process, for its `ToolContext`.
+/// Returns the mounts of a process, for its `ToolContext`.
 pub(crate) fn given(view: &ProcessView) -> Vec<MountGiven> {
     let mounts = view.shown().iter().map(|mount| MountGiven {
         at: mount.at.to_string(),

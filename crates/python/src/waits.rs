@@ -1,4 +1,4 @@
-//! What a function that makes calls waits for, apart from its calls.
+//! The waits of a function that makes calls, apart from the calls themselves.
 
 use crate::turns::Hold;
 use llm_do_core::function::CompositeCall;
@@ -7,21 +7,21 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// What becomes of the turn of a function while it waits for its calls.
+/// The turn of a function, which it releases while it waits for its calls.
 pub(crate) struct Waits {
-    /// `None` if it takes no turns.
+    /// The turn, or `None` if the function takes no turns.
     turn: Option<Arc<Hold>>,
-    /// The calls whose results it has not got.
+    /// The number of calls whose results the function does not have.
     open: AtomicUsize,
 }
 
 impl Waits {
-    /// Of a function that has its turn, if it takes turns.
+    /// Creates the waits of a function that has its turn, if it takes turns.
     pub(crate) fn new(turn: Option<Arc<Hold>>) -> Self {
         Self { turn, open: AtomicUsize::new(0) }
     }
 
-    /// A call begins. The first gives the turn up.
+    /// Notes that a call begins. The first call releases the turn.
     pub(crate) fn begin(&self) {
         if self.open.fetch_add(1, Ordering::Relaxed) == 0
             && let Some(turn) = &self.turn
@@ -30,8 +30,8 @@ impl Waits {
         }
     }
 
-    /// A call of `function` has ended. The last waits until the function may continue. This is no step, and no limit holds for
-    /// it.
+    /// Notes that a call of `function` has ended. After the last call, waits until the function may continue. This wait
+    /// is not a step, and no limit applies to it.
     pub(crate) async fn end(&self, function: &CompositeCall<'_>) {
         let is_last = self.open.load(Ordering::Relaxed) == 1;
         if let (true, Some(turn)) = (is_last, &self.turn) {

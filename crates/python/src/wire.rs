@@ -7,13 +7,13 @@ use serde_json::Value;
 use std::{collections::BTreeMap, io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Most bytes of one frame. No valid message is longer, and a length alone must not take memory.
+/// The largest frame, in bytes. No valid message is longer, and a length alone must not allocate memory.
 const LONGEST: usize = 64 * 1024 * 1024;
 
-/// Where the host finds a module.
+/// The place at which the host finds a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Module {
-    /// Its key among the modules of this host.
+    /// The key of the module among the modules of this host.
     pub(crate) key: String,
     /// A file, or a folder that is one module.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub(crate) struct Module {
     pub(crate) names: Vec<String>,
 }
 
-/// What a `ToolContext` knows about its call.
+/// The data of a `ToolContext` about its call.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Context {
     /// ID of the run.
@@ -57,39 +57,39 @@ pub(crate) struct MountGiven {
     pub(crate) mode: &'static str,
 }
 
-/// To the host.
+/// A message to the host.
 #[derive(Debug, Serialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum ToHost<'a> {
     /// Import these modules and describe what they expose.
     Load {
-        /// Which.
+        /// The modules.
         modules: Vec<&'a Module>,
     },
     /// Describe a class as a JSON Schema.
     Schema {
-        /// Where it is defined.
+        /// The module that defines the class.
         #[serde(flatten)]
         module: &'a Module,
-        /// Its name.
+        /// The name of the class.
         class: &'a str,
     },
     /// Call a function.
     Call {
         /// ID of the call.
         id: u64,
-        /// Where the function is defined.
+        /// The module that defines the function.
         module: &'a Module,
-        /// Its name there.
+        /// The name of the function in the module.
         function: &'a str,
         /// Validated arguments.
         args: &'a Value,
-        /// Whether the function takes the JSON values as they are.
+        /// True if the function takes the JSON values without conversion.
         plain: bool,
-        /// Whether it runs in a thread of its own, beside other calls.
+        /// True if the function runs in a thread of its own, beside other calls.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         thread: bool,
-        /// For functions that need a context or a sandbox.
+        /// The context, for functions that need a context or a sandbox.
         #[serde(skip_serializing_if = "Option::is_none")]
         ctx: Option<&'a Context>,
     },
@@ -97,9 +97,9 @@ pub(crate) enum ToHost<'a> {
     Approval {
         /// ID of the question.
         id: u64,
-        /// Where the tool is defined.
+        /// The module that defines the tool.
         module: &'a Module,
-        /// Its name there.
+        /// The name of the function in the module.
         function: &'a str,
         /// Validated arguments.
         args: &'a Value,
@@ -122,7 +122,7 @@ pub(crate) enum ToHost<'a> {
     },
     /// Cancel a call.
     Cancel {
-        /// Which.
+        /// The ID of the call.
         id: u64,
     },
 }
@@ -133,26 +133,26 @@ pub(crate) enum ToHost<'a> {
 pub(crate) enum Answer<'a> {
     /// A value.
     Value(&'a Value),
-    /// It failed.
+    /// The call or the step failed.
     Error {
         /// [`llm_do_core::engine::FailureKind`] in its recorded form.
         kind: String,
-        /// What happened.
+        /// The message of the failure.
         message: &'a str,
     },
-    /// The step has no record: run it.
+    /// The step has no record: the code is to run it.
     Go(bool),
 }
 
-/// From the host.
+/// A message from the host.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum FromHost {
-    /// It has started.
+    /// The host has started.
     Ready {},
     /// The description of modules.
     Loaded {
-        /// One for each module, in the order of the request.
+        /// The description of each module, in the order of the request.
         modules: Vec<Value>,
     },
     /// A class as a schema.
@@ -162,9 +162,9 @@ pub(crate) enum FromHost {
     },
     /// A call returned a value.
     Result {
-        /// Which.
+        /// The ID of the call.
         id: u64,
-        /// Its value.
+        /// The returned value.
         #[serde(default)]
         value: Value,
         /// Images and files of the value.
@@ -173,10 +173,10 @@ pub(crate) enum FromHost {
     },
     /// A call failed, or a question without an ID.
     Error {
-        /// Which call.
+        /// The ID of the call, or `None` for a question without an ID.
         #[serde(default)]
         id: Option<u64>,
-        /// What happened.
+        /// The error.
         #[serde(flatten)]
         error: PythonError,
     },
@@ -196,10 +196,10 @@ pub(crate) enum FromHost {
         id: u64,
         /// The callback that began it.
         cb: u64,
-        /// Its value.
+        /// The value of the step.
         #[serde(default)]
         value: Value,
-        /// Its error, if it failed.
+        /// The error of the step, if it failed.
         #[serde(default)]
         error: Option<PythonError>,
     },
@@ -208,7 +208,7 @@ pub(crate) enum FromHost {
         /// The call, if it is known.
         #[serde(default)]
         id: Option<u64>,
-        /// What was printed.
+        /// The printed text.
         text: String,
     },
     /// A message of a later version.
@@ -227,39 +227,39 @@ fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Blob>, D::Error> {
     given.into_iter().map(|blob| serde_json::from_value(blob).map_err(D::Error::custom)).collect()
 }
 
-/// What code asks for in a callback.
+/// A request of the code in a callback.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Op {
     /// A worker or a tool.
     Call {
-        /// Which.
+        /// The name of the worker or tool.
         name: String,
-        /// Its input.
+        /// The input of the call.
         #[serde(default)]
         input: Value,
     },
     /// A tool of the worker.
     CallTool {
-        /// Which.
+        /// The name of the tool.
         name: String,
-        /// Its input.
+        /// The input of the call.
         #[serde(default)]
         input: Value,
     },
-    /// A step of its own.
+    /// A step of the code's own.
     Step {
-        /// Its name.
+        /// The name of the step.
         name: String,
     },
     /// A value of the package's state.
     StateGet {
-        /// Its name.
+        /// The name of the value.
         name: String,
     },
     /// A new value of the package's state.
     StateSet {
-        /// Its name.
+        /// The name of the value.
         name: String,
         /// The value; null removes it.
         #[serde(default)]
@@ -271,12 +271,12 @@ pub(crate) enum Op {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct PythonError {
-    /// Its kind; see [`crate::explain`].
+    /// The kind of the failure; see [`crate::explain`].
     pub(crate) kind: String,
     /// The exception's class.
     #[serde(rename = "type")]
     pub(crate) class: String,
-    /// Its message.
+    /// The message of the exception.
     pub(crate) message: String,
     /// The user's own frames, outermost first.
     pub(crate) frames: Vec<StackFrame>,
@@ -296,7 +296,7 @@ pub(crate) struct PythonError {
     pub(crate) cause: Option<String>,
 }
 
-/// One frame of a traceback.
+/// A frame of a traceback.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct StackFrame {
@@ -310,7 +310,7 @@ pub(crate) struct StackFrame {
     pub(crate) text: String,
 }
 
-/// One frame with its length.
+/// Encodes a message as a frame with its length.
 pub(crate) fn frame(message: &ToHost<'_>) -> Vec<u8> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message)
@@ -320,7 +320,7 @@ pub(crate) fn frame(message: &ToHost<'_>) -> Vec<u8> {
     frame
 }
 
-/// Reads one frame; `None` at the end.
+/// Reads a frame. Returns `None` at the end of the stream.
 pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<FromHost>> {
     let mut length = [0; 4];
     if let Err(error) = from.read_exact(&mut length).await {

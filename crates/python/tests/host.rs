@@ -1,5 +1,5 @@
-//! The host's own tests, in Python, on each version that is installed. They speak the protocol with the joined host that
-//! the binary holds.
+//! The host's own tests, in Python, on each version that is installed. They speak the protocol with the joined host
+//! that the binary holds.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -13,7 +13,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// An interpreter of that version: on the `PATH`, or among those of pyenv.
+/// Finds an interpreter of that version: on the `PATH`, or among those of pyenv.
 fn interpreter(version: &str) -> Option<PathBuf> {
     let named = format!("python{version}");
     let on_path =
@@ -24,7 +24,7 @@ fn interpreter(version: &str) -> Option<PathBuf> {
     on_path.into_iter().chain(installed).find(|path| answers(path, version))
 }
 
-/// Whether it is that version: a version manager puts scripts on the `PATH` that start nothing.
+/// Returns true if the interpreter has that version: a version manager puts scripts on the `PATH` that start nothing.
 fn answers(path: &Path, version: &str) -> bool {
     let code = "import sys; print('%d.%d' % sys.version_info[:2])";
     let said = Command::new(path).args(["-I", "-c", code]).stderr(Stdio::null()).output();
@@ -34,7 +34,8 @@ fn answers(path: &Path, version: &str) -> bool {
 /// The host as `build.rs` joins it.
 const JOINED: &str = concat!(env!("OUT_DIR"), "/host.py");
 
-/// One version after another: the tests wait for answers with limits, which a crowded machine would break.
+/// A lock that runs the versions one after another: the tests wait for answers with limits, which a busy machine would
+/// exceed.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn run(python: &Path) {
@@ -65,7 +66,7 @@ macro_rules! versions {
 
 versions!(python_3_9: "3.9", python_3_10: "3.10", python_3_11: "3.11", python_3_12: "3.12", python_3_13: "3.13");
 
-/// With Pydantic, in the environment that `LLM_DO_TEST_PYDANTIC` names (`.ci/run` makes one).
+/// Runs the tests with Pydantic, in the environment that `LLM_DO_TEST_PYDANTIC` names (`.ci/run` makes one).
 #[test]
 fn with_pydantic() {
     match env::var_os("LLM_DO_TEST_PYDANTIC") {
@@ -83,12 +84,12 @@ fn build_script_and_join_script_make_the_same_host() {
         return;
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("host/join.py");
-    let joined = Command::new(python).arg("-B").arg(script).arg("host").output().unwrap();
+    let joined = Command::new(python).arg("-B").arg(script).output().unwrap();
     assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
     assert_eq!(String::from_utf8(joined.stdout).unwrap(), fs::read_to_string(JOINED).unwrap());
 }
 
-/// With the ruff and the mypy on the `PATH`, or in the folder that `LLM_DO_TEST_LINTERS` names.
+/// Runs the ruff and the mypy on the `PATH`, or in the folder that `LLM_DO_TEST_LINTERS` names.
 #[test]
 fn linters_find_nothing() {
     let named = env::var_os("LLM_DO_TEST_LINTERS").map(PathBuf::from);

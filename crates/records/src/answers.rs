@@ -1,7 +1,8 @@
 //! The answers of a recorded run as a model: `replay:RUN`.
 //!
-//! The place of a request (the call in the tree, and the turn or the summary) selects its answer. Tools run for real; only the model is
-//! replaced. A request whose conversation differs from the recorded one is an error that names the first difference.
+//! The place of a request (the call in the tree, and the turn or the summary) selects its answer. Tools run for real;
+//! only the model is replaced. A request whose conversation differs from the recorded one is an error that names the
+//! first difference.
 
 use crate::{replay::capabilities, sent::messages_sent};
 use llm_do_core::{
@@ -24,7 +25,7 @@ const EXCERPT: usize = 200;
 /// A model that gives the answers of a recorded run.
 #[derive(Debug)]
 pub struct RecordedAnswers {
-    /// Its name for people: `replay:RUN`.
+    /// The name for people: `replay:RUN`.
     name: String,
     records: Vec<Record>,
     answers: HashMap<CallPath, HashMap<(Purpose, u32), Recorded>>,
@@ -47,12 +48,12 @@ enum Came {
         usage: Usage,
     },
     Failure(ModelError),
-    /// The record ends before it.
+    /// The record ends before the answer.
     Nothing,
 }
 
 impl RecordedAnswers {
-    /// The answers in the records of that run.
+    /// Collects the answers in the records of the run `run`.
     pub fn of(run: &str, records: Vec<Record>) -> Self {
         let mut answers: HashMap<CallPath, HashMap<(Purpose, u32), Recorded>> = HashMap::new();
         for Record { path, step, body, .. } in &records {
@@ -142,7 +143,7 @@ impl Model for RecordedAnswers {
         capabilities(&self.records)
     }
 
-    /// The recorded run had the tools.
+    /// Returns none: the recorded run had the tools.
     fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
         Vec::new()
     }

@@ -15,7 +15,8 @@ pub const INLINE_BYTES: usize = 4096;
 /// Most bytes of long values that are read for one record: in a manipulated journal, references could multiply without
 /// bound.
 const MOST_BYTES: u64 = 1 << 28;
-/// Deeper than any value a journal holds: JSON nests 128 levels at most, and references are few.
+/// Most nesting of values. It is deeper than any value in a journal: JSON nests 128 levels at most, and references are
+/// few.
 const DEEPEST: usize = 512;
 
 /// A long value that can't be read back.
@@ -24,24 +25,24 @@ pub enum BlobError {
     /// The reference itself is wrong.
     #[error("`$blob` does not refer to a stored value")]
     BadReference,
-    /// It can't be read.
+    /// The value can't be read.
     #[error("the stored value {hash} cannot be read: {source}")]
     Io {
-        /// Its hash.
+        /// The value's hash.
         hash: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// It is not the value that was stored.
+    /// The stored bytes are not the value that was stored.
     #[error("the stored value {hash} has been changed or cut short")]
     Corrupt {
-        /// Its hash.
+        /// The value's hash.
         hash: String,
     },
-    /// Its file is empty, as a power failure leaves it.
+    /// The file of the value is empty, as a power failure leaves it.
     #[error("the stored value {hash} was lost: its file is empty")]
     Lost {
-        /// Its hash.
+        /// The value's hash.
         hash: String,
     },
     /// The values are larger or nested deeper than any that llm-do writes.
@@ -51,11 +52,11 @@ pub enum BlobError {
 
 /// The stored values of one run.
 pub trait BlobSource {
-    /// The bytes stored under `hash`, which has the form of a SHA-256 in hexadecimal. Of a longer value only the first
-    /// `most` bytes are needed.
+    /// Returns the bytes stored under `hash`, which has the form of a SHA-256 in hexadecimal. Of a longer value only
+    /// the first `most` bytes are needed.
     ///
     /// # Errors
-    /// There is no such value, or it can't be read.
+    /// The value does not exist, or it can't be read.
     fn read(&self, hash: &str, most: u64) -> io::Result<Vec<u8>>;
 }
 
@@ -69,7 +70,8 @@ impl<S: BuildHasher> BlobSource for HashMap<String, Vec<u8>, S> {
 /// Takes a long value: its hash and its bytes.
 pub type StoreBlob<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
 
-/// Whether the values of a record must be packed. False for nearly all records: their values are not visited then.
+/// Returns true if the values of a record may have to be packed. False for nearly all records: their values are not
+/// visited then.
 pub(crate) fn must_pack(line: &[u8]) -> bool {
     line.len() > INLINE_BYTES || mentions_blob(line)
 }
@@ -181,13 +183,13 @@ fn load(reference: &Map<String, Value>, blobs: &dyn BlobSource, left: &mut u64) 
     }
 }
 
-/// Whether a line may hold a reference, or a key that looks like one. Our JSON never escapes `$`.
+/// Returns true if a line may hold a reference, or a key that looks like one. Our JSON never escapes `$`.
 pub(crate) fn mentions_blob(line: &[u8]) -> bool {
     static MARK: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"$blob\""));
     MARK.find(line).is_some()
 }
 
-/// `$blob`, or that with more `$` before it.
+/// Returns true if a key is `$blob`, or that with more `$` before it.
 fn is_marked(key: &str) -> bool {
     key.starts_with('$') && key.trim_start_matches('$') == "blob"
 }
@@ -196,7 +198,7 @@ fn renamed(fields: &mut Map<String, Value>, name: impl Fn(String) -> String) -> 
     std::mem::take(fields).into_iter().map(|(key, value)| (name(key), value)).collect()
 }
 
-/// Length of the text as a JSON string.
+/// Returns the length of the text as a JSON string.
 fn string_len(text: &str) -> usize {
     let escaped = |b: u8| match b {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::{collections::HashMap, sync::Arc};
 
-/// One input, and what came of it when it was first seen.
+/// An input with its recorded result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Case {
     /// The arguments.
@@ -25,15 +25,15 @@ pub struct Case {
     pub run: String,
     /// Place of the call in its tree; for a case that was written by hand its name.
     pub place: CallPath,
-    /// How many recorded calls had this input.
+    /// The number of recorded calls with this input.
     pub calls: u64,
-    /// How many of them gave something else than this one.
+    /// The number of these calls whose result differs from this one.
     #[serde(skip_serializing_if = "is_zero")]
     pub differing: u64,
 }
 
 impl Case {
-    /// Its line in a file of cases (`docs/reference/cases.md`), without the end of line.
+    /// Returns the case as a line of a file of cases (`docs/reference/cases.md`), without the end of line.
     pub fn line(&self) -> String {
         let mut from = json!({"run": self.run, "call": self.place, "calls": self.calls});
         if self.differing > 0 {
@@ -50,7 +50,7 @@ impl Case {
         json!({"name": self.name(), "input": self.input, "expect": expect, "from": from}).to_string()
     }
 
-    /// A name that is the same for the same call, and can be the name of a file.
+    /// Returns a name that is the same for the same call, and can be the name of a file.
     fn name(&self) -> String {
         let fits = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
         let name: String = format!("{}-{}", self.run, self.place).chars().map(fits).collect();
@@ -69,31 +69,31 @@ fn is_zero(number: &u64) -> bool {
 pub struct CaseList {
     cases: Vec<Case>,
     by_input: HashMap<String, usize>,
-    /// How many were kept before: they stay as they are.
+    /// The number of cases that were kept before. They do not change any more.
     kept: usize,
 }
 
 impl CaseList {
-    /// These cases, one for each input.
+    /// Makes a list of these cases, one for each input.
     pub fn of(cases: impl IntoIterator<Item = Case>) -> Self {
         let mut list = Self::default();
         cases.into_iter().for_each(|case| list.add(case));
         list
     }
 
-    /// The same cases. Those that are added later don't change them.
+    /// Keeps all cases as they are: later cases don't change them.
     #[must_use]
     pub fn keep(mut self) -> Self {
         self.kept = self.cases.len();
         self
     }
 
-    /// The cases.
+    /// Returns the cases.
     pub fn cases(&self) -> &[Case] {
         &self.cases
     }
 
-    /// The lines of a file with the cases that were not kept.
+    /// Returns the lines of a file with the cases that were not kept.
     pub fn new_lines(&self) -> String {
         self.cases.iter().skip(self.kept).map(|case| case.line() + "\n").collect()
     }

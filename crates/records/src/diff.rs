@@ -1,5 +1,5 @@
-//! The difference between two texts, line by line. All diffs of llm-do are made here, because the code of the algorithm is
-//! large and stands in the program once for each type that it compares.
+//! The difference between two texts, line by line. All diffs of llm-do are made here, because the code of the algorithm
+//! is large and is compiled once for each type that it compares.
 
 #![expect(
     clippy::disallowed_types,
@@ -19,25 +19,25 @@ const CONTEXT: usize = 3;
 /// The remark on a line that ends without a line break.
 pub(crate) const NO_NEWLINE: &str = "\\ no newline at the end";
 
-/// Which text has a line of a diff.
+/// The texts that have a line of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Only in the text before.
+    /// Only the text before has the line.
     Before,
-    /// Only in the text after.
+    /// Only the text after has the line.
     After,
-    /// In both.
+    /// Both texts have the line.
     Both,
 }
 
 /// A line of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffLine<'t> {
-    /// Which text has it.
+    /// The texts that have the line.
     pub side: Side,
     /// The line, without the line feed at its end.
     pub text: &'t str,
-    /// Whether it ends with a line break. Only the last line of a text may end without.
+    /// True if the line ends with a line break. Only the last line of a text may end without.
     pub ended: bool,
     /// The line as it is.
     whole: &'t str,
@@ -46,9 +46,9 @@ pub struct DiffLine<'t> {
 /// Changed lines that are close together, with the lines around them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hunk<'t> {
-    /// Its place in both texts, such as `@@ -1,3 +1,4 @@`.
+    /// The place in both texts, such as `@@ -1,3 +1,4 @@`.
     pub header: String,
-    /// Its lines.
+    /// The lines of the hunk.
     pub lines: Vec<DiffLine<'t>>,
 }
 
@@ -59,8 +59,8 @@ impl<'t> DiffLine<'t> {
     }
 }
 
-/// The lines that differ, with context; empty if none differs. After the deadline the diff of what is left becomes coarse.
-/// Without one the search is bounded as well.
+/// Returns the lines that differ, with context; empty if none differs. After the deadline the diff of the rest becomes
+/// coarse. Without a deadline the search is bounded as well.
 pub fn hunks<'t>(before: &'t str, after: &'t str, deadline: Option<Instant>) -> Vec<Hunk<'t>> {
     let (before, after) = (lines(before), lines(after));
     let groups = group_diff_ops(compare(&before, &after, deadline), CONTEXT);
@@ -84,7 +84,7 @@ pub fn hunks<'t>(before: &'t str, after: &'t str, deadline: Option<Instant>) -> 
     groups.into_iter().filter_map(hunk).collect()
 }
 
-/// The difference in the form of `diff -u`, between texts of these names. Empty if there is none.
+/// Returns the difference in the form of `diff -u`, between texts of these names. Empty if there is none.
 pub fn unified_diff(old_name: &str, new_name: &str, before: &str, after: &str) -> String {
     let hunks = hunks(before, after, None);
     let mut text = String::new();
@@ -108,7 +108,7 @@ pub fn unified_diff(old_name: &str, new_name: &str, before: &str, after: &str) -
     text
 }
 
-/// The lines of a text, each with its line break.
+/// Returns the lines of a text, each with its line break.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
@@ -139,7 +139,7 @@ fn compare(before: &[&str], after: &[&str], deadline: Option<Instant>) -> Vec<Di
     captured.into_inner().into_inner().into_ops()
 }
 
-/// A range of lines as `diff -u` writes it, from 1. An empty one is after the line with that number.
+/// Returns a range of lines as `diff -u` writes it, from 1. An empty range is after the line with that number.
 fn place(lines: Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),

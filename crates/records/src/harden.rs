@@ -1,4 +1,4 @@
-//! A function in the place of a worker: its outputs compared with the recorded ones.
+//! Hardening: the outputs of a function that replaces a worker, compared with the recorded ones.
 
 use crate::cases::Case;
 use llm_do_core::engine::{End, FailureKind, Halt, LEAF_TIMEOUT, Outcome};
@@ -6,38 +6,40 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// When an output counts as the recorded one.
+/// The condition under which an output counts as the recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compare {
-    /// It is equal; numbers by their value.
+    /// The output is equal to the recorded one; numbers are compared by value.
     Exact,
-    /// It fits what the worker `returns`.
+    /// The output fits the schema in the worker's `returns`.
     Schema,
-    /// It is equal but for numbers, which differ by at most this much: of the larger one, or of 1 where both are smaller.
+    /// The output is equal except for numbers. Two numbers may differ by at most this fraction of the larger one, or by
+    /// this much if both are smaller than 1.
     Tolerance(f64),
 }
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
     /// The function does what the worker did.
     Pass,
-    /// It does something else: the first difference.
+    /// The function does something else.
     Fail {
-        /// In words.
+        /// The first difference, in words.
         difference: String,
     },
-    /// It can't be said.
+    /// The case can't be compared.
     NotCovered {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Verdict {
-    /// Compares how a function ended with the recorded output. `None`: it did not end within [`LEAF_TIMEOUT`].
+    /// Compares the end of a call of the function with the recorded output. `None`: the call did not end within
+    /// [`LEAF_TIMEOUT`].
     pub fn of(recorded: &Value, ended: Option<Result<Outcome, Halt>>, compare: Compare) -> Self {
         let fail = |difference: String| Self::Fail { difference };
         let failure = match ended {
@@ -68,33 +70,33 @@ impl Verdict {
     }
 }
 
-/// One case, tried.
+/// A case with its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tried {
     /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// What came of it.
+    /// The result.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// What came of all.
+/// The results of all cases.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hardened {
     /// The worker.
     pub worker: Arc<str>,
-    /// Each case.
+    /// The cases, each with its result.
     pub cases: Vec<Tried>,
 }
 
 impl Hardened {
-    /// How many cases came to this.
+    /// Returns the number of cases with such a result.
     pub fn count(&self, of: impl Fn(&Verdict) -> bool) -> usize {
         self.cases.iter().filter(|tried| of(&tried.verdict)).count()
     }
 
-    /// How many recorded calls were compared, and how many there are.
+    /// Returns the number of recorded calls that were compared, and the number of all recorded calls.
     pub fn coverage(&self) -> (u64, u64) {
         let calls = |of: &dyn Fn(&Verdict) -> bool| {
             self.cases.iter().filter(|tried| of(&tried.verdict)).map(|tried| tried.case.calls).sum()
@@ -103,7 +105,7 @@ impl Hardened {
     }
 }
 
-/// The first place where two values differ, in words.
+/// Returns the first place where two values differ, in words.
 fn difference(at: &str, recorded: &Value, now: &Value, most: f64) -> Option<String> {
     let told = || {
         let at = if at.is_empty() { String::new() } else { format!("{at}: ") };

@@ -1,4 +1,4 @@
-//! What a resumed run did before, found by the keys of its steps (`docs/reference/journal.md`).
+//! The recorded steps of a resumed run, found by their keys (`docs/reference/journal.md`).
 
 use llm_do_core::{
     call_path::CallPath,
@@ -29,54 +29,54 @@ pub struct History {
     steps: BTreeMap<CallPath, BTreeMap<StepName, Past>>,
     /// The steps that set something aside in the ledger.
     reserved: Vec<(CallPath, StepName)>,
-    /// Who started the run, if its first record says so.
+    /// The person or program that started the run, if the first record says so.
     pub requester: Option<Requester>,
     /// The words that wait for each conversation, oldest first.
     queued: BTreeMap<CallPath, Vec<Queued>>,
-    /// How many words have waited for each conversation.
+    /// The number of words that have waited for each conversation.
     queued_so_far: BTreeMap<CallPath, u32>,
-    /// When the run began.
+    /// The time at which the run began, in milliseconds since 1970.
     pub began_ms: u64,
-    /// How long nothing happened, all gaps together.
+    /// The sum of all gaps in which nothing happened, in milliseconds.
     pub idle_ms: u64,
     last_ms: u64,
     /// The latest time of the run's work that the engine has come to in this execution.
     reached_ms: AtomicU64,
 }
 
-/// One step, as far as it came.
+/// A step, as far as it is recorded.
 #[derive(Debug, Default)]
 struct Past {
     begun: Option<(RecordKind, u64)>,
     ended: Option<(RecordKind, u64)>,
-    /// Whether the resumed run has reached it.
+    /// True if the resumed run has reached the step.
     seen: AtomicBool,
 }
 
-/// What is known of a step.
+/// The records of a step.
 pub enum Found<'a> {
-    /// It never began.
+    /// The step never began.
     Nothing,
-    /// It began at that time.
+    /// The step began at that time.
     Begun(&'a RecordKind, u64),
-    /// It began, if it has a beginning, and ended.
+    /// The step ended. It need not have a record of its beginning.
     Ended {
         /// The record of its end.
         body: &'a RecordKind,
-        /// When it began.
+        /// The time of its beginning.
         began_ms: u64,
-        /// When it ended.
+        /// The time of its end.
         at_ms: u64,
     },
 }
 
 impl History {
-    /// That of a run that begins at that time: there is none.
+    /// Makes the empty history of a run that begins at that time.
     pub fn none(began_ms: u64) -> Self {
         Self { began_ms, ..Self::default() }
     }
 
-    /// That of a run that was suspended or cut off.
+    /// Makes the history of a run that was suspended or cut off.
     pub fn of(records: Vec<Record>) -> Self {
         let mut history = Self {
             began_ms: records.first().map_or(0, |record| record.at_ms),
@@ -117,7 +117,7 @@ impl History {
         history
     }
 
-    /// Follows the words that wait for a conversation: they are delivered in order.
+    /// Keeps the list of words that wait for a conversation: they are delivered in order.
     fn queue(&mut self, path: &CallPath, step: &StepName, body: &RecordKind) {
         match (step, body) {
             (_, RecordKind::Queued(said)) => {
@@ -153,12 +153,12 @@ impl History {
         }
     }
 
-    /// The words that wait for the conversation at that place, oldest first.
+    /// Returns the words that wait for the conversation at that place, oldest first.
     pub fn queued(&self, path: &CallPath) -> &[Queued] {
         self.queued.get(path).map_or(&[], Vec::as_slice)
     }
 
-    /// How many words have waited for the conversation at that place, delivered or not.
+    /// Returns the number of words that have waited for the conversation at that place, delivered or not.
     pub fn queued_so_far(&self, path: &CallPath) -> u32 {
         self.queued_so_far.get(path).copied().unwrap_or_default()
     }
@@ -170,7 +170,7 @@ impl History {
         past.ended = Some((RecordKind::Answered(given), at_ms));
     }
 
-    /// The origins of the arguments of the call at that place, if the call was recorded.
+    /// Returns the origins of the arguments of the call at that place, if the call was recorded.
     pub fn recorded_origins(&self, path: &CallPath) -> Option<Origins> {
         match self.find(path, &StepName::Call) {
             Found::Ended { body: RecordKind::CallStarted { origins, .. }, .. } => Some(origins.clone()),
@@ -178,13 +178,13 @@ impl History {
         }
     }
 
-    /// How long nothing happened until `now_ms`.
+    /// Returns the time from the last record until `now_ms`, in milliseconds.
     pub fn idle_until(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.last_ms)
     }
 
-    /// The questions that wait: those that were asked and have no answer, and those about leaves that were cut off and
-    /// may have had their effect. Sorted by call and step.
+    /// Returns the open questions: those that were asked and have no answer, and those about leaves that were cut off
+    /// and may have had their effect. Sorted by call and step.
     pub fn waiting(&self) -> Vec<Waiting> {
         let mut waiting: Vec<Waiting> = self
             .steps
@@ -204,7 +204,7 @@ impl History {
         waiting
     }
 
-    /// The question of that call and step, if it has no answer and may be decided.
+    /// Returns the question of that call and step, if it has no answer and may be decided.
     pub fn question(&self, id: &QuestionId) -> Option<Question> {
         let steps = self.steps.get(&id.call)?;
         match steps.get(&id.step) {
@@ -217,8 +217,8 @@ impl History {
         }
     }
 
-    /// The question about a leaf at `path` that had begun and not ended, if it may have had its effect and nothing
-    /// tells whether it had.
+    /// Returns the question about a leaf at `path` that had begun and not ended, if the leaf may have had its effect
+    /// and no record decides whether it had.
     fn cut_off(&self, path: &CallPath, steps: &BTreeMap<StepName, Past>) -> Option<Waiting> {
         let foreseen = steps.get(&StepName::Foresee).and_then(|past| past.ended.as_ref());
         let known = matches!(foreseen, Some((RecordKind::Foreseen { foreseen: Some(_) }, _)));
@@ -230,7 +230,8 @@ impl History {
         Some(Waiting { id: QuestionId::new(path, &StepName::Settle), question })
     }
 
-    /// The leaf at `path`, if it had begun and not ended and may have had its effect.
+    /// Returns the question's content for the leaf at `path`, if it had begun and not ended and may have had its
+    /// effect.
     fn settlement(&self, path: &CallPath, steps: &BTreeMap<StepName, Past>) -> Option<Settlement> {
         // Of several attempts or rounds only the last can have been cut off.
         let (_, tool) = steps.iter().rfind(|(step, _)| step.is_tool())?;
@@ -251,7 +252,7 @@ impl History {
         Some(Settlement { chain, function: Arc::clone(function), risk: *risk, input })
     }
 
-    /// The answer to a question, if it has one.
+    /// Returns the answer to a question, if it has one.
     pub fn answer_to(&self, id: &QuestionId) -> Option<&Given> {
         match &self.steps.get(&id.call)?.get(&id.step)?.ended {
             Some((RecordKind::Answered(given), _)) => Some(given),
@@ -259,13 +260,14 @@ impl History {
         }
     }
 
-    /// Whether a conversation was begun by that call.
+    /// Returns true if that call began a conversation.
     pub fn has_conversation(&self, path: &CallPath) -> bool {
         let is_start = |past: &Past| matches!(past.ended, Some((RecordKind::ConversationStarted { .. }, _)));
         self.steps.get(path).is_some_and(|steps| steps.values().any(is_start))
     }
 
-    /// Whether the end of that call, or of one above it, is recorded: then everything that it did is.
+    /// Returns true if the end of that call, or of one above it, is recorded. Then the record has everything that the
+    /// call did.
     pub fn is_over(&self, path: &CallPath) -> bool {
         let ended = |path: &CallPath| {
             self.steps
@@ -276,7 +278,7 @@ impl History {
         std::iter::successors(Some(path.clone()), CallPath::parent).any(|path| ended(&path))
     }
 
-    /// The function that was called there.
+    /// Returns the function that was called there.
     pub fn function_at(&self, path: &CallPath) -> Option<&Arc<str>> {
         match &self.steps.get(path)?.get(&StepName::Call)?.ended {
             Some((RecordKind::CallStarted { function, .. }, _)) => Some(function),
@@ -284,7 +286,7 @@ impl History {
         }
     }
 
-    /// What is recorded of the step of that name in the call at `path`. The step then counts as seen again.
+    /// Returns the records of the step of that name in the call at `path`. The step then counts as seen again.
     pub fn find(&self, path: &CallPath, step: &StepName) -> Found<'_> {
         let Some(past) = self.steps.get(path).and_then(|steps| steps.get(step)) else {
             return Found::Nothing;
@@ -300,17 +302,17 @@ impl History {
         }
     }
 
-    /// Notes that the engine has come to that time of the run's work.
+    /// Notes that the engine has reached that time of the run's work.
     pub fn reach(&self, at_ms: u64) {
         self.reached_ms.fetch_max(at_ms, Ordering::AcqRel);
     }
 
-    /// The latest time that the engine has come to, in milliseconds since 1970: before anything else, the run's beginning.
+    /// Returns the latest time that the engine has reached, in milliseconds since 1970: at first the run's beginning.
     pub fn now_ms(&self) -> u64 {
         self.reached_ms.load(Ordering::Acquire).max(self.began_ms)
     }
 
-    /// The end of a step by its record. The engine comes to its time with it.
+    /// Returns the end of a step from its record, and notes the time of that record as reached.
     pub fn stepped(&self, path: &CallPath, step: &StepName) -> Option<Stepped> {
         let Found::Ended { body, began_ms, at_ms } = self.find(path, step) else { return None };
         self.reach(at_ms);
@@ -321,7 +323,7 @@ impl History {
         Some(Stepped { end, at_ms, took: Duration::from_millis(at_ms.saturating_sub(began_ms)) })
     }
 
-    /// The random number that was drawn in a step.
+    /// Returns the random number that was drawn in a step.
     pub fn drawn(&self, path: &CallPath, step: &StepName) -> Option<u64> {
         let Found::Ended { body: RecordKind::Random { value }, at_ms, .. } = self.find(path, step) else {
             return None;
@@ -330,10 +332,11 @@ impl History {
         Some(*value)
     }
 
-    /// What was said to the conversation at `path` while it made the answer of that turn.
+    /// Returns the words that were recorded for the conversation at `path` while the model made the answer of that
+    /// turn.
     ///
     /// # Errors
-    /// Something else is recorded in its place.
+    /// The record of that step is of another kind.
     pub fn said_meanwhile(&self, path: &CallPath, turn: u32) -> Result<Option<Given>, Halt> {
         let name = StepName::Now(turn);
         match self.find(path, &name) {
@@ -346,13 +349,13 @@ impl History {
         }
     }
 
-    /// What was begun under that key, whether it ended or not.
+    /// Returns the record of the beginning of that step, whether the step ended or not.
     pub fn begun(&self, path: &CallPath, step: &StepName) -> Option<&RecordKind> {
         self.steps.get(path)?.get(step)?.begun.as_ref().map(|(body, _)| body)
     }
 
-    /// What the call at `path` and those below it had reserved, each with the end of its request if that has one.
-    /// `since` leaves out those of earlier turns of that call's conversation.
+    /// Returns the reservations that the call at `path` and the calls below it made, each with the end of its request
+    /// if that has one. `since` leaves out those of earlier turns of that call's conversation.
     pub fn reserved_below(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
         let ended = |at: &CallPath, step: &StepName| {
             let past = self.steps.get(at)?.get(step)?;
@@ -373,7 +376,8 @@ impl History {
             .collect()
     }
 
-    /// A call below `path` that the run made before and has not made again: its code took another path.
+    /// Returns a call directly below `path` that the run made before and has not made again: its code took another
+    /// path.
     pub fn left_out(&self, path: &CallPath) -> Option<&CallPath> {
         let below = |other: &CallPath| other.parent().is_some_and(|parent| parent == *path);
         let unseen = |steps: &BTreeMap<StepName, Past>| {
@@ -384,8 +388,8 @@ impl History {
         self.steps.iter().find(|(other, steps)| below(other) && unseen(steps)).map(|(other, _)| other)
     }
 
-    /// A recorded step at `path` itself, or a recorded call directly below it, that this execution has not reached: the first by
-    /// name.
+    /// Returns a recorded step at `path` itself, or a recorded call directly below it, that this execution has not
+    /// reached: the first by name.
     pub fn passed_over(&self, path: &CallPath) -> Option<(&CallPath, &StepName, &RecordKind)> {
         let own = self.steps.get_key_value(path).into_iter();
         let own = own.flat_map(|(path, steps)| steps.iter().map(move |(step, past)| (path, step, past)));
@@ -416,8 +420,8 @@ impl History {
         passed.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))
     }
 
-    /// A recorded call that this execution has not made, although its caller did not stop at one of these places, where the
-    /// record ends.
+    /// Returns a recorded call that this execution has not made. Calls whose caller stopped at one of the places
+    /// `stopped`, where the record ends, don't count.
     pub fn never_made(&self, stopped: &[CallPath]) -> Option<(&CallPath, &RecordKind)> {
         let calls = self.steps.iter().filter_map(|(path, steps)| {
             let call = steps.get(&StepName::Call)?;
@@ -436,7 +440,7 @@ impl History {
     }
 }
 
-/// Whether two intents of one step mean the same: a model was sent the same, a tool is the same.
+/// Returns true if two intents of one step mean the same: the model was sent the same request, or the tool is the same.
 pub fn same_intent(recorded: &RecordKind, now: &RecordKind) -> bool {
     match (recorded, now) {
         (

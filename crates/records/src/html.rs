@@ -2,7 +2,8 @@
 //! scripting; the script only opens many calls at once and filters them.
 //!
 //! The page shows text of models, tools and documents, which may be hostile. [`markup`] escapes all of it. As a second
-//! line of defence, the page's content security policy allows only the page's own script and style sheet, by their hashes.
+//! line of defence, the page's content security policy allows only the page's own script and style sheet, by their
+//! hashes.
 
 mod calls;
 mod conversation;
@@ -31,7 +32,7 @@ use sha2::{Digest, Sha256};
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// The page of a run.
+/// Makes the page of a run.
 pub fn page(run: &WholeRun) -> String {
     let tree = run.tree();
     let mut style = Markup::default();
@@ -244,7 +245,7 @@ fn footer(m: &mut Markup, records: &[Record]) {
     m.ours("</footer>\n");
 }
 
-/// The class that gives text the colour of a tone.
+/// Returns the class that gives text the colour of a tone.
 fn class_of(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Strong => "plain",

@@ -6,12 +6,12 @@ use crate::{
 };
 use llm_do_core::journal::Record;
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// Its records, long values in place.
+    /// The records, with long values in place.
     pub records: Vec<Record>,
-    /// Whether half a line stands at the end, from a write that was cut off. It counts as not written.
+    /// True if the last line is incomplete, because a write was cut off. That line counts as not written.
     pub torn: bool,
     /// Bytes up to the end of the last whole line.
     pub whole_bytes: u64,
@@ -23,12 +23,12 @@ pub struct Journal {
 pub struct LineError {
     /// Number of the line, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The problem with the line.
     pub problem: Problem,
 }
 
 impl Journal {
-    /// The journal in these bytes, without a check of its author.
+    /// Reads the journal in these bytes, without a check of its author.
     ///
     /// # Errors
     /// A line is not the next record, or one of its long values can't be read.
@@ -50,7 +50,7 @@ impl Journal {
     /// Adds the record of a line that has so many bytes, its end included.
     ///
     /// # Errors
-    /// It is not the next record.
+    /// The record is not the next one.
     pub fn push(&mut self, record: Record, bytes: u64) -> Result<(), Problem> {
         let expected = self.records.len() as u64;
         if record.seq != expected {

@@ -1,10 +1,11 @@
-//! What can be read from the records of a run, without disk, threads or a clock: the same in a terminal, in a browser and
-//! on a durable engine.
+//! Everything that can be read from the records of a run, without disk, threads or a clock: the same in a terminal, in
+//! a browser and on a durable engine.
 //!
-//! [`Journal::parse`] reads the bytes of a journal (`docs/reference/journal.md`). [`RunView`] folds records into the state of the run, for
-//! all displays. [`RunTree`], [`Timeline`] and [`WholeRun`] show what happened, [`page`] and [`otlp`] export it. [`History`] finds the recorded steps of a run that is resumed,
-//! [`ReplayDriver`] runs a program over its record, [`RecordedAnswers`] is a model that gives recorded answers.
-//! [`write_line`] writes a record, and [`Redactor`] keeps secrets out of it.
+//! [`Journal::parse`] reads the bytes of a journal (`docs/reference/journal.md`). [`RunView`] folds records into the
+//! state of the run, for all displays. [`RunTree`], [`Timeline`] and [`WholeRun`] show what happened, [`page`] and
+//! [`otlp`] export it. [`History`] finds the recorded steps of a run that is resumed, [`ReplayDriver`] runs a program
+//! over its record, [`RecordedAnswers`] is a model that gives recorded answers. [`write_line`] writes a record, and
+//! [`Redactor`] keeps secrets out of it.
 
 mod answers;
 mod blob;

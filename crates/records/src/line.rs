@@ -37,17 +37,17 @@ impl<'a> From<&'a Record> for RecordRef<'a> {
 }
 
 impl RecordRef<'_> {
-    /// A record that can be kept.
+    /// Makes an owned record.
     pub fn to_record(self) -> Record {
         let Self { seq, at_ms, path, step, body } = self;
         Record { seq, at_ms, path: path.clone(), step: step.clone(), body: body.clone() }
     }
 }
 
-/// What is wrong with a line.
+/// The problem with a line.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// Not JSON, or not the JSON of a record.
+    /// The line is not JSON, or not the JSON of a record.
     #[error("not a record: {0}")]
     NotARecord(#[from] serde_json::Error),
     /// A long value is missing or damaged.
@@ -61,21 +61,21 @@ pub enum Problem {
         /// The number found.
         found: u64,
     },
-    /// Written by a version with another format.
+    /// The line was written by a version with another format.
     #[error("written in journal format {0}; this version of llm-do reads format {FORMAT}")]
     Format(u32),
-    /// Not sealed with the user's key, or moved from its place.
+    /// The line is not sealed with the user's key, or was moved from its place.
     #[error(
         "this record was not written by your llm-do, or was changed since: a run can be resumed only from a journal of your own"
     )]
     Foreign,
-    /// Longer than anything llm-do writes.
+    /// The line is longer than any line that llm-do writes.
     #[error("the line is too long for a record")]
     TooLong,
 }
 
-/// Adds a record's line, without its end of line: its secrets replaced, its long values stored. Returns the body as it is
-/// recorded if that is another one.
+/// Adds a record's line, without its end of line: its secrets replaced, its long values stored. Returns the body as it
+/// is recorded if that is another one.
 ///
 /// # Errors
 /// A long value can't be stored. Part of the line may have been added then.
@@ -103,7 +103,7 @@ pub fn write_line(
     Ok(body)
 }
 
-/// The record in a line, its long values in place.
+/// Parses the record in a line, its long values in place.
 ///
 /// # Errors
 /// See [`Problem`].
@@ -130,10 +130,10 @@ pub fn parse_line(line: &[u8], blobs: &dyn BlobSource) -> Result<Record, Problem
     }
 }
 
-/// A body as a journal with that redactor records it.
+/// Returns a body as a journal with that redactor records it.
 ///
 /// # Errors
-/// It has no form in JSON.
+/// The body has no form in JSON.
 pub fn as_recorded(
     redactor: &Redactor,
     path: &CallPath,
@@ -146,7 +146,7 @@ pub fn as_recorded(
     Ok(record.body)
 }
 
-/// The record without secrets.
+/// Returns the record without secrets.
 fn redacted(redactor: &Redactor, line: &[u8]) -> io::Result<Record> {
     let record: Record = serde_json::from_slice(line)?;
     let sound = |value: &Value| {

@@ -1,7 +1,7 @@
-//! A run as an OpenTelemetry trace, in the JSON form of OTLP (the protocol's `ExportTraceServiceRequest`; 64-bit numbers are
-//! strings and IDs hexadecimal there). Names follow the semantic conventions for generative AI (version 1.41): a worker's
-//! call is `invoke_agent`, a request to its model `chat`, any other call `execute_tool`. Attributes that the conventions
-//! have no name for begin with `llm_do.`.
+//! A run as an OpenTelemetry trace, in the JSON form of OTLP (the protocol's `ExportTraceServiceRequest`; 64-bit
+//! numbers are strings and IDs hexadecimal there). Names follow the semantic conventions for generative AI (version
+//! 1.41): a worker's call is `invoke_agent`, a request to its model `chat`, any other call `execute_tool`. Attributes
+//! that the conventions have no name for begin with `llm_do.`.
 
 use crate::{
     render::compacted,
@@ -23,8 +23,8 @@ use std::{collections::HashMap, sync::Arc};
 /// The schema of the conventions that define the names.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 
-/// A run as one OTLP request. With `content` it includes messages, and arguments and results of tools; without, only names,
-/// times, numbers, decisions and error messages.
+/// Converts a run to one OTLP request. With `content` it includes messages, and arguments and results of tools;
+/// without, only names, times, numbers, decisions and error messages.
 pub fn otlp(run: &WholeRun, content: bool) -> Value {
     let version = run.records().iter().find_map(|record| match &record.body {
         RecordKind::RunStarted { version, .. } => Some(Arc::clone(version)),
@@ -47,7 +47,7 @@ pub fn otlp(run: &WholeRun, content: bool) -> Value {
     }]})
 }
 
-/// The ID of a run's trace: the same for each export.
+/// Returns the ID of a run's trace: the same for each export.
 fn trace_id(run: &str) -> String {
     hexadecimal(&Sha256::digest(format!("llm-do run {run}"))[..16])
 }
@@ -92,7 +92,7 @@ impl Attributes {
     }
 }
 
-/// The provider's name in the conventions, or its own name if they have none.
+/// Returns the provider's name in the conventions, or its own name if they have none.
 fn provider(model: &ModelName) -> &str {
     match model.provider() {
         "claude" => "anthropic",
@@ -106,18 +106,18 @@ fn provider(model: &ModelName) -> &str {
     }
 }
 
-/// The name that a value has in JSON.
+/// Returns the name that a value has in JSON.
 fn name_of(value: impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// `approve`, `deny`, …: the word that the journal has for an answer.
+/// Returns the journal's word for an answer: `approve`, `deny`, ….
 fn name_of_answer(answer: &Answer) -> String {
     let word = serde_json::to_value(answer).ok();
     word.and_then(|value| Some(value.get("answer")?.as_str()?.to_owned())).unwrap_or_default()
 }
 
-/// `unixNano`.
+/// Converts milliseconds to `unixNano`.
 fn nanoseconds(ms: u64) -> String {
     (u128::from(ms) * 1_000_000).min(u128::from(u64::MAX)).to_string()
 }
@@ -149,7 +149,7 @@ impl<'a> Spans<'a> {
         Self { run, content, trace: trace_id(&run.tree().run), ids, steps }
     }
 
-    /// The calls in the order of the tree, each before its own steps.
+    /// Returns the calls in the order of the tree, each before its own steps.
     fn all(&self) -> Vec<Value> {
         let mut spans = Vec::new();
         let mut left: Vec<(Option<&CallNode>, &CallNode)> =
@@ -354,7 +354,7 @@ struct Span<'a> {
     why: Option<&'a str>,
 }
 
-/// An event within a call.
+/// Converts a record to an event within a call, if it is one.
 fn event(record: &Record) -> Option<Value> {
     let (name, attributes) = match &record.body {
         RecordKind::Slept { ms } => ("llm_do.pause", Attributes::default().number("llm_do.pause.ms", *ms)),
@@ -372,7 +372,7 @@ fn event(record: &Record) -> Option<Value> {
     Some(json!({"timeUnixNano": nanoseconds(record.at_ms), "name": name, "attributes": attributes.0}))
 }
 
-/// An answer in the message format of the conventions.
+/// Returns an answer in the message format of the conventions.
 fn said(message: &Message, finish: &str) -> Value {
     let part = |part: &Part| {
         Some(match part {

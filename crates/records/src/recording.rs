@@ -1,5 +1,5 @@
-//! Recorded answers of models for tests: the part of a run's journal that says what models were asked and answered, without
-//! what differs between two runs that do the same. See `docs/reference/cases.md`.
+//! Recorded answers of models for tests: the records of a run's journal that hold requests to models and their answers,
+//! without parts that differ between two equal runs. See `docs/reference/cases.md`.
 
 use crate::{
     line::{Problem, RecordRef, parse_line},
@@ -35,7 +35,7 @@ pub struct Recording {
     runs: Vec<Vec<Record>>,
 }
 
-/// What is wrong with a recording.
+/// A recording that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRecording {
     /// A line can't be read.
@@ -43,7 +43,7 @@ pub enum BadRecording {
     Line {
         /// Number of the line, from 1.
         line: usize,
-        /// Why.
+        /// The reason.
         problem: Problem,
     },
     /// A run has no date, or another text in its place.
@@ -87,7 +87,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The recording in the lines of a file.
+    /// Parses the recording in the lines of a file.
     ///
     /// # Errors
     /// A line is no record, or of another format; or lines are missing.
@@ -118,7 +118,7 @@ impl Recording {
         }
     }
 
-    /// The lines of a file with the recording. Two runs that did the same have the same lines.
+    /// Returns the lines of a file with the recording. Two runs that did the same have the same lines.
     ///
     /// # Errors
     /// A record has no form in JSON.
@@ -130,7 +130,7 @@ impl Recording {
             .collect()
     }
 
-    /// The models of the run of that number, and the date that it ran on; `None` if it is not recorded.
+    /// Returns the models of the run of that number, and the date that it ran on; `None` if it is not recorded.
     pub fn run(&self, number: usize) -> Option<RecordedModels> {
         let records = self.runs.get(number)?;
         let Some(Record { body: RecordKind::RunStarted { date, .. }, .. }) = records.first() else {
@@ -140,20 +140,21 @@ impl Recording {
     }
 }
 
-/// Whether the last record of a run is the end of its call.
+/// Returns true if the last record of a run is the end of its root call.
 fn is_whole(run: &[Record]) -> bool {
     run.last().is_some_and(|last| {
         last.path == CallPath::root() && matches!(last.body, RecordKind::CallEnded { .. })
     })
 }
 
-/// Whether a text is a date as templates see it: `2026-01-31`.
+/// Returns true if a text is a date as templates see it: `2026-01-31`.
 fn is_date(text: &str) -> bool {
     let fits = |(at, c): (usize, char)| if matches!(at, 4 | 7) { c == '-' } else { c.is_ascii_digit() };
     text.len() == 10 && text.chars().enumerate().all(fits)
 }
 
-/// Whether the requests and answers of a run depend on a record, and it says the same in each run that does the same.
+/// Returns true if a recording keeps a record: the requests and answers of a run depend on it, and it is the same in
+/// two equal runs.
 fn is_kept(body: &RecordKind) -> bool {
     !matches!(
         body,
@@ -172,7 +173,7 @@ fn is_kept(body: &RecordKind) -> bool {
     )
 }
 
-/// The record without what belongs to the moment and the machine.
+/// Returns the record without parts that depend on the moment and the machine.
 fn anonymous(body: &RecordKind) -> RecordKind {
     let mut body = body.clone();
     match &mut body {
@@ -192,8 +193,8 @@ fn anonymous(body: &RecordKind) -> RecordKind {
     body
 }
 
-/// The records in an order that doesn't depend on which of several calls ended first: those of a call stand before the next
-/// record of its caller, and calls made side by side in the order of their places.
+/// Returns the records in an order that doesn't depend on which of several calls ended first. The records of a call
+/// stand before the next record of its caller, and calls made side by side are in the order of their places.
 fn in_order(records: &[Record]) -> Vec<&Record> {
     let mut groups: BTreeMap<&CallPath, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -295,12 +296,12 @@ impl RecordedModels {
         Self { shared: Arc::new(Recorded { records, date, answers, missed: Mutex::default() }) }
     }
 
-    /// The date of the run, for templates.
+    /// Returns the date of the run, for templates.
     pub fn date(&self) -> &Arc<str> {
         &self.shared.date
     }
 
-    /// The model that answered first, for workers that name none.
+    /// Returns the model that answered first, for workers that name none.
     pub fn first_model(&self) -> Option<ModelName> {
         self.shared.records.iter().find_map(|record| match &record.body {
             RecordKind::ConversationStarted { model, .. } => Some(model.clone()),
@@ -308,7 +309,7 @@ impl RecordedModels {
         })
     }
 
-    /// The tools that a toolset listed for the worker of that call.
+    /// Returns the tools that a toolset listed for the worker of that call.
     pub fn listing(&self, call: &CallPath, toolset: &str) -> Option<Arc<Listing>> {
         self.shared.records.iter().find_map(|record| match &record.body {
             RecordKind::ToolsListed { toolset: listed, listing }
@@ -320,7 +321,7 @@ impl RecordedModels {
         })
     }
 
-    /// The first request that is not the recorded one.
+    /// Returns the first request that is not the recorded one.
     pub fn missed(&self) -> Option<Divergence> {
         self.shared.missed().clone()
     }
@@ -377,7 +378,7 @@ impl Recorded {
         Ok(ModelResponse { parts: message.parts.clone(), finish, usage, unknown_finish: None })
     }
 
-    /// The functions from the root down to a call.
+    /// Returns the functions from the root down to a call.
     fn chain(&self, path: &CallPath) -> Vec<Arc<str>> {
         let function = |place: &CallPath| {
             self.records.iter().find_map(|record| match &record.body {
@@ -406,7 +407,7 @@ impl Model for RecordedModels {
         capabilities(&self.shared.records)
     }
 
-    /// The recorded run had the tools.
+    /// Returns none: the recorded run had the tools.
     fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
         Vec::new()
     }

@@ -15,14 +15,15 @@ use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::HashSet, ffi::OsString, fmt, ops::Range};
 use views::{View, views};
 
-/// Shorter values are not redacted: they would match innocent text.
+/// Length of the shortest values that are redacted, in bytes. Shorter ones would match innocent text.
 pub const SHORTEST_SECRET: usize = 8;
 
 /// Replaces secret values by `[secret NAME]`.
 ///
-/// A value is found in plain form, as a JSON number, escaped in a JSON string (also in one within another), percent-encoded,
-/// and in Base64 at any alignment (as part of an `Authorization: Basic` header, for example), with or without line breaks.
-/// In Base64 it is replaced by as many letters of `SECRET`, so that the text around it can still be decoded.
+/// A value is found in plain form, as a JSON number, escaped in a JSON string (also in one within another),
+/// percent-encoded, and in Base64 at any alignment (as part of an `Authorization: Basic` header, for example), with or
+/// without line breaks. In Base64 it is replaced by as many letters of `SECRET`, so that the text around it can still
+/// be decoded.
 #[derive(Default)]
 pub struct Redactor {
     found: Option<Found>,
@@ -37,10 +38,10 @@ struct Found {
     longest: usize,
 }
 
-/// One form of a secret.
+/// A form of a secret.
 struct Form {
     text: String,
-    /// What replaces it; `None` for Base64, of which each character is replaced by a letter.
+    /// The replacement; `None` for Base64, of which each character is replaced by a letter.
     label: Option<String>,
 }
 
@@ -72,7 +73,7 @@ impl Found {
         views(text, false).iter().any(|view| self.matches(view).next().is_some())
     }
 
-    /// The secrets of a text in order, without overlaps.
+    /// Returns the secrets of a text in order, without overlaps.
     fn all(&self, text: &str) -> Vec<Match> {
         let views = views(text.as_bytes(), true);
         let mut all: Vec<Match> = views.iter().flat_map(|view| self.matches(view)).collect();
@@ -88,7 +89,7 @@ impl Found {
         all
     }
 
-    /// Appends what replaces a match.
+    /// Appends the replacement of a match.
     fn replace(&self, text: &str, form: usize, out: &mut String) {
         match &self.forms[form].label {
             Some(label) => out.push_str(label),
@@ -143,7 +144,7 @@ impl Redactor {
         Self::new(others.into_iter().chain(secret_variables(variables)))
     }
 
-    /// The text without the secrets.
+    /// Returns the text without the secrets.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(found) = &self.found else { return Cow::Borrowed(text) };
         if !found.is_in(text.as_bytes()) {
@@ -160,12 +161,12 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// Whether serialised JSON may hold a secret. False: it holds none.
+    /// Returns true if serialised JSON may hold a secret. If false, it holds none.
     pub(crate) fn suspects(&self, json: &[u8]) -> bool {
         self.found.as_ref().is_some_and(|found| found.is_in(json))
     }
 
-    /// The number as a redacted text, if it is a secret.
+    /// Returns the number as a redacted text, if it is a secret.
     fn number(&self, number: &serde_json::Number) -> Option<String> {
         let text = number.to_string();
         match self.redact(&text) {
@@ -186,9 +187,9 @@ impl Redactor {
         }
     }
 
-    /// The value without the secrets, in strings and keys, wherever `sound` still holds for the result. A secret may
-    /// equal a word of the format itself (`TOKEN=assistant`). Such words stay: they reveal nothing, and without them the
-    /// record could not be read back.
+    /// Returns the value without the secrets, in strings and keys, wherever `sound` still holds for the result. A
+    /// secret may equal a word of the format itself (`TOKEN=assistant`). Such words stay: they reveal nothing, and
+    /// without them the record could not be read back.
     pub(crate) fn redact_value(&self, value: &Value, sound: &dyn Fn(&Value) -> bool) -> Value {
         let places = self.walk(value, &mut |_| true).1;
         let mut chosen = vec![false; places];
@@ -220,7 +221,7 @@ impl Redactor {
         self.walk(value, &mut |place| chosen[place]).0
     }
 
-    /// The value with those places replaced for which `choose` holds, and the number of places.
+    /// Returns the value with those places replaced for which `choose` holds, and the number of places.
     fn walk(&self, value: &Value, choose: &mut dyn FnMut(usize) -> bool) -> (Value, usize) {
         struct Walk<'a> {
             redactor: &'a Redactor,
@@ -259,7 +260,7 @@ impl Redactor {
                     Value::Null | Value::Bool(_) => value.clone(),
                 }
             }
-            /// Whether the next place is replaced.
+            /// Returns true if the next place is to be replaced.
             fn chosen(&mut self) -> bool {
                 self.places += 1;
                 (self.choose)(self.places - 1)
@@ -280,8 +281,8 @@ impl Redact for Redactor {
     }
 }
 
-/// Whether an environment variable of that name holds a secret, judged by its name: `*_KEY`, `*_TOKEN`, `*_SECRET`,
-/// `*PASSWORD*` and their like, in any case.
+/// Returns true if an environment variable of that name holds a secret, judged by its name: `*_KEY`, `*_TOKEN`,
+/// `*_SECRET`, `*PASSWORD*` and similar names, in any case.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let last = name.rsplit('_').next().unwrap_or(&name);
@@ -293,7 +294,7 @@ pub fn is_secret_name(name: &str) -> bool {
         || name.contains("SECRET_")
 }
 
-/// The variables that hold secrets, judged by their names. Values that are not UTF-8 can't appear in a record.
+/// Returns the variables that hold secrets, judged by their names. Values that are not UTF-8 can't appear in a record.
 fn secret_variables(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (String, String)> {
@@ -303,8 +304,8 @@ fn secret_variables(
         .filter(|(name, _)| is_secret_name(name))
 }
 
-/// The forms of the bytes inside the Base64 of a longer value. The characters at either end also encode their neighbours
-/// and are left out.
+/// Returns the forms of the bytes inside the Base64 of a longer value. The characters at either end also encode their
+/// neighbours and are left out.
 fn base64_forms(bytes: &[u8]) -> impl Iterator<Item = String> {
     let forms = [0, 1, 2].map(|before| {
         let mut padded = vec![0; before];

@@ -31,7 +31,7 @@ pub use timeline::render_timeline;
 pub enum Tone {
     /// Text.
     Plain,
-    /// What a reader looks for first.
+    /// Text that a reader looks for first.
     Strong,
     /// Lines of the tree, arguments, usual verdicts.
     Dim,
@@ -43,12 +43,12 @@ pub enum Tone {
     Bad,
 }
 
-/// One line, without its end.
+/// A line, without its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line(pub Vec<(Tone, String)>);
 
 impl fmt::Display for Line {
-    /// Without any colour.
+    /// Writes the text without colours.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|(_, text)| f.write_str(text))
     }
@@ -69,7 +69,7 @@ struct Row {
     mark: (Tone, String),
 }
 
-/// The tree as text. `width`: columns of the terminal; without it no line is cut.
+/// Renders the tree as text. `width`: columns of the terminal; without it no line is cut.
 pub fn render(tree: &RunTree, width: Option<usize>) -> Vec<Line> {
     let mut lines = vec![headline(tree)];
     let mut rows = Vec::new();
@@ -220,7 +220,7 @@ fn unoffered(names: &[Arc<str>]) -> Option<String> {
     Some(format!("called {}{more}, which {were} not offered", said.join(", ")))
 }
 
-/// The sign of how a call ended.
+/// Returns the sign of how a call ended.
 fn state_of_ending(ending: &Ending) -> (Tone, char) {
     match ending {
         Ending::Output(_) => (Tone::Good, '✓'),
@@ -229,7 +229,7 @@ fn state_of_ending(ending: &Ending) -> (Tone, char) {
     }
 }
 
-/// How it ended, if not with an output.
+/// Describes how the call ended, unless with an output.
 fn ending(call: &CallNode) -> Option<(Tone, String)> {
     let why = call.failure.as_ref().map(|failure| first_line(&failure.message)).unwrap_or_default();
     let verdict = call.verdict.as_ref();
@@ -253,7 +253,7 @@ fn ending(call: &CallNode) -> Option<(Tone, String)> {
     })
 }
 
-/// Who approved it, or is asked to.
+/// Describes who approved the call, or who is asked to.
 fn decision(call: &CallNode) -> Option<(Tone, String)> {
     let verdict = call.verdict.as_ref()?;
     let by = shown(&verdict.by.to_string());
@@ -275,7 +275,7 @@ fn first_line(text: &str) -> String {
     shown(text.lines().next().unwrap_or(""))
 }
 
-/// The most informative argument: a path or a command if there is one, else the first text.
+/// Returns the most informative argument: a path or a command if there is one, else the first text.
 pub(crate) fn argument(input: &Value) -> String {
     let Some(fields) = input.as_object() else { return input.as_str().map(brief).unwrap_or_default() };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
@@ -290,7 +290,7 @@ fn brief(text: &str) -> String {
     cut(&shown(text), WIDEST_ARGUMENT)
 }
 
-/// Text from a model or a file on one line, escaped: it can't move the cursor or imitate other output.
+/// Returns text from a model or a file on one line, escaped: it can't move the cursor or imitate other output.
 pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -307,7 +307,7 @@ pub(crate) fn shown(text: &str) -> String {
     out
 }
 
-/// The text cut to at most so many columns, with `…` for the rest.
+/// Returns the text cut to at most so many columns, with `…` for the rest.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -324,7 +324,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// Where a function comes from.
+/// Describes the source of a function.
 pub(crate) fn source(source: &FunctionSource) -> String {
     match source {
         FunctionSource::Toolset(name) => format!("toolset {name}"),
@@ -334,7 +334,7 @@ pub(crate) fn source(source: &FunctionSource) -> String {
     }
 }
 
-/// Who made a call.
+/// Describes who made a call.
 pub(crate) fn caller(principal: &Principal) -> String {
     match principal {
         Principal::Operator => "the operator".to_owned(),
@@ -343,13 +343,13 @@ pub(crate) fn caller(principal: &Principal) -> String {
     }
 }
 
-/// A time for people, in UTC.
+/// Formats a time for people, in UTC.
 pub fn moment(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }
 
-/// `2ms`, `3.2s`, `2m05s`, `1h02m`.
+/// Formats a duration: `2ms`, `3.2s`, `2m05s`, `1h02m`.
 pub fn duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms}ms"),
@@ -359,7 +359,8 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// `0.0021 USD, 640/80 tokens`, as far as known. In this order the tokens of several lines are aligned.
+/// Formats a usage: `0.0021 USD, 640/80 tokens`, as far as known. In this order the tokens of several lines are
+/// aligned.
 fn tokens(usage: Usage) -> String {
     let count = |tokens: Option<u64>| tokens.map_or_else(|| "?".to_owned(), thousands);
     if usage == Usage::default() {
@@ -369,7 +370,7 @@ fn tokens(usage: Usage) -> String {
     format!("{cost}{}/{} tokens", count(usage.input_tokens), count(usage.output_tokens))
 }
 
-/// `0 B`, `1.5 kB`, `3.2 MB`.
+/// Formats a size: `0 B`, `1.5 kB`, `3.2 MB`.
 pub fn size(bytes: u64) -> String {
     let mut size = bytes as f64;
     for unit in ["B", "kB", "MB", "GB"] {
@@ -381,7 +382,7 @@ pub fn size(bytes: u64) -> String {
     format!("{size:.1} TB")
 }
 
-/// `compacted: 12,000 → 4,000 tokens, 3 results left out, older turns summarised`.
+/// Describes a compaction: `compacted: 12,000 → 4,000 tokens, 3 results left out, older turns summarised`.
 pub fn compacted(compaction: &Compaction) -> String {
     let Compaction { before, after, results, summary, failure, .. } = compaction;
     let mut text = match compaction.has_effect() {
@@ -402,7 +403,7 @@ pub fn compacted(compaction: &Compaction) -> String {
     text
 }
 
-/// `1,234`.
+/// Formats a number: `1,234`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,8 +1,8 @@
 //! The driver of a replay: every step comes from the record, and what the program does now is compared with it.
 //!
-//! A replay uses the same history as a resume, but adds nothing to it. A step that the record doesn't hold is a divergence,
-//! or the end if the record ends there. The driver writes nothing and runs only one step, the beginning of a conversation,
-//! which renders what a model would be sent.
+//! A replay uses the same history as a resume, but adds nothing to it. A step that is not in the record is a
+//! divergence, or the end if the record ends there. The driver writes nothing and runs only one step, the beginning of
+//! a conversation, which renders the request to the model.
 
 use crate::{
     history::{Found, History, same_intent},
@@ -36,7 +36,7 @@ use std::{
     time::Duration,
 };
 
-/// How much a replay has compared.
+/// The amounts that a replay has compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Compared {
     /// Calls of workers and tools.
@@ -47,7 +47,7 @@ pub struct Compared {
     pub tools: u64,
 }
 
-/// Where a program does something else than its record tells.
+/// A place where a program does something else than its record says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence {
     /// The call.
@@ -56,25 +56,25 @@ pub struct Divergence {
     pub chain: Vec<Arc<str>>,
     /// The step within the call.
     pub step: StepName,
-    /// What differs.
+    /// The difference.
     pub what: Difference,
 }
 
-/// How it differs.
+/// A difference between program and record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Difference {
-    /// The step is there and is another.
+    /// The step is recorded, with another record.
     Changed {
-        /// Its record.
+        /// The recorded step.
         recorded: RecordKind,
-        /// What the record would be now.
+        /// The record that the step would have now.
         now: RecordKind,
     },
     /// A model would be sent other messages.
     Sent {
-        /// Those that it was sent.
+        /// The messages that the model was sent.
         recorded: Vec<Arc<Message>>,
-        /// Those that it would be sent now.
+        /// The messages that the model would be sent now.
         now: Vec<Arc<Message>>,
     },
     /// The record has no such step.
@@ -82,18 +82,18 @@ pub enum Difference {
         /// The record that the step would make, where it is known without doing the step.
         now: Option<RecordKind>,
     },
-    /// The step is not made any more.
+    /// The program does not make the step any more.
     Gone {
-        /// Its record.
+        /// The recorded step.
         recorded: RecordKind,
-        /// How the call that made it ends now, if it has ended.
+        /// The end that the call now has, if it has ended.
         ended: Option<Ending>,
     },
 }
 
 impl Divergence {
-    /// The turn of the conversation that it is about, if it is about one: of the call itself, or, for a call that a model
-    /// has made, of its caller.
+    /// Returns the turn of the conversation in which the divergence is, if any: of the call itself, or, for a call that
+    /// a model has made, of its caller.
     pub fn turn(&self) -> Option<u32> {
         let of_call = || {
             let (_, last) = self.path.as_str().rsplit_once('/')?;
@@ -106,9 +106,9 @@ impl Divergence {
 /// The result of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayReport {
-    /// What was compared.
+    /// The amounts that were compared.
     pub compared: Compared,
-    /// Whether the record goes to the end of the run. If not, it was compared as far as it goes.
+    /// True if the record goes to the end of the run. If not, the part up to its end was compared.
     pub whole: bool,
     /// The first place where the program differs from its record.
     pub divergence: Option<Divergence>,
@@ -121,7 +121,7 @@ pub struct ReplayDriver {
     redactor: Arc<Redactor>,
     asked: Asked,
     shared: InProcess,
-    /// Nothing is written, and what was listed is in the records.
+    /// The untrusted places. Nothing is written to them, and the list of the run is in the records.
     untrusted: UntrustedSet,
     state: Mutex<State>,
 }
@@ -130,12 +130,12 @@ pub struct ReplayDriver {
 struct State {
     compared: Compared,
     divergence: Option<Divergence>,
-    /// Where the record breaks off.
+    /// The places at which the record ends.
     stopped: Vec<CallPath>,
 }
 
 impl ReplayDriver {
-    /// Over these records.
+    /// Makes a driver over these records.
     pub fn new(records: Arc<[Record]>, redactor: Arc<Redactor>) -> Self {
         let history = History::of(records.to_vec());
         let asked = Asked { capabilities: capabilities(&records), requests: Arc::default() };
@@ -143,12 +143,12 @@ impl ReplayDriver {
         Self { history, records, redactor, asked, shared, untrusted, state }
     }
 
-    /// The models of the record: they can what those could, and answer nothing.
+    /// Returns the models of the record: they have the recorded capabilities, and give no answers.
     pub fn models(&self) -> Arc<dyn Models> {
         Arc::new(self.asked.clone())
     }
 
-    /// The comparison. To be called when the program has ended.
+    /// Returns the result of the comparison. To be called when the program has ended.
     pub fn report(&self) -> ReplayReport {
         let state = self.state();
         let gone = || {
@@ -180,7 +180,7 @@ impl ReplayDriver {
         Halt::Diverged { path: path.clone(), step: step.clone(), reason: "see the divergence".into() }
     }
 
-    /// The record holds nothing of a step: it has no such step, or breaks off before it.
+    /// Ends the replay at a step that has no record: the step is new, or the record breaks off before it.
     fn beyond(&self, path: &CallPath, step: &StepName, now: Option<RecordKind>) -> Halt {
         if self.history.is_over(path) {
             return self.diverges(path, step, Difference::Added { now });
@@ -193,7 +193,7 @@ impl ReplayDriver {
         Halt::Cancelled
     }
 
-    /// Compares what would be recorded with what is.
+    /// Compares the record that a step would have now with the recorded one.
     fn compare(
         &self,
         path: &CallPath,
@@ -211,7 +211,8 @@ impl ReplayDriver {
         Err(self.diverges(path, step, what))
     }
 
-    /// Compares what a model would be sent: by the digest, and where that differs message by message.
+    /// Compares the request to a model with the recorded one: by the digest, and message by message if the digests
+    /// differ.
     async fn compare_sent(
         &self,
         path: &CallPath,
@@ -400,13 +401,13 @@ impl Driver for ReplayDriver {
 }
 
 impl ReplayDriver {
-    /// How a step ended, by its record.
+    /// Returns the recorded end of a step.
     fn recorded_end(&self, path: &CallPath, name: &StepName) -> Result<Stepped, Halt> {
         self.history.stepped(path, name).ok_or_else(|| self.breaks_off(path))
     }
 }
 
-/// Whether two records have the same consequences.
+/// Returns true if two records have the same consequences.
 fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
     match (recorded, now) {
         // Threads of a program's code print in any order.
@@ -424,8 +425,8 @@ fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
     }
 }
 
-/// The beginning of a conversation without what replays don't compare: which model answers is the operator's choice as
-/// much as the program's, and what lies in attached files belongs to neither.
+/// Returns the beginning of a conversation without the parts that replays don't compare: the operator chooses the model
+/// as much as the program does, and the contents of attached files belong to neither.
 pub(crate) fn comparable(started: &RecordKind) -> RecordKind {
     let mut started = started.clone();
     if let RecordKind::ConversationStarted { model, message, origin, max_context_tokens, withheld, .. } =
@@ -446,7 +447,7 @@ pub(crate) fn comparable(started: &RecordKind) -> RecordKind {
     started
 }
 
-/// What is left of an attached file: its name.
+/// Returns the text that replaces an attached file: its name.
 fn attached(part: &Part) -> Option<String> {
     match part {
         Part::Blob(Blob { name, .. }) | Part::Attachment { name, .. } => {
@@ -456,8 +457,8 @@ fn attached(part: &Part) -> Option<String> {
     }
 }
 
-/// The question as it is asked now, with the expiry of the recorded one, and with what that showed of files, of the context, of
-/// the contents that steer it and of rules.
+/// Returns the present question with the expiry of the recorded one, and with the parts that the recorded one showed of
+/// files, of the context, of the contents that steer it and of rules.
 fn as_shown_in(before: &Question, now: &Question) -> Question {
     let shown = match (before, now) {
         (Question::Approval(before), Question::Approval(now)) => {
@@ -486,7 +487,7 @@ fn as_shown_in(before: &Question, now: &Question) -> Question {
     }
 }
 
-/// What the models of a record can.
+/// Returns the capabilities of the models of a record.
 pub(crate) fn capabilities(records: &[Record]) -> Capabilities {
     let recorded = records.iter().rev().find_map(|record| match &record.body {
         RecordKind::ConversationStarted { can, .. } => Some(*can),
@@ -495,7 +496,7 @@ pub(crate) fn capabilities(records: &[Record]) -> Capabilities {
     recorded.unwrap_or(Capabilities { native_schema: true, tools: true, sees: Default::default() })
 }
 
-/// The models of a replay: they note what they are asked.
+/// The models of a replay: they note the requests that they get.
 #[derive(Clone)]
 struct Asked {
     capabilities: Capabilities,
@@ -519,7 +520,7 @@ impl Model for Asked {
         self.capabilities
     }
 
-    /// The recorded run had the tools.
+    /// Returns none: the recorded run had the tools.
     fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! What a run is doing, or how it ended.
+//! The state of a run: what it is doing, or how it ended.
 
 use llm_do_core::journal::RunStatus;
 use serde::Serialize;
@@ -7,9 +7,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum RunState {
-    /// It has ended.
+    /// The run has ended.
     Ended(RunStatus),
-    /// It is running, or was cut off.
+    /// The run has no end: it is running, or was cut off.
     Open(Open),
 }
 
@@ -26,7 +26,7 @@ pub enum Open {
 }
 
 impl RunState {
-    /// One or two words for people.
+    /// Returns one or two words for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ended(RunStatus::Done) => "done",

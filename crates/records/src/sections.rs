@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// One thing that differs between record and program, as two texts.
+/// A difference between record and program, as two texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Section {
-    /// What it is: `instructions`, `message`, `tool read_file`, `arguments`.
+    /// The name of the differing part: `instructions`, `message`, `tool read_file`, `arguments`.
     pub name: String,
-    /// What the record says; empty if it says nothing.
+    /// The text in the record; empty if it has none.
     pub recorded: String,
-    /// What the program says now; empty if it says nothing.
+    /// The text of the program now; empty if it has none.
     pub now: String,
 }
 
-/// The things that differ.
+/// Returns the parts that differ.
 pub fn sections(what: &Difference) -> Vec<Section> {
     match what {
         Difference::Changed { recorded, now } => {
@@ -41,7 +41,7 @@ fn json_of(body: &RecordKind) -> Value {
     serde_json::to_value(body).unwrap_or_default()
 }
 
-/// The fields of two records that differ, each as a text.
+/// Returns the fields of two records that differ, each as a text.
 fn fields(recorded: &Value, now: &Value) -> Vec<Section> {
     let none = Map::new();
     let one_sided = recorded.is_null() || now.is_null();
@@ -85,7 +85,7 @@ fn fields(recorded: &Value, now: &Value) -> Vec<Section> {
     sections
 }
 
-/// The tools that differ, one by one, matched by their names.
+/// Returns the tools that differ, one by one, matched by their names.
 fn tools(recorded: Option<&Value>, now: Option<&Value>) -> Vec<Section> {
     let list = |tools: Option<&Value>| tools.and_then(Value::as_array).cloned().unwrap_or_default();
     let (recorded, now) = (list(recorded), list(now));
@@ -102,7 +102,7 @@ fn tools(recorded: Option<&Value>, now: Option<&Value>) -> Vec<Section> {
     sections.filter(|section| section.recorded != section.now).collect()
 }
 
-/// A text as it is, anything else as indented JSON; with an end of line.
+/// Returns a text as it is, anything else as indented JSON; with an end of line.
 fn text(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -111,7 +111,7 @@ fn text(value: &Value) -> String {
     if text.ends_with('\n') { text } else { format!("{text}\n") }
 }
 
-/// Messages as a text that people read.
+/// Renders messages as a text that people read.
 fn told(messages: &[Arc<Message>]) -> String {
     let mut out = String::new();
     for message in messages {

@@ -11,9 +11,9 @@ use llm_do_core::{
 };
 use std::sync::Arc;
 
-/// The messages of the request that is recorded at `path` under the name `step` (`model.2.0`: turn 2, first attempt).
-/// None if there is no such request, or if the messages rebuilt from the records don't have the digest that is recorded
-/// with the request.
+/// Returns the messages of the request that is recorded at `path` under the name `step` (`model.2.0`: turn 2, first
+/// attempt). None if there is no such request, or if the messages rebuilt from the records don't have the digest that
+/// is recorded with the request.
 pub fn messages_sent(records: &[Record], path: &CallPath, step: &StepName) -> Option<Vec<Arc<Message>>> {
     let (at, head, digest) = records.iter().enumerate().find_map(|(at, record)| match &record.body {
         RecordKind::ModelRequested { head, digest, .. } if record.path == *path && record.step == *step => {

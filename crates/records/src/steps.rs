@@ -25,26 +25,26 @@ pub enum StepKind {
 /// A step that took time.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// Its kind.
+    /// The kind of the step.
     pub kind: StepKind,
     /// The record of its intent; of a pause, its only record.
     pub begin: &'a Record,
     /// The record of its outcome. Without one it is still running, or was cut off.
     pub end: Option<&'a Record>,
-    /// When it began, in milliseconds since 1970.
+    /// The time at which it began, in milliseconds since 1970.
     pub begun_ms: u64,
-    /// When it ended; without an outcome, the last moment at which it can have run.
+    /// The time at which it ended; without an outcome, the last moment at which it can have run.
     pub ended_ms: u64,
 }
 
 impl Step<'_> {
-    /// The call that it belongs to.
+    /// Returns the place of the call that the step belongs to.
     pub fn path(&self) -> &CallPath {
         &self.begin.path
     }
 }
 
-/// The steps of a run, in the order of their first records.
+/// Returns the steps of a run, in the order of their first records.
 pub fn steps(records: &[Record]) -> Vec<Step<'_>> {
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut open: HashMap<(&CallPath, &StepName), usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! When the calls of a run were active, for drawing.
+//! The times at which the calls of a run were active, for drawing.
 
 use crate::{
     steps::StepKind,
@@ -12,9 +12,9 @@ use std::{collections::HashMap, sync::Arc};
 /// The calls of a run over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Timeline {
-    /// When the run began, in milliseconds since 1970. All other times are relative to it.
+    /// The time at which the run began, in milliseconds since 1970. All other times are relative to it.
     pub started_ms: u64,
-    /// From its first to its last record, in milliseconds.
+    /// The time from the first to the last record, in milliseconds.
     pub took_ms: u64,
     /// The times between two processes that ran it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -26,9 +26,9 @@ pub struct Timeline {
 /// The time between the end of one process and the start of the next that resumed the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TimelineGap {
-    /// From, in milliseconds from the run's beginning.
+    /// The beginning of the gap, in milliseconds from the run's beginning.
     pub from_ms: u64,
-    /// To.
+    /// The end of the gap, likewise.
     pub to_ms: u64,
 }
 
@@ -38,22 +38,22 @@ impl TimelineGap {
     }
 }
 
-/// One call over time.
+/// A call over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimelineRow {
-    /// Its place.
+    /// The place of the call.
     pub path: CallPath,
     /// The number of calls above it.
     pub depth: usize,
-    /// Its function.
+    /// The function that is called.
     pub function: Arc<str>,
-    /// Its state.
+    /// The state of the call.
     pub state: CallState,
-    /// When it began, in milliseconds from the run's beginning.
+    /// The beginning of the call, in milliseconds from the run's beginning.
     pub from_ms: u64,
-    /// When it ended, or the run's last moment.
+    /// The end of the call, or the run's last moment.
     pub to_ms: u64,
-    /// Its own steps that took time, without the calls that it made.
+    /// The call's own steps that took time, without the calls that it made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<TimelineSpan>,
 }
@@ -63,14 +63,14 @@ pub struct TimelineRow {
 pub struct TimelineSpan {
     /// The kind of step.
     pub kind: StepKind,
-    /// From, in milliseconds from the run's beginning.
+    /// The beginning of the span, in milliseconds from the run's beginning.
     pub from_ms: u64,
-    /// To.
+    /// The end of the span, likewise.
     pub to_ms: u64,
 }
 
 impl Timeline {
-    /// The timeline of a run.
+    /// Makes the timeline of a run.
     pub fn of(run: &WholeRun) -> Self {
         let tree = run.tree();
         let offset = |ms: u64| ms.saturating_sub(tree.started_ms).min(tree.took_ms);
@@ -107,8 +107,8 @@ impl Timeline {
         Self { started_ms: tree.started_ms, took_ms: tree.took_ms, gaps: gaps.collect(), rows }
     }
 
-    /// The position of a time in a drawing, in milliseconds from its left edge. A gap gets at most a tenth of the width of
-    /// the work: else the gap would fill the drawing of a run that was resumed the next day.
+    /// Returns the position of a time in a drawing, in milliseconds from its left edge. A gap gets at most a tenth of
+    /// the width of the work, or it would fill the drawing of a run that was resumed the next day.
     pub fn drawn(&self, at_ms: u64) -> u64 {
         let longest = self.longest_gap();
         let too_long = self.gaps.iter().filter(|gap| gap.ms() > longest);
@@ -119,7 +119,7 @@ impl Timeline {
         })
     }
 
-    /// By how much gaps are shortened, in milliseconds.
+    /// Returns the total length of the gaps that a drawing shortens, in milliseconds.
     pub fn shortened_ms(&self) -> u64 {
         let longest = self.longest_gap();
         self.gaps.iter().map(|gap| gap.ms()).filter(|ms| *ms > longest).fold(0, u64::saturating_add)
@@ -130,7 +130,7 @@ impl Timeline {
         self.took_ms.saturating_sub(gaps) / 10
     }
 
-    /// At most `most` round times for the marks of a drawing, in milliseconds from its left edge.
+    /// Returns at most `most` round times for the marks of a drawing, in milliseconds from its left edge.
     pub fn marks(&self, most: u64) -> Vec<u64> {
         let whole = self.drawn(self.took_ms);
         let round = (0..).flat_map(|power| [1, 2, 5].map(|first| first * 10_u64.pow(power)));

@@ -24,37 +24,37 @@ use std::{collections::HashMap, sync::Arc};
 pub struct RunTree {
     /// ID of the run.
     pub run: Arc<str>,
-    /// Its state.
+    /// The state of the run.
     pub state: RunState,
-    /// What was run, as typed.
+    /// The target, as typed.
     pub target: Arc<str>,
     /// The entry worker.
     pub entry: Arc<str>,
-    /// Who started it, and through which channel. Journals of earlier versions do not say so.
+    /// The person or program that started the run, and the channel. Journals of earlier versions do not say so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<Requester>,
-    /// When it began, in milliseconds since 1970.
+    /// The time at which the run began, in milliseconds since 1970.
     pub started_ms: u64,
-    /// From its first to its last record, in milliseconds.
+    /// The time from the first to the last record, in milliseconds.
     pub took_ms: u64,
     /// Tokens of the whole run.
     pub usage: Usage,
-    /// Whether the journal ends in half a line.
+    /// True if the last line of the journal is incomplete.
     pub torn: bool,
     /// The output of a run that is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<Value>>,
-    /// Why a run failed.
+    /// The reason for which a run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// The top-level call, and calls whose caller is not recorded.
     pub calls: Vec<CallNode>,
-    /// What a suspended run waits for.
+    /// The kind of answer that a suspended run waits for.
     #[serde(skip)]
     pub waits_for: Option<WaitsFor>,
 }
 
-/// What a suspended run waits for. Of several questions, the last of these kinds.
+/// The kind of answer that a suspended run waits for. Of several questions, the last of these kinds counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitsFor {
     /// The user's next message in a conversation.
@@ -63,41 +63,41 @@ pub enum WaitsFor {
     Answer,
     /// An approval.
     Approval,
-    /// What became of a tool that was cut off.
+    /// The outcome of a tool that was cut off.
     Settlement,
 }
 
-/// One call.
+/// A call, as a node of the tree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CallNode {
-    /// Its place.
+    /// The place of the call.
     pub path: CallPath,
-    /// Its function.
+    /// The function that is called.
     pub function: Arc<str>,
-    /// Where the function comes from.
+    /// The source of the function.
     pub source: FunctionSource,
-    /// On whose behalf it was made.
+    /// The caller on whose behalf the call was made.
     pub principal: Principal,
     /// The arguments.
     pub input: Arc<Value>,
     /// The origins of the arguments.
     #[serde(skip_serializing_if = "Origins::is_trusted")]
     pub origins: Origins,
-    /// How it ended, if it did.
+    /// The state of the call.
     pub state: CallState,
     /// The origins of its output or failure.
     #[serde(skip_serializing_if = "Origins::is_trusted")]
     pub output_origins: Origins,
-    /// When it began, in milliseconds since 1970.
+    /// The time at which the call began, in milliseconds since 1970.
     pub started_ms: u64,
-    /// How long it has run, in milliseconds, without the time it waited for the operator.
+    /// The time that the call has run, in milliseconds, without the time it waited for the operator.
     pub took_ms: u64,
-    /// How long it waited for the operator, in milliseconds.
+    /// The time that the call waited for the operator, in milliseconds.
     pub waited_ms: u64,
     /// The gate's last decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Decision>,
-    /// Whether it is a leaf: one step of code that makes no calls.
+    /// True if the call is a leaf: one step of code that makes no calls.
     pub leaf: bool,
     /// The model that answers, if it is a worker.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ pub struct CallNode {
     /// Tokens of the call and all calls below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Why it failed or was refused.
+    /// The reason for which the call failed or was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// The tools that its model called and that were not offered, in order.
@@ -124,7 +124,7 @@ pub struct CallNode {
 }
 
 impl CallNode {
-    /// When it ended, or the run's last moment so far, in milliseconds since 1970.
+    /// Returns the time at which the call ended, or the run's last moment so far, in milliseconds since 1970.
     pub fn ended_ms(&self) -> u64 {
         self.started_ms.saturating_add(self.took_ms).saturating_add(self.waited_ms)
     }
@@ -134,17 +134,17 @@ impl CallNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
-    /// It has not ended, or the run was cut off during it.
+    /// The call has not ended, or the run was cut off during it.
     Open,
-    /// It ended with an output.
+    /// The call ended with an output.
     Done,
-    /// It ended with a failure.
+    /// The call ended with a failure.
     Failed,
-    /// It was refused, by rule, authority or operator.
+    /// The call was refused, by rule, authority or operator.
     Refused,
-    /// It exceeded its time limit.
+    /// The call exceeded its time limit.
     TimedOut,
-    /// It waits for an approval, its own or one of a call below it.
+    /// The call waits for an approval, its own or one of a call below it.
     Suspended,
     /// The run was cancelled during it.
     Cancelled,
@@ -153,11 +153,11 @@ pub enum CallState {
 /// A decision of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// `preApproved`: it ran; `blocked`: it was refused; `ask`: the question is open.
+    /// The decision: `preApproved` (the call ran), `blocked` (it was refused) or `ask` (the question is open).
     pub rule: Rule,
     /// The rule, mode or operator that decided.
     pub by: DecidedBy,
-    /// Reason given when refused.
+    /// The reason given for a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
 }
@@ -166,12 +166,12 @@ pub struct Decision {
 const DEEPEST: usize = 256;
 
 impl RunTree {
-    /// The tree of the calls in these records. `running`: a process is writing the journal.
+    /// Makes the tree of the calls in these records. `running`: a process is writing the journal.
     pub fn of(run: &str, journal: &Journal, running: bool) -> Self {
         Self { torn: journal.torn, ..RunView::of(&journal.records).tree(run, running) }
     }
 
-    /// The state in a few words for people, with what a suspended run waits for.
+    /// Returns the state in a few words for people, with the kind of answer that a suspended run waits for.
     pub fn state_in_words(&self) -> &'static str {
         match self.waits_for {
             None => self.state.as_str(),
@@ -184,7 +184,7 @@ impl RunTree {
 }
 
 impl RunView {
-    /// The run as a tree of calls. `running`: a process is writing the journal.
+    /// Returns the run as a tree of calls. `running`: a process is writing the journal.
     pub fn tree(&self, run: &str, running: bool) -> RunTree {
         let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
         let (target, entry, requester) = match self.start() {
@@ -237,7 +237,7 @@ impl RunView {
 }
 
 impl CallView {
-    /// The node of the call in a tree, with the calls that it made. `last_ms`: the time of the newest record.
+    /// Makes the node of the call in a tree, with the calls that it made. `last_ms`: the time of the newest record.
     fn node(&self, last_ms: u64, calls: Vec<CallNode>) -> CallNode {
         let waiting = self.asked_ms.map_or(0, |asked| last_ms.saturating_sub(asked));
         let waited_ms = self.waited_ms.saturating_add(waiting);

@@ -1,7 +1,8 @@
 //! The state of a run, folded from its records one after another.
 //!
-//! [`RunView`] is the only place that interprets records for displays: terminal, editor, service, web app and pages read it.
-//! A view takes each record in constant time, but for the depth of its call, so that it follows a run of any length.
+//! [`RunView`] is the only place that interprets records for displays: terminal, editor, service, web app and pages
+//! read it. A view takes each record in constant time, but for the depth of its call, so that it follows a run of any
+//! length.
 
 mod changes;
 mod conversation;
@@ -37,14 +38,14 @@ use std::{
 /// The calls and conversations that a view keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Keep {
-    /// All of them.
+    /// All calls and conversations.
     #[default]
     All,
     /// Calls under way, and the call that the last record has ended.
     UnderWay,
 }
 
-/// A run, as its records so far have it.
+/// The state of a run, according to its records so far.
 #[derive(Clone, Debug, Default)]
 pub struct RunView {
     keep: Keep,
@@ -78,7 +79,7 @@ pub struct RunStart {
     pub target: Arc<str>,
     /// The entry worker.
     pub entry: Arc<str>,
-    /// Who started it, and through which channel. Journals of earlier versions do not say so.
+    /// The person or program that started the run, and the channel. Journals of earlier versions do not say so.
     pub requester: Option<Requester>,
 }
 
@@ -131,7 +132,7 @@ pub enum Activity {
 pub struct Spent {
     /// The number of answers.
     pub requests: u64,
-    /// Their usage.
+    /// The usage of these requests.
     pub usage: Usage,
     /// The sum of the costs that are known.
     pub cost: Usd,
@@ -153,7 +154,7 @@ impl Spent {
     }
 }
 
-/// A call, as the records so far have it.
+/// The state of a call, according to the records so far.
 #[derive(Clone, Debug)]
 pub struct CallView {
     /// The place of the call.
@@ -166,7 +167,7 @@ pub struct CallView {
     pub function: Arc<str>,
     /// The source of the function.
     pub source: FunctionSource,
-    /// On whose behalf it was made.
+    /// The caller on whose behalf the call was made.
     pub principal: Principal,
     /// The arguments that are used.
     pub input: Arc<Value>,
@@ -178,19 +179,19 @@ pub struct CallView {
     pub state: CallState,
     /// The origins of its output or failure.
     pub output_origins: Origins,
-    /// When it began, in milliseconds since 1970.
+    /// The time at which the call began, in milliseconds since 1970.
     pub started_ms: u64,
-    /// When it ended, or the run did.
+    /// The time at which the call or the run ended.
     pub ended_ms: Option<u64>,
     /// The call's own time of waiting for answers that have come, in milliseconds.
     pub waited_ms: u64,
-    /// When its open question was asked.
+    /// The time at which the open question was asked.
     pub asked_ms: Option<u64>,
     /// The number of open questions of this call and those below it.
     pub open_questions: usize,
     /// The time in which this call, or one below it, has waited for an answer, in milliseconds.
     pub held_ms: u64,
-    /// Since when at least one of these questions is open.
+    /// The time since which at least one of these questions is open.
     held_since_ms: u64,
     /// The gate's last decision.
     pub verdict: Option<Decision>,
@@ -208,13 +209,13 @@ pub struct CallView {
     pub retries: u32,
     /// Requests that failed.
     pub failed_requests: u32,
-    /// When the newest request was sent.
+    /// The time at which the newest request was sent.
     pub requested_ms: u64,
     /// The call's own tokens; of a worker that has ended, with those of all calls below it.
     pub usage: Option<Usage>,
     /// Tokens and cost of the call and all below it.
     pub spent: Spent,
-    /// Why it failed or was refused.
+    /// The reason for which the call failed or was refused.
     pub failure: Option<Failure>,
     /// Tools that its model called and that were not offered, in order.
     pub unoffered: Vec<Arc<str>>,
@@ -222,21 +223,22 @@ pub struct CallView {
     pub notes: Vec<Arc<str>>,
     /// The activity of the call.
     pub activity: Activity,
-    /// Since when, in milliseconds since 1970.
+    /// The time at which this activity began, in milliseconds since 1970.
     pub since_ms: u64,
     /// The record of its end.
     pub ended_seq: Option<u64>,
 }
 
 impl CallView {
-    /// The time of its work until then, without the time in which it, or a call below it, waited for an answer.
+    /// Returns the time that the call has worked until then, without the time in which it, or a call below it, waited
+    /// for an answer.
     pub fn worked_ms(&self, until_ms: u64) -> u64 {
         let held = if self.open_questions > 0 { until_ms.saturating_sub(self.held_since_ms) } else { 0 };
         let held = self.held_ms.saturating_add(held);
         until_ms.saturating_sub(self.started_ms).saturating_sub(held)
     }
 
-    /// The time of its work until then, without its own time of waiting for an answer.
+    /// Returns the time that the call has worked until then, without its own time of waiting for an answer.
     pub fn took_ms(&self, until_ms: u64) -> u64 {
         let waiting = self.asked_ms.map_or(0, |asked| until_ms.saturating_sub(asked));
         until_ms.saturating_sub(self.started_ms).saturating_sub(self.waited_ms.saturating_add(waiting))
@@ -260,17 +262,18 @@ impl CallView {
 }
 
 impl RunView {
-    /// A view of a run whose records follow. It keeps all calls and conversations.
+    /// Makes a view of a run whose records follow. It keeps all calls and conversations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, for displays that show what is under way: it forgets calls that have ended, and keeps no conversation.
+    /// Makes a view for displays that show what is under way: it forgets calls that have ended, and keeps no
+    /// conversation.
     pub fn of_calls_under_way() -> Self {
         Self { keep: Keep::UnderWay, ..Self::default() }
     }
 
-    /// The view of these records.
+    /// Makes the view of these records.
     pub fn of(records: &[Record]) -> Self {
         let mut view = Self::new();
         records.iter().for_each(|record| view.fold(record.into()));
@@ -298,22 +301,22 @@ impl RunView {
         }
     }
 
-    /// The start of the run, if it is among the records.
+    /// Returns the start of the run, if it is among the records.
     pub fn start(&self) -> Option<&RunStart> {
         self.start.as_ref()
     }
 
-    /// The end of the run. A run that was resumed since has none.
+    /// Returns the end of the run. A run that was resumed since has none.
     pub fn end_of_run(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
 
-    /// The time of the first record, in milliseconds since 1970.
+    /// Returns the time of the first record, in milliseconds since 1970.
     pub fn started_ms(&self) -> u64 {
         self.started_ms.unwrap_or_default()
     }
 
-    /// The time of the newest record.
+    /// Returns the time of the newest record.
     pub fn last_ms(&self) -> u64 {
         self.last_ms
     }
@@ -328,27 +331,27 @@ impl RunView {
         self.costs.iter().map(|((worker, model), spent)| (&**worker, &**model, spent))
     }
 
-    /// The call at that place.
+    /// Returns the call at that place.
     pub fn call(&self, path: &CallPath) -> Option<&CallView> {
         self.calls.get(path)
     }
 
-    /// All calls that the view keeps, in no order.
+    /// Returns all calls that the view keeps, in no order.
     pub fn calls(&self) -> impl Iterator<Item = &CallView> {
         self.calls.values()
     }
 
-    /// The calls that have not ended for good, in the order of the tree.
+    /// Returns the calls that have not ended for good, in the order of the tree.
     pub fn under_way(&self) -> impl DoubleEndedIterator<Item = &CallView> {
         self.under_way.iter().filter_map(|path| self.calls.get(path))
     }
 
-    /// The call at that place, if it has not ended for good.
+    /// Returns the call at that place, if it has not ended for good.
     pub fn call_under_way(&self, path: &CallPath) -> Option<&CallView> {
         self.calls.get(path).filter(|_| self.under_way.contains(path))
     }
 
-    /// The workers from the entry to that call, as far as they are under way.
+    /// Returns the workers from the entry to that call, as far as they are under way.
     pub fn chain(&self, path: &CallPath) -> Vec<&str> {
         let mut chain = Vec::new();
         let mut at = Some(path);
@@ -362,33 +365,33 @@ impl RunView {
         chain
     }
 
-    /// The number of calls that have begun.
+    /// Returns the number of calls that have begun.
     pub fn begun(&self) -> usize {
         self.begun
     }
 
-    /// The number of calls and requests that have begun, and the last of them.
+    /// Returns the number of calls and requests that have begun, and the last of them.
     pub fn activities(&self) -> (u64, Option<&Latest>) {
         (self.activities, self.latest.as_ref())
     }
 
-    /// The questions without an answer, in the order of the tree. Those of a run that was interrupted wait again when it is
-    /// resumed.
+    /// Returns the questions without an answer, in the order of the tree. Those of a run that was interrupted wait
+    /// again when it is resumed.
     pub fn questions(&self) -> impl Iterator<Item = (&QuestionId, WaitsFor)> {
         self.questions.iter().map(|(id, kind)| (id, *kind))
     }
 
-    /// The conversation of the call at that place. A view of the calls under way has none.
+    /// Returns the conversation of the call at that place. A view of the calls under way has none.
     pub fn conversation(&self, path: &CallPath) -> Option<&ConversationView> {
         self.conversations.get(path)
     }
 
-    /// The conversations with their calls, in no order.
+    /// Returns the conversations with their calls, in no order.
     pub fn conversations(&self) -> impl Iterator<Item = (&CallPath, &ConversationView)> {
         self.conversations.iter()
     }
 
-    /// The user has taken back a message of a conversation, and with it the record of that number.
+    /// Returns true if the user has taken back a message of a conversation, and with it the record of that number.
     pub fn is_undone(&self, path: &CallPath, seq: u64) -> bool {
         let mut at = Some(path);
         while let Some(path) = at {
@@ -406,8 +409,8 @@ impl RunView {
         }
     }
 
-    /// Notes that the call has ended for good: a view of the calls under way keeps it until the next record. A leaf that
-    /// failed may be tried again.
+    /// Notes that the call has ended for good: a view of the calls under way keeps it until the next record. A leaf
+    /// that failed may be tried again.
     fn ended_for_good(&mut self, path: &CallPath, may_repeat: bool) {
         self.under_way.remove(path);
         if self.keep == Keep::UnderWay {
@@ -416,7 +419,7 @@ impl RunView {
         }
     }
 
-    /// The caller at that place continues, so that its leaves that failed are not tried again.
+    /// Notes that the caller at that place continues, so that its leaves that failed are not tried again.
     fn continues(&mut self, caller: &CallPath) {
         if !self.failed.is_empty() {
             let calls = &self.calls;
@@ -543,7 +546,7 @@ impl RunView {
         }
     }
 
-    /// A question of that call waits no more.
+    /// Notes that a question of that call does not wait any more.
     fn no_longer_wait(&mut self, path: &CallPath, at_ms: u64) {
         self.around(path, |call| {
             call.open_questions = call.open_questions.saturating_sub(1);
@@ -574,7 +577,7 @@ impl RunView {
         self.changes.call(record.path);
     }
 
-    /// The questions of a call that has ended, and of those below it, are withdrawn.
+    /// Withdraws the questions of a call that has ended, and of those below it.
     fn withdraw(&mut self, path: &CallPath, at_ms: u64) {
         if self.calls.get(path).is_none_or(|call| call.open_questions == 0) {
             return;
@@ -695,7 +698,7 @@ impl RunView {
 }
 
 impl WaitsFor {
-    /// The kind of a question.
+    /// Returns the kind of a question.
     pub fn of(question: &Question) -> Self {
         match question {
             Question::Approval(_) => Self::Approval,

@@ -23,13 +23,13 @@ pub struct WholeRun {
     by_call: HashMap<CallPath, Vec<usize>>,
 }
 
-/// One call in full.
+/// A call in full.
 #[derive(Clone, Debug, Serialize)]
 pub struct WholeCall<'a> {
-    /// Its node in the tree, with the calls below it.
+    /// The call's node in the tree, with the calls below it.
     #[serde(flatten)]
     pub node: &'a CallNode,
-    /// Its output.
+    /// The output of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<&'a Arc<Value>>,
     /// Files that it returned with the output.
@@ -40,7 +40,7 @@ pub struct WholeCall<'a> {
 }
 
 impl WholeRun {
-    /// The run of these records. `running`: a process is writing the journal.
+    /// Makes the run of these records. `running`: a process is writing the journal.
     pub fn of(run: &str, journal: Journal, running: bool) -> Self {
         let mut by_call: HashMap<CallPath, Vec<usize>> = HashMap::new();
         for (number, record) in journal.records.iter().enumerate() {
@@ -51,22 +51,22 @@ impl WholeRun {
         Self { tree: RunTree::of(run, &journal, running), journal, by_call }
     }
 
-    /// Its calls as a tree.
+    /// Returns the calls of the run as a tree.
     pub fn tree(&self) -> &RunTree {
         &self.tree
     }
 
-    /// Its records.
+    /// Returns the records of the run.
     pub fn records(&self) -> &[Record] {
         &self.journal.records
     }
 
-    /// Its steps that took time.
+    /// Returns the steps of the run that took time.
     pub fn steps(&self) -> Vec<Step<'_>> {
         steps(&self.journal.records)
     }
 
-    /// The call at that place.
+    /// Returns the call at that place.
     pub fn call(&self, path: &CallPath) -> Option<WholeCall<'_>> {
         let mut left: Vec<&CallNode> = self.tree.calls.iter().collect();
         while let Some(node) = left.pop() {
@@ -78,7 +78,7 @@ impl WholeRun {
         None
     }
 
-    /// A call of this run's tree in full.
+    /// Returns a call of this run's tree in full.
     pub fn whole<'a>(&'a self, node: &'a CallNode) -> WholeCall<'a> {
         let numbers = self.by_call.get(&node.path).map(Vec::as_slice).unwrap_or_default();
         let records: Vec<&Record> = numbers.iter().map(|&number| &self.journal.records[number]).collect();
@@ -97,7 +97,7 @@ impl WholeRun {
     }
 }
 
-/// Whether it is a record of the run and not of a call, although its place is the root.
+/// Returns true if a record belongs to the run and not to a call, although its place is the root.
 fn is_of_run(body: &RecordKind) -> bool {
     matches!(
         body,

@@ -1,4 +1,4 @@
-//! One call in full, the timeline, and the lines of a run that is followed.
+//! A call in full, the timeline, and the lines of a run that is followed.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod fixture;
@@ -152,7 +152,7 @@ fn text(lines: &[Line]) -> String {
     lines.iter().map(|line| format!("{}\n", line.to_string().trim_end())).collect()
 }
 
-/// Two calls side by side, one of which waits for an answer.
+/// Makes two calls side by side, one of which waits for an answer.
 fn parallel() -> Sample {
     let scenario = Sample::new();
     scenario.begin();

@@ -8,7 +8,7 @@ use std::{collections::HashMap, env, fs, path::Path, process::Command};
 
 const RUN: &str = "20261121-221530-4f2a";
 
-/// Whatever could get out of a text, an attribute, a script or a style, and would then leave its mark on the page.
+/// Texts that could get out of a text, an attribute, a script or a style, and would then leave a mark on the page.
 const ATTACK: &str = concat!(
     "</script></style></title></pre></details>--><script>document.documentElement.dataset.pwned=1</script>",
     "<img src=x onerror=document.documentElement.dataset.pwned=1>",
@@ -18,7 +18,7 @@ const ATTACK: &str = concat!(
     "<meta http-equiv=refresh content=\"0;url=data:text/html,x\"><base href=//example.org>",
 );
 
-/// A run of these records.
+/// Makes a run of these records.
 fn run_of(records: Vec<Value>) -> WholeRun {
     let lines: String = records
         .into_iter()
@@ -33,7 +33,7 @@ fn run_of(records: Vec<Value>) -> WholeRun {
     WholeRun::of(RUN, journal, false)
 }
 
-/// A run in which this text stands wherever a model, a document, a tool or an operator can have put one.
+/// Makes a run in which this text stands in every place that a model, a document, a tool or an operator can fill.
 fn full_of(text: &str) -> WholeRun {
     let call = |path: &str, function: &str| {
         json!({"path": path, "step": "call", "kind": "call_started", "function": function, "source": {"library": text},
@@ -92,7 +92,7 @@ fn full_of(text: &str) -> WholeRun {
     ])
 }
 
-/// The elements of a page, without their contents.
+/// Returns the elements of a page, without their contents.
 fn tags(page: &str) -> Vec<&str> {
     page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()).collect()
 }
@@ -159,7 +159,7 @@ fn a_run_that_was_cut_off_and_a_deep_one_have_pages() {
     page(&run);
 }
 
-/// A run of a hundred workers with a hundred calls each, as `read_file` is usually called.
+/// Makes a run of a hundred workers with a hundred calls each, as `read_file` is usually called.
 fn run_of_many_calls() -> WholeRun {
     let start = |path: &str, function: &str, source: Value, principal: Value, input: Value| {
         json!({"path": path, "step": "call", "kind": "call_started", "function": function, "source": source,
@@ -233,7 +233,7 @@ fn a_page_of_ten_thousand_calls_has_less_than_five_megabytes() {
     assert!(page.len() < 5_000_000, "{} bytes", page.len());
 }
 
-/// What a browser makes of a page: its document afterwards, and what it complained about.
+/// Opens a page in a browser. Returns the document afterwards, and the browser's complaints.
 fn open(chromium: &Path, page: &str, fragment: &str) -> (String, Vec<String>) {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("run.html");
@@ -257,7 +257,7 @@ fn open(chromium: &Path, page: &str, fragment: &str) -> (String, Vec<String>) {
     (document, complaints)
 }
 
-/// The start tag of the document, on which an attack that works leaves its mark.
+/// Returns the start tag of the document, on which an attack that works leaves its mark.
 fn root(document: &str) -> &str {
     tags(document).into_iter().find(|tag| tag.starts_with("html")).unwrap()
 }

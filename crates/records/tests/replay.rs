@@ -1,4 +1,4 @@
-//! A program over a record: nothing is done, and what differs first is told.
+//! A program over a record: nothing is executed, and the first difference is reported.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{

@@ -184,7 +184,7 @@ fn text(tree: &RunTree, width: Option<usize>) -> String {
     render(tree, width).iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A whole run with a child, an approval, a refusal and a failure.
+/// Makes a whole run with a child, an approval, a refusal and a failure.
 fn report() -> Sample {
     let scenario = Sample::new();
     scenario.begin();

@@ -1,4 +1,5 @@
-//! A run as an OpenTelemetry trace: the shape of OTLP/JSON, the names of the conventions, and spans nested as calls are.
+//! A run as an OpenTelemetry trace: the shape of OTLP/JSON, the names of the conventions, and spans nested as calls
+//! are.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_records::{Journal, WholeRun, otlp};
@@ -40,7 +41,8 @@ fn asked_model(path: &str, attempt: u32) -> Value {
            "head": 0, "digest": "d", "max_tokens": 300})
 }
 
-/// A worker that fails once to ask its model, then calls another worker and a tool that must be approved.
+/// Makes a run of a worker whose first request to its model fails, and which then calls another worker and a tool that
+/// must be approved.
 fn run() -> WholeRun {
     run_of(vec![
         (
@@ -116,7 +118,7 @@ fn attributes(of: &Value) -> HashMap<&str, &Value> {
         .collect()
 }
 
-/// What OTLP's JSON asks of every request, whatever it tells of.
+/// Asserts the rules of OTLP's JSON that hold for every request, whatever its content.
 fn assert_is_otlp(trace: &Value) {
     let is_id = |id: &Value, digits: usize| {
         let id = id.as_str().unwrap();

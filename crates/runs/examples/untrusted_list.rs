@@ -1,4 +1,4 @@
-//! Measures what an addition to the list of untrusted places costs, by the length of the list (`docs/performance.md`).
+//! Measures the time of an addition to the list of untrusted places, by the length of the list (`docs/performance.md`).
 //!
 //! ```console
 //! $ cargo run --release -p llm-do-runs --example untrusted_list

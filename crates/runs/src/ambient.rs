@@ -13,7 +13,7 @@ pub type LocalDriver = Recorder<JournalWriter>;
 pub struct Machine;
 
 impl Machine {
-    /// As a port.
+    /// Returns this machine as a port.
     pub fn ambient() -> Arc<dyn Ambient> {
         Arc::new(Self)
     }

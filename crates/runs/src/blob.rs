@@ -12,27 +12,27 @@ use std::{
 /// The folder of a run's long values.
 #[derive(Debug)]
 pub(crate) struct BlobDir {
-    /// The folder that it is in, shared with whatever else writes there: thousands of runs may wait at once.
+    /// The parent folder, shared with everything else that writes there: thousands of runs may wait at once.
     parent: Arc<Path>,
     name: &'static str,
-    /// The run that writes to it, if others write to it at the same time.
+    /// The ID of the run that writes, if other runs write to the folder at the same time.
     run: Option<Arc<str>>,
     /// Bytes of all values that this writer knows of.
     bytes: u64,
 }
 
 impl BlobDir {
-    /// The folder `blobs` of a run. The first value that is stored creates it.
+    /// Makes the folder `blobs` of a run. The first stored value creates it on disk.
     pub(crate) fn of_run(dir: impl Into<Arc<Path>>) -> Self {
         Self::named(dir.into(), "blobs")
     }
 
-    /// Another folder of contents named by their hashes.
+    /// Makes another folder of contents named by their hashes.
     pub(crate) fn named(parent: Arc<Path>, name: &'static str) -> Self {
         Self { parent, name, run: None, bytes: 0 }
     }
 
-    /// The folder `blobs` of several runs, which write to it at the same time, as the run with that ID writes to it.
+    /// Makes the folder `blobs` that several runs write to at the same time, for the run with that ID.
     pub(crate) fn of_runs(dir: Arc<Path>, run: Arc<str>) -> Self {
         Self { run: Some(run), ..Self::of_run(dir) }
     }
@@ -41,12 +41,12 @@ impl BlobDir {
         self.parent.join(self.name)
     }
 
-    /// Bytes of the stored values.
+    /// Returns the bytes of the stored values.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Counts what an earlier writer has stored.
+    /// Counts the values that an earlier writer has stored.
     pub(crate) fn measure(&mut self) {
         let entries = fs::read_dir(self.path()).into_iter().flatten().flatten();
         self.bytes = entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum();
@@ -86,7 +86,7 @@ impl BlobDir {
     }
 }
 
-/// Creates a file that only its owner may read, in place of one that a killed process, or a link that something else has left.
+/// Creates a file that only its owner may read. It replaces a file that a killed process has left, or a link.
 fn new_file(path: &Path) -> io::Result<File> {
     let create = || private_file(OpenOptions::new().write(true).create_new(true)).open(path);
     match create() {

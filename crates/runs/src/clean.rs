@@ -18,34 +18,34 @@ use std::{
 /// A run on the disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoredRun {
-    /// Its ID.
+    /// The ID of the run.
     pub run: String,
-    /// Its folder.
+    /// The folder of the run.
     pub dir: PathBuf,
-    /// Its state.
+    /// The state of the run.
     pub state: RunState,
-    /// Its size, in bytes.
+    /// The size of the folder, in bytes.
     pub bytes: u64,
-    /// When it was last written.
+    /// The time at which the run was last written.
     #[serde(skip)]
     pub changed: SystemTime,
 }
 
-/// Which runs are removed. A running run never is.
+/// The choice of runs to remove. A running run is never removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cleaning {
-    /// Runs that were last written longer ago than this.
+    /// Removes runs that were last written longer ago than this.
     pub older_than: Option<Duration>,
-    /// The oldest runs, until the rest has at most so many bytes.
+    /// Removes the oldest runs, until the rest has at most so many bytes.
     pub larger_than: Option<u64>,
-    /// So many of the newest runs are kept. Without the other two, all older runs are removed. A damaged run does not
+    /// Keeps so many of the newest runs. Without the other two, all older runs are removed. A damaged run does not
     /// count: it is kept if it is newer than the oldest of those, and else removed like a run that has ended.
     pub keep: Option<usize>,
-    /// Whether runs that wait for an approval may be removed.
+    /// True if runs that wait for an approval may be removed.
     pub suspended: bool,
 }
 
-/// The runs in a folder. A folder that does not exist holds none. Links are no runs.
+/// Returns the runs in a folder. A folder that does not exist holds none. Links are no runs.
 pub fn stored_runs(runs_dir: &Path) -> io::Result<Vec<StoredRun>> {
     match fs::symlink_metadata(runs_dir) {
         Ok(found) if !found.is_dir() => {
@@ -68,7 +68,7 @@ pub fn stored_runs(runs_dir: &Path) -> io::Result<Vec<StoredRun>> {
     Ok(runs)
 }
 
-/// Bytes of the files in a folder and below it. Files that have vanished or can't be read count as empty.
+/// Returns the bytes of the files in a folder and below it. Files that have vanished or can't be read count as empty.
 fn size(dir: &Path) -> u64 {
     let mut bytes = 0;
     let mut left = vec![dir.to_owned()];
@@ -86,7 +86,7 @@ fn size(dir: &Path) -> u64 {
 }
 
 impl Cleaning {
-    /// The runs to remove, oldest first.
+    /// Returns the runs to remove, oldest first.
     pub fn choose(self, mut runs: Vec<StoredRun>, now: SystemTime) -> Vec<StoredRun> {
         runs.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.run.cmp(&a.run)));
         let mut left: u64 = runs.iter().map(|run| run.bytes).sum();
@@ -114,7 +114,7 @@ impl Cleaning {
     }
 }
 
-/// Removes a run. `false`: it is running, or has changed its state since it was listed, and is kept.
+/// Removes a run. Returns false, and keeps the run, if it is running or has changed its state since it was listed.
 pub fn remove_run(run: &StoredRun) -> io::Result<bool> {
     let mut journal = match open_regular(&run.dir.join(JOURNAL_FILE)) {
         Ok(journal) => Some(journal),

@@ -17,8 +17,8 @@ pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Opens a file to read it, and nothing that would never end or never begin: a run's folder may have come with a
-/// project from anywhere.
+/// Opens a regular file for reading. Anything else is refused, such as a pipe, on which opening or reading may block
+/// for ever: a run's folder may have come with a project from anywhere.
 pub(crate) fn open_regular(path: &Path) -> io::Result<fs::File> {
     if fs::metadata(path)?.is_file() {
         fs::File::open(path)
@@ -27,17 +27,17 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// A file that, if it is created, only its owner may read.
+/// Sets the options so that only the owner may read a file that they create.
 pub(crate) fn private_file(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// Fails if an open file has been removed: what is written to it is lost when the process ends.
+/// Fails if an open file has been removed: data written to it is lost when the process ends.
 ///
 /// # Errors
-/// It has no name any more, or can't be looked at.
+/// The file has no name any more, or its metadata can't be read.
 pub fn still_named(file: &fs::File) -> io::Result<()> {
     #[cfg(unix)]
     if std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) == 0 {
@@ -51,7 +51,7 @@ pub fn still_named(file: &fs::File) -> io::Result<()> {
     Ok(())
 }
 
-/// The process that holds the lock of a file, where the system tells it.
+/// Returns the process that holds the lock of a file, where the system reports it.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     #[cfg(target_os = "linux")]
     {
@@ -74,7 +74,7 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
     }
 }
 
-/// Whether something is so within a tenth of a second.
+/// Returns true if a condition becomes true within a tenth of a second.
 pub(crate) fn soon(so: impl Fn() -> bool) -> bool {
     const PAUSE: Duration = Duration::from_millis(5);
     so() || (0..20).any(|_| {

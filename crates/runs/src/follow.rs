@@ -19,7 +19,7 @@ use std::{
 #[derive(Debug)]
 pub struct Follow {
     run_dir: PathBuf,
-    /// Bytes up to the end of the last line that was read. Half a line after it may be completed or removed.
+    /// Bytes up to the end of the last line that was read. An incomplete line after it may be completed or removed.
     read_bytes: u64,
     next: u64,
     state: RunState,
@@ -28,9 +28,9 @@ pub struct Follow {
 /// Some of the records of a journal.
 #[derive(Debug)]
 pub struct Part {
-    /// In their order.
+    /// The records, in their order.
     pub records: Vec<Record>,
-    /// Whether the journal had no more.
+    /// True if the journal had no more records.
     pub is_last: bool,
 }
 
@@ -49,18 +49,18 @@ impl BlobSource for Counting {
 }
 
 impl Follow {
-    /// From the run's first record on.
+    /// Starts at the run's first record.
     pub fn new(run_dir: &Path) -> Self {
         Self { run_dir: run_dir.to_owned(), read_bytes: 0, next: 0, state: RunState::Open(Open::Running) }
     }
 
-    /// The records written since the last call.
+    /// Returns the records written since the last call.
     pub fn more(&mut self) -> Result<Vec<Record>, ReadError> {
         self.part(u64::MAX).map(|part| part.records)
     }
 
-    /// The next of the records written since the last call: those that begin within so many bytes, the values that lie beside
-    /// the journal included, and at least one if there is one.
+    /// Returns the next of the records written since the last call: those that begin within so many bytes, the values
+    /// that lie beside the journal included, and at least one if there is one.
     pub fn part(&mut self, bytes: u64) -> Result<Part, ReadError> {
         let until = self.read_bytes.saturating_add(bytes);
         let path = self.run_dir.join(JOURNAL_FILE);
@@ -102,7 +102,7 @@ impl Follow {
         Ok(Part { records, is_last })
     }
 
-    /// The run's state at the last call.
+    /// Returns the run's state at the last call.
     pub fn state(&self) -> RunState {
         self.state
     }

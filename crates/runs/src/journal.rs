@@ -1,4 +1,5 @@
-//! Writing a run's journal: one line for each record, written completely or not at all. `docs/reference/journal.md` documents the format.
+//! Writing a run's journal: one line for each record, written completely or not at all. `docs/reference/journal.md`
+//! documents the format.
 
 mod fork;
 
@@ -36,24 +37,24 @@ use tokio::time::Instant;
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 /// Initial size of the buffer for lines: enough for those of most turns.
 const BUFFER_BYTES: usize = 1024;
-/// The most bytes of records and long values that one run may write. Code of strangers decides how much there is.
+/// The most bytes of records and long values that one run may write. Foreign code decides how much a run records.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// The journal of one run while it is written.
 ///
 /// Every record is handed to the kernel before [`JournalWriter::append`] returns, or, while a hold lasts, before
 /// anything happens that depends on it. A record whose effects are visible therefore survives the death of the process.
-/// Records are not synced to the disk: a power failure may lose the last seconds, while a sync would add milliseconds to
-/// each step, and many runs at once would wait for the disk.
+/// Records are not synced to the disk: a power failure may lose the last seconds, while a sync would add milliseconds
+/// to each step, and many runs at once would wait for the disk.
 ///
-/// The file is locked while it is written. The lock ends with the process, which distinguishes a running run from one that
-/// was cut off.
+/// The file is locked while it is written. The lock ends with the process, which distinguishes a running run from one
+/// that was cut off.
 pub struct JournalWriter {
     id: Arc<str>,
     dir: Arc<Path>,
-    /// The lines go to a log that other runs share, whose errors name its file.
+    /// True if the lines go to a log that other runs share, whose errors name its file.
     shared: bool,
-    /// The writer has made the folder, and removes it if it ends without a record.
+    /// True if the writer has made the folder, and removes it if it ends without a record.
     made: bool,
     redactor: Arc<Redactor>,
     /// The contents of files that its calls have changed.
@@ -81,9 +82,9 @@ struct Tail {
     unwritten_seals: Option<Chain>,
     /// Whole lines that are not in the file yet.
     lines: Vec<u8>,
-    /// Whether lines may wait for others.
+    /// True if lines may be gathered before they are written.
     held: bool,
-    /// Half a line stands at the end and could not be removed.
+    /// True if an incomplete line is at the end of the file and could not be removed.
     torn: bool,
 }
 
@@ -104,12 +105,13 @@ impl Lines for File {
     }
 }
 
-/// Where the lines of a journal go that has no file of its own: a log that many runs share.
+/// The target of a journal's lines that has no file of its own: a log that many runs share.
 pub trait JournalLog: Send {
     /// Writes these whole lines, completely or not at all.
     ///
     /// # Errors
-    /// They can't be written. Nothing of them is left. The error names the log's file, which the journal does not know.
+    /// The lines can't be written. Nothing of them is left. The error names the log's file, which the journal does not
+    /// know.
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
@@ -148,7 +150,7 @@ pub enum ReopenError {
     /// A process is writing it.
     #[error("the run is running in {}", holder.map_or("another process".into(), |id| format!("process {id}")))]
     Running {
-        /// The process's number, where the system tells it.
+        /// The process's number, where the system reports it.
         holder: Option<u32>,
     },
     /// The file can't be opened or written.
@@ -156,10 +158,10 @@ pub enum ReopenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// It can't be read.
+    /// The journal can't be read.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -170,14 +172,14 @@ pub enum ReopenError {
 pub struct CreateError {
     /// The path that could not be created.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub source: io::Error,
 }
 
 impl JournalWriter {
     /// Begins a journal in a new folder under `runs_dir` (`.llm-do/runs`), with an ID that no other run has. The folder
-    /// above `runs_dir`, if it is `.llm-do` or new, gets a `.gitignore` that excludes it. A journal without a key can be
-    /// read, but its run can't be resumed.
+    /// above `runs_dir`, if it is `.llm-do` or new, gets a `.gitignore` that excludes it. A journal without a key can
+    /// be read, but its run can't be resumed.
     pub fn create(
         runs_dir: &Path,
         redactor: Arc<Redactor>,
@@ -201,10 +203,10 @@ impl JournalWriter {
         }
     }
 
-    /// The same with the ID that was proposed for it.
+    /// Begins a journal like [`JournalWriter::create`], with the ID that was proposed for it.
     ///
     /// # Errors
-    /// As [`JournalWriter::create`], or there is a run with that ID.
+    /// See [`JournalWriter::create`]; or a run with that ID exists.
     pub fn create_as(
         id: &NewRunId,
         runs_dir: &Path,
@@ -227,8 +229,8 @@ impl JournalWriter {
         }
     }
 
-    /// Begins the journal in that new folder. `None`: another process has removed it before it was locked, as `runs clean`
-    /// removes runs that no process writes.
+    /// Begins the journal in that new folder. `None`: another process removed the folder before the journal was locked,
+    /// as `runs clean` removes runs that no process writes.
     fn begin(
         id: Arc<str>,
         dir: Arc<Path>,
@@ -256,8 +258,8 @@ impl JournalWriter {
         Ok(Some(journal))
     }
 
-    /// Opens the journal in a run's folder to continue it, and returns its records. No process may be writing it, and it
-    /// must be sealed with this key. Half a line at its end, from a write that was cut off, is removed.
+    /// Opens the journal in a run's folder to continue it, and returns its records. No process may be writing it, and
+    /// it must be sealed with this key. An incomplete line at its end, from a write that was cut off, is removed.
     ///
     /// # Errors
     /// See [`ReopenError`].
@@ -292,12 +294,12 @@ impl JournalWriter {
         Ok((journal, records))
     }
 
-    /// A journal whose lines go to a log that other runs share, with the records that the log already has of this run.
-    /// `lines` are their lines, which must be sealed with this key. Long values are stored in `dir`, which the runs may share,
-    /// too.
+    /// Opens a journal whose lines go to a log that other runs share, with the records that the log already has of this
+    /// run. `lines` are their lines, which must be sealed with this key. Long values are stored in `dir`, which the
+    /// runs may share, too.
     ///
     /// # Errors
-    /// A line is no record, or is not sealed with this key as the next one of this run.
+    /// A line is no record, or is not sealed with this key as the next line of this run.
     pub fn within(
         log: Box<dyn JournalLog>,
         id: Arc<str>,
@@ -362,22 +364,23 @@ impl JournalWriter {
         }
     }
 
-    /// ID of the run.
+    /// Returns the ID of the run.
     pub fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// The run's folder.
+    /// Returns the run's folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The same, shared: thousands of runs may wait at once, and a copy of the path takes room.
+    /// Returns the run's folder as a shared path: thousands of runs may wait at once, and a copy of the path takes
+    /// memory.
     pub fn shared_dir(&self) -> Arc<Path> {
         Arc::clone(&self.dir)
     }
 
-    /// The redactor of its records.
+    /// Returns the redactor of the records.
     pub fn redactor(&self) -> &Arc<Redactor> {
         &self.redactor
     }
@@ -402,7 +405,7 @@ impl JournalWriter {
     }
 }
 
-/// A run without a record is none: a start that failed leaves no folder.
+/// Removes the folder of a run without a record, so that a failed start leaves none.
 impl Drop for JournalWriter {
     fn drop(&mut self) {
         if self.made && self.tail().unwritten == 0 {
@@ -537,7 +540,7 @@ impl Tail {
     }
 }
 
-/// One call of `write`, or more if the file takes only a part.
+/// Calls `write` once, or more often if the file takes only a part.
 fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -550,7 +553,7 @@ fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the path still leads to that file.
+/// Returns true if the path still leads to that file.
 fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -576,8 +579,8 @@ pub(crate) fn make_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
     if runs_dir.is_dir() { Ok(()) } else { new_runs_dir(runs_dir) }
 }
 
-/// The first run of a project or of a user creates the folder for all runs.
-pub(crate) fn new_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
+/// Makes the folder for all runs, for the first run of a project or of a user.
+fn new_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
     if let Some(home) = runs_dir.parent().filter(|home| !home.as_os_str().is_empty()) {
         // A folder of the user's is not hidden from git.
         let ours = home.ends_with(".llm-do") || !home.exists();

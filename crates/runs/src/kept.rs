@@ -1,6 +1,6 @@
-//! Contents of files from before calls changed them, so that the user can have them back: `before/HEX` in a run's folder.
+//! Contents of files from before calls changed them, so that the user can restore them: `before/HEX` in a run's folder.
 //!
-//! They are no records: nothing redacts, exports or shows them. They go with the run's folder.
+//! They are no records: nothing redacts, exports or shows them. They are removed with the run's folder.
 
 use crate::blob::BlobDir;
 use llm_do_core::schema::sha256;
@@ -21,12 +21,12 @@ pub(crate) struct Kept {
 
 struct KeptDir {
     files: BlobDir,
-    /// Whether what an earlier execution has stored is counted.
+    /// True if the contents of an earlier execution are counted.
     measured: bool,
 }
 
 impl Kept {
-    /// Those of the run in that folder. The first content that is stored creates their folder.
+    /// Makes the store of the run in that folder. The first stored content creates its folder.
     pub(crate) fn of_run(dir: impl Into<Arc<Path>>) -> Self {
         let files = BlobDir::named(dir.into(), "before");
         Self { dir: Mutex::new(KeptDir { files, measured: false }), most: MOST_BYTES }
@@ -36,7 +36,8 @@ impl Kept {
         self.dir.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a content under its SHA-256. `false`: there is too much already, or it can't be written.
+    /// Stores a content under its SHA-256. Returns false if the run keeps too much already, or if the content can't be
+    /// written.
     pub(crate) fn store(&self, hash: &str, content: &[u8]) -> bool {
         let mut dir = self.dir();
         // Not before the first content: most runs store none.
@@ -47,7 +48,7 @@ impl Kept {
         dir.files.bytes() + content.len() as u64 <= self.most && dir.files.store(hash, content).is_ok()
     }
 
-    /// The content with that SHA-256; `None` if it was not stored or something has changed it.
+    /// Returns the content with that SHA-256; `None` if it was not stored or has been changed.
     pub(crate) fn read(&self, hash: &str) -> Option<Vec<u8>> {
         let content = self.dir().files.read(hash, self.most).ok()?;
         (sha256(&content) == hash).then_some(content)

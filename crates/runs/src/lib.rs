@@ -1,8 +1,9 @@
 //! Runs on this machine: the ports of a run on tokio and on the disk, and reading runs back.
 //!
 //! [`JournalWriter::create`] makes a run's folder, [`LocalDriver`] runs the engine's steps and records each.
-//! [`read_journal`], [`read_tree`], [`list_runs`] and [`Follow`] read runs from their folders. `docs/reference/journal.md` documents
-//! the format; `llm-do-records` holds everything that can be done with records once they are read.
+//! [`read_journal`], [`read_tree`], [`list_runs`] and [`Follow`] read runs from their folders.
+//! `docs/reference/journal.md` documents the format; `llm-do-records` holds everything that can be done with records
+//! once they are read.
 
 mod ambient;
 mod blob;

@@ -31,33 +31,33 @@ const AT_ONCE: usize = 1024;
 /// Bytes that are first read from the end: the last record is usually short.
 const LAST_LINE_GUESS: u64 = 4096;
 
-/// One run in a list.
+/// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
-    /// Its ID.
+    /// The ID of the run.
     pub run: String,
-    /// Its state.
+    /// The state of the run.
     pub state: RunState,
-    /// When it began, in milliseconds since 1970; absent if it was cut off before its first record.
+    /// The time at which the run began, in milliseconds since 1970; absent if it was cut off before its first record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_ms: Option<u64>,
-    /// From its first to its last record so far, in milliseconds.
+    /// The time from the first to the last record so far, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
-    /// What was run, as typed.
+    /// The target, as typed.
     pub target: String,
     /// The entry worker.
     pub entry: String,
-    /// Whether it is a chat.
+    /// True if the run is a chat.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
-    /// The current directory that it was started in, for hosts that look for the chats of a folder.
+    /// The current directory in which the run was started, for hosts that look for the chats of a folder.
     #[serde(skip)]
     pub here: Option<PathBuf>,
-    /// The message that it was started with.
+    /// The message with which the run was started.
     #[serde(skip)]
     pub message: Option<String>,
-    /// How the host started it, in the host's own format.
+    /// The host's invocation of the run, in the host's own format.
     #[serde(skip)]
     pub invocation: Value,
     /// Tokens of the whole run, once it has ended.
@@ -66,7 +66,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Of a run whose journal can't be read.
+    /// Makes the summary of a run whose journal can't be read.
     fn damaged(run: String) -> Self {
         Self {
             run,
@@ -84,7 +84,7 @@ impl RunSummary {
     }
 }
 
-/// No single run for the text that was typed.
+/// A text that does not identify a single run.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No run matches.
@@ -102,7 +102,7 @@ pub enum FindError {
         text: String,
         /// Some of the runs that match, newest first.
         runs: Vec<String>,
-        /// How many match.
+        /// The number of runs that match.
         count: usize,
     },
     /// The folder can't be read.
@@ -110,13 +110,13 @@ pub enum FindError {
     Io {
         /// The folder.
         runs_dir: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// The newest runs in a folder, newest first, at most `limit`. A folder that does not exist holds none. Folders whose
-/// journal can't be opened are left out.
+/// Returns the newest runs in a folder, newest first, at most `limit`. A folder that does not exist holds none. Folders
+/// whose journal can't be opened are left out.
 pub fn list_runs(runs_dir: &Path, limit: usize) -> io::Result<Vec<RunSummary>> {
     let ids = run_ids(runs_dir)?;
     let listed = ids.into_iter().filter_map(|id| match summary(runs_dir, id.clone()) {
@@ -126,8 +126,9 @@ pub fn list_runs(runs_dir: &Path, limit: usize) -> io::Result<Vec<RunSummary>> {
     Ok(listed.take(limit).collect())
 }
 
-/// The runs in a folder that are kept, newest first: at least the newest `most` of them, and all older ones that can be continued,
-/// because they wait or were interrupted or cut off. Runs whose journal can't be read are left out.
+/// Returns runs in a folder that `keep` accepts, newest first: at least the newest `most` of them, and all older ones
+/// that can be continued, because they wait or were interrupted or cut off. Runs whose journal can't be read are left
+/// out.
 ///
 /// # Errors
 /// The folder can't be read.
@@ -151,7 +152,7 @@ pub fn newest_and_unfinished(
     Ok(found)
 }
 
-/// Whether a run that ended like this can't be continued.
+/// Returns true if a run that ended with this status can't be continued.
 fn is_final(status: RunStatus) -> bool {
     match status {
         RunStatus::Done | RunStatus::Failed | RunStatus::Limit | RunStatus::Refused => true,
@@ -159,7 +160,7 @@ fn is_final(status: RunStatus) -> bool {
     }
 }
 
-/// What `read` makes of each run, in their order, read on all processors.
+/// Returns the results of `read` for each run, in the order of the runs, read on all processors.
 fn in_parallel<T: Send>(ids: &[String], read: impl Fn(&String) -> Option<T> + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let each = ids.len().div_ceil(threads).max(1);
@@ -174,16 +175,16 @@ fn in_parallel<T: Send>(ids: &[String], read: impl Fn(&String) -> Option<T> + Sy
     })
 }
 
-/// The state and the beginning of the run with that ID.
+/// Returns the state and the beginning of the run with that ID.
 ///
 /// # Errors
-/// Its journal can't be read.
+/// The journal of the run can't be read.
 pub fn summary_of(runs_dir: &Path, id: &str) -> io::Result<RunSummary> {
     summary(runs_dir, id.to_owned())
 }
 
-/// The first and the last record of the run in that folder, read without those between. The last one is the first of a run that
-/// has no other; both are absent if the run was cut off before its first record.
+/// Returns the first and the last record of the run in that folder, read without those between. If the run has only one
+/// record, that is both; both are absent if the run was cut off before its first record.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -201,8 +202,8 @@ pub fn read_ends(run_dir: &Path) -> Result<Option<(Record, Record)>, ReadError> 
     Ok(first.zip(last))
 }
 
-/// The folder of a run, found by its ID, the beginning or the last four digits of its ID, or `last`: the newest that is not
-/// damaged, or the newest if all are.
+/// Returns the folder of a run, found by its ID, the beginning or the last four digits of its ID, or `last`: the newest
+/// that is not damaged, or the newest if all are.
 pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
     let ids = run_ids(runs_dir).map_err(|source| FindError::Io { runs_dir: runs_dir.to_owned(), source })?;
     if text == "last" {
@@ -225,7 +226,7 @@ pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
     }
 }
 
-/// The IDs of the runs in a folder, newest first. A folder that does not exist holds none.
+/// Returns the IDs of the runs in a folder, newest first. A folder that does not exist holds none.
 ///
 /// # Errors
 /// The folder can't be read.
@@ -242,23 +243,23 @@ pub fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
     Ok(ids)
 }
 
-/// Whether a process is writing the run's journal.
+/// Returns true if a process is writing the run's journal.
 pub fn is_running(run_dir: &Path) -> bool {
     open_regular(&run_dir.join(JOURNAL_FILE)).is_ok_and(|file| is_locked(&file))
 }
 
-/// Whether a process keeps writing the run's journal. It asks for a while: a child of a process whose run has just ended
-/// holds the lock of the journal until it executes its own program.
+/// Returns true if a process keeps writing the run's journal. Repeats the check for a while: a child of a process whose
+/// run has just ended holds the lock of the journal until it executes its own program.
 pub fn keeps_running(run_dir: &Path) -> bool {
     !soon(|| !is_running(run_dir))
 }
 
-/// The process that writes the run's journal, where the system tells it.
+/// Returns the process that writes the run's journal, where the system reports it.
 pub fn writer_of(run_dir: &Path) -> Option<u32> {
     holder(&run_dir.join(JOURNAL_FILE))
 }
 
-/// The state of the run in that folder. A run whose journal can't be opened counts as cut off.
+/// Returns the state of the run in that folder. A run whose journal can't be opened counts as cut off.
 pub(crate) fn state_in(run_dir: &Path) -> RunState {
     let Ok(mut journal) = open_regular(&run_dir.join(JOURNAL_FILE)) else {
         return RunState::Open(Open::CutOff);
@@ -269,7 +270,7 @@ pub(crate) fn state_in(run_dir: &Path) -> RunState {
     }
 }
 
-/// The state that the first and the last line of a journal show, if no process is writing it.
+/// Returns the state that the first and the last line of a journal show, if no process is writing it.
 pub(crate) fn state_without_lock(journal: &mut File) -> RunState {
     let first = first_line(journal).and_then(|line| glance(&line));
     let last = last_line(journal).and_then(|line| glance(&line));
@@ -281,7 +282,7 @@ pub(crate) fn state_without_lock(journal: &mut File) -> RunState {
     }
 }
 
-/// How the run in that folder ended, if its last record is its end.
+/// Returns the status with which the run in that folder ended, if its last record is its end.
 pub(crate) fn ended_in(run_dir: &Path) -> Option<RunStatus> {
     let mut journal = open_regular(&run_dir.join(JOURNAL_FILE)).ok()?;
     glance(&last_line(&mut journal).ok()?).ok()??.ended()
@@ -319,7 +320,7 @@ struct Glance {
 }
 
 impl Glance {
-    /// How the run ended, if this is its last record.
+    /// Returns the status with which the run ended, if this is its last record.
     fn ended(&self) -> Option<RunStatus> {
         if self.kind == "run_ended" { RunStatus::deserialize(&self.status).ok() } else { None }
     }
@@ -356,7 +357,7 @@ fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
     })
 }
 
-/// The first line, without what a write that was cut off has left.
+/// Returns the first line, without the remains of a write that was cut off.
 fn first_line(file: &mut File) -> io::Result<Vec<u8>> {
     file.rewind()?;
     let mut line = Vec::new();
@@ -364,7 +365,7 @@ fn first_line(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(if line.ends_with(b"\n") { line } else { Vec::new() })
 }
 
-/// The last whole line. Empty if there is none, or if it is too long.
+/// Returns the last whole line. Empty if there is none, or if it is too long.
 fn last_line(file: &mut File) -> io::Result<Vec<u8>> {
     let end = file.seek(SeekFrom::End(0))?;
     let mut window = LAST_LINE_GUESS;
@@ -384,7 +385,7 @@ fn last_line(file: &mut File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A line that is no record is `InvalidData`.
+/// Parses the fields of a line. The error for a line that is no record is `InvalidData`.
 fn glance(line: &[u8]) -> io::Result<Option<Glance>> {
     if line.is_empty() {
         return Ok(None);

@@ -28,7 +28,7 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A line is not a record.
@@ -38,7 +38,7 @@ pub enum ReadError {
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem with the line.
         problem: Problem,
     },
 }
@@ -51,8 +51,8 @@ pub fn read_journal(run_dir: &Path) -> Result<Journal, ReadError> {
     read(run_dir, None)
 }
 
-/// Reads the journal in a run's folder if this user's llm-do wrote each of its records there: good enough to believe
-/// what it says was allowed and done.
+/// Reads the journal in a run's folder if this user's llm-do wrote each of its records there. The records can then be
+/// trusted about permissions and effects.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -60,18 +60,18 @@ pub fn read_own_journal(run_dir: &Path, key: &SealKey) -> Result<Journal, ReadEr
     read_sealed(run_dir, key).map(|(journal, _)| journal)
 }
 
-/// Whether this user's llm-do began the run in that folder: it wrote the first record of the journal there. Lists ask this of
-/// each run. Before a host believes what the journal says, it asks [`is_own`].
+/// Returns true if this user's llm-do began the run in that folder: it wrote the first record of the journal there.
+/// Lists check this for each run. A host must check [`is_own`] before it trusts the journal.
 pub fn began_here(run_dir: &Path, key: &SealKey) -> bool {
     has_seals(run_dir, key, 1)
 }
 
-/// Whether this user's llm-do wrote each record of the journal in that folder there. No record is parsed.
+/// Returns true if this user's llm-do wrote each record of the journal in that folder there. No record is parsed.
 pub fn is_own(run_dir: &Path, key: &SealKey) -> bool {
     has_seals(run_dir, key, usize::MAX)
 }
 
-/// Whether the journal has a record, and the first `most` of them have the seals of this key.
+/// Returns true if the journal has a record, and the first `most` of them have the seals of this key.
 fn has_seals(run_dir: &Path, key: &SealKey, most: usize) -> bool {
     let Ok(file) = open_regular(&run_dir.join(JOURNAL_FILE)) else { return false };
     let (mut file, mut seals) = (BufReader::with_capacity(64 * 1024, file), key.chain(&run_id_of(run_dir)));
@@ -90,14 +90,14 @@ fn has_seals(run_dir: &Path, key: &SealKey, most: usize) -> bool {
     true
 }
 
-/// Like [`read_own_journal`], with the seals for the records that follow.
+/// Reads a journal like [`read_own_journal`], and returns the seals for the records that follow.
 pub(crate) fn read_sealed(run_dir: &Path, key: &SealKey) -> Result<(Journal, Chain), ReadError> {
     let mut seals = key.chain(&run_id_of(run_dir));
     let journal = read(run_dir, Some(&mut seals))?;
     Ok((journal, seals))
 }
 
-/// The call tree of the run in that folder, which may still be running.
+/// Returns the call tree of the run in that folder, which may still be running.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -107,7 +107,7 @@ pub fn read_tree(run_dir: &Path) -> Result<RunTree, ReadError> {
     Ok(RunTree::of(&run_id_of(run_dir), &read_journal(run_dir)?, running))
 }
 
-/// The run in that folder with everything that its journal holds. It may still be running.
+/// Reads the run in that folder with its whole journal. It may still be running.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -117,7 +117,7 @@ pub fn read_run(run_dir: &Path) -> Result<WholeRun, ReadError> {
     Ok(WholeRun::of(&run_id_of(run_dir), read_journal(run_dir)?, running))
 }
 
-/// The ID of the run in that folder: the folder's name.
+/// Returns the ID of the run in that folder: the folder's name.
 pub(crate) fn run_id_of(run_dir: &Path) -> String {
     run_dir.file_name().unwrap_or_default().to_string_lossy().into()
 }
@@ -163,9 +163,9 @@ fn read(run_dir: &Path, mut seals: Option<&mut Chain>) -> Result<Journal, ReadEr
     }
 }
 
-/// Whether the journal can end before a line whose long value is lost: records are not synced, and after a power failure the file
-/// of the newest value can be empty. The line and those after it must be own records, and none of them may begin an effect or end
-/// the run: then they count as not written, like half a line.
+/// Returns true if the journal can end before a line whose long value is lost: records are not synced, and after a
+/// power failure the file of the newest value can be empty. The line and those after it must be own records, and none
+/// of them may begin an effect or end the run: then they count as not written, like an incomplete line.
 fn ends_harmlessly(mut seals: Chain, mut line: Vec<u8>, rest: &mut impl BufRead, blobs: &BlobDir) -> bool {
     loop {
         let Some(own) = line.strip_suffix(b"\n") else { return true };

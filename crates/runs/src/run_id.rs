@@ -3,32 +3,32 @@
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// A new run's ID: UTC time, so that names sort by it, and four digits that hold the millisecond and 6 random bits.
-/// It may not be unique: the caller must create the run's directory exclusively, and retry with a later time if the
-/// directory exists.
+/// Proposes a new run's ID: UTC time, so that names sort by it, and four digits that hold the millisecond and 6 random
+/// bits. It may not be unique: the caller must create the run's directory exclusively, and retry with a later time if
+/// the directory exists.
 pub(crate) fn propose(now: Timestamp) -> String {
     let millisecond = u16::try_from(now.subsec_millisecond()).unwrap_or(0);
     format!("{}-{:04x}", now.strftime("%Y%m%d-%H%M%S"), millisecond << 6 | fastrand::u16(..64))
 }
 
-/// The ID of a run that begins later. It is proposed and not reserved: if another run has taken it by then, the run can't
-/// begin.
+/// The ID of a run that begins later. It is proposed and not reserved: if another run has taken it by then, the run
+/// can't begin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NewRunId(Arc<str>);
 
 impl NewRunId {
-    /// An ID from the current time.
+    /// Makes an ID from the current time.
     pub fn propose() -> Self {
         Self(propose(Timestamp::now()).into())
     }
 
-    /// The text form.
+    /// Returns the text form.
     pub fn as_str(&self) -> &Arc<str> {
         &self.0
     }
 }
 
-/// Whether the text has the form of a run's ID. Such a text is safe as a file name.
+/// Returns true if the text has the form of a run's ID. Such a text is safe as a file name.
 pub fn is_run_id(text: &str) -> bool {
     let digits = |part: Option<&str>, len: usize| {
         part.is_some_and(|p| {

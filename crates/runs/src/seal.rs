@@ -1,9 +1,9 @@
 //! Seals: each record is authenticated with a key that only this user's llm-do has.
 //!
-//! A journal holds the operator's input, the approvals and the results of tools, and a resumed run trusts them. A foreign
-//! project may contain journals. A run is therefore resumed only from a journal whose every record was written here. The
-//! seal of a record is an HMAC-SHA-256 (RFC 2104), cut to 128 bits, over the previous seal (for the first record, the
-//! run's ID) and the record's line.
+//! A journal holds the operator's input, the approvals and the results of tools, and a resumed run trusts them. A
+//! foreign project may contain journals. A run is therefore resumed only from a journal whose every record was written
+//! here. The seal of a record is an HMAC-SHA-256 (RFC 2104), cut to 128 bits, over the previous seal (for the first
+//! record, the run's ID) and the record's line.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -20,7 +20,7 @@ use crate::files::{open_regular, private_dir, private_file};
 
 /// Name of the key's file in the user's folder (`~/.llm-do`).
 const KEY_FILE: &str = "journal.key";
-/// How often a process tries to make the key beside others that do the same.
+/// Most attempts of a process to make the key while other processes try the same.
 const ATTEMPTS: usize = 20;
 /// The bytes between a record's last field and its seal.
 const FIELD: &[u8] = b",\"seal\":\"";
@@ -34,10 +34,10 @@ const TAIL_BYTES: usize = FIELD.len() + LETTERS + 2;
 pub struct SealKey(Arc<Hmac<Sha256>>);
 
 impl SealKey {
-    /// The key in the user's folder (`~/.llm-do`); created if there is none.
+    /// Returns the key in the user's folder (`~/.llm-do`). Creates it if there is none.
     ///
     /// # Errors
-    /// It can't be read or created, or the file holds no key.
+    /// The key can't be read or created, or the file holds no key.
     pub fn of(home: &Path) -> io::Result<Self> {
         match Self::read(home) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(home),
@@ -45,10 +45,10 @@ impl SealKey {
         }
     }
 
-    /// The key in the user's folder.
+    /// Returns the key in the user's folder.
     ///
     /// # Errors
-    /// There is none, it can't be read, or the file holds no key.
+    /// The key does not exist, it can't be read, or the file holds no key.
     pub fn read(home: &Path) -> io::Result<Self> {
         let path = home.join(KEY_FILE);
         let (file, mut text) = (open_regular(&path)?, String::new());
@@ -87,25 +87,25 @@ impl SealKey {
         Self::read(home)
     }
 
-    /// A JSON object with a seal as its last field. The object must have a field already. `purpose` says what the object
-    /// is and where it belongs: a seal holds for its purpose alone. It must not be the ID of a run.
+    /// Adds a seal to a JSON object as its last field. The object must have a field already. `purpose` is the kind of
+    /// the object and the place it belongs to: a seal holds for its purpose alone. It must not be the ID of a run.
     pub fn seal(&self, purpose: &str, mut object: Vec<u8>) -> Vec<u8> {
         self.chain(purpose).seal(&mut object, 0);
         object
     }
 
-    /// Whether [`SealKey::seal`] has sealed this object with this key and for this purpose.
+    /// Returns true if [`SealKey::seal`] has sealed this object with this key and for this purpose.
     pub fn has_sealed(&self, purpose: &str, object: &[u8]) -> bool {
         self.chain(purpose).admits(object)
     }
 
-    /// The seals of a run's records.
+    /// Begins the seals of a run's records.
     pub(crate) fn chain(&self, run: &str) -> Chain {
         Chain { key: self.clone(), before: run.as_bytes().into() }
     }
 }
 
-/// Removes what processes have left that were killed while they made the key.
+/// Removes the unfinished files of processes that were killed while they made the key.
 fn remove_unfinished(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let is_unfinished =
@@ -124,7 +124,7 @@ impl From<[u8; 32]> for SealKey {
     }
 }
 
-/// Does not show the key.
+/// Writes the type without the key.
 impl fmt::Debug for SealKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SealKey")
@@ -154,7 +154,7 @@ impl Chain {
         lines.extend_from_slice(b"\"}");
     }
 
-    /// Whether the line, without its end of line, is the next line sealed with this key.
+    /// Returns true if the line, without its end of line, is the next line sealed with this key.
     pub(crate) fn admits(&mut self, line: &[u8]) -> bool {
         let Some((record, tail)) = line.split_last_chunk::<TAIL_BYTES>() else { return false };
         let Some(letters) = tail.strip_prefix(FIELD).and_then(|rest| rest.strip_suffix(b"\"}")) else {
@@ -172,10 +172,10 @@ impl Chain {
         fits
     }
 
-    /// How many bytes [`Chain::is_end_of`] looks at.
+    /// The number of bytes that [`Chain::is_end_of`] compares.
     pub(crate) const END_BYTES: usize = LETTERS + 3;
 
-    /// Whether a file ends with the last line that this chain has sealed or admitted. `end` are its last
+    /// Returns true if a file ends with the last line that this chain has sealed or admitted. `end` are its last
     /// [`Chain::END_BYTES`].
     pub(crate) fn is_end_of(&self, end: &[u8]) -> bool {
         end.strip_suffix(b"\"}\n").is_some_and(|letters| letters == self.before)

@@ -5,7 +5,7 @@
 
 use crate::{
     files::{open_regular, private_file, soon},
-    journal::new_runs_dir,
+    journal::make_runs_dir,
     list::is_locked,
     run_id::{self, is_run_id},
     seal::{Chain, SealKey},
@@ -23,7 +23,7 @@ const MOST_KEPT: usize = 50;
 /// Largest log that is read.
 const LARGEST: u64 = 64 << 20;
 
-/// Which command a log is of. Its name is the name of a folder beside the runs.
+/// The command of a log. Each has a folder beside the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     /// `llm-do test`.
@@ -65,7 +65,7 @@ impl SealedLog {
     /// The folder can't be made or written, or is a link.
     pub fn begin(runs_dir: &Path, kind: LogKind, key: &SealKey) -> io::Result<Self> {
         let folder = kind.folder(runs_dir);
-        new_runs_dir(runs_dir).map_err(io::Error::other)?;
+        make_runs_dir(runs_dir).map_err(io::Error::other)?;
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -125,9 +125,9 @@ impl SealedLog {
 /// A log as it is now.
 #[derive(Clone, Debug)]
 pub struct ReadLog {
-    /// Its lines, without those after the last whole one.
+    /// The whole lines.
     pub lines: Vec<String>,
-    /// Whether its command is at work.
+    /// True while the command works.
     pub is_running: bool,
 }
 

@@ -1,4 +1,5 @@
-//! One server for a program at a time: two would continue the same runs, and an idempotency key would start one run in each.
+//! The lock of a program's server. A second server would continue the same runs, and an idempotency key would start one
+//! run in each.
 
 use crate::{
     files::{holder, private_file, soon},
@@ -12,14 +13,14 @@ use std::{
 /// The right to serve a program. It ends with the process.
 #[derive(Debug)]
 pub struct Serving {
-    /// Locked. `None`: the folder takes no lock, so that another server would not be noticed.
+    /// The locked file. `None`: the folder takes no lock, so that another server would not be noticed.
     _lock: Option<File>,
 }
 
 /// Another process serves the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlreadyServed {
-    /// The process, where the system tells it.
+    /// The process, where the system reports it.
     pub process: Option<u32>,
 }
 
@@ -27,7 +28,7 @@ impl Serving {
     /// Begins to serve the program of that name, whose runs are in that folder.
     ///
     /// # Errors
-    /// Another process serves it.
+    /// Another process serves the program.
     pub fn begin(runs_dir: &Path, program: &str) -> Result<Self, AlreadyServed> {
         let path = runs_dir.join(format!(".serving-{program}"));
         let open = || {

@@ -1,7 +1,9 @@
-//! The list of places that hold what was written from untrusted words, kept between runs (`docs/reference/origins.md`).
+//! The list of places with content that was written from untrusted words, kept between runs
+//! (`docs/reference/origins.md`).
 //!
-//! Adding a place costs the same however long the list is. A process keeps what it has read, and where. Under the file's lock
-//! it reads and verifies only the lines that other processes have added since then, and writes its own behind them.
+//! The time to add a place does not depend on the length of the list. A process keeps what it has read, and the
+//! position. Under the file's lock it reads and verifies only the lines that other processes have added since then, and
+//! appends its own.
 
 use crate::{
     files::{private_dir, private_file},
@@ -21,9 +23,10 @@ use std::{
 
 /// Name of the list, beside the folder of the runs.
 pub const UNTRUSTED_FILE: &str = "untrusted.jsonl";
-/// The seals of the list begin with this instead of a run's ID.
+/// The purpose of the seals of the list, in place of a run's ID.
 const SEALED_AS: &str = "untrusted";
-/// A longer line is none of llm-do. The file may have come with a project, and must not fill the memory.
+/// Most bytes of a line. llm-do writes no longer one. The file may have come with a project, and must not fill the
+/// memory.
 const LONGEST_LINE: u64 = 64 * 1024;
 
 /// The file of one program's list, as far as this process has read it.
@@ -36,7 +39,7 @@ pub struct UntrustedFile {
     known: Mutex<Known>,
 }
 
-/// What was read of the file, and written to it.
+/// The part of the file that this process has read or written.
 #[derive(Debug)]
 struct Known {
     /// The places of the lines up to `end`.
@@ -52,8 +55,9 @@ struct Known {
 /// The list of one program.
 ///
 /// Each line is sealed like a record of a journal, so that a project from elsewhere can't bring a list, and nothing can
-/// take a line out of it. Runs of several processes may add to one list at the same time. A run sees the list as it was when
-/// the run started, what the runs of its process have added, and what other processes had added at its own last addition.
+/// take a line out of it. Runs of several processes may add to one list at the same time. A run sees the list as it was
+/// when the run started, what the runs of its process have added, and what other processes had added at its own last
+/// addition.
 #[derive(Debug)]
 pub struct UntrustedList {
     at: Arc<UntrustedFile>,
@@ -64,12 +68,12 @@ pub struct UntrustedList {
 /// A list that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UntrustedListError {
-    /// It can't be read or written.
+    /// The list can't be read or written.
     #[error("cannot use {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A line has no valid seal.
@@ -92,7 +96,7 @@ struct Line {
 }
 
 impl UntrustedFile {
-    /// The one beside that folder of runs. It need not exist.
+    /// Returns the list beside that folder of runs. The file need not exist.
     pub fn beside(runs_dir: &Path, key: &SealKey) -> Self {
         let beside = runs_dir.parent().unwrap_or(runs_dir);
         Self {
@@ -103,8 +107,8 @@ impl UntrustedFile {
         }
     }
 
-    /// Opens the file for reading, or also for writing, which creates it. It may have come with the project from anywhere: a
-    /// link leads to another place, and opening a pipe never ends.
+    /// Opens the file for reading, or also for writing, which creates it. Only a regular file is opened, since it may
+    /// have come with the project from anywhere: a link leads to another place, and opening a pipe never ends.
     fn open(&self, create: bool) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(create).create(create).truncate(false);
@@ -117,7 +121,7 @@ impl UntrustedFile {
         }
     }
 
-    /// Reads what the file has beyond the known lines. A file that does not continue them is another one: it is read from its
+    /// Reads the lines after the known ones. A file that does not continue those is another one: it is read from its
     /// beginning.
     fn catch_up(&self, known: &mut Known, file: &mut File) -> Result<(), UntrustedListError> {
         let continues = known.is_begun_by(file).map_err(|error| self.io(error))?;
@@ -182,7 +186,7 @@ impl Known {
         Self { places: Arc::default(), lines: 0, seals: key.chain(SEALED_AS), end: 0 }
     }
 
-    /// Whether the file has the last of the known lines where it was.
+    /// Returns true if the file has the last of the known lines at its known position.
     fn is_begun_by(&self, file: &mut File) -> io::Result<bool> {
         let Some(from) = self.end.checked_sub(Chain::END_BYTES as u64) else { return Ok(self.end == 0) };
         let mut end = [0; Chain::END_BYTES];
@@ -194,8 +198,8 @@ impl Known {
         }
     }
 
-    /// Reads the lines from `end` on. `false`: a line is not the next one that was sealed with this key. A last line without
-    /// its end was not written to its end, and says nothing.
+    /// Reads the lines after `end`. Returns false if a line is not the next one that was sealed with this key. A last
+    /// line without a line end is incomplete, and is ignored.
     fn read_on(&mut self, file: &mut File, base: &Path) -> io::Result<bool> {
         file.seek(SeekFrom::Start(self.end))?;
         let (mut reader, mut line) = (BufReader::new(file), Vec::new());
@@ -214,10 +218,10 @@ impl Known {
 }
 
 impl UntrustedList {
-    /// What the file holds now. No file is an empty list.
+    /// Reads the present content of the file. A file that does not exist is an empty list.
     ///
     /// # Errors
-    /// It can't be read, or a line of it has no valid seal.
+    /// The file can't be read, or a line of it has no valid seal.
     pub fn read_from(file: &Arc<UntrustedFile>) -> Result<Self, UntrustedListError> {
         let mut known = file.known.lock().unwrap_or_else(PoisonError::into_inner);
         match file.open(false) {
@@ -229,10 +233,10 @@ impl UntrustedList {
         Ok(Self { at: Arc::clone(file), places: Arc::clone(&known.places) })
     }
 
-    /// A list in memory, for a user whose key can't be read.
+    /// Returns an empty list in memory, for a user whose key can't be read.
     ///
     /// # Errors
-    /// There is a list in a file, whose seals can't be checked.
+    /// A list exists in a file. Its seals can't be checked.
     pub fn none_beside(runs_dir: &Path) -> Result<UntrustedSet, UntrustedListError> {
         let path = runs_dir.parent().unwrap_or(runs_dir).join(UNTRUSTED_FILE);
         match path.try_exists() {

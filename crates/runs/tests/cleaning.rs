@@ -1,4 +1,4 @@
-//! Which runs are removed, and that nothing else is.
+//! Tests that `runs clean` removes the chosen runs, and nothing else.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -22,7 +22,7 @@ fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + 20_000 * DAY
 }
 
-/// A run of that many days ago, with a long value of that many bytes.
+/// Makes a run of that many days ago, with a long value of that many bytes.
 fn run(runs_dir: &Path, id: &str, days: u32, bytes: usize, end: Option<&str>) -> PathBuf {
     let dir = runs_dir.join(id);
     fs::create_dir_all(dir.join("blobs")).unwrap();
@@ -34,7 +34,7 @@ fn run(runs_dir: &Path, id: &str, days: u32, bytes: usize, end: Option<&str>) ->
     dir
 }
 
-/// Five runs of 1, 10, 20, 30 and 40 days ago; that of 30 days waits for an approval.
+/// Makes five runs of 1, 10, 20, 30 and 40 days ago; that of 30 days waits for an approval.
 fn five(runs_dir: &Path) {
     run(runs_dir, "20240901-000000-0001", 40, 1000, Some("done"));
     run(runs_dir, "20240911-000000-0002", 30, 1000, Some("suspended"));

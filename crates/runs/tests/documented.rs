@@ -1,4 +1,4 @@
-//! `docs/reference/journal.md` says what the code does: its examples are records, and no kind is missing.
+//! Compares `docs/reference/journal.md` with the code: its examples are records, and no kind is missing.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -15,28 +15,28 @@ use std::{fs, sync::Arc};
 
 const DOCUMENT: &str = include_str!("../../../docs/reference/journal.md");
 
-/// The lines of the first JSON block after a heading.
+/// Returns the lines of the first JSON block after a heading.
 fn examples(heading: &str) -> Vec<&'static str> {
     let section = section(heading);
     let block = section.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
     block.unwrap_or_else(|| panic!("no example under `{heading}`")).lines().collect()
 }
 
-/// The text between a heading and the next.
+/// Returns the text between a heading and the next.
 fn section(heading: &str) -> &'static str {
     let start = DOCUMENT.find(&format!("{heading}\n")).unwrap_or_else(|| panic!("no heading `{heading}`"));
     let section = &DOCUMENT[start + heading.len()..];
     &section[..section.find("\n#").unwrap_or(section.len())]
 }
 
-/// The names serde knows for the variants of an enum with that tag.
+/// Returns the names that serde has for the variants of an enum with that tag.
 fn variants<T: DeserializeOwned>(tag: &str) -> Vec<String> {
     let error = serde_json::from_value::<T>(json!({ tag: "?" })).err().unwrap().to_string();
     let (_, list) = error.split_once("expected one of ").unwrap();
     list.split(", ").map(|name| name.trim_matches('`').to_owned()).collect()
 }
 
-/// The example is what the code would write: reading and writing it again changes nothing.
+/// Asserts that the code would write the example: reading and writing it again changes nothing.
 fn assert_current<T: DeserializeOwned + Serialize>(line: &str) {
     let read: T = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     assert_eq!(serde_json::to_string(&read).unwrap(), line);

@@ -1,4 +1,4 @@
-//! What a driver promises: intents first, deadlines and cancellation as records, asks one at a time.
+//! Guarantees of a driver: intents first, deadlines and cancellation as records, asks one at a time.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -36,7 +36,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Approves after a second, and notes who asked.
+/// Approves after a second, and notes the calls that ask.
 #[derive(Default)]
 struct Slow(Mutex<Vec<CallPath>>);
 
@@ -269,7 +269,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
     }
 }
 
-/// Nobody who answers.
+/// An operator that gives no answer.
 struct Silent;
 
 impl Operator for Silent {
@@ -278,7 +278,7 @@ impl Operator for Silent {
     }
 }
 
-/// Stops the answer that has just ended, and says something.
+/// Stops an answer that has just ended, with a message.
 struct Late(OnceLock<Stopper>);
 
 impl Operator for Late {
@@ -535,7 +535,7 @@ async fn deltas_are_made_only_for_those_who_want_them() {
     assert!(run().driver.listens());
 }
 
-/// Never answers.
+/// Returns no answer.
 struct Away;
 
 impl Operator for Away {

@@ -52,7 +52,7 @@ fn append(journal: &JournalWriter, body: RecordKind) {
     journal.append(&CallPath::root(), &"step".into(), body, None).unwrap();
 }
 
-/// A finished run's folder.
+/// Makes the folder of a finished run.
 fn whole_run(runs: &Path) -> PathBuf {
     let journal = JournalWriter::create(runs, Arc::default(), None).unwrap();
     append(&journal, run_started(journal.id()));
@@ -65,7 +65,7 @@ fn add(dir: &Path, bytes: &[u8]) {
     OpenOptions::new().append(true).open(dir.join(JOURNAL_FILE)).unwrap().write_all(bytes).unwrap();
 }
 
-/// The one line that is wrong, and how.
+/// Returns the number of the one bad line, and its problem.
 fn problem(dir: &Path) -> (u64, Problem) {
     match read_journal(dir).unwrap_err() {
         ReadError::Line { line, problem, .. } => (line, problem),

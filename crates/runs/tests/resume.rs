@@ -1,4 +1,5 @@
-//! A journal that is gone on with: what stands in it is not done again, and nothing else may happen than it tells.
+//! A journal that is continued: recorded steps are not executed again, and steps that differ from the record are
+//! refused.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -33,7 +34,7 @@ impl Operator for Approves {
     }
 }
 
-/// What this user's journals are sealed with.
+/// Returns the key that seals this user's journals.
 fn key() -> SealKey {
     SealKey::from([7; 32])
 }
@@ -43,7 +44,7 @@ struct Run {
     dir: PathBuf,
 }
 
-/// A run whose first process did this.
+/// Makes a run whose first process did this.
 async fn run(first: impl AsyncFnOnce(&LocalDriver)) -> Run {
     let home = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), Some(&key())).unwrap();
@@ -70,7 +71,7 @@ impl Run {
         let kind = |record| serde_json::to_value(record).unwrap()["kind"].as_str().unwrap().to_owned();
         journal.records.iter().map(kind).collect()
     }
-    /// Adds half a line, as a write that was cut off leaves it.
+    /// Adds an incomplete line, as a write that was cut off leaves it.
     fn tear(&self) {
         let mut file = OpenOptions::new().append(true).open(self.dir.join(JOURNAL_FILE)).unwrap();
         file.write_all(b"{\"seq\":99,\"at_").unwrap();

@@ -11,8 +11,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Writes a whole file at a relative path below a folder, and makes the folders on the way. Links are followed as long as they
-/// stay below the folder. A reader in another process sees the file as it was or as it is now.
+/// Writes a whole file at a relative path below a folder, and makes the folders on the way. Links are followed as long
+/// as they stay below the folder. A reader in another process sees the file as it was or as it is now.
 ///
 /// # Errors
 /// A link leads out of the folder or nowhere, something other than a regular file has the name, or the disk says no.
@@ -42,11 +42,10 @@ pub fn write_below(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     new.replace(name)
 }
 
-/// Writes a whole file at any path, and makes the folders on the way. Links are followed. What is no regular file, such as a device,
-/// takes the bytes as they are.
+/// Writes a whole file at any path, and makes the folders on the way. Follows links. If the path is not a regular file,
+/// such as a device, writes the bytes directly to it.
 ///
-/// # Errors
-/// The disk says no.
+/// The file can't be written.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
@@ -63,8 +62,8 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Makes a folder at a relative path below a folder, with those on the way. No link leads out of the folder above. Returns the real
-/// path.
+/// Makes a folder at a relative path below a folder, with those on the way. No link leads out of the folder above.
+/// Returns the real path.
 ///
 /// # Errors
 /// A link leads out of the folder or nowhere, something else has the name, or the disk says no.
@@ -96,7 +95,7 @@ pub fn check_below(folder: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The path without links.
+/// Returns the path without links.
 fn real(root: &Dir, path: &Path) -> io::Result<PathBuf> {
     match root.canonicalize(path) {
         Ok(real) => Ok(real),
@@ -110,7 +109,8 @@ fn real(root: &Dir, path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// An error for people. The library reports a path that leaves the folder without a number of the system.
+/// Returns an error with a message for people. The library reports a path that leaves the folder without an error
+/// number of the system.
 fn explained(error: io::Error) -> io::Error {
     match error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         true => io::Error::new(error.kind(), "a symbolic link leads out of the folder"),
@@ -122,7 +122,7 @@ fn dangling(path: &Path) -> io::Error {
     io::Error::other(format!("`{}` is a symbolic link that leads nowhere", path.display()))
 }
 
-/// The folder and the name of a relative path.
+/// Splits a relative path into its folder and its name.
 fn split(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     match (path.parent(), path.file_name()) {
@@ -133,8 +133,7 @@ fn split(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
 
 /// Reads a regular file of at most `limit` bytes at a relative path below a folder. No link on the way leads out of it.
 ///
-/// # Errors
-/// As [`read_regular`](crate::read_regular), and if the path leaves the folder.
+/// The errors of [`read_regular`](crate::read_regular), and a path that leaves the folder.
 pub fn read_below(folder: &Path, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
     let mut options = OpenOptions::new();

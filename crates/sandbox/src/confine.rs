@@ -24,6 +24,8 @@ mod aside;
 mod confiner;
 mod denial;
 mod explain;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod host_key;
 mod limits;
 mod plan;
 mod probe;
@@ -46,6 +48,8 @@ mod process;
 #[cfg(target_os = "linux")]
 mod proxy;
 #[cfg(target_os = "linux")]
+mod resource_limits;
+#[cfg(target_os = "linux")]
 mod root;
 #[cfg(target_os = "linux")]
 mod seccomp;
@@ -55,10 +59,12 @@ mod supervisor;
 pub use confiner::{Confiner, Unconfinable};
 pub use denial::{Denial, Denials};
 pub use explain::{denied, network, unseen};
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub use host_key::HostKey;
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-pub use process::{Channel, Exit, HostKey, Process, Refused, Running, StartError};
+pub use process::{Channel, Exit, Process, Refused, Running, StartError};
 pub use view::{LeftOut, Planted, ProcessView, Shown};
 pub(crate) use view::{unfit, working_directory};
 pub use watch::{Watch, Watching};
@@ -83,7 +89,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// `A`, `B` or `S`, as in `doctor` and the journal.
+    /// Returns `A`, `B` or `S`, as in `doctor` and the journal.
     pub fn letter(self) -> char {
         match self {
             Self::Namespaces => 'A',
@@ -93,21 +99,21 @@ impl Tier {
     }
 }
 
-/// How a process is confined.
+/// The way in which a process is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Confinement {
-    /// By the kernel.
+    /// The kernel confines the process.
     Tier(Tier),
-    /// Not confined: only a clean environment, and an end together with its caller. Needs the operator's explicit
-    /// grant.
+    /// The process is not confined: it only has a clean environment, and ends together with its caller. Needs the
+    /// operator's explicit grant.
     Unconfined,
 }
 
 /// The supervisor binary.
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
 
-/// Every program that starts confined processes must call this first in `main`. If this process was started as a
-/// supervisor, the call becomes the supervisor and never returns. Otherwise it notes that this binary can be one.
+/// Makes this process a supervisor if it was started as one: the call then never returns. Otherwise notes that this
+/// binary can be one. Every program that starts confined processes must call this first in `main`.
 pub fn install() {
     #[cfg(target_os = "linux")]
     {
@@ -125,7 +131,7 @@ pub fn install_binary(binary: impl Into<PathBuf>) {
     let _ = BINARY.set(binary.into());
 }
 
-/// Whether every process may read this place, whatever its view: the machine's programs and their libraries.
+/// Returns true if every process may read this place, whatever its view: the machine's programs and their libraries.
 pub fn is_given_to_all(place: &Path) -> bool {
     #[cfg(target_os = "macos")]
     let given = profile::READABLE;
@@ -138,8 +144,8 @@ fn binary() -> Option<&'static Path> {
     BINARY.get().map(PathBuf::as_path)
 }
 
-/// The real path of the binary that called [`install`], for programs that start themselves as a confined process. Such a
-/// process needs it in its view.
+/// Returns the real path of the binary that called [`install`], for programs that start themselves as a confined
+/// process. Such a process needs it in its view.
 ///
 /// # Errors
 /// The file was moved or replaced since this program started.
@@ -150,8 +156,8 @@ pub fn own_binary() -> io::Result<PathBuf> {
     }
 }
 
-/// The environment variables that every process may have. `lookup` gives the variables of this process; the launcher
-/// adds `HOME` and `TMPDIR`. The list must not grow, because the environment also holds provider keys.
+/// Returns the environment variables that every process may have. `lookup` gives the variables of this process; the
+/// launcher adds `HOME` and `TMPDIR`. The list must not grow, because the environment also holds provider keys.
 pub fn env_allowlist(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     const TAKEN: &[&str] = &[
         "LANG",

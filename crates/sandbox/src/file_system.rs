@@ -35,8 +35,8 @@ pub struct NativeFileSystem {
     locks: Arc<Locks>,
 }
 
-/// Appending reads, extends and replaces a file. Concurrent appends to one file must not lose data. One lock per file
-/// would grow without limit, so files share a few locks.
+/// Locks for appending, which reads, extends and replaces a file. Concurrent appends to one file must not lose data.
+/// One lock per file would grow without limit, so files share a few locks.
 #[derive(Debug, Default)]
 struct Locks {
     by_place: [Mutex<()>; 16],
@@ -52,14 +52,14 @@ impl Locks {
 }
 
 impl NativeFileSystem {
-    /// The file system of this machine.
+    /// Creates the file system of this machine.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// Whether a piece of work has been abandoned: its call was cancelled or timed out. Long operations check this
-/// periodically, since a blocking thread can't be stopped from outside.
+/// A flag that is true when a piece of work has been abandoned: its call was cancelled or timed out. Long operations
+/// check it periodically, since a blocking thread can't be stopped from outside.
 #[derive(Clone, Debug, Default)]
 struct Abandoned(Arc<AtomicBool>);
 
@@ -181,7 +181,7 @@ fn not_found(at: &Located) -> FsError {
     FsError::NotFound(at.path.clone())
 }
 
-/// The error for an entry that is not a regular file.
+/// Returns the error for an entry that is not a regular file.
 fn not_a_file(at: &Located, found: &Metadata) -> FsError {
     let is = if found.is_dir() { "a folder" } else { "a special file" };
     FsError::WrongKind { path: at.path.clone(), is, wanted: "a file" }
@@ -194,7 +194,7 @@ fn resolve_to_make(at: &Located, how: How) -> Result<Spot, FsError> {
     Ok(spot)
 }
 
-/// A regular file to read from, with the metadata of its descriptor.
+/// Opens a regular file for reading, and returns it with the metadata of its descriptor.
 fn source(at: &Located) -> Result<(File, Metadata), FsError> {
     let spot = resolve(at, How::Follow)?.ok_or_else(|| not_found(at))?;
     at.admits(&spot.rest)?;
@@ -230,9 +230,9 @@ fn read(at: &Located, offset: u64, limit: u64) -> Result<(Vec<u8>, u64), FsError
     Ok((bytes, if read_to > offset { size.max(read_to) } else { size }))
 }
 
-/// Writes a new file, which takes the place of the target when it is whole ([`NewFile`]), so that readers never see a part of it and
-/// a crash leaves the old content or the new. The file is not synced to disk: a power failure may lose the newest
-/// writes of a run, as for any other program, and a sync costs more than the rest of a tool call.
+/// Writes a new file, which replaces the target when it is complete ([`NewFile`]), so that readers never see a part of
+/// it and a crash leaves the old content or the new. The file is not synced to disk: a power failure may lose the
+/// newest writes of a run, as for any other program, and a sync costs more than the rest of a tool call.
 ///
 /// A hard link is not written through: the new file is a different one, and other links to the old file outside the
 /// sandbox keep the old content.
@@ -386,7 +386,7 @@ fn pour(from: &mut File, to: &mut File, abandoned: &Abandoned) -> io::Result<()>
     Ok(())
 }
 
-/// The error reaches no caller, because the caller is gone.
+/// Returns the error of abandoned work. It reaches no caller, because the caller has gone.
 fn cut_off() -> io::Error {
     io::Error::other("it was cut off")
 }
@@ -441,7 +441,7 @@ fn walk(at: &Located, limit: usize, abandoned: &Abandoned) -> Result<Vec<Entry>,
     Ok(entries)
 }
 
-/// The file that a link leads to, if it is one that may be read through it.
+/// Returns the metadata of the target of a link, if the target is a file that may be read through the link.
 fn linked_file(at: &Located, rest: &str) -> Option<Metadata> {
     let spot = resolve_rest(at, rest, How::Follow).ok()??;
     let found = spot.found.filter(Metadata::is_file)?;

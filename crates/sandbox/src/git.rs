@@ -1,6 +1,6 @@
 //! Folders that git takes for a repository although they are not called `.git`: bare repositories, and the folders to
-//! which a `.git` file points. Git reads `config` in such a folder, which names programs that git runs, as soon as
-//! somebody uses git in it or below it (git-config(1), `safe.bareRepository`).
+//! which a `.git` file points. Git reads `config` in such a folder, which names programs that git runs, as soon as git
+//! is used in it or below it (git-config(1), `safe.bareRepository`).
 
 use std::ffi::OsStr;
 
@@ -8,12 +8,12 @@ use std::ffi::OsStr;
 /// the other two.
 const PARTS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// The entry that a name stands for, as file systems that ignore case compare it.
+/// Returns the entry that a name matches, as file systems that ignore case compare it.
 pub(crate) fn part(name: &OsStr) -> Option<&'static str> {
     PARTS.into_iter().find(|part| name.eq_ignore_ascii_case(part))
 }
 
-/// Whether a folder with these parts is a repository.
+/// Returns true if a folder with these parts is a repository.
 pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
 }

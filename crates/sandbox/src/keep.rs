@@ -26,7 +26,8 @@ pub(crate) fn keep(temporary: &Path, below: &str, text: &str) -> Result<String, 
     Ok(whole.display().to_string())
 }
 
-/// The folder of that name, created if missing. Never follows a link and never uses another user's folder.
+/// Opens the folder of that name, and creates it if it is missing. Never follows a link and never uses another user's
+/// folder.
 fn own_folder(within: &Dir, name: &str) -> io::Result<Dir> {
     use cap_fs_ext::DirExt;
     let mut builder = DirBuilder::new();

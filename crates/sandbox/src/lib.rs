@@ -1,10 +1,10 @@
 //! Confinement on this machine (`docs/reference/sandbox.md`): the native file system, the names of real places, and
 //! processes.
 //!
-//! No operation checks a path and opens it afterwards. Every operation opens the base of what was located, walks from
+//! No operation checks a path and opens it afterwards. Every operation opens the base of the located path, walks from
 //! descriptor to descriptor without following a symbolic link, resolves links itself inside the base, checks the
-//! resolved place with authority, and acts on the last folder's descriptor and one name. A concurrent change of a
-//! path component makes the operation fail; it never reaches another place.
+//! resolved place with authority, and acts on the last folder's descriptor and one name. A concurrent change of a path
+//! component makes the operation fail; it never reaches another place.
 //!
 //! A process can't be checked path by path. The kernel confines it to the same view: see `confine`.
 

@@ -1,9 +1,10 @@
-//! New files that get their name when they are whole.
+//! New files that get their name when they are complete.
 //!
-//! A process can be killed at any moment, and must leave no part of a file behind. Where the system can (`O_TMPFILE`), a new
-//! file has no name until it is whole. To replace another file, it has one for the moment between two system calls, and
-//! elsewhere from its beginning: [`TEMPORARY_PREFIX`] with random digits. Such a file is locked while it is in use. One that
-//! is not was left by a killed process. The next process that makes a file in the folder removes it.
+//! A process can be killed at any moment, and must leave no part of a file behind. If the system supports it
+//! (`O_TMPFILE`), a new file has no name until it is complete. To replace another file, it has a temporary name between
+//! two system calls. On other systems it has one from its beginning: [`TEMPORARY_PREFIX`] with random digits. Such a
+//! file is locked while it is in use. A file without a lock was left by a killed process. The next process that makes a
+//! file in the folder removes it.
 
 use crate::open::{file, new_file, rename_new};
 use cap_fs_ext::MetadataExt as _;
@@ -21,12 +22,13 @@ use std::{
     path::Path,
 };
 
-/// A file that is being written. [`NewFile::replace`] or [`NewFile::put`] gives it its name; dropped before, it leaves nothing.
+/// A file that is being written. [`NewFile::replace`] or [`NewFile::put`] gives it its name. If it is dropped before,
+/// it leaves nothing.
 #[derive(Debug)]
 pub struct NewFile {
     folder: Dir,
     file: File,
-    /// Its temporary name, if it has one.
+    /// The temporary name of the file, if it has one.
     temporary: Option<String>,
 }
 
@@ -34,7 +36,7 @@ impl NewFile {
     /// Begins a file in that folder, with the permissions of a new file.
     ///
     /// # Errors
-    /// The folder takes no file.
+    /// No file can be created in the folder.
     pub fn begin(folder: &Dir) -> io::Result<Self> {
         sweep(folder);
         let folder = folder.try_clone()?;
@@ -57,15 +59,15 @@ impl NewFile {
         }
     }
 
-    /// Its content.
+    /// Returns the open file, for writing its content.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Gives it its name, in the place of a file that has it. A link is replaced, and what it leads to stays.
+    /// Gives the file its name, and replaces a file that has the name. A link is replaced, and its target stays.
     ///
     /// # Errors
-    /// The name is that of a folder, or the folder takes no file.
+    /// The name is that of a folder, or no file can be created in the folder.
     pub fn replace(mut self, name: impl AsRef<Path>) -> io::Result<()> {
         let name = name.as_ref();
         if self.temporary.is_none() {
@@ -81,10 +83,10 @@ impl NewFile {
         Ok(())
     }
 
-    /// Gives it its name, which nothing has.
+    /// Gives the file its name, which must be free.
     ///
     /// # Errors
-    /// Something has the name, or the folder takes no file.
+    /// The name is in use, or no file can be created in the folder.
     pub fn put(mut self, name: impl AsRef<Path>) -> io::Result<()> {
         let name = name.as_ref();
         match &self.temporary {
@@ -133,16 +135,16 @@ impl Drop for NewFile {
 /// Replaces a file that only its owner may read, and makes its folder.
 ///
 /// # Errors
-/// The folder can't be made, or takes no file.
+/// The folder can't be made, or no file can be created in it.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (new, name) = private(path, bytes)?;
     new.replace(name)
 }
 
-/// Makes a file that only its owner may read, and its folder. `false`: something has that name.
+/// Makes a file that only its owner may read, and its folder. Returns false if the name is in use.
 ///
 /// # Errors
-/// The folder can't be made, or takes no file.
+/// The folder can't be made, or no file can be created in it.
 pub fn put_private(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let (new, name) = private(path, bytes)?;
     match new.put(name) {
@@ -168,7 +170,8 @@ fn temporary_name() -> String {
     format!("{TEMPORARY_PREFIX}{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// A file without a name. `None`: the system or the file system has none, or no way to name one later.
+/// Opens a file without a name. Returns `None` if the system or the file system does not support such files, or can't
+/// name one later.
 #[cfg(target_os = "linux")]
 fn unnamed(folder: &Dir) -> io::Result<Option<File>> {
     use rustix::{
@@ -209,7 +212,7 @@ fn link(_: &File, _: &Dir, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Marks a file as in use. Where a file system has no locks, nothing is taken for a leftover either.
+/// Marks a file as in use. On a file system without locks, no file is treated as a leftover.
 fn lock(file: &File) {
     #[cfg(unix)]
     let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive);
@@ -219,7 +222,7 @@ fn lock(file: &File) {
 
 /// Removes what killed processes have left in a folder, once in this thread: a large folder takes a while to list.
 fn sweep(folder: &Dir) {
-    /// Folders that are remembered. After that many, they are listed again.
+    /// The largest number of folders that are remembered. After that many, they are listed again.
     const MOST: usize = 10_000;
     thread_local! {
         static SWEPT: RefCell<BTreeSet<(u64, u64)>> = const { RefCell::new(BTreeSet::new()) };
@@ -283,7 +286,7 @@ mod tests {
         names
     }
 
-    /// The same file with a temporary name from its beginning, as on file systems that know no other.
+    /// Gives the same file a temporary name from its beginning, as on file systems that support nothing else.
     fn named(mut new: NewFile) -> NewFile {
         if new.temporary.is_none() {
             new.name_temporarily().expect("it is there");

@@ -1,4 +1,4 @@
-//! Opening folders and files without following symbolic links.
+//! Opens folders and files without following symbolic links.
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::{
@@ -38,7 +38,8 @@ fn folder_part_by_part(place: &str) -> io::Result<Dir> {
     Ok(dir)
 }
 
-/// The innermost folder on the way to a place that exists, and the names that are missing below it.
+/// Opens the innermost folder on the way to a place that exists, and returns it with the names that are missing below
+/// it.
 pub(crate) fn nearest_folder(place: &str) -> io::Result<(Dir, Vec<String>)> {
     let mut dir = Dir::open_ambient_dir("/", ambient_authority())?;
     let mut left = parts(place);
@@ -105,7 +106,7 @@ pub(crate) fn keep_mode(file: &File, of: &cap_std::fs::Metadata) -> io::Result<(
     file.set_permissions(of.permissions())
 }
 
-/// Renames, and refuses to replace an existing entry.
+/// Renames an entry, and refuses to replace an existing one.
 pub(crate) fn rename_new(from: &Dir, name: &Path, to: &Dir, new: &Path, is_folder: bool) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
@@ -122,7 +123,7 @@ pub(crate) fn rename_new(from: &Dir, name: &Path, to: &Dir, new: &Path, is_folde
     rename_new_by_steps(from, name, to, new, is_folder)
 }
 
-/// Linking and creating a folder fail if the name exists, which claims the name atomically.
+/// Renames an entry in steps: linking and creating a folder fail if the name exists, which claims the name atomically.
 fn rename_new_by_steps(from: &Dir, name: &Path, to: &Dir, new: &Path, is_folder: bool) -> io::Result<()> {
     if is_folder {
         to.create_dir(new)?;

@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The place of a path of this machine: absolute, with every symbolic link in the part that exists resolved.
+/// Returns the place of a path of this machine: absolute, with every symbolic link in the part that exists resolved.
 /// Components that do not exist yet are kept as written.
 ///
 /// Everything that becomes a [`Place`] goes through here once, when the program is loaded. From then on the path is

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-/// Makes a folder, and those above it, that only its owner may enter. Those that exist stay as they are.
+/// Makes a folder, and those above it, that only its owner may enter. Existing folders are not changed.
 ///
 /// # Errors
 /// One of them can't be made.

@@ -1,4 +1,4 @@
-//! Reading regular files up to a limit. A FIFO would block its reader and a device may never end, so neither is read.
+//! Reads regular files up to a limit. A FIFO would block its reader and a device may never end, so neither is read.
 
 use std::{
     fs::File,
@@ -9,7 +9,7 @@ use std::{
 /// Reads a regular file of at most `limit` bytes. Follows links: for paths that the operator or llm-do chose.
 ///
 /// # Errors
-/// The file can't be opened, is no regular file, or is larger.
+/// The file can't be opened, is not a regular file, or is larger.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true);
@@ -18,7 +18,8 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read(options.open(path)?, limit)
 }
 
-/// Opening a FIFO must not wait for a writer, and a terminal must not become the controlling one.
+/// Returns the flags for opening: a FIFO must not wait for a writer, and a terminal must not become the controlling
+/// one.
 #[cfg(unix)]
 pub(crate) fn without_waiting() -> i32 {
     use rustix::fs::OFlags;

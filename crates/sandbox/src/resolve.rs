@@ -1,4 +1,4 @@
-//! From a located path to a folder's descriptor and one name in it.
+//! Resolves a located path to a folder's descriptor and a name in it.
 
 use crate::{
     git,
@@ -28,16 +28,16 @@ pub(crate) struct Spot {
     pub(crate) found: Option<Metadata>,
 }
 
-/// How a path is resolved.
+/// The purpose for which a path is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// To read the target.
+    /// Reading the target.
     Follow,
-    /// To write the target. The base is created if it is missing and may be created.
+    /// Writing the target. The base is created if it is missing and may be created.
     FollowAndMake,
-    /// The entry itself, even if it is a link.
+    /// Using the entry itself, even if it is a link.
     Entry,
-    /// The entry itself, to create it.
+    /// Creating the entry itself.
     EntryAndMake,
 }
 
@@ -51,7 +51,7 @@ impl How {
 }
 
 impl Spot {
-    /// The folder that holds the name, as it is.
+    /// Returns the folder that holds the name.
     pub(crate) fn folder(&self) -> &Dir {
         &self.parent
     }
@@ -65,8 +65,8 @@ impl Spot {
     }
 }
 
-/// Resolves a located path, which must lead where it led when the call was decided about. `None` if its base does not
-/// exist.
+/// Resolves a located path, which must lead to the place for which the call was permitted. Returns `None` if its base
+/// does not exist.
 pub(crate) fn resolve(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
     let spot = resolve_rest(at, &at.rest, how)?;
     if let Some(Spot { rest, found, .. }) = &spot {
@@ -75,7 +75,7 @@ pub(crate) fn resolve(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
     Ok(spot)
 }
 
-/// As [`resolve`] for another path within the same base.
+/// Resolves another path within the same base like [`resolve`].
 pub(crate) fn resolve_rest(at: &Located, rest: &str, how: How) -> Result<Option<Spot>, FsError> {
     let base = at.base.as_str();
     let root = match folder_at(base) {
@@ -91,9 +91,9 @@ pub(crate) fn resolve_rest(at: &Located, rest: &str, how: How) -> Result<Option<
     Walk { at, root, folders: Vec::new(), pending: Vec::new(), steps: 0 }.run(rest, how).map(Some)
 }
 
-/// Refuses a change inside a folder that git takes for a repository, or one that would make a folder a repository:
-/// git runs the programs that its settings name. `inside` are the folders from the base to the entry, `names` the name
-/// that the path has in each. A base that is a repository was mounted by name, which lifts this protection.
+/// Refuses a change inside a folder that git takes for a repository, or one that would make a folder a repository: git
+/// runs the programs that its settings name. `inside` are the folders from the base to the entry, `names` the name that
+/// the path has in each. A base that is a repository was mounted by name, which lifts this protection.
 fn outside_repositories(at: &Located, inside: &[&Dir], names: &[&str]) -> Result<(), FsError> {
     for (index, (folder, name)) in inside.iter().zip(names).enumerate() {
         let exists = |part: &str| folder.symlink_metadata(part).is_ok();
@@ -111,8 +111,8 @@ fn base_is_a_file(at: &Located) -> FsError {
     FsError::WrongKind { path: at.mount.at.clone(), is: "a file", wanted: "a folder" }
 }
 
-/// A base that does not exist yet. Nothing is created before authority has checked the place and the operation is
-/// certain to proceed.
+/// Resolves a path whose base does not exist yet. Nothing is created before authority has checked the place and the
+/// operation is certain to proceed.
 fn to_be_made(at: &Located, rest: &str) -> Result<Spot, FsError> {
     if !at.may_make_base() {
         return Err(FsError::NotFound(at.mount.at.clone()));
@@ -127,7 +127,7 @@ fn to_be_made(at: &Located, rest: &str) -> Result<Spot, FsError> {
     Ok(Spot { parent, missing, name, rest: rest.to_owned(), found: None })
 }
 
-/// A base that is one file.
+/// Resolves a path whose base is one file.
 fn single(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
     let Some((above, name)) = at.base.as_str().rsplit_once('/') else { return Ok(None) };
     let parent = match folder_at(above) {
@@ -233,7 +233,7 @@ impl Walk<'_> {
         self.folders.last().map_or(&self.root, |(dir, _)| dir)
     }
 
-    /// The path from the base to `name` in the current folder of the walk.
+    /// Returns the path from the base to `name` in the current folder of the walk.
     fn rest(&self, name: &str) -> String {
         let mut rest = String::new();
         for part in self.folders.iter().map(|(_, name)| name.as_str()).chain([name]) {

@@ -52,12 +52,12 @@ struct Bound {
 }
 
 impl Shell {
-    /// The kind, with the environment's variables and the confiner of its processes.
+    /// Creates the kind, with the environment's variables and the confiner of its processes.
     pub fn new(environment: Environment, confiner: Arc<Confiner>) -> Self {
         Self { host: Some(Bound { environment, confiner }) }
     }
 
-    /// The kind alone, for reading programs that will not be run: building its tool is an error.
+    /// Creates the kind alone, for reading programs that will not be run: building its tool is an error.
     pub fn unbound() -> Self {
         Self::default()
     }
@@ -169,7 +169,8 @@ impl ToolsetKind for Shell {
 }
 
 impl Shell {
-    /// The tool for a worker with that authority, under the toolset's `approval`; none if no command could ever pass.
+    /// Makes the tool for a worker with that authority, under the toolset's `approval`. Returns `None` if no command
+    /// could ever pass.
     ///
     /// # Errors
     /// An invalid pattern or path in the configuration.
@@ -200,7 +201,7 @@ impl Shell {
         Ok(Some(Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }))
     }
 
-    /// The tools of the commands that a configuration declares.
+    /// Makes the tools of the commands that a configuration declares.
     ///
     /// # Errors
     /// A command that can't work.
@@ -246,7 +247,7 @@ impl Bound {
         }
     }
 
-    /// What all of its functions have in common.
+    /// Returns the description that all of its functions have in common.
     fn meta(
         &self,
         name: Arc<str>,
@@ -316,7 +317,7 @@ fn input(timeout: Duration) -> Value {
     })
 }
 
-/// Seconds, or a number with a unit, already validated by the schema.
+/// Parses seconds, or a number with a unit, already validated by the schema.
 fn duration(value: &Value) -> Option<Duration> {
     if let Some(seconds) = value.as_f64() {
         return Duration::try_from_secs_f64(seconds).ok();

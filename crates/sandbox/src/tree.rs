@@ -1,4 +1,4 @@
-//! Walking a folder's tree without recursion, without following links, and without holding all of it.
+//! Walks a folder's tree without recursion, without following links, and without holding all of it.
 
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
@@ -10,9 +10,9 @@ const KEPT_OPEN: usize = 32;
 
 /// An entry below the walked folder.
 pub(crate) struct Below {
-    /// Its path from there.
+    /// The path of the entry, relative to the walked folder.
     pub(crate) rest: String,
-    /// Its metadata.
+    /// The metadata of the entry.
     pub(crate) found: Metadata,
 }
 
@@ -20,17 +20,18 @@ pub(crate) struct Below {
 pub(crate) struct Tree<F> {
     top: Dir,
     levels: Vec<Level>,
-    /// Whether something is wanted, by its path and whether it is a folder; a folder that isn't is not entered.
+    /// A function that returns true if an entry is wanted, given its path and whether it is a folder. An unwanted
+    /// folder is not entered.
     wanted: F,
     /// Maximum number of entries, so that only that many names of a huge folder are kept.
     limit: usize,
 }
 
 struct Level {
-    /// `None` while too many are open.
+    /// The open folder, or `None` while too many are open.
     dir: Option<Dir>,
     rest: String,
-    /// Last name first.
+    /// The names that are left, the last name first.
     names: Vec<String>,
 }
 
@@ -43,8 +44,8 @@ impl<F: FnMut(&str, bool) -> bool> Tree<F> {
         Ok(tree)
     }
 
-    /// The next entry; `None` at the end. Entries that vanish during the walk are skipped; folders that may not be
-    /// listed count as empty.
+    /// Returns the next entry, or `None` at the end. Entries that vanish during the walk are skipped; folders that may
+    /// not be listed count as empty.
     pub(crate) fn next(&mut self) -> io::Result<Option<Below>> {
         while self.limit > 0 {
             let Some(level) = self.levels.last_mut() else { return Ok(None) };
@@ -106,7 +107,7 @@ fn reopen(top: &Dir, rest: &str) -> io::Result<Dir> {
         .try_fold(top.try_clone()?, |dir, part| dir.open_dir_nofollow(part))
 }
 
-/// `name` below `rest`.
+/// Returns the path of `name` below `rest`.
 pub(crate) fn join(rest: &str, name: &str) -> String {
     match (rest, name) {
         ("", name) => name.to_owned(),

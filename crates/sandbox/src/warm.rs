@@ -9,19 +9,19 @@ use llm_do_core::authority::Located;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// From memory alone, and without links.
+/// Flags for resolving a path from memory alone, and without links.
 const PLAIN: ResolveFlags = ResolveFlags::CACHED.union(ResolveFlags::NO_SYMLINKS);
 /// Maximum bytes of one read. A larger copy would delay other tasks.
 const MOST: u64 = 1 << 20;
 
-/// Whether there is something at that path and no link on the way, as far as that is known without waiting.
+/// Returns true if the path exists without a link on the way, as far as that is known without waiting.
 pub(crate) fn is_plain(at: &Located) -> bool {
     let look = OFlags::PATH | OFlags::CLOEXEC;
     openat2(CWD, at.place().as_str(), look, Mode::empty(), PLAIN).is_ok()
 }
 
-/// The bytes and the file's size as [`FileSystem::read`](llm_do_core::vfs::FileSystem::read) gives them; `None` if
-/// they are not to be had without waiting.
+/// Returns the bytes and the file's size like [`FileSystem::read`](llm_do_core::vfs::FileSystem::read), or `None` if
+/// they can't be read from memory in this way.
 pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u64)> {
     if !at.admits_as_named() {
         return None;
@@ -51,7 +51,8 @@ pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u6
     Some((bytes, size))
 }
 
-/// Appends what is in memory at that offset, until `bytes` holds `wanted`; how much that was.
+/// Appends the bytes at that offset that are in memory, until `bytes` holds `wanted`. Returns the number of appended
+/// bytes.
 fn read_now(file: &OwnedFd, bytes: &mut Vec<u8>, wanted: u64, offset: u64) -> Option<usize> {
     let room = usize::try_from(wanted).ok()?.saturating_sub(bytes.len());
     let spare = &mut bytes.spare_capacity_mut()[..room];

@@ -68,7 +68,8 @@ async fn perform(files: &dyn FileSystem, authority: &Authority, operation: &Oper
     result.await.unwrap_or_else(failed)
 }
 
-/// Few names, so that operations meet: folders, files, files as folders, protected and invisible ones, mounts.
+/// Returns a strategy for paths of few names, so that operations meet: folders, files, files as folders, protected and
+/// invisible ones, mounts.
 fn path() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
         "a",

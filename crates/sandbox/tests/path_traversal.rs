@@ -21,7 +21,7 @@ use std::{
     },
 };
 
-/// Every tool with `path` in each of its path arguments.
+/// Returns a call of every tool, with `path` in each of its path arguments.
 fn calls(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("read_file", json!({"path": path})),
@@ -41,7 +41,7 @@ fn calls(path: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Removes what calls made inside, so that each string meets the same small project.
+/// Removes the files that calls made inside, so that each string meets the same small project.
 fn sweep(p: &Program) {
     for entry in fs::read_dir(p.path("")).unwrap().map(|entry| entry.unwrap().path()) {
         if !["notes", "main.worker", ".env"].iter().any(|kept| entry == p.path(kept)) {
@@ -54,7 +54,7 @@ fn sweep(p: &Program) {
     }
 }
 
-/// Makes every call with `path` and looks whether anything came from outside.
+/// Makes every call with `path`, and checks that nothing came from outside.
 async fn nothing_comes_of(p: &Program, path: &str) {
     for (tool, input) in calls(path) {
         let said = p.said(tool, input.clone()).await;

@@ -1,5 +1,4 @@
-//! Commands on real files, confined in both tiers (`docs/guides/shell.md`): what runs, what it may touch, how it
-//! ends.
+//! Commands on real files, confined in both tiers (`docs/guides/shell.md`): their start, their access, and their end.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why it skips")]

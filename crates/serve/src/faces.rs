@@ -7,9 +7,14 @@ mod conversation;
 pub(crate) mod mcp;
 mod openai;
 mod round;
+mod speaking;
 mod stream;
 
-use crate::{error::ApiError, service::Service, token::Scope};
+use crate::{
+    error::{ApiError, Code},
+    service::Service,
+    token::Scope,
+};
 use axum::{
     Router,
     extract::Request,
@@ -204,6 +209,20 @@ pub(crate) fn mount(router: Router<Service>) -> Router<Service> {
         let methods = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
         router.route(route.path, (route.handler)(methods))
     })
+}
+
+/// The routes of the Model Context Protocol alone, for the only program.
+pub(crate) fn tools_router() -> Router<Service> {
+    let routes = ROUTES.iter().filter(|route| route.path == MCP);
+    let router = routes.fold(Router::new(), |router, route| {
+        let methods = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
+        router.route(route.path, (route.handler)(methods))
+    });
+    router
+        .fallback(|| async { ApiError::new(Code::NotFound, "the endpoint is /mcp") })
+        .method_not_allowed_fallback(|| async {
+            ApiError::new(Code::MethodNotAllowed, "the address does not take this method")
+        })
 }
 
 /// What a request to them needs beside a token.

@@ -44,6 +44,8 @@ const LARGEST_BODY: usize = 16 << 20;
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Most connections at once. Further ones wait.
 const MOST_CONNECTIONS: usize = 4096;
+/// The same for a server of tools.
+const MOST_OF_TOOLS: usize = 128;
 /// How much of a head, or of an answer that a client does not read, is kept of each connection.
 const LARGEST_BUFFER: usize = 64 << 10;
 /// How long to wait before another connection is accepted if the system had none to give.
@@ -58,6 +60,8 @@ pub struct Http {
     service: Service,
     listener: TcpListener,
     origins: Origins,
+    /// Whether there is nothing but tools for clients of the Model Context Protocol.
+    only_tools: bool,
 }
 
 /// The names by which browsers and clients may call the server.
@@ -93,7 +97,12 @@ impl Http {
 
     /// A server of that service on a socket of [`Http::listen`].
     pub fn new(service: Service, listener: TcpListener) -> Self {
-        Self { service, listener, origins: Origins::default() }
+        Self { service, listener, origins: Origins::default(), only_tools: false }
+    }
+
+    /// The same with nothing but the tools for clients of the Model Context Protocol.
+    pub(crate) fn of_tools(self) -> Self {
+        Self { only_tools: true, ..self }
     }
 
     /// Lets pages of these origins call the server.
@@ -116,12 +125,16 @@ impl Http {
     /// # Errors
     /// The socket has no address.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> io::Result<()> {
-        let Self { service, listener, origins } = self;
+        let Self { service, listener, origins, only_tools } = self;
         let port = Port(listener.local_addr()?.port());
-        let mcp = Arc::new(Endpoint::default());
-        let app = app(service.clone(), port, origins).layer(Extension(Arc::clone(&mcp)));
+        let mcp = Arc::new(Endpoint::new(&service.server_name()));
+        let (routes, most) = match only_tools {
+            true => (faces::tools_router(), MOST_OF_TOOLS),
+            false => (router(), MOST_CONNECTIONS),
+        };
+        let app = app(routes, service.clone(), port, origins).layer(Extension(Arc::clone(&mcp)));
         let (closing, closed) = watch::channel(false);
-        let mut serving = tokio::spawn(accept(listener, app, closed));
+        let mut serving = tokio::spawn(accept(listener, app, most, closed));
         tokio::select! {
             () = stop => {}
             ended = &mut serving => return ended.map_err(io::Error::other),
@@ -136,8 +149,8 @@ impl Http {
 }
 
 /// Serves connections until `closed` says so, and then waits until those that are open have ended.
-async fn accept(listener: TcpListener, app: Router, closed: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+async fn accept(listener: TcpListener, app: Router, most: usize, closed: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(most));
     let mut connections = JoinSet::new();
     let mut ending = closed.clone();
     loop {
@@ -184,10 +197,10 @@ async fn connection(stream: TcpStream, app: Router, mut closed: watch::Receiver<
 }
 
 /// The routes behind the checks of every request.
-fn app(service: Service, port: Port, origins: Origins) -> Router {
+fn app(routes: Router<Service>, service: Service, port: Port, origins: Origins) -> Router {
     let guard =
         Guard { service: service.clone(), hosts: Arc::new(hosts(port)), port, origins: origins.clone() };
-    router()
+    routes
         .route_layer(from_fn_with_state(service.clone(), with_its_body))
         .route_layer(from_fn_with_state(guard.clone(), authorised))
         .layer(Extension(port))

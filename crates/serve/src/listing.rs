@@ -38,7 +38,7 @@ pub(crate) struct Listed {
     pub(crate) run: Arc<str>,
     pub(crate) program: Arc<str>,
     pub(crate) client: Arc<str>,
-    /// Whether it was started outside of the service.
+    /// True if it was started outside of the service.
     pub(crate) outside: bool,
     pub(crate) worker: Arc<str>,
     pub(crate) chat: bool,

@@ -17,20 +17,20 @@ use llm_do::{
         question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
         send::BoxFuture,
     },
-    records::RecordRef,
+    records::{RecordRef, RunView},
     runs::{Canceller, EventSink, Interjector, Said as Words, Stopper, Switch},
 };
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::{
     broadcast::{self, error::RecvError},
-    oneshot,
+    oneshot, watch,
 };
 
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
@@ -66,6 +66,14 @@ pub(crate) struct LiveRun {
     desk: Arc<Desk>,
     feed: Arc<Feed>,
     ended: Switch,
+    attachments: Mutex<Attachments>,
+}
+
+/// The requests of clients that wait for a run.
+#[derive(Default)]
+struct Attachments {
+    now: usize,
+    ever: u64,
 }
 
 /// What became of a message. A kill from here on does not lose it.
@@ -118,6 +126,9 @@ impl Ports {
         if let Some(first) = past.records().first() {
             ports.feed.began_ms.get_or_init(|| first.at_ms);
         }
+        if let Some(last) = past.records().last() {
+            ports.feed.next.store(last.seq + 1, Ordering::SeqCst);
+        }
         let message = |Queued { text, by, .. }: Queued| Message { text: text.to_string(), by };
         ports.desk.messages().extend(past.queued().into_iter().map(message));
         ports
@@ -167,7 +178,20 @@ impl LiveRun {
             desk,
             feed,
             ended: Switch::default(),
+            attachments: Mutex::default(),
         })
+    }
+
+    /// Counts a request that waits for it.
+    pub(crate) fn attach(self: &Arc<Self>) -> Attached {
+        let mut attachments = self.attachments();
+        attachments.now += 1;
+        attachments.ever += 1;
+        Attached { live: Arc::clone(self), stays: false }
+    }
+
+    fn attachments(&self) -> MutexGuard<'_, Attachments> {
+        self.attachments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An entry of the log about it.
@@ -266,6 +290,16 @@ impl LiveRun {
         Joined::of(&self.feed)
     }
 
+    /// The number of the record that it makes next. Each record before that one has been sent to those who follow it.
+    pub(crate) fn next_record(&self) -> u64 {
+        self.feed.next.load(Ordering::SeqCst)
+    }
+
+    /// What is under way in it, from now on.
+    pub(crate) fn progress(&self) -> watch::Receiver<RunView> {
+        self.feed.progress.get_or_init(|| watch::Sender::new(RunView::of_calls_under_way())).subscribe()
+    }
+
     pub(crate) fn cancel(&self) {
         self.canceller.cancel();
     }
@@ -352,6 +386,53 @@ impl LiveRun {
     }
 }
 
+/// A request that waits for a run. When the last one is dropped, the run is cancelled, or the answer is stopped if the run is a
+/// chat: its client is gone.
+pub(crate) struct Attached {
+    live: Arc<LiveRun>,
+    stays: bool,
+}
+
+impl Attached {
+    /// Ends the request and lets the run continue.
+    pub(crate) fn leave(mut self) {
+        self.stays = true;
+    }
+
+    /// Ends the request with questions that a later one answers. The run is suspended if none comes within that time.
+    pub(crate) fn leave_for(self, within: Duration) {
+        let live = Arc::clone(&self.live);
+        self.leave();
+        let seen = live.attachments().ever;
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(within) => {}
+                () = live.ended() => return,
+            }
+            if live.attachments().ever == seen {
+                live.questions().close();
+            }
+        });
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let is_last = {
+            let mut attachments = self.live.attachments();
+            attachments.now -= 1;
+            attachments.now == 0
+        };
+        if !is_last || self.stays || self.live.ended.is_on() {
+            return;
+        }
+        match self.live.about.chat {
+            true => drop(self.live.stop()),
+            false => self.live.cancel(),
+        }
+    }
+}
+
 /// Whether the run's own conversation waits for the user's next message.
 pub(crate) fn is_turn(waiting: &Waiting) -> bool {
     waiting.id.call == CallPath::root()
@@ -431,6 +512,8 @@ impl Drop for Put<'_> {
 impl Operator for Desk {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
+            // The other calls of the turn begin first, so that all that are under way are known with the question.
+            tokio::task::yield_now().await;
             // Dropped after the question, so that it is gone when others hear of it.
             let put;
             let asked = {
@@ -462,11 +545,11 @@ impl Operator for Desk {
     }
 }
 
-/// One who follows a run.
+/// A reader of a run's events.
 pub(crate) struct Joined {
     feed: Arc<Feed>,
     receiver: broadcast::Receiver<Arc<Event>>,
-    /// What the answers in progress have had until then.
+    /// The beginnings of the answers in progress at that time.
     beginnings: Vec<Arc<Event>>,
 }
 
@@ -492,7 +575,7 @@ impl Joined {
     }
 }
 
-/// What an answer in progress has had so far.
+/// The beginning of an answer in progress.
 #[derive(Debug)]
 struct Beginning {
     turn: u32,
@@ -521,6 +604,10 @@ struct Feed {
     first: Switch,
     /// The time of the first record of the run, in milliseconds since 1970.
     began_ms: OnceLock<u64>,
+    /// The number of the next record.
+    next: AtomicU64,
+    /// The calls under way, once a request reports progress.
+    progress: OnceLock<watch::Sender<RunView>>,
 }
 
 #[derive(Default)]
@@ -638,6 +725,14 @@ impl EventSink for Feed {
         }
         if self.has_readers() {
             self.event(Event::Record { record: Arc::new(record.to_record()) });
+        }
+        self.next.store(record.seq + 1, Ordering::SeqCst);
+        if let Some(progress) = self.progress.get() {
+            progress.send_if_modified(|view| {
+                let (before, _) = view.activities();
+                view.fold(record);
+                view.activities().0 > before
+            });
         }
     }
 

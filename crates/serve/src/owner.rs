@@ -1,4 +1,4 @@
-//! Who owns the process of a service, and whose its runs are.
+//! The owner of a service's process, and the clients of its runs.
 
 use crate::{program::Programs, token::OPERATOR};
 use llm_do::{Client, runs::RunSummary};
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Who owns the process.
+/// The owner of the process.
 pub(crate) enum Owner {
     /// The operator of a server of many clients.
     Host {
@@ -18,6 +18,9 @@ pub(crate) enum Owner {
     },
     /// The one client, who is the operator: its runs are the operator's own.
     Client(Client),
+    /// The operator of a server of tools, whose clients are all recorded as this one. Their words are untrusted, and the operator
+    /// answers by continuing a suspended run in another process.
+    Tools(Client),
 }
 
 impl Owner {
@@ -36,6 +39,7 @@ impl Owner {
         match self {
             Self::Host { .. } => "http",
             Self::Client(_) => "stdio",
+            Self::Tools(_) => "mcp",
         }
     }
 
@@ -44,6 +48,9 @@ impl Owner {
         match self {
             Self::Host { .. } => recorded,
             Self::Client(own) => Some(own.clone()),
+            Self::Tools(own) => {
+                recorded.filter(|client| (&client.name, &client.program) == (&own.name, &own.program))
+            }
         }
     }
 
@@ -56,11 +63,11 @@ impl Owner {
                 let is_named = run.invocation.get("client").is_some_and(|client| !client.is_null());
                 projects.get(folder).filter(|_| !is_named).cloned()
             }),
-            Self::Client(own) => Some(own.clone()),
+            Self::Client(_) | Self::Tools(_) => self.client(client_of(run)),
         }
     }
 
-    /// Whether a run was started outside of the service, so that clients can look at it and nothing else.
+    /// Returns true if a run was started outside of the service, so that clients can look at it and nothing else.
     pub(crate) fn only_shows(&self, run: &RunSummary) -> bool {
         matches!(self, Self::Host { .. }) && client_of(run).is_none()
     }

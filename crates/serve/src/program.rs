@@ -30,8 +30,8 @@ use std::{
 
 /// Who starts a run.
 pub(crate) enum Starter {
-    /// A client, and whether its words are the operator's.
-    Client { client: Client, trusted: bool },
+    /// A client, the channel through which it came, and whether its words are the operator's.
+    Client { client: Client, via: &'static str, trusted: bool },
     /// The operator, who owns the process, and whether questions can be asked.
     Owner { client: Client, attended: bool },
 }
@@ -133,6 +133,14 @@ pub enum BadPrograms {
     /// The quotas name no program of the service.
     #[error("the quotas name the program `{0}`, which is not served")]
     UnknownOfQuota(Arc<str>),
+    /// Two workers have the same name as tools.
+    #[error("`{}` and `{}` would both be the tool `{name}`: rename one of them, or export only one", workers[0], workers[1])]
+    SameTool {
+        /// The name.
+        name: String,
+        /// The workers.
+        workers: [Arc<str>; 2],
+    },
 }
 
 /// A program with the workers that clients may start.
@@ -198,6 +206,18 @@ impl Served {
     pub(crate) fn of_owner(target: String, sessions: Vec<Session>) -> Self {
         let name = ProgramName(sessions.first().map(own_name).unwrap_or_default().into());
         Self::of(name, target, sessions, Some(Arc::default()))
+    }
+
+    /// The program of a server of tools. The name tells its runs from those of other programs with the same folder of runs.
+    pub(crate) fn of_tools(target: String, sessions: Vec<Session>) -> Self {
+        let root = sessions.first().map(|first| first.program().root().as_str().to_owned());
+        let name = ProgramName(format!("mcp:{}", root.unwrap_or_default()).into());
+        Self::of(name, target, sessions, None)
+    }
+
+    /// The name of its manifest, else that of its folder, whatever clients call it by.
+    pub(crate) fn own_name(&self) -> String {
+        self.sessions().first().map(own_name).unwrap_or_default()
     }
 
     fn of(name: ProgramName, target: String, sessions: Vec<Session>, others: Option<Arc<Others>>) -> Self {
@@ -312,13 +332,13 @@ impl Served {
         &self.runs_dir
     }
 
-    /// Its folder.
+    /// Returns the folder.
     pub(crate) fn root(&self) -> PathBuf {
         let sessions = self.sessions();
         sessions.first().map(|first| first.program().root().as_str().into()).unwrap_or_default()
     }
 
-    /// Whether it is a project, whose runs lie in its own folder.
+    /// Returns true for a project, whose runs lie in its own folder.
     pub(crate) fn is_project(&self) -> bool {
         let root = self.root();
         root.is_absolute() && self.runs_dir.starts_with(root)
@@ -421,11 +441,13 @@ impl Served {
             }
         };
         let requester = match &starter {
-            Starter::Client { client, .. } => Requester { by: Arc::clone(&client.name), via: "http".into() },
+            Starter::Client { client, via, .. } => {
+                Requester { by: Arc::clone(&client.name), via: (*via).into() }
+            }
             Starter::Owner { .. } => served.requester.clone(),
         };
         let (can_ask, untrusted_input, client) = match starter {
-            Starter::Client { client, trusted } => (true, !trusted, Some(client)),
+            Starter::Client { client, trusted, .. } => (true, !trusted, Some(client)),
             // Who chats is there to be asked. The run is one of the operator's own.
             Starter::Owner { attended, .. } => (attended || request.chat, false, None),
         };
@@ -457,7 +479,7 @@ impl Served {
     ) -> Result<Session, ApiError> {
         let settings = host.settings(&self.target).map_err(|reason| ApiError::new(Code::Program, reason))?;
         let (client, untrusted_input) = match starter {
-            Starter::Client { client, trusted } => (Some(client), !trusted),
+            Starter::Client { client, trusted, .. } => (Some(client), !trusted),
             Starter::Owner { .. } => (None, false),
         };
         let options = RunOptions { can_ask: true, untrusted_input, client, ..settings.run.clone() };

@@ -40,6 +40,7 @@ use llm_do::{
     runs::{RunSummary, SealKey, is_run_id, summary_of},
 };
 use std::{
+    collections::HashSet,
     num::NonZero,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -52,6 +53,7 @@ use tokio::{
     task::{JoinSet, spawn_blocking},
 };
 
+pub(crate) use answering::{Answered, Continued};
 pub(crate) use cases::{TestView, Tests};
 pub(crate) use costs::{CostsOfRuns, Span};
 pub(crate) use maps::{MapView, Maps, RowStateView, Rows, RowsOf};
@@ -85,6 +87,8 @@ struct Inner {
     metrics: Metrics,
     grace: Duration,
     owner: Owner,
+    /// Held while a run that has ended is continued: of two requests, the second finds what the first has continued.
+    continuing: tokio::sync::Mutex<()>,
     /// Who prepares a run holds a permit. More at once would be no faster, and each takes a thread with its memory.
     starting: Semaphore,
     /// The tasks of the runs.
@@ -160,6 +164,7 @@ impl Service {
             metrics: Metrics::default(),
             grace: limits.grace,
             owner,
+            continuing: tokio::sync::Mutex::default(),
             starting: Semaphore::new(2 * thread::available_parallelism().map_or(1, NonZero::get)),
             tasks: Mutex::default(),
         }))
@@ -188,9 +193,13 @@ impl Service {
 
     /// Logs what becomes of a run. A client that owns the process hears it from the service.
     fn log_run(&self, entry: LogEntry) {
-        if matches!(self.0.owner, Owner::Host { .. }) {
+        if !matches!(self.0.owner, Owner::Client(_)) {
             self.log_entry(entry);
         }
+    }
+
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.0.owner
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -237,13 +246,19 @@ impl Service {
     pub(crate) async fn end(&self) {
         self.0.runs.end();
         let deadline = tokio::time::Instant::now() + self.0.grace;
+        // A run that is suspended is at work until its journal has the end.
+        let mut suspended = HashSet::new();
         loop {
             let left = self.0.runs.all();
             for run in &left {
                 match (run.state(), &self.0.owner) {
-                    (State::Waiting, _) => run.questions().close(),
+                    (State::Waiting, _) => {
+                        run.questions().close();
+                        suspended.insert(Arc::clone(&run.id));
+                    }
+                    _ if suspended.contains(&run.id) => {}
                     // There is no client any more that could want its output.
-                    (_, Owner::Client(_)) => run.cancel(),
+                    (_, Owner::Client(_) | Owner::Tools(_)) => run.cancel(),
                     (_, Owner::Host { .. }) => {}
                 }
             }
@@ -257,7 +272,7 @@ impl Service {
         }
         let text = match self.0.owner {
             Owner::Host { .. } => "cut off; the next start of the server continues it",
-            Owner::Client(_) => "cut off; `llm-do runs resume` continues it",
+            Owner::Client(_) | Owner::Tools(_) => "cut off; `llm-do runs resume` continues it",
         };
         for run in self.0.runs.all() {
             self.log_entry(LogEntry {

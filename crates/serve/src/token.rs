@@ -15,6 +15,8 @@ use std::{
 const FILE: &str = "serve.yaml";
 /// The name of the token that a service makes for its operator.
 pub(crate) const OPERATOR: &str = "operator";
+/// The name of all clients of a server of tools.
+pub(crate) const TOOLS: &str = "mcp";
 
 /// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +55,17 @@ pub(crate) enum Reads {
     All,
 }
 
+/// How requests in OpenAI's form are taken that set what a worker fixes: the temperature of its model, for example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ModelSettings {
+    /// The request is an error.
+    #[default]
+    Refuse,
+    /// The settings have no effect, and the response names them.
+    Ignore,
+}
+
 /// A token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +81,9 @@ pub struct Token {
     /// What it may use, where that differs from other tokens.
     #[serde(default)]
     quotas: OfEach,
+    /// Absent: as the file says for all tokens.
+    #[serde(default)]
+    model_settings: Option<ModelSettings>,
 }
 
 /// Least length of a token that the operator chooses, in characters.
@@ -121,6 +137,8 @@ impl NewToken {
 pub struct Tokens {
     all: Vec<Arc<Token>>,
     quotas: QuotaSettings,
+    /// For tokens that say nothing else.
+    model_settings: ModelSettings,
 }
 
 /// A file of tokens that can't be used.
@@ -139,6 +157,7 @@ pub struct BadTokens {
 struct File {
     tokens: Vec<Token>,
     quotas: QuotaSettings,
+    model_settings: ModelSettings,
 }
 
 impl Tokens {
@@ -155,7 +174,7 @@ impl Tokens {
         };
         // As in worker files, `yes` and `no` are texts, while `true` and `1` are none.
         let options = serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };
-        let File { tokens, quotas } =
+        let File { tokens, quotas, model_settings } =
             serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let mut names = BTreeSet::new();
         for token in &tokens {
@@ -180,7 +199,8 @@ impl Tokens {
                 return Err(wrong(format!("two tokens have the name `{}`", token.name)));
             }
         }
-        Ok(Self { all: tokens.into_iter().map(Arc::new).collect(), quotas })
+        let file = Self { all: Vec::new(), quotas, model_settings };
+        Ok(tokens.into_iter().fold(file, Self::with))
     }
 
     /// With the token of the operator, who may do everything except change definitions.
@@ -189,13 +209,20 @@ impl Tokens {
         self.with(Token::operator(token.sha256(), []))
     }
 
+    /// With the token of the clients of a server of tools.
+    #[must_use]
+    pub(crate) fn with_tools(self, token: &NewToken) -> Self {
+        self.with(Token::of_tools(token.sha256()))
+    }
+
     /// With the token of an operator who may change definitions too.
     #[must_use]
     pub fn with_editing_operator(self, token: &NewToken) -> Self {
         self.with(Token::operator(token.sha256(), [Scope::Edit]))
     }
 
-    fn with(mut self, token: Token) -> Self {
+    fn with(mut self, mut token: Token) -> Self {
+        token.model_settings.get_or_insert(self.model_settings);
         self.all.push(Arc::new(token));
         self
     }
@@ -235,6 +262,11 @@ impl Token {
         Self::operator(String::new(), [])
     }
 
+    /// That of the clients of a server of tools. A client over a pair of pipes has no text for it.
+    pub(crate) fn of_tools(sha256: String) -> Self {
+        Self { name: TOOLS.into(), read: Reads::Own, ..Self::operator(sha256, []) }
+    }
+
     /// That of the operator, with these scopes beside those that every operator has.
     fn operator(sha256: String, more: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = [Scope::Start, Scope::Read, Scope::Answer].into_iter().chain(more).collect();
@@ -245,12 +277,24 @@ impl Token {
             read: Reads::All,
             programs: None,
             quotas: OfEach::default(),
+            model_settings: None,
         }
     }
 
     /// What it may use, where that differs from other tokens.
     pub(crate) fn quotas(&self) -> &OfEach {
         &self.quotas
+    }
+
+    /// How its requests in OpenAI's form are taken that set what a worker fixes.
+    pub(crate) fn model_settings(&self) -> ModelSettings {
+        self.model_settings.unwrap_or_default()
+    }
+
+    /// With that way to take settings.
+    #[cfg(test)]
+    pub(crate) fn with_model_settings(self, settings: ModelSettings) -> Self {
+        Self { model_settings: Some(settings), ..self }
     }
 
     /// Whether it reads the runs of all clients.
@@ -336,6 +380,24 @@ mod tests {
         assert!(token.sees("notes", "ci") && !token.sees("notes", "other") && !token.sees("mail", "ci"));
         assert!(tokens.find(&new.sha256()).is_none(), "the hash is no token");
         assert!(tokens.find("").is_none());
+    }
+
+    #[test]
+    fn settings_are_refused_unless_the_file_or_the_token_ignores_them() {
+        let hash = |digit: &str| digit.repeat(64);
+        let entry = |name: &str, digit: &str, more: &str| {
+            format!("  - {{name: {name}, sha256: {}, scopes: [start]{more}}}\n", hash(digit))
+        };
+        let settings = |file: &str| {
+            let tokens = read(file).expect("a good file").with_operator(&NewToken("0".repeat(64)));
+            let all = tokens.all().map(|token| token.model_settings() == ModelSettings::Ignore);
+            all.collect::<Vec<bool>>()
+        };
+        let two = entry("a", "a", "") + &entry("b", "b", ", model_settings: ignore");
+        assert_eq!(settings(&format!("tokens:\n{two}")), [false, true, false]);
+        let two = entry("a", "a", "") + &entry("b", "b", ", model_settings: refuse");
+        assert_eq!(settings(&format!("model_settings: ignore\ntokens:\n{two}")), [true, false, true]);
+        assert!(read("model_settings: maybe\n").is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::{
 };
 
 const COMMANDS: [&str; 3] = ["ask", "exit", "stream"];
-/// Between two lines that are streamed, and between two draws of the status.
+/// Time between two streamed lines, and between two draws of the status.
 const TICK: Duration = Duration::from_millis(2);
 const STATUS: Duration = Duration::from_millis(100);
 
@@ -99,7 +99,7 @@ impl Chat<'_> {
         }
     }
 
-    /// One more line of the stream.
+    /// Prints the next line of the stream.
     fn step(&mut self) -> io::Result<()> {
         // A window that has just changed is drawn for what it is now.
         self.console.event(Event::Resize(self.tty.size()))?;
@@ -130,7 +130,7 @@ impl Chat<'_> {
         self.submit(&text)
     }
 
-    /// `false`: the chat ends.
+    /// Performs an action. Returns false if the chat ends.
     fn take(&mut self, action: Option<Action>) -> io::Result<bool> {
         match action {
             None | Some(Action::Settled) => {}

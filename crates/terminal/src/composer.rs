@@ -38,25 +38,25 @@ use emacs::Did;
 use history::Search;
 use vi::Vi;
 
-/// Edits a text by a key of Emacs. Keys that lead out of it do nothing.
+/// Edits a text by a key of Emacs. Keys that lead out of the text do nothing.
 pub(crate) fn edit_line(draft: &mut Draft, key: Key) {
     emacs::key(draft, key);
 }
 
-/// Which keys edit the draft.
+/// The keys that edit the draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Editing {
     /// Emacs's, as in most shells.
     #[default]
     Emacs,
-    /// vi's. It begins in insert mode.
+    /// vi's keys. The composer starts in insert mode.
     Vi,
 }
 
-/// What a key meant beyond the draft.
+/// The effect of a key beyond the draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing beyond the draft.
+    /// The key had no effect beyond the draft.
     Edited,
     /// The draft was sent. It is in the history now, and the composer is empty.
     Submitted(String),
@@ -68,7 +68,7 @@ pub enum Outcome {
     End,
     /// Ctrl-Z.
     Suspend,
-    /// The key means nothing here.
+    /// The key has no meaning here.
     Ignored,
 }
 
@@ -86,7 +86,7 @@ pub struct Composer {
 }
 
 impl Composer {
-    /// An empty composer.
+    /// Returns an empty composer.
     pub fn new(editing: Editing, history: History, completer: Box<dyn Completer>) -> Self {
         Self {
             draft: Draft::new(),
@@ -100,22 +100,22 @@ impl Composer {
         }
     }
 
-    /// The draft.
+    /// Returns the draft.
     pub fn draft(&self) -> &Draft {
         &self.draft
     }
 
-    /// The history. Texts that were cleared with Ctrl-C are in it, too.
+    /// Returns the history. Texts that were cleared with Ctrl-C are in it, too.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Whether the history is being searched.
+    /// Returns true if a search of the history is open.
     pub fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Replaces the draft, for example with what an editor has saved, or a queued message that is to be changed.
+    /// Replaces the draft, for example with the text from an editor, or with a queued message to be changed.
     pub fn set(&mut self, text: &str) {
         self.search = None;
         self.draft.set(text);
@@ -195,7 +195,7 @@ impl Composer {
         }
     }
 
-    /// Enter: sends the draft. Behind a backslash it makes a line break.
+    /// Handles Enter: sends the draft. Behind a backslash it makes a line break.
     fn enter(&mut self) -> Outcome {
         let caret = self.draft.caret();
         if self.draft.text()[..caret].ends_with('\\') && !self.vi_is_normal() {
@@ -218,7 +218,7 @@ impl Composer {
         self.changed()
     }
 
-    /// Ctrl-C: clears the draft, which the history keeps.
+    /// Handles Ctrl-C: clears the draft, which the history keeps.
     fn clear(&mut self) -> Outcome {
         if self.draft.is_empty() {
             return Outcome::Interrupt;
@@ -240,7 +240,7 @@ impl Composer {
         }
     }
 
-    /// After a change of the draft: looks for what can be completed.
+    /// Updates the candidates after a change of the draft.
     fn changed(&mut self) -> Outcome {
         let (text, caret) = (self.draft.text(), self.draft.caret());
         self.menu = self
@@ -251,7 +251,7 @@ impl Composer {
         Outcome::Edited
     }
 
-    /// A key while candidates are shown. `None`: it is for the draft.
+    /// Applies a key while candidates are shown. `None`: the key is for the draft.
     fn menu_key(&mut self, key: Key) -> Option<Outcome> {
         let menu = self.menu.as_mut()?;
         let plain = key.modifiers == Key::plain(key.code).modifiers;
@@ -331,7 +331,7 @@ impl Composer {
         Outcome::Edited
     }
 
-    /// What the search has found stays as the draft.
+    /// Ends the search and keeps the text that it found as the draft.
     fn accept_search(&mut self) {
         self.search = None;
     }

@@ -1,4 +1,4 @@
-//! Everything on the screen, and where each key goes.
+//! The whole screen, and the routing of keys.
 
 use crate::{
     composer::{Composer, Editing, History, NoCompletion, Outcome},
@@ -12,15 +12,15 @@ use crate::{
 use anstyle::{Effects, Style};
 use std::io::{self, Write};
 
-/// Queued messages that are shown; more are counted.
+/// The most queued messages that are shown; further ones are counted.
 const QUEUED: usize = 3;
-/// Rows of an unfinished answer that are shown.
+/// The most rows of an unfinished answer that are shown.
 const TAIL: usize = 6;
 const DIM: Style = Style::new().effects(Effects::DIMMED);
 /// Shown after Ctrl-C where there is nothing to clear and nothing to stop.
 const HINT: &str = "Ctrl-D ends the chat";
 
-/// What the user wants.
+/// A request of the user to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this message, or queue it while an answer runs.
@@ -29,8 +29,8 @@ pub enum Action {
     Interrupt,
     /// End the conversation.
     End,
-    /// Open an editor with this draft. [`Composer::set`] takes what it saves. The terminal has to be left meanwhile
-    /// ([`Console::leave`], [`crate::Tty::leave`]).
+    /// Open an editor with this draft. [`Composer::set`] takes the edited text. The terminal must be left while the
+    /// editor runs ([`Console::leave`], [`crate::Tty::leave`]).
     OpenEditor(String),
     /// Take the last message out of the queue and put it into the composer.
     EditQueued,
@@ -41,7 +41,7 @@ pub enum Action {
         /// The answer.
         answer: Answer,
     },
-    /// The window has a size that lasts, after others: a question in the transcript can be shown again.
+    /// The window has kept its size for a moment after a change: a question in the transcript can be shown again.
     Settled,
     /// Stop this process as Ctrl-Z does: [`Console::leave`], [`crate::Tty::suspend`], [`Console::enter`].
     Suspend,
@@ -52,27 +52,28 @@ pub enum Action {
 /// A conversation on a terminal: the transcript, and in the live rows the end of an unfinished answer, a question, the
 /// queue, the composer and a status row.
 ///
-/// The setters only set. [`Console::draw`], [`Console::print`] and [`Console::event`] draw, and write only what differs.
+/// The setters do not draw. [`Console::draw`], [`Console::print`] and [`Console::event`] draw, and write only the
+/// differences.
 pub struct Console<W> {
     screen: Screen<W>,
-    /// Asks the terminal for its size.
+    /// A function that asks the terminal for its size.
     measure: Option<Box<dyn Fn() -> Size>>,
     composer: Composer,
     question: Option<Asking>,
-    /// The question that was answered last, in case the answer is not accepted.
+    /// The question that was answered last, in case the caller rejects the answer.
     answered: Option<Asking>,
     tail: Vec<Line>,
     queue: Vec<String>,
     status: Line,
     hint: bool,
     busy: bool,
-    /// Whether the window has the focus, if the terminal tells.
+    /// True if the window has the focus; `None` if the terminal does not report it.
     window: Option<bool>,
     title: String,
 }
 
 impl<W: Write> Console<W> {
-    /// A console with an empty composer. Writes nothing yet.
+    /// Returns a console with an empty composer. Writes nothing yet.
     pub fn new(out: W, size: Size, settings: Settings) -> Self {
         Self {
             screen: Screen::new(out, size, settings),
@@ -90,42 +91,42 @@ impl<W: Write> Console<W> {
         }
     }
 
-    /// The console with another composer.
+    /// Returns the console with another composer.
     #[must_use]
     pub fn with_composer(mut self, composer: Composer) -> Self {
         self.composer = composer;
         self
     }
 
-    /// The console of a terminal that is asked for its size before each change: rows that are drawn for another width stay in
-    /// the transcript.
+    /// Returns the console with a function that measures the terminal before each change: rows that are drawn for
+    /// another width stay in the transcript.
     #[must_use]
     pub fn measured(mut self, size: impl Fn() -> Size + 'static) -> Self {
         self.measure = Some(Box::new(size));
         self
     }
 
-    /// The composer.
+    /// Returns the composer.
     pub fn composer(&self) -> &Composer {
         &self.composer
     }
 
-    /// The composer, to change its draft.
+    /// Returns the composer, to change its draft.
     pub fn composer_mut(&mut self) -> &mut Composer {
         &mut self.composer
     }
 
-    /// The size that is drawn for.
+    /// Returns the size that is drawn for.
     pub fn size(&self) -> Size {
         self.screen.size()
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> Settings {
         self.screen.settings()
     }
 
-    /// The writer.
+    /// Returns the writer.
     pub fn get_ref(&self) -> &W {
         self.screen.get_ref()
     }
@@ -161,8 +162,8 @@ impl<W: Write> Console<W> {
         self.answered = self.answered.take().filter(|asking| asking.id() != id);
     }
 
-    /// Brings the question back that was answered last, with what was entered, and says why the answer is not usable.
-    /// Nothing happens where another question has come meanwhile.
+    /// Shows the question again that was answered last, with the entered text, and the reason why the answer is not
+    /// usable. Does nothing if another question has come in the meantime.
     pub fn reject(&mut self, id: &str, rejection: impl Into<Rejection>) {
         if self.question.is_none()
             && let Some(mut asking) = self.answered.take().filter(|asking| asking.id() == id)
@@ -172,7 +173,7 @@ impl<W: Write> Console<W> {
         }
     }
 
-    /// Brings the question back that was answered last, because the answer only asked to see more.
+    /// Shows the question again that was answered last, because the answer was a request to see more.
     pub fn ask_again(&mut self, id: &str) {
         if self.question.is_none()
             && let Some(mut asking) = self.answered.take().filter(|asking| asking.id() == id)
@@ -182,7 +183,7 @@ impl<W: Write> Console<W> {
         }
     }
 
-    /// Whether the keys are for a question now.
+    /// Returns true if keys go to a question.
     pub fn is_question_focused(&self) -> bool {
         self.question.as_ref().is_some_and(Asking::is_focused)
     }
@@ -199,7 +200,7 @@ impl<W: Write> Console<W> {
         self.screen.update(lines, live)
     }
 
-    /// Draws what was set.
+    /// Draws the current state.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -207,7 +208,7 @@ impl<W: Write> Console<W> {
         self.print(&[])
     }
 
-    /// Takes an event, draws, and says what the user wants, if it is for the caller to do.
+    /// Handles an event, draws, and returns the user's request if it is for the caller.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -322,7 +323,7 @@ impl<W: Write> Console<W> {
         }
     }
 
-    /// The live rows from the top. The composer comes before everything else where there is little room.
+    /// Returns the live rows from the top. If there is little room, the composer comes before everything else.
     fn layout(&self) -> Live {
         let size = self.screen.size();
         let ambiguous = self.screen.settings().ambiguous;

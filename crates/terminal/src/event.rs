@@ -1,8 +1,8 @@
-//! What happens at a terminal.
+//! Events of a terminal.
 
 use crate::{keys::Key, screen::Size};
 
-/// What happens at a terminal.
+/// An event of a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A key.
@@ -15,8 +15,8 @@ pub enum Event {
     Resize(Size),
     /// The size has stayed the same for a moment after [`Event::Resize`]: text that depends on it can be shown again.
     Settled,
-    /// The process was stopped and continued: others may have written to the terminal.
+    /// The process was stopped and continued: other programs may have written to the terminal.
     Resumed,
-    /// The terminal is gone, or nothing is to be read from it any more.
+    /// The terminal is gone, or has no more input.
     Closed,
 }

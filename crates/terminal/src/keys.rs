@@ -1,4 +1,4 @@
-//! What a terminal sends: keys, pasted text, changes of focus.
+//! Input from a terminal: keys, pasted text, changes of focus.
 
 mod decode;
 
@@ -9,7 +9,7 @@ pub use decode::Decoder;
 pub struct Key {
     /// The key.
     pub code: Code,
-    /// What was held down with it.
+    /// Modifier keys held down with the key.
     pub modifiers: Modifiers,
 }
 
@@ -62,7 +62,7 @@ pub struct Modifiers {
     pub shift: bool,
 }
 
-/// What a terminal sends.
+/// Input from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A key.
@@ -79,23 +79,23 @@ impl Key {
     /// Enter without modifiers.
     pub const ENTER: Self = Self::plain(Code::Enter);
 
-    /// A key without modifiers.
+    /// Returns a key without modifiers.
     pub const fn plain(code: Code) -> Self {
         Self { code, modifiers: Modifiers { control: false, alt: false, shift: false } }
     }
-    /// A character.
+    /// Returns the key of a character.
     pub const fn char(c: char) -> Self {
         Self::plain(Code::Char(c))
     }
-    /// Control with a character.
+    /// Returns Control with a character.
     pub const fn control(c: char) -> Self {
         Self { code: Code::Char(c), modifiers: Modifiers { control: true, alt: false, shift: false } }
     }
-    /// Alt with a character.
+    /// Returns Alt with a character.
     pub const fn alt(c: char) -> Self {
         Self { code: Code::Char(c), modifiers: Modifiers { control: false, alt: true, shift: false } }
     }
-    /// The character that the key types, if it types one.
+    /// Returns the character that the key types, if it types one.
     pub fn typed(self) -> Option<char> {
         match self.code {
             Code::Char(c) if !self.modifiers.control && !self.modifiers.alt => Some(c),

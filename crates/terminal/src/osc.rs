@@ -2,9 +2,9 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// Columns of a title and of a notification are few; more is cut.
+/// The most characters of a title or a notification, for which terminals have few columns. Longer ones are cut.
 const LONGEST: usize = 200;
-/// Terminals refuse larger texts for the clipboard.
+/// The most bytes of a text for the clipboard. Terminals refuse larger ones.
 const LARGEST_COPY: usize = 74_994;
 
 /// The sequence with which a terminal notifies the user.
@@ -18,7 +18,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// That of a terminal, by its `TERM`.
+    /// Returns the sequence of a terminal, by its `TERM`.
     pub fn of(term: Option<&str>) -> Self {
         match term {
             Some(term) if term == "xterm-kitty" || term == "foot" || term.starts_with("foot-") => Self::Osc99,
@@ -52,13 +52,13 @@ impl Sequence {
         (text.len() <= LARGEST_COPY).then(|| Self(format!("\x1b]52;c;{}\x1b\\", STANDARD.encode(text))))
     }
 
-    /// The sequence as written to a terminal.
+    /// Returns the sequence as written to a terminal.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// One line without anything that could end the sequence.
+/// Returns one line without characters that could end the sequence.
 fn clean(text: &str) -> String {
     llm_do_visible::line(text).chars().take(LONGEST).collect()
 }

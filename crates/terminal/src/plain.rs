@@ -3,7 +3,7 @@
 use crate::style::Line;
 use std::io::{self, Write};
 
-/// Who says a line.
+/// The speaker of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker<'a> {
     /// The user.
@@ -18,22 +18,22 @@ pub enum Speaker<'a> {
     Question,
 }
 
-/// Writes labelled lines of printable text: no styles, no cursor movement, nothing that is written twice.
+/// A writer of labelled lines with printable text: no styles, no cursor movement, and nothing is written twice.
 #[derive(Debug)]
 pub struct Plain<W> {
     out: W,
 }
 
 impl<W: Write> Plain<W> {
-    /// Writes there.
+    /// Returns a writer of labelled lines to `out`.
     pub fn new(out: W) -> Self {
         Self { out }
     }
 
-    /// Writes lines, the first one behind the label of who says it.
+    /// Writes lines, the first one behind the label of the speaker.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The writer fails.
     pub fn say(&mut self, speaker: Speaker<'_>, lines: &[Line]) -> io::Result<()> {
         let mut text = label(speaker);
         for (number, line) in lines.iter().enumerate() {
@@ -47,23 +47,23 @@ impl<W: Write> Plain<W> {
         self.out.flush()
     }
 
-    /// Writes the label before what the user is going to type, without a line break.
+    /// Writes the label before the user's input, without a line break.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The writer fails.
     pub fn prompt(&mut self, speaker: Speaker<'_>) -> io::Result<()> {
         self.out.write_all(label(speaker).as_bytes())?;
         self.out.flush()
     }
 
-    /// The writer.
+    /// Returns the writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 }
 
-/// Whether plain lines are wanted: asked for with a flag, by `ACCESSIBLE=1` or `TERM=dumb`, or because there is no terminal.
-/// `variable` gives the value of an environment variable.
+/// Returns true if plain lines are wanted: asked for with a flag, by `ACCESSIBLE=1` or `TERM=dumb`, or because there is
+/// no terminal. `variable` returns the value of an environment variable.
 pub fn is_wanted(flag: bool, terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let accessible = variable("ACCESSIBLE").is_some_and(|value| !matches!(value.as_str(), "" | "0"));
     flag || !terminal || accessible || variable("TERM").is_some_and(|term| term == "dumb")

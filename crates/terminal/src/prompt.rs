@@ -1,4 +1,5 @@
-//! One question on a terminal without a conversation. It is the question of a [`crate::Console`], and always has the keys.
+//! A single question on a terminal without a conversation. It behaves as a question of a [`crate::Console`] that always
+//! has the keys.
 
 use crate::{
     event::Event,
@@ -8,7 +9,7 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The question was answered. It stays until [`Prompt::leave`].
@@ -17,7 +18,7 @@ pub enum Heard {
     Interrupt,
     /// Ctrl-D where no text is entered.
     End,
-    /// The window has a size that lasts, after others: text above the question can be shown again.
+    /// The window has kept its size for a moment after a change: text above the question can be shown again.
     Settled,
     /// Stop this process as Ctrl-Z does: [`Prompt::leave`], [`crate::Tty::suspend`], [`Prompt::enter`].
     Suspend,
@@ -32,18 +33,19 @@ pub struct Prompt<W> {
 }
 
 impl<W: Write> Prompt<W> {
-    /// A question on a terminal whose cursor stands in the first column of an empty row. `hint` says how it is left. Writes
-    /// nothing yet.
+    /// Returns a question on a terminal whose cursor is in the first column of an empty row. `hint` says how to leave
+    /// the question. Writes nothing yet.
     pub fn new(out: W, size: Size, settings: Settings, question: Question, hint: &'static str) -> Self {
         Self { screen: Screen::new(out, size, settings), asking: Asking::alone(question, hint) }
     }
 
-    /// The size that is drawn for.
+    /// Returns the size that is drawn for.
     pub fn size(&self) -> Size {
         self.screen.size()
     }
 
-    /// Whether a single key answers, or begins an answer. Otherwise a text, an option or a form is entered.
+    /// Returns true if a single key answers, or begins an answer. Otherwise the user enters a text, an option or a
+    /// form.
     pub fn is_at_keys(&self) -> bool {
         self.asking.is_at_keys()
     }
@@ -58,7 +60,7 @@ impl<W: Write> Prompt<W> {
         self.screen.live(rows, caret)
     }
 
-    /// Says why the answer is not usable. What was entered stays.
+    /// Shows why the answer is not usable. The entered text stays.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -67,7 +69,7 @@ impl<W: Write> Prompt<W> {
         self.draw()
     }
 
-    /// Takes an event, draws, and says what the user wants, if it is for the caller to do.
+    /// Handles an event, draws, and returns the user's request if it is for the caller.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -94,7 +96,7 @@ impl<W: Write> Prompt<W> {
         self.screen.leave()
     }
 
-    /// Draws them again after [`Prompt::leave`], for the size that the terminal has now.
+    /// Draws the live rows again after [`Prompt::leave`], for the size that the terminal has now.
     ///
     /// # Errors
     /// The terminal can't be written to.

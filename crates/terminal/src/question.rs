@@ -1,8 +1,9 @@
 //! A question to the user, above the composer.
 //!
-//! A question takes no key until the user gives it the focus with Ctrl-G ([`FOCUS`]). With the focus, it takes all keys,
-//! and the draft in the composer stays as it is. Ctrl-G, Escape and Ctrl-C give the focus back, and an entry that was begun
-//! waits. After an answer the focus is with the composer again, so that no key meant for one question answers the next.
+//! A question takes no key until the user gives it the focus with Ctrl-G ([`FOCUS`]). With the focus, it takes all
+//! keys, and the draft in the composer stays as it is. Ctrl-G, Escape and Ctrl-C give the focus back, and keep an entry
+//! that was begun. After an answer the focus is with the composer again, so that no key that was typed for one question
+//! answers the next.
 
 mod entry;
 mod view;
@@ -11,30 +12,31 @@ pub(crate) use entry::{Asking, Taken};
 
 use crate::{keys::Key, style::Line};
 
-/// Gives the focus to a question, and back.
+/// The key that gives the focus to a question, and back.
 pub(crate) const FOCUS: Key = Key::control('g');
 
 /// A question to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Names it in [`crate::Action::Answered`].
+    /// The identifier of the question in [`crate::Action::Answered`].
     pub id: String,
-    /// What is asked. Rows that do not fit above the composer are left out, so a long text belongs into the transcript.
+    /// The text of the question. Rows that do not fit above the composer are left out, so a long text belongs into the
+    /// transcript.
     pub text: Vec<Line>,
-    /// How it can be answered.
+    /// The form of the answer.
     pub kind: Kind,
 }
 
-/// How a question can be answered.
+/// A form of answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// With one of these keys.
+    /// A choice among these keys.
     Keys(Vec<Choice>),
-    /// With a text. Ctrl-J breaks its lines.
+    /// A text. Ctrl-J breaks its lines.
     Text,
-    /// With one of these options, at least one.
+    /// A choice among these options. There is at least one.
     Pick(Vec<String>),
-    /// With the fields of a form, at least one.
+    /// The fields of a form. There is at least one.
     Form(Vec<Field>),
 }
 
@@ -43,18 +45,18 @@ pub enum Kind {
 pub struct Choice {
     /// The character that the key types.
     pub key: char,
-    /// What it does: `approve`.
+    /// The action of the key, such as `approve`.
     pub label: String,
     /// The line of text that follows the key, if one does.
     pub text: Option<KeyText>,
-    /// The options of which one follows the key. Empty: none does.
+    /// Options from which the user chooses one after the key. Empty: the key is the whole answer.
     pub options: Vec<String>,
 }
 
 /// A line of text that follows a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyText {
-    /// What it says, such as the reason of a refusal.
+    /// The label of the text, such as the reason of a refusal.
     pub label: String,
     /// The text to start from.
     pub start: String,
@@ -63,29 +65,29 @@ pub struct KeyText {
 /// A field of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, as in the answer.
+    /// The name of the field, as in the answer.
     pub name: String,
-    /// What belongs there.
+    /// A description of the value.
     pub note: String,
-    /// What it takes.
+    /// The kind of value.
     pub kind: FieldKind,
-    /// It can't be left empty.
+    /// True if the field can't be left empty.
     pub required: bool,
 }
 
-/// What a field takes.
+/// The kind of value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// A line of text, or a number as text.
     Text,
-    /// One of these.
+    /// A choice among these options.
     Pick(Vec<String>),
 }
 
-/// Why an answer is not usable.
+/// The reason why an answer is not usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// What is wrong.
+    /// A description of the problem.
     pub problem: String,
     /// The field of a form that is wrong, if it is one of them.
     pub field: Option<String>,

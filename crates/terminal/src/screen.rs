@@ -17,7 +17,7 @@ use cells::Row;
 use pen::Pen;
 use std::io::{self, Write};
 
-/// Bytes that are collected before they are written.
+/// Number of bytes that are collected before a write.
 const PIECE: usize = 32 * 1024;
 
 const BEGIN: &str = "\x1b[?2026h";
@@ -35,47 +35,47 @@ pub struct Size {
 }
 
 impl Size {
-    /// A size. Zero counts as one.
+    /// Returns a size. Zero counts as one.
     pub fn new(columns: usize, rows: usize) -> Self {
         Self { columns: columns.max(1), rows: rows.max(1) }
     }
-    /// Columns.
+    /// Returns the number of columns.
     pub fn columns(self) -> usize {
         self.columns
     }
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(self) -> usize {
         self.rows
     }
-    /// The most columns that a live row takes: the last column stays free, because terminals differ in what they do after
-    /// a character in it.
+    /// Returns the most columns that a live row takes. The last column stays free, because terminals differ in their
+    /// behaviour after a character in it.
     pub fn live_columns(self) -> usize {
         (self.columns - 1).max(1)
     }
 }
 
-/// What a terminal does with the rows on it when its width changes.
+/// The behaviour of a terminal for the rows on it when its width changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reflow {
-    /// It wraps long rows again, as most terminals do.
+    /// The terminal wraps long rows again, as most terminals do.
     #[default]
     Wraps,
-    /// It cuts rows off: xterm, the console of Linux.
+    /// The terminal cuts rows off: xterm, the console of Linux.
     Cuts,
 }
 
-/// What does not change while a terminal is in use.
+/// Settings that do not change while a terminal is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Write colours and other styles.
     pub colour: bool,
     /// Write links (OSC 8).
     pub links: bool,
-    /// What happens to rows on a resize.
+    /// The behaviour for rows on a resize.
     pub reflow: Reflow,
     /// Columns of ambiguous characters.
     pub ambiguous: Ambiguous,
-    /// How the user is notified.
+    /// The sequence that notifies the user.
     pub notice: Notice,
 }
 
@@ -84,7 +84,7 @@ pub struct Settings {
 pub struct Live {
     /// The rows. A row wider than [`Size::live_columns`] is cut.
     pub rows: Vec<Line>,
-    /// Where the hardware cursor stands. Without a caret it is hidden.
+    /// Position of the hardware cursor. Without a caret it is hidden.
     pub caret: Option<Caret>,
 }
 
@@ -104,20 +104,20 @@ pub struct Screen<W> {
     buffer: Vec<u8>,
     size: Size,
     settings: Settings,
-    /// What the caller wants to see.
+    /// The live rows that the caller wants.
     live: Live,
     /// The rows on the terminal.
     drawn: Vec<Row>,
     /// The hardware cursor, counted from the first row that is drawn.
     at: Caret,
-    /// The terminal shows the cursor.
+    /// True if the terminal shows the cursor.
     cursor_shown: bool,
-    /// Something else uses the terminal: [`Screen::leave`].
+    /// True if something else uses the terminal, after [`Screen::leave`].
     left: bool,
 }
 
 impl<W: Write> Screen<W> {
-    /// A screen on a terminal whose cursor stands in the first column of an empty row. Writes nothing yet.
+    /// Returns a screen on a terminal whose cursor is in the first column of an empty row. Writes nothing yet.
     pub fn new(out: W, size: Size, settings: Settings) -> Self {
         Self {
             out,
@@ -132,12 +132,12 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// The size that the screen draws for.
+    /// Returns the size that the screen draws for.
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> Settings {
         self.settings
     }
@@ -151,7 +151,7 @@ impl<W: Write> Screen<W> {
         self.update(lines, live)
     }
 
-    /// Draws the live rows. Only the cells that differ are written; nothing where nothing differs.
+    /// Draws the live rows. Only cells that differ are written.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -186,8 +186,8 @@ impl<W: Write> Screen<W> {
         self.flush()
     }
 
-    /// Tells the screen that the terminal has another size now. Erases the live rows, however the terminal has rearranged
-    /// them, and draws them again. The transcript is left to the terminal.
+    /// Informs the screen that the terminal has another size now. Erases the live rows, however the terminal has
+    /// rearranged them, and draws them again. The transcript is left to the terminal.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -213,8 +213,8 @@ impl<W: Write> Screen<W> {
         self.flush()
     }
 
-    /// Removes the live rows, so that another program can use the terminal, or none at all. The cursor stands in the
-    /// first column below the transcript. Lines that are appended meanwhile are written without live rows.
+    /// Removes the live rows, so that another program can use the terminal. The cursor is in the first column below the
+    /// transcript. Lines that are appended before [`Screen::enter`] are written without live rows.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -230,7 +230,7 @@ impl<W: Write> Screen<W> {
         self.flush()
     }
 
-    /// Draws the live rows again after [`Screen::leave`]. The cursor must stand in the first column of an empty row.
+    /// Draws the live rows again after [`Screen::leave`]. The cursor must be in the first column of an empty row.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -242,7 +242,7 @@ impl<W: Write> Screen<W> {
         self.flush()
     }
 
-    /// Writes the live rows again, wherever others have left the cursor. Their text stays above.
+    /// Writes the live rows again, wherever other programs have left the cursor. Their text stays above.
     ///
     /// # Errors
     /// The terminal can't be written to.
@@ -263,12 +263,12 @@ impl<W: Write> Screen<W> {
         self.flush()
     }
 
-    /// The writer.
+    /// Returns the writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 
-    /// The rows that are shown of the wanted ones: those that fit, the last ones unless the caret stands above them.
+    /// Returns the wanted rows that fit: the last ones, unless the caret is above them.
     fn layout(&self) -> (Vec<Row>, Option<Caret>) {
         let limit = self.size.live_columns();
         let total = self.live.rows.len();

@@ -1,4 +1,5 @@
-//! Styled text. A [`Line`] holds nothing that moves the cursor, hides or reorders: its constructors see to that.
+//! Styled text. A [`Line`] contains no characters that move the cursor, hide or reorder text: its constructors escape
+//! them.
 
 use crate::width::{Ambiguous, cells};
 use anstyle::Style;
@@ -7,12 +8,12 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 /// Columns between the tab stops of a live row. The transcript leaves tabs to the terminal.
 const TAB: usize = 4;
-/// The most code points of one character. Those of a longer one are escaped: marks in heaps cover other rows.
+/// The most code points of one character. Those of a longer one are escaped, because stacked marks cover other rows.
 const MOST_MARKS: usize = 16;
 /// The longest address of a link. Longer ones are shown without being links.
 const LONGEST_LINK: usize = 2_000;
 
-/// A logical line: what a reader sees between two line breaks, however many rows it takes.
+/// A logical line: the text between two line breaks, however many rows it takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     spans: Vec<Span>,
@@ -27,47 +28,47 @@ pub struct Span {
 }
 
 impl Span {
-    /// Printable text on one line. A tab is the only control character in it.
+    /// Returns the text of the span: printable text on one line. A tab is the only control character in it.
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// Its style.
+    /// Returns the style of the span.
     pub fn style(&self) -> Style {
         self.style
     }
-    /// The address that it links to: printable ASCII.
+    /// Returns the address that the span links to: printable ASCII.
     pub fn link(&self) -> Option<&str> {
         self.link.as_deref()
     }
-    /// The address, shared.
+    /// Returns the address, shared.
     pub(crate) fn shared_link(&self) -> Option<Arc<str>> {
         self.link.clone()
     }
 }
 
 impl Line {
-    /// An empty line.
+    /// Returns an empty line.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A line without style. Control characters and hidden ones are escaped, as by [`Line::push`].
+    /// Returns a line without style. Control characters and hidden ones are escaped, as by [`Line::push`].
     pub fn plain(text: &str) -> Self {
         Self::styled(text, Style::new())
     }
 
-    /// A line in one style.
+    /// Returns a line in one style.
     pub fn styled(text: &str, style: Style) -> Self {
         Self::new().with(text, style)
     }
 
-    /// Each line of a longer text.
+    /// Returns each line of a longer text.
     pub fn split(text: &str, style: Style) -> impl Iterator<Item = Self> {
         let text = text.strip_suffix('\n').unwrap_or(text);
         text.split('\n').map(move |line| Self::styled(line.strip_suffix('\r').unwrap_or(line), style))
     }
 
-    /// The line with more text at its end.
+    /// Returns the line with more text at its end.
     #[must_use]
     pub fn with(mut self, text: &str, style: Style) -> Self {
         self.push(text, style);
@@ -102,12 +103,12 @@ impl Line {
         }
     }
 
-    /// Its parts.
+    /// Returns the spans of the line.
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// Its text without styles.
+    /// Returns the text of the line without styles.
     pub fn text(&self) -> Cow<'_, str> {
         match self.spans.as_slice() {
             [] => Cow::Borrowed(""),
@@ -116,7 +117,7 @@ impl Line {
         }
     }
 
-    /// Whether it has no text.
+    /// Returns true if the line has no text.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -132,7 +133,7 @@ impl Line {
         column
     }
 
-    /// The line as rows of at most `columns` columns, at least one row. Graphemes stay whole.
+    /// Wraps the line into rows of at most `columns` columns. Returns at least one row. Graphemes stay whole.
     pub fn wrapped(&self, columns: usize, ambiguous: Ambiguous) -> Vec<Self> {
         let columns = columns.max(1);
         let mut rows = vec![Self::new()];
@@ -155,7 +156,7 @@ impl Line {
     }
 }
 
-/// Columns that something takes in a live row.
+/// Columns of a grapheme in a live row.
 #[derive(Clone, Copy)]
 pub(crate) enum Columns {
     Fixed(usize),
@@ -163,7 +164,7 @@ pub(crate) enum Columns {
 }
 
 impl Columns {
-    /// How many they are from this column on.
+    /// Returns the number of columns if the grapheme begins at this column.
     pub(crate) fn columns(self, column: usize) -> usize {
         match self {
             Self::Fixed(width) => width,
@@ -172,14 +173,14 @@ impl Columns {
     }
 }
 
-/// The graphemes of a text in a live row.
+/// Returns the graphemes of a text in a live row.
 pub(crate) fn row_cells(text: &str, ambiguous: Ambiguous) -> impl Iterator<Item = (Cow<'_, str>, Columns)> {
     cells(text, ambiguous).map(|(grapheme, width)| {
         if grapheme == "\t" { (grapheme, Columns::Tab) } else { (grapheme, Columns::Fixed(width)) }
     })
 }
 
-/// The text with overloaded characters escaped.
+/// Returns the text with characters of too many code points escaped.
 fn tamed(text: Cow<'_, str>) -> Cow<'_, str> {
     let overloaded = |grapheme: &str| grapheme.chars().nth(MOST_MARKS).is_some();
     if text.is_ascii() || !text.graphemes(true).any(overloaded) {
@@ -196,7 +197,7 @@ fn tamed(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// An address that may become a link, with everything but printable ASCII percent-encoded.
+/// Returns an address that may become a link, with everything but printable ASCII percent-encoded.
 fn link(address: &str) -> Option<Arc<str>> {
     let scheme = address.split(':').next()?.to_ascii_lowercase();
     if !matches!(scheme.as_str(), "http" | "https" | "mailto") || address.len() > LONGEST_LINK {

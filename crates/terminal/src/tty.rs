@@ -1,4 +1,4 @@
-//! The terminal device: raw mode, the modes of the keyboard, its size, and what comes from it.
+//! The terminal device: raw mode, keyboard modes, size, and input.
 
 mod events;
 
@@ -21,40 +21,41 @@ use std::{
     time::Duration,
 };
 
-/// Pasted text between marks, and changes of focus.
+/// The sequences that turn on marks around pasted text, and reports of changes of focus.
 const MODES_ON: &str = "\x1b[?2004h\x1b[?1004h";
 const MODES_OFF: &str = "\x1b[?1004l\x1b[?2004l";
-/// Asks whether the terminal has kitty's keyboard protocol. One that hasn't ignores it.
+/// The query for kitty's keyboard protocol. Terminals without it ignore the query.
 const KEYBOARD_QUERY: &str = "\x1b[?u";
-/// Keys that otherwise look alike are told apart, such as Shift-Enter.
+/// The sequence that turns on the protocol, in which keys that otherwise send the same bytes differ, such as Enter and
+/// Shift-Enter.
 const KEYBOARD_ON: &str = "\x1b[>1u";
 const KEYBOARD_OFF: &str = "\x1b[<u";
-/// How long a stop may take to reach this process after it was sent.
+/// The longest time from sending a stop signal until it reaches this process.
 const STOPPING: Duration = Duration::from_millis(100);
 
-/// The controlling terminal of this process. Put back to how it was when dropped.
+/// The controlling terminal of this process. Dropping it restores the terminal's settings.
 pub struct Tty {
     file: File,
     mode: Mutex<Mode>,
-    /// The process was continued after a stop.
+    /// True if the process was continued after a stop.
     continued: Arc<AtomicBool>,
-    /// Wakes [`Events`] when the mode changes.
+    /// A pipe that wakes [`Events`] when the mode changes.
     waker: UnixStream,
-    /// The other end.
+    /// The other end of `waker`.
     woken: UnixStream,
 }
 
-/// What was changed on the terminal.
+/// Changes made to the terminal.
 #[derive(Default)]
 struct Mode {
-    /// How it was set before. `None`: it is set like that.
+    /// The settings before the change, or `None` if the terminal has them now.
     before: Option<Termios>,
-    /// kitty's keyboard protocol is on.
+    /// True if kitty's keyboard protocol is on.
     keyboard: bool,
 }
 
 impl Tty {
-    /// Opens `/dev/tty`, wherever stdin, stdout and stderr are redirected. Changes nothing on it yet.
+    /// Opens `/dev/tty`, wherever stdin, stdout and stderr are redirected. Changes none of its settings.
     ///
     /// # Errors
     /// The process has no terminal, or no more descriptors.
@@ -62,10 +63,10 @@ impl Tty {
         Self::of(OpenOptions::new().read(true).write(true).open("/dev/tty")?)
     }
 
-    /// A terminal that is already open.
+    /// Uses a terminal that is already open.
     ///
     /// # Errors
-    /// It is no terminal, or the process has no more descriptors.
+    /// The file is no terminal, or the process has no more descriptors.
     pub fn of(file: File) -> io::Result<Arc<Self>> {
         tcgetattr(&file)?;
         let (waker, woken) = UnixStream::pair()?;
@@ -74,7 +75,7 @@ impl Tty {
         Ok(Arc::new(Self { file, mode: Mutex::default(), continued: Arc::default(), waker, woken }))
     }
 
-    /// Columns and rows; 80 by 24 where the terminal doesn't say.
+    /// Returns columns and rows; 80 by 24 if the terminal doesn't report them.
     pub fn size(&self) -> Size {
         match tcgetwinsize(&self.file) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
@@ -129,9 +130,9 @@ impl Tty {
         self.wake();
     }
 
-    /// Stops this process and its process group, as Ctrl-Z does in other programs, and returns when it was continued. The
-    /// keyboard is given back meanwhile. Clear the screen's live rows before ([`crate::Screen::leave`]) and draw them after.
-    /// Where no shell could continue the process, nothing happens.
+    /// Stops this process and its process group, as Ctrl-Z does in other programs, and returns when the process is
+    /// continued. The keyboard is given back during the stop. Remove the screen's live rows before
+    /// ([`crate::Screen::leave`]) and draw them after. Does nothing if no shell could continue the process.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -149,24 +150,24 @@ impl Tty {
         self.enter()
     }
 
-    /// The events of this terminal. One reader at a time.
+    /// Returns the events of this terminal. There can be one reader at a time.
     ///
     /// # Errors
-    /// No more descriptors, or signals can't be handled.
+    /// There are no more descriptors, or signals can't be handled.
     pub fn events(self: &Arc<Self>) -> io::Result<Events> {
         Events::new(Arc::clone(self))
     }
 
-    /// Another handle to the terminal, for a program that takes it over.
+    /// Returns another handle to the terminal, for a program that takes it over.
     ///
     /// # Errors
-    /// No more descriptors.
+    /// There are no more descriptors.
     pub fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// What a terminal of this environment does with rows on a resize: `variable` gives the value of an environment
-    /// variable.
+    /// Returns the behaviour of a terminal of this environment for rows on a resize. `variable` returns the value of an
+    /// environment variable.
     pub fn reflow(variable: impl Fn(&str) -> Option<String>) -> Reflow {
         let set = |name| variable(name).is_some_and(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
@@ -178,8 +179,9 @@ impl Tty {
         if cuts { Reflow::Cuts } else { Reflow::Wraps }
     }
 
-    /// Whether a terminal of this environment takes links (OSC 8). tmux and screen leave them out unless they are told that
-    /// the terminal around them knows them, and the console of Linux can't follow any: there, addresses belong into the text.
+    /// Returns true if a terminal of this environment shows links (OSC 8). tmux and screen drop them unless they are
+    /// configured to know that the terminal around them supports links, and the console of Linux can't follow any.
+    /// There, addresses belong into the text.
     pub fn links(variable: impl Fn(&str) -> Option<String>) -> bool {
         let set = |name| variable(name).is_some_and(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
@@ -195,7 +197,7 @@ impl Tty {
         }
     }
 
-    /// Whether keys are read.
+    /// Returns true if keys are read.
     fn is_entered(&self) -> bool {
         self.mode().before.is_some()
     }
@@ -225,13 +227,13 @@ impl Write for &Tty {
     }
 }
 
-/// What a poll found.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ready {
     tty: bool,
-    /// The terminal has hung up.
+    /// True if the terminal has hung up.
     gone: bool,
-    /// Nothing came within the time.
+    /// True if the poll timed out.
     timeout: bool,
 }
 
@@ -255,7 +257,7 @@ fn wait(tty: Option<&File>, pipes: [&UnixStream; 2], timeout: Option<Duration>) 
     })
 }
 
-/// Empties a pipe that only wakes.
+/// Empties a pipe that is only used to wake.
 fn drain(pipe: &UnixStream) {
     let mut buffer = [0; 64];
     while matches!((&*pipe).read(&mut buffer), Ok(1..)) {}

@@ -3,10 +3,10 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// How a terminal counts the columns of characters whose width Unicode calls ambiguous, such as `→` or `é`.
+/// Columns of characters whose width Unicode calls ambiguous, such as `→` or `é`, on a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ambiguous {
-    /// One column: the default of nearly all terminals.
+    /// A single column: the default of nearly all terminals.
     #[default]
     Narrow,
     /// Two columns: terminals set up for East Asian fonts.
@@ -26,12 +26,12 @@ impl Ambiguous {
     }
 }
 
-/// Whether terminals differ in the columns of a grapheme. The position behind it has to be set, not counted.
+/// Returns true if terminals differ in the columns of a grapheme. The position behind it has to be set, not counted.
 pub(crate) fn is_uncertain(grapheme: &str) -> bool {
     !grapheme.is_ascii() && (grapheme.chars().nth(1).is_some() || grapheme.width() != grapheme.width_cjk())
 }
 
-/// The graphemes of a text as a terminal's cells hold them: a mark without a base stands on a dotted circle.
+/// Returns the graphemes of a text in the form of a terminal's cells: a mark without a base is on a dotted circle.
 pub(crate) fn cells(
     text: &str,
     ambiguous: Ambiguous,

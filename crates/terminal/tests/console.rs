@@ -1,4 +1,4 @@
-//! Where keys go, and what is seen of it.
+//! Routing of keys in a console, and the rows that it shows.
 
 use anstyle::Style;
 use llm_do_terminal::{
@@ -380,7 +380,7 @@ fn any_key() -> impl Strategy<Value = Key> {
     })
 }
 
-/// Completes everything with something.
+/// A completer that completes everything with the same candidates.
 struct Everything;
 
 impl Completer for Everything {
@@ -440,7 +440,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Keys that are typed when a question appears answer nothing, and do to the draft what they do without a question.
+    /// Keys that are typed when a question appears answer nothing, and have the same effect on the draft as without a
+    /// question.
     #[test]
     fn no_key_typed_unaware_answers_a_question(
         keys in prop::collection::vec(any_key().prop_filter("not the focus", |key| *key != FOCUS), 200),

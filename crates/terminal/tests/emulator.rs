@@ -1,4 +1,4 @@
-//! What the terminal shows, by an emulator that wraps rows again when its width changes.
+//! Contents of the terminal, in an emulator that wraps rows again when its width changes.
 
 mod shown;
 
@@ -6,7 +6,7 @@ use llm_do_terminal::{Caret, Line, Live, Reflow, Settings};
 use proptest::prelude::*;
 use shown::Shown;
 
-/// Live rows begin with this, so that they can be told from the transcript.
+/// The beginning of live rows, which distinguishes them from the transcript.
 const MARK: char = '~';
 
 fn live(rows: &[String], caret: Option<Caret>) -> Live {
@@ -208,7 +208,7 @@ fn step(text: &'static str) -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is appended, drawn and resized: the transcript is there once, in order, and nothing else but live rows.
+    /// Whatever is appended, drawn and resized: the transcript is shown once, in order, and otherwise only live rows.
     #[test]
     fn the_transcript_is_there_once_in_order(steps in prop::collection::vec(step("[a-z 水🙂éü]{0,50}"), 1..25)) {
         let mut shown = Shown::new(30, 8);

@@ -1,4 +1,4 @@
-//! Anthropic messages: its requests read and checked, its answers written.
+//! Anthropic messages: reads and checks requests, writes answers.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::seen::{Conversation, Message, Role, Seen, Tool, ToolCall, ToolResult}
 
 // --- Requests ---
 
-/// Reads a request body, noting in `wrong` what the real service would refuse in its form.
+/// Reads a request body. Notes in `wrong` errors of form that the real service would refuse.
 pub(crate) fn read(body: &Value, wrong: &mut Vec<String>) -> Conversation {
     let mut conversation = Conversation {
         system: read_system(&body["system"], wrong),
@@ -53,8 +53,8 @@ pub(crate) fn read(body: &Value, wrong: &mut Vec<String>) -> Conversation {
     conversation
 }
 
-/// The cache marks on blocks: on parts of a message and in the blocks of a tool result, not in what a
-/// call's arguments or a schema may happen to hold.
+/// Counts the cache marks on blocks: on parts of a message and in the blocks of a tool result. Keys of that name in a
+/// call's arguments or in a schema do not count.
 fn cache_marks(blocks: &Value) -> usize {
     let marks =
         |block: &Value| usize::from(!block["cache_control"].is_null()) + cache_marks(&block["content"]);
@@ -86,7 +86,7 @@ fn read_text<'a>(block: &'a Value, at: &str, wrong: &mut Vec<String>) -> &'a str
     text
 }
 
-/// The blocks of a message, a plain string as one text block.
+/// Returns the blocks of a message, a plain string as one text block.
 fn blocks(message: &Value, at: &str, wrong: &mut Vec<String>) -> Vec<Value> {
     match &message["content"] {
         Value::String(text) => vec![json!({"type": "text", "text": text})],
@@ -223,7 +223,7 @@ fn read_tools(body: &Value, wrong: &mut Vec<String>) -> Vec<Tool> {
 
 // --- Answers ---
 
-/// The whole answer, for a request that does not stream.
+/// Returns the whole answer, for a request that does not stream.
 pub(crate) fn body(seen: &Seen, answer: &Answer, usage: Usage, serial: u64) -> Value {
     let block = |(i, part): (usize, &Part)| match part {
         Part::Text(text) | Part::Refusal(text) => json!({"type": "text", "text": text}),
@@ -240,7 +240,7 @@ pub(crate) fn body(seen: &Seen, answer: &Answer, usage: Usage, serial: u64) -> V
     message
 }
 
-/// The events of a streamed answer.
+/// Returns the events of a streamed answer.
 pub(crate) fn events(seen: &Seen, answer: &Answer, usage: Usage, serial: u64) -> Vec<Vec<u8>> {
     let mut events = vec![sse(json!({"type": "message_start", "message": opening(seen, usage, serial)}))];
     for (i, part) in answer.parts.iter().enumerate() {
@@ -281,7 +281,7 @@ pub(crate) fn events(seen: &Seen, answer: &Answer, usage: Usage, serial: u64) ->
     events
 }
 
-/// A message as a stream begins it: no content, no reason to stop, its first token counted.
+/// Returns the message that begins a stream: no content, no stop reason, and its first token counted.
 fn opening(seen: &Seen, usage: Usage, serial: u64) -> Value {
     json!({
         "id": format!("msg_{serial:012}"),
@@ -300,7 +300,7 @@ fn opening(seen: &Seen, usage: Usage, serial: u64) -> Value {
     })
 }
 
-/// The body of an error status.
+/// Returns the body of an error status.
 pub(crate) fn error(status: u16, message: &str) -> Value {
     let kind = match status {
         401 => "authentication_error",
@@ -315,12 +315,12 @@ pub(crate) fn error(status: u16, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_loopback"})
 }
 
-/// An error in the middle of a stream.
+/// Returns an error in the middle of a stream.
 pub(crate) fn error_event(kind: &str) -> Vec<u8> {
     sse(json!({"type": "error", "error": {"type": kind, "message": "the stream failed as scripted"}}))
 }
 
-/// An event: its name is its data's type.
+/// Returns an event, whose name is the type of its data.
 fn sse(data: Value) -> Vec<u8> {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default()).into_bytes()
 }
@@ -329,7 +329,7 @@ fn call_id(scripted: Option<&str>, serial: u64, index: usize) -> String {
     scripted.map_or_else(|| format!("toolu_{serial:08}_{index:03}"), str::to_owned)
 }
 
-/// Stands for the service's signature: bound to the text, opaque to the client.
+/// Makes a replacement for the service's signature: bound to the text, opaque to the client.
 fn signature(thinking: &str) -> String {
     format!("sig{:016x}", invariants::hash(thinking))
 }

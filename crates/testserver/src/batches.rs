@@ -1,7 +1,7 @@
 //! A server that speaks the batch interfaces of OpenAI and Anthropic.
 //!
-//! It works on a batch when it was asked for its state often enough, answers in another order than it was asked in, and
-//! checks what it is given: names that are there once, and requests that the interfaces take.
+//! It works on a batch after a given number of requests for the batch's state, and answers in another order than that
+//! of the requests. It checks its input: names must be unique, and requests must be valid for the interface.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -19,14 +19,14 @@ use tokio::sync::oneshot;
 
 use crate::net;
 
-/// What becomes of one request.
+/// The outcome of one request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate {
-    /// It is answered with this text.
+    /// The request is answered with this text.
     Text(String),
-    /// It fails with this error type and message.
+    /// The request fails with this error type and message.
     Error(String, String),
-    /// It is not worked on before the time of its batch is over.
+    /// The request is not worked on before its batch expires.
     Expired,
 }
 
@@ -42,7 +42,7 @@ pub struct BatchServer {
 
 struct Served {
     answers: Box<Answers>,
-    /// A batch ends when its state was asked for so often.
+    /// The number of requests for its state after which a batch ends.
     polls: usize,
     log: Mutex<Log>,
 }
@@ -53,9 +53,10 @@ struct Log {
     batches: BTreeMap<String, Batch>,
     violations: Vec<String>,
     number: usize,
-    /// Further batches are worked on only after this was switched on.
+    /// True while no further batch is worked on.
     held: bool,
-    /// So many further batches of OpenAI's interface are taken and then fail as a whole, for want of room.
+    /// The number of further batches of OpenAI's interface that are taken and then fail as a whole, because the queue
+    /// is full.
     full: usize,
 }
 
@@ -71,10 +72,10 @@ struct Batch {
 }
 
 impl BatchServer {
-    /// Starts a server that decides about each request by its body. A batch ends with that question for its state.
+    /// Starts a server that decides about each request by its body. A batch ends after `polls` requests for its state.
     ///
     /// # Panics
-    /// Where the machine has no loopback port or thread to give.
+    /// The machine has no loopback port or thread left.
     pub fn start(polls: usize, answers: impl Fn(&Value) -> Fate + Send + Sync + 'static) -> Self {
         let state = Arc::new(Served { answers: Box::new(answers), polls, log: Mutex::default() });
         let runtime =
@@ -99,7 +100,7 @@ impl BatchServer {
         Self { url: format!("http://{address}"), state, stop: Some(stop), thread }
     }
 
-    /// The server's root, without a slash at its end.
+    /// Returns the server's root, without a slash at its end.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -119,7 +120,7 @@ impl BatchServer {
         self.state.log().full = batches;
     }
 
-    /// The names of the requests of each batch, in the order in which they came.
+    /// Returns the names of the requests of each batch, in the order of arrival.
     pub fn batches(&self) -> Vec<Vec<String>> {
         let log = self.state.log();
         let names = |batch: &Batch| batch.requests.iter().map(|(name, _)| name.clone()).collect();
@@ -127,7 +128,7 @@ impl BatchServer {
     }
 
     /// # Panics
-    /// Where a request was not as the interfaces have it.
+    /// A request was not valid for its interface.
     pub fn assert_valid(&self) {
         let log = self.state.log();
         assert!(log.violations.is_empty(), "the batch server refused:\n  {}", log.violations.join("\n  "));

@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use memchr::memmem;
 
-/// One way in which an answer fails.
+/// A way in which an answer fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// 429 with `Retry-After: 0`.
+    /// Status 429 with `Retry-After: 0`.
     RateLimitedNow,
-    /// 429 without `Retry-After`.
+    /// Status 429 without `Retry-After`.
     RateLimited,
-    /// 500.
+    /// Status 500.
     Server,
-    /// 529, which some services send when they are overloaded.
+    /// Status 529, which some services send when they are overloaded.
     Overloaded,
     /// The connection closes in the middle of the answer.
     Cut,
@@ -23,7 +23,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All there are.
+    /// All faults.
     pub const ALL: [Self; 7] = [
         Self::RateLimitedNow,
         Self::RateLimited,
@@ -34,7 +34,7 @@ impl Fault {
         Self::HangUp,
     ];
 
-    /// Its name in counts.
+    /// Returns the name in counts.
     pub fn name(self) -> &'static str {
         match self {
             Self::RateLimitedNow => "429 with Retry-After: 0",
@@ -47,7 +47,7 @@ impl Fault {
         }
     }
 
-    /// The status and the `Retry-After` of a fault that is one.
+    /// Returns the status and the `Retry-After` of a fault that is a status.
     pub(crate) fn status(self) -> Option<(u16, Option<&'static str>)> {
         match self {
             Self::RateLimitedNow => Some((429, Some("0"))),
@@ -58,7 +58,7 @@ impl Fault {
         }
     }
 
-    /// The part of a streamed answer before it fails in this way.
+    /// Returns the part of a streamed answer before it fails in this way.
     pub(crate) fn spoiled(self, answer: &Bytes) -> Bytes {
         match self {
             Self::Malformed => {
@@ -70,19 +70,19 @@ impl Fault {
     }
 }
 
-/// Which requests fail, by their number: a fixed share, evenly mixed, every way of failing as often as the others.
+/// A choice of requests that fail, by their number: a fixed share, evenly mixed, with all faults equally frequent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     per_mille: u64,
 }
 
 impl Faults {
-    /// So many of a thousand.
+    /// Makes so many of a thousand requests fail.
     pub fn per_mille(per_mille: u16) -> Self {
         Self { per_mille: per_mille.into() }
     }
 
-    /// The fault in the answer to this request.
+    /// Returns the fault in the answer to this request, if any.
     pub fn of(self, request: u64) -> Option<Fault> {
         let mixed = mix(request);
         let among = Fault::ALL.len() as u64;
@@ -90,7 +90,8 @@ impl Faults {
     }
 }
 
-/// Neighbouring numbers come out far apart (the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
+/// Mixes a number so that neighbouring numbers give distant results (the finaliser of SplitMix64; Steele, Lea and
+/// Flood, OOPSLA 2014).
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Answers built beforehand, for benchmarks.
+//! Answers that are built in advance, for benchmarks.
 
 use std::time::Instant;
 
@@ -10,22 +10,22 @@ use crate::script::{Content, Reply, Usage};
 use crate::seen::{Conversation, Seen, Wire};
 use crate::{anthropic, openai};
 
-/// The turns of one script in every form they may be asked in, ready to send.
+/// The turns of one script in every wire format, streamed or not, ready to send.
 ///
-/// Which turn a request is at is told by the tool results in it, counted without parsing: a request
-/// costs the server a scan of its bytes.
+/// The number of tool results in a request gives its turn. They are counted without parsing: a request costs the server
+/// a scan of its bytes.
 #[derive(Debug)]
 pub struct Fixed {
-    /// By wire and by whether it streams.
+    /// The answers by wire, and by streamed or not.
     answers: [[Vec<Bytes>; 2]; 2],
 }
 
 impl Fixed {
-    /// Builds the answers to the first request, to that with one tool result, and so on; the last
-    /// stands for all that follow.
+    /// Builds the answers to the first request, to the one with one tool result, and so on. The last answer is given to
+    /// all further requests.
     ///
     /// # Panics
-    /// On an empty script and on replies that are no model's answers.
+    /// The script is empty, or a reply is no model's answer.
     pub fn new(replies: &[Reply]) -> Self {
         assert!(!replies.is_empty(), "a script has at least one reply");
         let build =
@@ -35,7 +35,7 @@ impl Fixed {
         Self { answers }
     }
 
-    /// The answer to a request: its content type and body. `None` for a path of neither wire.
+    /// Returns the answer to a request: its content type and body. `None` for a path of neither wire.
     pub fn answer(&self, path: &str, request: &[u8]) -> Option<(&'static str, Bytes)> {
         let (wire, result) = if path.ends_with("/chat/completions") {
             (0, &b"\"tool_call_id\""[..])

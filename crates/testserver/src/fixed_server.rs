@@ -21,10 +21,10 @@ use crate::fixed::Fixed;
 use crate::net;
 use crate::script::Reply;
 
-/// Speaks a few fixed turns at next to no cost of its own.
+/// Serves a few fixed turns at little cost of its own.
 ///
-/// `GET /stats` says how many requests were taken and how many a limit has refused, with how many bytes, when the first did (nanoseconds since 1970) and how
-/// many were answered with which fault, and starts counting from zero.
+/// `GET /stats` returns the number of requests that were taken and that a limit has refused, their bytes, the time of
+/// the first (nanoseconds since 1970), and the number of answers with each fault. It resets the counts to zero.
 pub struct FixedServer {
     fixed: Fixed,
     delay: Duration,
@@ -37,7 +37,7 @@ pub struct FixedServer {
     failed: [AtomicU64; Fault::ALL.len()],
 }
 
-/// Requests that may come now: a token each.
+/// The requests that may come now: a token each.
 struct Bucket {
     per_second: f64,
     tokens: f64,
@@ -58,7 +58,7 @@ fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
     bucket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The connection is to be closed.
+/// The connection must be closed.
 #[derive(Debug)]
 struct Closed;
 
@@ -71,7 +71,7 @@ impl fmt::Display for Closed {
 impl Error for Closed {}
 
 impl FixedServer {
-    /// A server with the answers of [`Fixed::new`].
+    /// Makes a server with the answers of [`Fixed::new`].
     pub fn new(replies: &[Reply]) -> Self {
         Self {
             fixed: Fixed::new(replies),
@@ -86,17 +86,18 @@ impl FixedServer {
         }
     }
 
-    /// Waits before each answer.
+    /// Sets a time to wait before each answer.
     pub fn delay(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
-    /// Lets some answers fail.
+    /// Makes some answers fail.
     pub fn faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
     }
 
-    /// Takes so many requests a second, up to a second's worth at once, and refuses the others with a wait of a second.
+    /// Limits the requests a second, with a burst of one second's requests, and refuses the others with a wait of a
+    /// second.
     pub fn limit(self, per_second: f64) -> Self {
         let bucket = Bucket { per_second, tokens: per_second, at: Instant::now() };
         Self { limit: Some(Mutex::new(bucket)), ..self }

@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::seen::{Conversation, Role, Seen, Wire};
 
-/// Notes in `wrong` whatever both services refuse: in the tools offered, and in the pairing of calls
-/// and results.
+/// Notes in `wrong` everything that both services refuse in the offered tools, and in the pairing of calls and results.
 pub(crate) fn check(conversation: &Conversation, wrong: &mut Vec<String>) {
     let mut names = HashSet::new();
     for tool in &conversation.tools {
@@ -22,9 +21,9 @@ pub(crate) fn check(conversation: &Conversation, wrong: &mut Vec<String>) {
     check_pairing(conversation, wrong);
 }
 
-/// Every call is answered once, in the message after it, and every result answers such a call.
-/// Anthropic wants all results of a turn in one message, so that results after an interposed
-/// message are orphans there as well.
+/// Checks that every call is answered once, in the message after it, and that every result answers such a call.
+/// Anthropic requires all results of a turn in one message, so that results after an interposed message are orphans
+/// there as well.
 fn check_pairing(conversation: &Conversation, wrong: &mut Vec<String>) {
     let messages = &conversation.messages;
     let mut made = HashSet::new();
@@ -61,13 +60,13 @@ fn check_pairing(conversation: &Conversation, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whether a text is `[A-Za-z0-9_-]{1,max}`.
+/// Returns true if a text is `[A-Za-z0-9_-]{1,max}`.
 pub(crate) fn is_name(text: &str, max: usize) -> bool {
     (1..=max).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// A tool's schema is an object of type object, with no alternatives at its top.
+/// Checks that a tool's schema is an object of type object, with no alternatives at its top.
 pub(crate) fn object_schema(schema: &Value, at: &str, wrong: &mut Vec<String>) {
     if schema["type"] != "object" {
         wrong.push(format!("{at}: schema must have type 'object', got {}", schema["type"]));
@@ -79,7 +78,7 @@ pub(crate) fn object_schema(schema: &Value, at: &str, wrong: &mut Vec<String>) {
     }
 }
 
-/// Anthropic refuses the name of a property that is not `[a-zA-Z0-9_.-]{1,64}`.
+/// Checks the names of properties: Anthropic refuses one that is not `[a-zA-Z0-9_.-]{1,64}`.
 pub(crate) fn keys_are_names(schema: &Value, at: &str, wrong: &mut Vec<String>) {
     walk(schema, at, &mut |schema, at| {
         for name in schema["properties"].as_object().into_iter().flat_map(serde_json::Map::keys) {
@@ -91,7 +90,7 @@ pub(crate) fn keys_are_names(schema: &Value, at: &str, wrong: &mut Vec<String>) 
     });
 }
 
-/// OpenAI refuses an array schema that does not say what its items are.
+/// Checks arrays: OpenAI refuses an array schema that does not define its items.
 pub(crate) fn arrays_have_items(schema: &Value, at: &str, wrong: &mut Vec<String>) {
     walk(schema, at, &mut |schema, at| {
         if schema["type"] == "array" && schema.get("items").is_none() && schema.get("prefixItems").is_none() {
@@ -100,7 +99,7 @@ pub(crate) fn arrays_have_items(schema: &Value, at: &str, wrong: &mut Vec<String
     });
 }
 
-/// OpenAI's strict mode: every object closed, every property of it required.
+/// Checks the rules of OpenAI's strict mode: every object closed, every property of it required.
 pub(crate) fn strict_schema(schema: &Value, at: &str, wrong: &mut Vec<String>) {
     walk(schema, at, &mut |schema, at| {
         if schema["type"] != "object" {
@@ -139,12 +138,11 @@ fn walk(schema: &Value, at: &str, visit: &mut impl FnMut(&Value, &str)) {
     }
 }
 
-/// The histories seen so far, for the check that a conversation only ever grows.
+/// The histories seen so far, for the check that a conversation only grows.
 ///
-/// A provider's prompt cache serves a request whose beginning it has seen, so request n+1 must be
-/// request n, then the answer to it, then more. Which conversation a request belongs to is told by
-/// its beginning alone: a request that continues where no earlier one of that beginning stopped has
-/// rewritten it.
+/// A provider's prompt cache serves a request whose beginning it has seen, so request n+1 must be request n, then the
+/// answer to it, then more. The beginning of a request identifies its conversation: a request that has an earlier
+/// request's beginning, and continues from a point where none stopped, has rewritten the history.
 #[derive(Default)]
 pub(crate) struct Histories {
     /// Hashes of whole requests.
@@ -154,7 +152,7 @@ pub(crate) struct Histories {
 }
 
 impl Histories {
-    /// Records a request, or reports how it contradicts the earlier ones.
+    /// Records a request. Returns the contradiction to earlier requests, if there is one.
     pub(crate) fn check(&mut self, seen: &Seen) -> Option<String> {
         let messages = seen.body["messages"].as_array()?;
         let system = (seen.wire == Wire::Anthropic).then(|| plain(&seen.body["system"]).to_string());
@@ -197,8 +195,8 @@ pub(crate) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
     hasher.finish()
 }
 
-/// A message without what may change from request to request: cache marks, which move on with the
-/// conversation and make a list of one text block of what was a string.
+/// Returns a message without the parts that may change from request to request: cache marks, which move with the
+/// conversation and turn a string into a list of one text block.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(map) => (map.iter())

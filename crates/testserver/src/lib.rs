@@ -1,9 +1,9 @@
 //! A loopback model server for tests and benchmarks.
 //!
 //! It listens on a real socket and speaks two providers' wire formats, OpenAI chat-completions
-//! (`POST …/chat/completions`) and Anthropic messages (`POST …/messages`), streaming or not as
-//! each request asks. What it answers is a [`Script`]; what it was asked is kept as [`Seen`]; and
-//! it refuses, as the real services do, any request whose history is not valid for its wire.
+//! (`POST …/chat/completions`) and Anthropic messages (`POST …/messages`), streaming or not as each request asks. A
+//! [`Script`] determines its answers, and it keeps each request as [`Seen`]. It refuses, as the real services do, any
+//! request whose history is not valid for its wire.
 //!
 //! ```
 //! use llm_do_testserver::{Reply, Script, TestServer};

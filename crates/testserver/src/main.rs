@@ -1,12 +1,12 @@
-//! The model server of the benchmarks: K tool turns, then a text, at next to no cost of its own.
+//! The model server of the benchmarks: K tool turns, then a text, at little cost of its own.
 //!
 //! `llm-do-testserver [--turns K] [--tool NAME] [--arguments JSON] [--final TEXT] [--threads N] [--delay MS]
 //! [--faults PER_MILLE] [--limit PER_SECOND]`
 //!
-//! Prints its URL and serves until its standard input ends (so not with `</dev/null`). In the
-//! arguments `{turn}` becomes the turn's number, so that no two calls are the same. Each answer waits
-//! for the delay, so that many clients can be held at once. So many of a thousand answers fail, in the
-//! ways of `Fault`. More requests a second than the limit are refused. `GET /stats` says what has come, as `FixedServer` does.
+//! Prints its URL and serves until its standard input ends (so not with `</dev/null`). In the arguments `{turn}`
+//! becomes the turn's number, so that no two calls are the same. Each answer waits for the delay, so that many clients
+//! can be held at once. So many of a thousand answers fail, in the ways of `Fault`. More requests a second than the
+//! limit are refused. `GET /stats` returns the counts of `FixedServer`.
 
 use std::error::Error;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! The socket side, the same for tests and benchmarks.
+//! The sockets, shared by tests and benchmarks.
 
 use std::error::Error;
 use std::io;
@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Longer than any test's burst of connections: with a short queue the kernel drops the rest, and
+/// Length of the queue of connections, longer than any test's burst: with a short queue the kernel drops the rest, and
 /// each dropped one costs its client a second.
 const BACKLOG: u32 = 4096;
 
@@ -23,8 +23,8 @@ pub fn listen() -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves every connection with the function that `connect` makes for it, until dropped. An error
-/// of that function closes the connection without an answer.
+/// Serves every connection with the function that `connect` makes for it, until dropped. An error of that function
+/// closes the connection without an answer.
 pub async fn accept<C, F, A, B, E>(listener: TcpListener, mut connect: C)
 where
     C: FnMut() -> F,

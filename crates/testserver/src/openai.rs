@@ -1,4 +1,4 @@
-//! OpenAI chat-completions: its requests read and checked, its answers written.
+//! OpenAI chat-completions: reads and checks requests, writes answers.
 
 use serde_json::{Map, Value, json};
 
@@ -6,12 +6,12 @@ use crate::invariants;
 use crate::script::{Answer, Finish, Part, Usage, pieces};
 use crate::seen::{Conversation, Message, Role, Seen, Tool, ToolCall, ToolResult};
 
-/// The time all answers bear, in Unix seconds: fixed, so that recorded answers are comparable.
+/// The creation time of all answers, in Unix seconds: fixed, so that recorded answers are comparable.
 const CREATED: u64 = 1_750_000_000;
 
 // --- Requests ---
 
-/// Reads a request body, noting in `wrong` what the real service would refuse in its form.
+/// Reads a request body. Notes in `wrong` errors of form that the real service would refuse.
 pub(crate) fn read(body: &Value, wrong: &mut Vec<String>) -> Conversation {
     let mut conversation = Conversation { tools: read_tools(body, wrong), ..Conversation::default() };
     if !body["model"].is_string() {
@@ -48,7 +48,7 @@ pub(crate) fn read(body: &Value, wrong: &mut Vec<String>) -> Conversation {
     conversation
 }
 
-/// `tool_choice` needs tools, and the one it names among them.
+/// Checks `tool_choice`: it needs tools, and the tool that it names must be among them.
 fn check_choice(body: &Value, tools: &[Tool], wrong: &mut Vec<String>) {
     let choice = &body["tool_choice"];
     if !choice.is_null() && tools.is_empty() {
@@ -191,7 +191,7 @@ fn read_tools(body: &Value, wrong: &mut Vec<String>) -> Vec<Tool> {
 
 // --- Answers ---
 
-/// The whole answer, for a request that does not stream.
+/// Returns the whole answer, for a request that does not stream.
 pub(crate) fn body(seen: &Seen, answer: &Answer, usage: Usage, serial: u64) -> Value {
     let mut message = json!({"role": "assistant", "content": null, "refusal": null, "annotations": []});
     let mut calls = Vec::new();
@@ -232,7 +232,7 @@ fn append(message: &mut Value, field: &str, text: &str) {
     message[field] = Value::String(format!("{before}{text}"));
 }
 
-/// The events of a streamed answer, `[DONE]` the last.
+/// Returns the events of a streamed answer, `[DONE]` the last.
 pub(crate) fn events(seen: &Seen, answer: &Answer, usage: Usage, serial: u64) -> Vec<Vec<u8>> {
     let with_usage = seen.body["stream_options"]["include_usage"] == true;
     let chunk = |choices: Value, usage: Value| {
@@ -287,7 +287,7 @@ pub(crate) fn events(seen: &Seen, answer: &Answer, usage: Usage, serial: u64) ->
     events
 }
 
-/// The body of an error status.
+/// Returns the body of an error status.
 pub(crate) fn error(status: u16, message: &str) -> Value {
     let (kind, code) = match status {
         401 => ("invalid_request_error", json!("invalid_api_key")),
@@ -298,7 +298,7 @@ pub(crate) fn error(status: u16, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }
 
-/// An error in the middle of a stream.
+/// Returns an error in the middle of a stream.
 pub(crate) fn error_event(kind: &str) -> Vec<u8> {
     sse(
         &json!({"error": {"message": "the stream failed as scripted", "type": kind, "param": null, "code": null}}),

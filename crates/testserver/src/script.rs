@@ -1,4 +1,4 @@
-//! The server's script.
+//! The server's script: its replies, and their faults.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,23 +14,23 @@ use crate::seen::Seen;
 /// The model's stop reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// It was done: `stop`, `end_turn`.
+    /// The model was done: `stop`, `end_turn`.
     Stop,
-    /// It wants its tools run: `tool_calls`, `tool_use`.
+    /// The model calls tools: `tool_calls`, `tool_use`.
     ToolCalls,
-    /// It ran into the token limit: `length`, `max_tokens`.
+    /// The model reached the token limit: `length`, `max_tokens`.
     Length,
     /// The provider's filter stopped it: `content_filter`, `refusal`.
     Filtered,
 }
 
-/// One piece of a model's answer.
+/// A piece of a model's answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Text(String),
     Thinking(String),
     Refusal(String),
-    /// `arguments` is raw text, so that it may be no JSON at all.
+    /// A call. `arguments` is raw text, so that it may be no JSON at all.
     Call {
         id: Option<String>,
         name: String,
@@ -46,7 +46,7 @@ pub(crate) struct Usage {
     pub(crate) cached: u64,
 }
 
-/// A model's answer, before a wire gives it its form.
+/// A model's answer, before it is written in a wire format.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) parts: Vec<Part>,
@@ -55,7 +55,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The answer's length in bytes, without what a wire puts around it.
+    /// Returns the answer's length in bytes, without the overhead of a wire format.
     pub(crate) fn len(&self) -> usize {
         let len = |part: &Part| match part {
             Part::Text(text) | Part::Thinking(text) | Part::Refusal(text) => text.len(),
@@ -64,7 +64,7 @@ impl Answer {
         self.parts.iter().map(len).sum()
     }
 
-    /// The finish as scripted, or the one that fits the parts.
+    /// Returns the finish of the script, or the one that fits the parts.
     pub(crate) fn finish(&self) -> Finish {
         let calls = self.parts.iter().any(|part| matches!(part, Part::Call { .. }));
         self.finish.unwrap_or(if calls { Finish::ToolCalls } else { Finish::Stop })
@@ -79,9 +79,9 @@ pub(crate) enum Content {
         code: u16,
         body: Option<String>,
     },
-    /// Nothing, for ever.
+    /// The server sends nothing, and keeps the connection open.
     Nothing,
-    /// Nothing, and the connection closes.
+    /// The server sends nothing, and closes the connection.
     HangUp,
 }
 
@@ -90,13 +90,13 @@ pub(crate) enum Content {
 pub(crate) enum Break {
     /// The connection closes in the middle of the transfer.
     Close,
-    /// The transfer ends in good order, the answer in it does not.
+    /// The transfer ends in good order, but the answer in it is incomplete.
     End,
-    /// Nothing more comes; the connection stays open.
+    /// The server sends nothing more; the connection stays open.
     Hang,
-    /// These bytes replace the rest, and the transfer ends.
+    /// The bytes replace the rest of the body, and the transfer ends.
     Bytes(Vec<u8>),
-    /// The wire's own error event with this type, then the end.
+    /// The wire's own error event has this type, and the transfer ends.
     Error(String),
 }
 
@@ -111,12 +111,12 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Makes a closed gate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets through every reply held by this gate, and all that come later.
+    /// Releases every reply held by this gate, and all later ones.
     pub fn open(&self) {
         self.0.send_replace(true);
     }
@@ -129,7 +129,7 @@ impl Gate {
 
 type Edit = Arc<dyn Fn(&mut Vec<Vec<u8>>) + Send + Sync>;
 
-/// One answer of the server: what it says and what goes wrong while it says it.
+/// An answer of the server, with its faults.
 ///
 /// A chunk is one SSE event of a streamed answer; an answer that is not streamed has two, the
 /// halves of its JSON.
@@ -168,43 +168,43 @@ impl Reply {
         }
     }
 
-    /// A plain answer.
+    /// Makes a plain answer.
     pub fn text(text: impl Into<String>) -> Self {
         Self::empty().and_text(text)
     }
 
-    /// One tool call.
+    /// Makes an answer with one tool call.
     pub fn tool(name: &str, arguments: Value) -> Self {
         Self::empty().and_tool(name, arguments)
     }
 
-    /// Several tool calls in one answer.
+    /// Makes an answer with several tool calls.
     pub fn tools<'a>(calls: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         calls.into_iter().fold(Self::empty(), |reply, (name, arguments)| reply.and_tool(name, arguments))
     }
 
-    /// One tool call whose arguments are this text, JSON or not. An Anthropic answer that is not
-    /// streamed can only hold JSON: there, text that is none becomes a JSON string.
+    /// Makes an answer with one tool call whose arguments are this text, JSON or not. An Anthropic answer that is not
+    /// streamed can only hold JSON: there, other text becomes a JSON string.
     pub fn raw_tool(name: &str, arguments: &str) -> Self {
         Self::empty().and_raw_tool(name, arguments)
     }
 
-    /// A refusal: OpenAI's `refusal` field; Anthropic's text with stop reason `refusal`.
+    /// Makes a refusal: OpenAI's `refusal` field; Anthropic's text with stop reason `refusal`.
     pub fn refusal(text: impl Into<String>) -> Self {
         Self::empty().and(Part::Refusal(text.into()))
     }
 
-    /// An answer without any content.
+    /// Makes an answer without any content.
     pub fn empty() -> Self {
         Self::new(Content::Answer(Answer::default()))
     }
 
-    /// An HTTP status with the wire's usual error body.
+    /// Makes an HTTP status with the wire's usual error body.
     pub fn status(code: u16) -> Self {
         Self::new(Content::Status { code, body: None })
     }
 
-    /// Status 429, with `Retry-After` in whole seconds where given.
+    /// Makes status 429, with `Retry-After` in whole seconds where given.
     pub fn rate_limited(retry_after: Option<Duration>) -> Self {
         let reply = Self::status(429);
         match retry_after {
@@ -213,12 +213,12 @@ impl Reply {
         }
     }
 
-    /// No answer at all: the request is read, then nothing, not even headers.
+    /// Makes no answer at all: the server reads the request and sends nothing, not even headers.
     pub fn hang() -> Self {
         Self::new(Content::Nothing)
     }
 
-    /// No answer at all: the request is read, then the connection closes.
+    /// Makes no answer at all: the server reads the request and closes the connection.
     pub fn hang_up() -> Self {
         Self::new(Content::HangUp)
     }
@@ -235,7 +235,7 @@ impl Reply {
         self.answer(|answer| answer.parts.push(part))
     }
 
-    /// Adds text after what is there.
+    /// Adds text after the content so far.
     pub fn and_text(self, text: impl Into<String>) -> Self {
         self.and(Part::Text(text.into()))
     }
@@ -256,7 +256,7 @@ impl Reply {
         self.and(Part::Call { id: None, name: name.into(), arguments: arguments.into() })
     }
 
-    /// Gives the tool call added last this id instead of a fresh one.
+    /// Gives the last added tool call this id instead of a new one.
     pub fn call_id(self, call_id: &str) -> Self {
         self.answer(|answer| match answer.parts.last_mut() {
             Some(Part::Call { id, .. }) => *id = Some(call_id.into()),
@@ -264,7 +264,7 @@ impl Reply {
         })
     }
 
-    /// Says that the model stopped for this reason, instead of the one that fits the content.
+    /// Reports this stop reason, instead of the one that fits the content.
     pub fn finish(self, finish: Finish) -> Self {
         self.answer(|answer| answer.finish = Some(finish))
     }
@@ -274,7 +274,7 @@ impl Reply {
         self.usage_with_cache(input, output, 0)
     }
 
-    /// Reports these token counts, of the input's `cached` read from the provider's cache.
+    /// Reports these token counts. Of the input, `cached` tokens were read from the provider's cache.
     pub fn usage_with_cache(self, input: u64, output: u64, cached: u64) -> Self {
         self.answer(|answer| answer.usage = Some(Usage { input, output, cached }))
     }
@@ -333,7 +333,7 @@ impl Reply {
         self.break_after(chunks, Break::End)
     }
 
-    /// Sends nothing more after this many chunks, the connection open.
+    /// Sends nothing more after this many chunks, and keeps the connection open.
     pub fn hang_after(self, chunks: usize) -> Self {
         self.break_after(chunks, Break::Hang)
     }
@@ -353,7 +353,7 @@ impl Reply {
         self.break_after(chunks, Break::Error(kind.into()))
     }
 
-    /// Changes the chunks before they are sent: the way to any fault not named here.
+    /// Changes the chunks before they are sent, for any fault without a method of its own.
     pub fn edit_chunks(mut self, edit: impl Fn(&mut Vec<Vec<u8>>) + Send + Sync + 'static) -> Self {
         self.edits.push(Arc::new(edit));
         self
@@ -368,7 +368,7 @@ impl Reply {
         })
     }
 
-    /// Sends two chunks in each other's place.
+    /// Exchanges two chunks.
     pub fn swap_chunks(self, one: usize, other: usize) -> Self {
         self.edit_chunks(move |chunks| {
             if one.max(other) < chunks.len() {
@@ -377,8 +377,7 @@ impl Reply {
         })
     }
 
-    /// Sends the same bytes in pieces of `size` whatever the events' borders: characters and events
-    /// arrive torn.
+    /// Sends the same bytes in pieces of `size` whatever the events' borders, so that characters and events are torn.
     pub fn torn(self, size: usize) -> Self {
         self.edit_chunks(move |chunks| {
             *chunks = chunks.concat().chunks(size.max(1)).map(<[u8]>::to_vec).collect();
@@ -388,7 +387,7 @@ impl Reply {
 
 type Rule = Box<dyn Fn(&Seen) -> Option<Reply> + Send + Sync>;
 
-/// What the server answers to which request: the first rule that has a reply, else the queue's next.
+/// The server's answers to requests: the first rule that has a reply, else the next reply of the queue.
 #[derive(Default)]
 pub struct Script {
     rules: Vec<Rule>,
@@ -399,17 +398,17 @@ pub struct Script {
 }
 
 impl Script {
-    /// A script without replies: every request is one too many.
+    /// Makes a script without replies: it refuses every request.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A queue of replies, given to requests in the order in which these arrive.
+    /// Makes a queue of replies, given to requests in the order in which these arrive.
     pub fn turns(replies: impl IntoIterator<Item = Reply>) -> Self {
         replies.into_iter().fold(Self::new(), Self::turn)
     }
 
-    /// A closure that decides for each request.
+    /// Makes a script whose closure decides for each request.
     pub fn route(route: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         Self::new().rule(move |seen| Some(route(seen)))
     }
@@ -420,15 +419,15 @@ impl Script {
         self
     }
 
-    /// A queue of its own for requests whose system text contains `needle`. Once it is used up,
-    /// later rules and the common queue answer.
+    /// Adds a queue for requests whose system text contains `needle`. After its last reply, later rules and the common
+    /// queue answer.
     pub fn when(self, needle: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
         let needle = needle.to_owned();
         let queue = Mutex::new(replies.into_iter().collect::<VecDeque<_>>());
         self.rule(move |seen| seen.system().contains(&needle).then(|| next(&queue)).flatten())
     }
 
-    /// Adds a rule; `None` passes the request on.
+    /// Adds a rule; `None` passes the request on to the next one.
     pub fn rule(mut self, rule: impl Fn(&Seen) -> Option<Reply> + Send + Sync + 'static) -> Self {
         self.rules.push(Box::new(rule));
         self
@@ -453,12 +452,12 @@ impl Script {
         self
     }
 
-    /// The reply to a request, or `None` where the script has none left.
+    /// Returns the reply to a request, or `None` where the script has none left.
     pub(crate) fn reply(&self, seen: &Seen) -> Option<Reply> {
         self.rules.iter().find_map(|rule| rule(seen)).or_else(|| next(&self.queue))
     }
 
-    /// The number of unused replies of the common queue.
+    /// Returns the number of unused replies of the common queue.
     pub(crate) fn left(&self) -> usize {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -468,7 +467,7 @@ fn next(queue: &Mutex<VecDeque<Reply>>) -> Option<Reply> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
-/// A text in the pieces a model would stream it in: at least two where it has two characters.
+/// Splits a text into the pieces in which a model would stream it: at least two if it has two characters.
 pub(crate) fn pieces(text: &str) -> Vec<&str> {
     let size = (text.chars().count() / 4).clamp(1, 16);
     let mut rest = text;

@@ -1,10 +1,10 @@
-//! A request as the server saw it, in terms both wires share.
+//! A request as the server received it, in terms that both wires share.
 
 use std::time::Instant;
 
 use serde_json::Value;
 
-/// Which provider's format a request came in.
+/// The provider's format of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// OpenAI chat-completions.
@@ -13,7 +13,7 @@ pub enum Wire {
     Anthropic,
 }
 
-/// Who a [`Message`] is from.
+/// The sender of a [`Message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Instructions in the message list (OpenAI's `system` and `developer`).
@@ -27,7 +27,7 @@ pub enum Role {
     Tool,
 }
 
-/// One call in the history of the model.
+/// A call in the history of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// The provider's id of the call.
@@ -38,7 +38,7 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
-/// One answer to a tool call.
+/// An answer to a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
     /// The id of the call this answers.
@@ -49,12 +49,12 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// One message of the history.
+/// A message of the history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Who it is from.
+    /// The sender.
     pub role: Role,
-    /// Its text, text parts joined by newlines.
+    /// The text, with text parts joined by newlines.
     pub text: String,
     /// The calls in it (assistant only).
     pub tool_calls: Vec<ToolCall>,
@@ -87,9 +87,9 @@ impl Message {
 /// A tool the request offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its description, or empty.
+    /// The description, or empty.
     pub description: String,
     /// The JSON Schema of its arguments, or null where none was sent.
     pub schema: Value,
@@ -103,12 +103,12 @@ pub(crate) struct Conversation {
     pub(crate) tools: Vec<Tool>,
 }
 
-/// One request, kept by the server and shown to a script's route.
+/// A request, kept by the server and shown to a script's route.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When the request had arrived in full.
+    /// The time at which the request had arrived in full.
     pub at: Instant,
-    /// The format it came in.
+    /// The format of the request.
     pub wire: Wire,
     /// The path of its URL.
     pub path: String,
@@ -121,57 +121,57 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The requested model.
+    /// Returns the requested model.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }
 
-    /// Whether the answer was to be streamed.
+    /// Returns true if the client asked for a streamed answer.
     pub fn streamed(&self) -> bool {
         self.body["stream"] == Value::Bool(true)
     }
 
-    /// The instructions: all system texts, joined by an empty line.
+    /// Returns the instructions: all system texts, joined by an empty line.
     pub fn system(&self) -> &str {
         &self.conversation.system
     }
 
-    /// The history, the same for both wires.
+    /// Returns the history, the same for both wires.
     pub fn messages(&self) -> &[Message] {
         &self.conversation.messages
     }
 
-    /// The tools offered.
+    /// Returns the offered tools.
     pub fn tools(&self) -> &[Tool] {
         &self.conversation.tools
     }
 
-    /// The names of the tools offered, in the order sent.
+    /// Returns the names of the offered tools, in the order sent.
     pub fn tool_names(&self) -> Vec<&str> {
         self.tools().iter().map(|tool| tool.name.as_str()).collect()
     }
 
-    /// The value of a header, by its name in any case.
+    /// Returns the value of a header, by its name in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// How many assistant messages the history holds: 0 for a conversation's first request.
+    /// Returns the number of assistant messages in the history: 0 for a conversation's first request.
     pub fn turn(&self) -> usize {
         self.messages().iter().filter(|message| message.role == Role::Assistant).count()
     }
 
-    /// The text of the first user message, or empty.
+    /// Returns the text of the first user message, or empty.
     pub fn first_user_text(&self) -> &str {
         self.messages().iter().find(|m| m.role == Role::User).map_or("", |m| m.text.as_str())
     }
 
-    /// The text of the last user message, or empty. Tool results are not user text.
+    /// Returns the text of the last user message, or empty. Tool results are not user text.
     pub fn last_user_text(&self) -> &str {
         self.messages().iter().rfind(|m| m.role == Role::User).map_or("", |m| m.text.as_str())
     }
 
-    /// The results in the last message, in the order sent; empty where it holds none.
+    /// Returns the results in the last message, in the order sent; empty if it holds none.
     pub fn tool_results(&self) -> &[ToolResult] {
         self.messages().last().map_or(&[], |message| message.tool_results.as_slice())
     }

@@ -24,8 +24,8 @@ use crate::script::{Break, Content, Reply, Script, Usage};
 use crate::seen::{Seen, Wire};
 use crate::{anthropic, openai};
 
-/// How long [`TestServer::wait_for_requests`] and its like wait before they give up: so long that only what hangs
-/// needs it, on any machine.
+/// Most time that [`TestServer::wait_for_requests`] and similar methods wait: so long that only a hanging program
+/// reaches it, on any machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A model server on a loopback port, on a thread of its own. It stops when dropped.
@@ -51,7 +51,7 @@ struct Log {
     in_flight: usize,
     most_in_flight: usize,
     abandoned: usize,
-    /// The number of the request that came last, from 1.
+    /// The number of the last request, from 1.
     serial: u64,
 }
 
@@ -59,7 +59,7 @@ impl TestServer {
     /// Starts a server that follows `script`.
     ///
     /// # Panics
-    /// Where the machine has no loopback port or thread to give.
+    /// The machine has no loopback port or thread left.
     pub fn start(script: Script) -> Self {
         let state = Arc::new(State { script, log: Mutex::default(), changed: Condvar::new() });
         let runtime =
@@ -89,56 +89,56 @@ impl TestServer {
         }
     }
 
-    /// The server's root, without a slash at its end: `http://127.0.0.1:PORT`. Both wires are served
-    /// under any path below it.
+    /// Returns the server's root, without a slash at its end: `http://127.0.0.1:PORT`. Both wires are served under any
+    /// path below it.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Every request to a known path so far, in order of arrival, those refused as well.
+    /// Returns every request to a known path so far, in order of arrival, refused ones included.
     pub fn requests(&self) -> Vec<Seen> {
         self.state.log().requests.clone()
     }
 
-    /// What was wrong with the requests so far; each was answered with status 400 (404 for an unknown
-    /// path, 500 where the script had no reply).
+    /// Returns the errors of the requests so far; each was answered with status 400 (404 for an unknown path, 500 where
+    /// the script had no reply).
     pub fn violations(&self) -> Vec<String> {
         self.state.log().violations.clone()
     }
 
     /// # Panics
-    /// Where any request was not valid, with all that was wrong.
+    /// A request was not valid. The message has all errors.
     pub fn assert_valid(&self) {
         let violations = self.violations();
         assert!(violations.is_empty(), "the model server refused requests:\n  {}", violations.join("\n  "));
     }
 
-    /// How many requests came: as many as [`TestServer::requests`] has, unless they go unrecorded.
+    /// Returns the number of requests: as many as [`TestServer::requests`] has, unless they are not recorded.
     pub fn request_count(&self) -> u64 {
         self.state.log().serial
     }
 
-    /// The number of unused replies of the script's common queue.
+    /// Returns the number of unused replies of the script's common queue.
     pub fn unused(&self) -> usize {
         self.state.script.left()
     }
 
-    /// How many connections were opened.
+    /// Returns the number of connections that were opened.
     pub fn connections(&self) -> usize {
         self.state.log().connections
     }
 
-    /// How many requests are being answered now.
+    /// Returns the number of requests that are being answered now.
     pub fn in_flight(&self) -> usize {
         self.state.log().in_flight
     }
 
-    /// The most requests that were ever being answered at the same time.
+    /// Returns the most requests that were ever answered at the same time.
     pub fn most_in_flight(&self) -> usize {
         self.state.log().most_in_flight
     }
 
-    /// How many answers the client did not wait for: it hung up before their end.
+    /// Returns the number of answers that the client did not wait for: it hung up before their end.
     pub fn abandoned(&self) -> usize {
         self.state.log().abandoned
     }
@@ -203,7 +203,7 @@ impl State {
     }
 }
 
-/// A request being answered; counts it out when dropped, wherever that happens.
+/// Counts a request that is being answered. Dropping it ends the count, wherever that happens.
 struct InFlight {
     state: Arc<State>,
     done: bool,
@@ -231,7 +231,7 @@ impl Drop for InFlight {
     }
 }
 
-/// The connection is to be closed in the middle of an answer.
+/// The connection must be closed in the middle of an answer.
 #[derive(Debug)]
 struct Cut;
 
@@ -293,7 +293,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     refuse(in_flight, wire, (500, which, vec![wrong]))
 }
 
-/// Records a request; its number, from 1, and all that is wrong with it.
+/// Records a request. Returns its number, from 1, and all its errors.
 fn admit(state: &State, seen: &Seen, mut wrong: Vec<String>) -> (u64, Vec<String>) {
     if seen.wire == Wire::Anthropic && seen.header("anthropic-version").is_none() {
         wrong.push("anthropic-version: header is required".into());
@@ -314,7 +314,7 @@ fn admit(state: &State, seen: &Seen, mut wrong: Vec<String>) -> (u64, Vec<String
     (log.serial, wrong)
 }
 
-/// Remembers what was wrong with which request, and says it to the client under this status.
+/// Remembers the errors of a request, and sends them to the client under this status.
 fn refuse(
     mut in_flight: InFlight,
     wire: Wire,
@@ -330,7 +330,7 @@ fn refuse(
     Ok(response)
 }
 
-/// Sends a reply as its wire and its faults have it.
+/// Sends a reply in the format of its wire, with its faults.
 async fn send(in_flight: InFlight, seen: &Seen, reply: Reply, serial: u64) -> Result<Response<Body>, Cut> {
     if let Some(gate) = &reply.gate {
         gate.passed().await;
@@ -407,7 +407,7 @@ fn halves(body: &Value) -> Vec<Vec<u8>> {
     vec![head.to_vec(), tail.to_vec()]
 }
 
-/// The chunks as a body, each its own write, and then the end.
+/// Returns the chunks as a body, each written separately, and then the end.
 fn stream(in_flight: InFlight, chunks: Vec<Vec<u8>>, gap: Duration, end: Break) -> Body {
     let first = (VecDeque::from(chunks), false, in_flight);
     let frames = unfold(first, move |(mut chunks, begun, mut in_flight)| {

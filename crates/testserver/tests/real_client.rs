@@ -1,5 +1,5 @@
-//! A client library that knows the real services reads what the server writes, and writes what it
-//! accepts.
+//! Tests that a client library made for the real services can read the server's answers, and that the server accepts
+//! its requests.
 #![allow(clippy::unwrap_used)] // in a test a panic is the report
 
 use futures_util::StreamExt;
@@ -12,7 +12,8 @@ use genai::{Client, ModelIden, ServiceTarget};
 use llm_do_testserver::{Reply, Script, TestServer};
 use serde_json::json;
 
-/// With a TLS that trusts nobody: the server speaks none, and a machine may have no certificates to read.
+/// Makes a client without trusted certificates: the server does not use TLS, and a machine may have no certificates to
+/// read.
 fn client() -> Client {
     let tls = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
         .with_safe_default_protocol_versions()

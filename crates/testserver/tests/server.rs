@@ -1,4 +1,4 @@
-//! What the server promises, seen over a plain socket.
+//! Guarantees of the server, tested over a plain socket.
 
 #![allow(clippy::unwrap_used, reason = "the functions shared by tests are tests as well")]
 
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use llm_do_testserver::{Finish, Fixed, Gate, Reply, Role, Script, TestServer, Wire};
 use serde_json::{Value, json};
 
-/// A response as it came over the socket.
+/// A response, as received from the socket.
 struct Raw {
     status: u16,
     head: String,
     body: String,
-    /// Whether the transfer ended as announced.
+    /// True if the transfer ended as announced.
     complete: bool,
 }
 
@@ -57,7 +57,7 @@ impl Raw {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    /// The data of each event, `[DONE]` left out.
+    /// Returns the data of each event, without `[DONE]`.
     fn events(&self) -> Vec<Value> {
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()

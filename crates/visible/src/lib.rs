@@ -1,32 +1,33 @@
-//! Text that others wrote, made safe to look at: nothing in it can move the cursor, hide, or reorder what is shown.
+//! Escapes text that others wrote for display: nothing in it can then move the cursor, hide, or reorder other text.
 
 mod look;
 
 use look::Look;
 use std::{borrow::Cow, fmt::Write as _};
 
-/// The text with each hidden character as an escape (`\x1b`, `\u{202e}`); newlines and tabs stay.
+/// Escapes each hidden character of the text (`\x1b`, `\u{202e}`); newlines and tabs stay.
 pub fn text(text: &str) -> Cow<'_, str> {
     rewrite(text, Look::at_names(), |c| c == '\n' || c == '\t', push_escape)
 }
 
-/// The text on one line: newlines and tabs are escaped too.
+/// Escapes the text for one line: newlines and tabs are escaped too.
 pub fn line(text: &str) -> Cow<'_, str> {
     rewrite(text, Look::at_names(), |_| false, push_escape)
 }
 
-/// The text of a model's answer for a screen. Emoji and scripts that need joiners are left whole, and so are spaces of other
-/// widths: only characters that could move the cursor, reorder text, or are not seen at all are escaped.
+/// Escapes the text of a model's answer for a screen. Emoji and scripts that need joiners stay whole, and so do spaces
+/// of other widths: only characters that could move the cursor, reorder text, or are invisible are escaped.
 pub fn prose(text: &str) -> Cow<'_, str> {
     rewrite(text, Look::at_prose(), |c| c == '\n' || c == '\t', push_escape)
 }
 
-/// The text of a person or a model on one line, in any language: as [`prose`], and line breaks are escaped.
+/// Escapes the text of a person or a model for one line, in any language: like [`prose`], and line breaks are escaped.
 pub fn words(text: &str) -> Cow<'_, str> {
     rewrite(text, Look::at_prose(), |c| c == '\t', push_escape)
 }
 
-/// As [`words`], with a replacement character (`U+FFFD`) instead of an escape, for places in which a backslash has a meaning.
+/// Replaces the characters that [`words`] escapes by a replacement character (`U+FFFD`), for places in which a
+/// backslash has a meaning.
 pub fn replaced(text: &str) -> Cow<'_, str> {
     rewrite(text, Look::at_prose(), |_| false, |out, _| out.push(char::REPLACEMENT_CHARACTER))
 }
@@ -63,8 +64,9 @@ fn push_escape(out: &mut String, c: char) {
     }
 }
 
-/// Output that a terminal shows: our own colours stay, and nothing else in it can move the cursor, hide or reorder text.
-/// [`text`] and [`line()`] show earlier what others wrote; this function is for text that they did not see.
+/// Escapes output for a terminal: our own colours stay, and nothing else in it can move the cursor, hide or reorder
+/// text. [`text`] and [`line()`] escape the text of others earlier; this function is for text that they did not
+/// process.
 pub fn output(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return Cow::Borrowed(text);
@@ -91,7 +93,7 @@ pub fn output(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The length of a sequence that sets a colour, boldness and the like, at the beginning of a text.
+/// The length of a sequence at the beginning of a text that sets a colour, boldness and the like.
 pub fn colour(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let codes = &codes[..codes.find('m')?];
@@ -100,7 +102,8 @@ pub fn colour(text: &str) -> Option<usize> {
     codes.split(';').all(plain).then(|| 2 + codes.len() + 1)
 }
 
-/// JSON for a terminal. Within its strings each hidden character is an escape of JSON, so that it stays the same JSON.
+/// Escapes JSON for a terminal. Within its strings each hidden character becomes an escape of JSON, so that the value
+/// stays the same.
 pub fn json(text: &str) -> Cow<'_, str> {
     let stays = |c: char| c.is_ascii() && c != '\u{7f}';
     rewrite(text, Look::at_names(), stays, |out, c| {
@@ -109,7 +112,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The beginning of a text, at most `max` characters, with `…` where more follows.
+/// The beginning of a text, at most `max` characters, with `…` if more follows.
 pub fn start(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {
         None => Cow::Borrowed(text),

@@ -1,4 +1,4 @@
-//! The decision whether a character is seen, by its properties in the Unicode Character Database.
+//! The decision whether a character is visible, by its properties in the Unicode Character Database.
 
 use icu_properties::{
     CodePointMapData, CodePointSetData,
@@ -12,29 +12,30 @@ use icu_properties::{
 /// without a head.
 const BLANK: [char; 5] = [BRAILLE, '\u{13441}', '\u{13442}', '\u{16fe4}', '\u{1d159}'];
 
-/// The empty pattern of Braille, which pictures made of dots contain.
+/// The empty pattern of Braille, which occurs in pictures made of dots.
 const BRAILLE: char = '\u{2800}';
 
-/// The circle that stands for a letter where a mark is explained.
+/// The circle that represents a letter where a mark is explained.
 const ANY_LETTER: char = '\u{25cc}';
 
-/// Looks at one character of a text after another.
+/// Examines the characters of a text one after another.
 ///
-/// A screen shows a hidden character as nothing, as mere space, or as what a font makes of it, or moves the cursor or
-/// reorders other characters because of it. Some characters are seen only where they belong: a joiner in an emoji or between
-/// letters that change their forms, and a mark that joins consonants (a virama) after a letter of its own script.
+/// A screen shows a hidden character as nothing, as mere space, or in a form that depends on the font, or moves the
+/// cursor or reorders other characters because of it. Some characters are visible only in their proper place: a joiner
+/// in an emoji or between letters that change their forms, and a mark that joins consonants (a virama) after a letter
+/// of its own script.
 pub(crate) struct Look {
     of: Of,
-    /// The character before.
+    /// The previous character.
     before: Option<char>,
-    /// The character before that is no mark, no joiner and no selector.
+    /// The last character that is not a mark, a joiner or a selector.
     base: Option<char>,
 }
 
 /// The kind of text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// Names, paths, commands: only the space is space, and nothing needs a joiner or a selector.
+    /// Names, paths, commands: the only white space is the space, and no joiner or selector is needed.
     Names,
     /// Text in a language. It may be the continuation of another text.
     Prose,
@@ -49,7 +50,7 @@ impl Look {
         Self { of: Of::Prose, before: None, base: None }
     }
 
-    /// Whether the next character is hidden.
+    /// Returns true if the next character is hidden.
     pub(crate) fn hides(&mut self, c: char) -> bool {
         let hidden = if c.is_ascii() { c.is_control() } else { self.hides_foreign(c) };
         if hidden || c == ' ' {
@@ -85,7 +86,7 @@ impl Look {
         }
     }
 
-    /// Whether a joiner changes something here: in an emoji, in an Indic script, or between cursive letters.
+    /// Returns true if a joiner has an effect here: in an emoji, in an Indic script, or between cursive letters.
     fn joins(&self, joiner: char) -> bool {
         let Some(base) = self.base.filter(|_| !self.before.is_some_and(is_joiner)) else { return false };
         let is_emoji = || !base.is_ascii() && is_emoji(base);
@@ -95,8 +96,8 @@ impl Look {
                 .contains(&CodePointMapData::<JoiningType>::new().get(base))
     }
 
-    /// Whether the character before has other forms to select. Letters with cases have none. One selector for each
-    /// character: several in sequence can spell out a hidden text.
+    /// Returns true if the previous character has other forms to select. Letters with cases have none. Each character
+    /// can have one selector: several in sequence can spell out a hidden text.
     fn selects(&self) -> bool {
         self.before.is_some_and(|before| {
             let may = if before.is_ascii() {
@@ -129,12 +130,12 @@ fn is_mark(c: char) -> bool {
     matches!(category(c), NonspacingMark | SpacingMark | EnclosingMark)
 }
 
-/// Zero-width joiner and non-joiner.
+/// Returns true for the zero-width joiner and non-joiner.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}')
 }
 
-/// Selects the form in which the character before it is drawn.
+/// Returns true for characters that select the form of the previous character.
 fn is_selector(c: char) -> bool {
     CodePointSetData::new::<VariationSelector>().contains(c)
 }
@@ -144,7 +145,7 @@ fn is_emoji(c: char) -> bool {
         || CodePointSetData::new::<ExtendedPictographic>().contains(c)
 }
 
-/// Joins consonants, or takes the vowel of one away. Many have no form of their own.
+/// Returns true for characters that join consonants, or remove the vowel of one. Many have no form of their own.
 fn is_virama(c: char) -> bool {
     use IndicSyllabicCategory as Indic;
     CodePointMapData::<CanonicalCombiningClass>::new().get(c) == CanonicalCombiningClass::Virama

@@ -1,8 +1,8 @@
 //! Seeds for hash tables, without asking a host for randomness.
 //!
-//! The crate that validates schemas seeds its hash tables from `getrandom`, whose answer on this target would be an
-//! import from JavaScript. Here it is a constant: nobody chooses keys to collide in a test. `.ci/wasm` selects this
-//! backend for this target with `--cfg getrandom_backend="custom"`.
+//! The crate that validates schemas seeds its hash tables from `getrandom`, which would import a function from
+//! JavaScript on this target. Here the seed is a constant: in a test there are no keys that are chosen to collide.
+//! `.ci/wasm` selects this backend for this target with `--cfg getrandom_backend="custom"`.
 
 use getrandom::Error;
 

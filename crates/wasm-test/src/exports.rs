@@ -1,13 +1,13 @@
 //! The exports of the module: memory to write a request to, and the answer.
 
-/// Room for a request of `length` bytes. It belongs to the caller, who passes it to [`answer`].
+/// Allocates memory for a request of `length` bytes. It belongs to the caller, who passes it to [`answer`].
 #[unsafe(no_mangle)]
 extern "C" fn allocate(length: usize) -> *mut u8 {
     Box::leak(vec![0; length].into_boxed_slice()).as_mut_ptr()
 }
 
-/// Answers the request of `length` bytes at `request`, which came from [`allocate`], and takes it back. Returns the report's
-/// address in the upper and its length in the lower 32 bits; it is never freed.
+/// Answers the request of `length` bytes at `request`, which came from [`allocate`], and takes it back. Returns the
+/// report's address in the upper and its length in the lower 32 bits; it is never freed.
 ///
 /// # Safety
 /// `request` and `length` are those of one call of [`allocate`], used once.

@@ -5,12 +5,12 @@ use llm_do_records::{Journal, RecordRef, Redactor, write_line};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// What lies in a run's folder.
+/// The contents of a run's folder.
 #[derive(Default, Deserialize, Serialize)]
 pub(crate) struct RunFiles {
-    /// The lines of its journal.
+    /// The lines of the journal.
     journal: String,
-    /// Its long values by their hashes.
+    /// The long values by their hashes.
     #[serde(default)]
     blobs: BTreeMap<String, String>,
 }
@@ -33,7 +33,7 @@ impl RunFiles {
         Ok(files)
     }
 
-    /// The journal in them.
+    /// Returns the journal in the files.
     pub(crate) fn read(self) -> Result<Journal, String> {
         let blobs: HashMap<String, Vec<u8>> =
             self.blobs.into_iter().map(|(hash, text)| (hash, text.into_bytes())).collect();

@@ -20,7 +20,7 @@ mod ticks;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What is asked of the module.
+/// A request to the module.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 enum Request {
@@ -32,7 +32,7 @@ enum Request {
     Page(page::PageRequest),
 }
 
-/// Answers a request in JSON with a report in JSON, or with `{"error": …}` where there is nothing to report.
+/// Answers a request in JSON with a report in JSON, or with `{"error": …}` if there is nothing to report.
 pub fn answer(request: &str) -> String {
     let report = serde_json::from_str(request).map_err(|error| error.to_string()).and_then(report);
     report.unwrap_or_else(|error| json!({ "error": error })).to_string()

@@ -4,12 +4,12 @@ use crate::files::RunFiles;
 use llm_do_records::{WholeRun, page, render};
 use serde::{Deserialize, Serialize};
 
-/// What is to be rendered.
+/// A request to render a run.
 #[derive(Deserialize)]
 pub(crate) struct PageRequest {
     /// ID of the run.
     run: String,
-    /// Its files.
+    /// The files of the run.
     files: RunFiles,
 }
 

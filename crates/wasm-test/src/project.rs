@@ -29,7 +29,7 @@ pub(crate) struct Project {
     toolsets: ToolsetRegistry,
 }
 
-/// What a host gives to a run.
+/// The ports that a host gives to a run.
 pub(crate) struct Ports {
     pub(crate) run: Arc<str>,
     pub(crate) date: Arc<str>,
@@ -42,7 +42,7 @@ pub(crate) struct Ports {
 }
 
 impl Project {
-    /// Where it lies in memory.
+    /// Returns the place of the project in memory.
     pub(crate) fn root() -> Place {
         Place::new("/project")
     }
@@ -61,7 +61,7 @@ impl Project {
         Ok(Self { program, toolsets })
     }
 
-    /// Launches the entry. `records` says what is recorded around its call.
+    /// Launches the entry. `records` determines the records around its call.
     pub(crate) fn launch(
         self,
         host: Ports,
@@ -104,7 +104,8 @@ impl Project {
     }
 }
 
-/// Polls until it is ready. Nothing here waits for the world, so a future that is still not ready never will be.
+/// Polls a future until it is ready. Nothing here waits for an event from outside, so a future that is still not ready
+/// never will be.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, String> {
     const ENOUGH: usize = 10_000;
     let mut future = pin!(future);

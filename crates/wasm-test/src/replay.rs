@@ -15,7 +15,7 @@ use llm_do_records::{Compared, NoFiles, Redactor, ReplayDriver, Section, section
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What is to be replayed.
+/// A request to replay a run.
 #[derive(Deserialize)]
 pub(crate) struct ReplayRequest {
     /// Definition files by path.

@@ -29,12 +29,12 @@ use std::{
 
 /// ID of the run.
 const RUN: &str = "20260101-000000-0000";
-/// Its date.
+/// The date of the run.
 const DATE: &str = "2026-01-01";
-/// When it began, in milliseconds since 1970.
+/// The time at which the run begins, in milliseconds since 1970.
 const BEGAN_MS: u64 = 1_767_225_600_000;
 
-/// What is to be run.
+/// A request to run a project.
 #[derive(Deserialize)]
 pub(crate) struct RunRequest {
     /// Definition files by path.
@@ -61,7 +61,7 @@ pub(crate) struct Report {
     recorded: RunFiles,
 }
 
-/// One request to a model: the digest that was sent, and the one that the journal before it gives.
+/// The digests of one request to a model: as sent, and as rebuilt from the journal before it.
 #[derive(Serialize)]
 struct Rebuilt {
     path: CallPath,

@@ -1,4 +1,4 @@
-//! Models that say what they are given to say.
+//! Models with given answers.
 
 use llm_do_core::{
     call_path::CallPath,
@@ -18,7 +18,7 @@ pub(crate) struct Scripts(Arc<Script>);
 
 struct Script {
     answers: HashMap<String, Vec<ModelResponse>>,
-    /// How many answers each conversation has had.
+    /// The number of answers that each conversation has had.
     given: Mutex<HashMap<CallPath, usize>>,
 }
 

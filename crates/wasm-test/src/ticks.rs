@@ -4,10 +4,11 @@ use llm_do_core::send::BoxFuture;
 use llm_do_host::Ambient;
 use std::{future::poll_fn, task::Poll, time::Duration};
 
-/// A wait ends after so many polls. What it limits has ended by then: nothing here waits for the world.
+/// The polls after which a wait ends. The work that it limits has ended by then: nothing here waits for an event from
+/// outside.
 const TICKS: u32 = 100;
 
-/// Time passes with each poll, and every run has the same random numbers.
+/// A clock that advances with each poll. Every run has the same random numbers.
 pub(crate) struct Ticks;
 
 impl Ambient for Ticks {

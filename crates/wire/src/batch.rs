@@ -1,7 +1,8 @@
-//! The batch interfaces of providers: many requests handed over at once and answered within a day, at half the price.
+//! The batch interfaces of providers: many requests are submitted together and answered within a day, at half the
+//! price.
 //!
-//! OpenAI's takes a file of requests and answers with a file of results, Anthropic's takes them in one request. Both answer in
-//! any order, and may leave requests unanswered when their time is over.
+//! OpenAI's interface takes a file of requests and answers with a file of results, Anthropic's takes them in one
+//! request. Both answer in any order, and may leave requests unanswered when the batch expires.
 
 use crate::{
     body::{AnthropicBody, CompletionsBody, DEFAULT_OF_BATCHES, Method, Outgoing},
@@ -11,7 +12,7 @@ use crate::{
 use llm_do_core::model::{ModelRequest, ModelResponse, Part, Role};
 use serde_json::{Value, json};
 
-/// Between the parts of a file that is handed over.
+/// The boundary between the parts of an uploaded file.
 const BOUNDARY: &str = "llm-do-batch-5b0c2f7e9d1a4c68";
 
 /// The batch interface of a provider.
@@ -35,7 +36,8 @@ pub enum Progress {
     Failed {
         /// The provider's reason.
         reason: String,
-        /// The organization's batches have too many tokens together: there is room when another one has ended.
+        /// True if the tokens of the organization's batches exceed a limit together: there is room when another one has
+        /// ended.
         is_full: bool,
     },
 }
@@ -45,14 +47,14 @@ pub enum Progress {
 pub enum Outcome {
     /// The provider's answer, for [`Batches::response`].
     Answered(Value),
-    /// The provider has refused or failed it, and says so.
+    /// The provider has refused or failed the request, with this error.
     Failed(Value),
-    /// The time of the batch was over before the provider worked on it.
+    /// The batch expired before the provider worked on the request.
     Expired,
 }
 
 impl Form {
-    /// The batch interface of the provider, if it has one.
+    /// Returns the batch interface of the provider, if it has one.
     pub fn batches(&self) -> Option<Batches<'_>> {
         let is_known = self.dialect == Dialect::Own && matches!(self.wire, Wire::OpenAi | Wire::Anthropic);
         is_known.then_some(Batches { form: self, is_anthropic: self.wire == Wire::Anthropic })
@@ -60,7 +62,7 @@ impl Form {
 }
 
 impl Batches<'_> {
-    /// The body of a request.
+    /// Makes the body of a request.
     ///
     /// # Errors
     ///
@@ -88,7 +90,7 @@ impl Batches<'_> {
         body.map_err(|error| Unsendable(error.to_string()))
     }
 
-    /// The answer to a request.
+    /// Reads the answer to a request.
     ///
     /// # Errors
     ///
@@ -99,7 +101,7 @@ impl Batches<'_> {
         reader.response()
     }
 
-    /// The request that hands over a file with the bodies of requests, each with a name that is its own. `None`: the
+    /// Makes the request that uploads a file with the bodies of requests, each with a unique name. `None`: the
     /// interface has no files.
     pub fn upload(&self, requests: &[(String, Value)]) -> Option<Outgoing> {
         if self.is_anthropic {
@@ -123,8 +125,8 @@ impl Batches<'_> {
         Some(Outgoing { method: Method::Post, path, query: None, headers, body })
     }
 
-    /// The request that submits a batch: of the file with that name where the interface has files, of the requests
-    /// otherwise. `token` marks the batch where the interface has room for marks, so that [`Batches::marked`] finds it.
+    /// Makes the request that submits a batch: of the file with that name if the interface has files, of the requests
+    /// otherwise. `token` marks the batch if the interface has marks, so that [`Batches::marked`] finds it.
     pub fn submission(&self, token: &str, requests: &[(String, Value)], file: &str) -> Outgoing {
         let body = if self.is_anthropic {
             let requests: Vec<Value> =
@@ -143,24 +145,24 @@ impl Batches<'_> {
         Outgoing { method: Method::Post, path, query: None, headers: Vec::new(), body }
     }
 
-    /// The request for the last batches. `None`: the interface has no marks.
+    /// Makes the request for the last batches. `None`: the interface has no marks.
     pub fn list(&self) -> Option<Outgoing> {
         let list = Outgoing { query: Some(("limit", "100")), ..read(self.collection().to_owned()) };
         (!self.is_anthropic).then_some(list)
     }
 
-    /// The batch with that mark among the last ones.
+    /// Returns the batch with that mark among the last ones.
     pub fn marked<'l>(&self, list: &'l Value, token: &str) -> Option<&'l Value> {
         let mut batches = list.get("data").and_then(Value::as_array).into_iter().flatten();
         batches.find(|batch| batch.pointer("/metadata/llm_do").and_then(Value::as_str) == Some(token))
     }
 
-    /// The request that asks how far a batch is. `None`: the name is none.
+    /// Makes the request for the progress of a batch. `None`: the name is not valid.
     pub fn look(&self, batch: &str) -> Option<Outgoing> {
         plain(batch).then(|| read(format!("{}/{batch}", self.collection())))
     }
 
-    /// The progress of a batch, by the answer to [`Batches::look`].
+    /// Returns the progress of a batch, from the answer to [`Batches::look`].
     pub fn progress(&self, found: &Value) -> Progress {
         let count = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
         if self.is_anthropic {
@@ -192,7 +194,8 @@ impl Batches<'_> {
         }
     }
 
-    /// The requests for the results of a batch, by the answer to [`Batches::look`]. `None`: a name is none.
+    /// Makes the requests for the results of a batch, from the answer to [`Batches::look`]. `None`: a name is not
+    /// valid.
     pub fn results(&self, batch: &str, found: &Value) -> Option<Vec<Outgoing>> {
         if self.is_anthropic {
             return plain(batch).then(|| vec![read(format!("{}/{batch}/results", self.collection()))]);
@@ -201,7 +204,7 @@ impl Batches<'_> {
         files.map(|file| plain(file).then(|| read(format!("files/{file}/content")))).collect()
     }
 
-    /// The outcome of a request, by a line of the results: the name of the request, and what came of it.
+    /// Returns the outcome of a request, from a line of the results: the name of the request, and its outcome.
     pub fn outcome(&self, line: &str) -> Option<(String, Outcome)> {
         let mut line = serde_json::from_str::<Value>(line).ok()?;
         let id = line["custom_id"].as_str()?.to_owned();
@@ -232,7 +235,8 @@ fn read(path: String) -> Outgoing {
     Outgoing { method: Method::Get, path, query: None, headers: Vec::new(), body: Vec::new() }
 }
 
-/// Returns whether a text can be the name of a batch or a file. A server names them, and a name must not lead elsewhere.
+/// Returns true if a text can be the name of a batch or a file. A server gives the names, and a name must not change
+/// the path.
 fn plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
 }

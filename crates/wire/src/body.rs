@@ -47,7 +47,7 @@ const ANTHROPIC_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 const ANTHROPIC_BETA: &str = "anthropic-beta";
 
 impl Form {
-    /// The headers of every request, with the key. Those that an endpoint declares take their place.
+    /// Returns the headers of every request, with the key. Headers that an endpoint declares replace them.
     pub fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
         let mut headers = vec![(JSON.0, JSON.1.to_owned())];
         match (self.wire, self.dialect) {
@@ -65,7 +65,7 @@ impl Form {
         headers
     }
 
-    /// The request for an answer, streamed or in one piece.
+    /// Makes the request for an answer, streamed or in one piece.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ fn written(body: &impl Serialize) -> Result<Vec<u8>, Unsendable> {
     serde_json::to_vec(body).map_err(|error| Unsendable(error.to_string()))
 }
 
-/// A name as one segment of a path.
+/// Encodes a name as one segment of a path.
 fn segment(name: &str) -> String {
     let mut segment = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -1,13 +1,13 @@
-//! The generations of Claude, by the names of models. What a generation takes is in Anthropic's documentation of
+//! The generations of Claude, by the names of models. Anthropic documents their parameters in its pages on
 //! [extended](https://docs.claude.com/en/docs/build-with-claude/extended-thinking) and
-//! [adaptive](https://docs.claude.com/en/docs/build-with-claude/adaptive-thinking) thinking and of
+//! [adaptive](https://docs.claude.com/en/docs/build-with-claude/adaptive-thinking) thinking and on
 //! [effort](https://docs.claude.com/en/docs/build-with-claude/effort).
 
 /// A model of Claude, as far as its name describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claude {
     family: Family,
-    /// `(0, 0)` if the name has none.
+    /// The version; `(0, 0)` if the name has none.
     version: (u32, u32),
 }
 
@@ -23,7 +23,7 @@ enum Family {
 }
 
 impl Claude {
-    /// The model of that name. Gateways put the provider before it.
+    /// Returns the model of that name. Gateways put the provider before it.
     pub(crate) fn named(model: &str) -> Self {
         let own = model.find("claude-").map_or("", |at| &model[at + "claude-".len()..]);
         let mut words = own.split(['-', '.', '@']);
@@ -47,27 +47,27 @@ impl Claude {
         }
     }
 
-    /// Returns whether the model takes `output_config.effort`.
+    /// Returns true if the model takes `output_config.effort`.
     pub(crate) fn has_effort(self) -> bool {
         self.since((4, 5), (4, 6))
     }
 
-    /// Returns whether the model decides itself how much it thinks, and takes the effort `max`.
+    /// Returns true if the model decides itself how much it thinks, and takes the effort `max`.
     pub(crate) fn is_adaptive(self) -> bool {
         self.since((4, 6), (4, 6))
     }
 
-    /// Returns whether the model takes the effort `xhigh`.
+    /// Returns true if the model takes the effort `xhigh`.
     pub(crate) fn has_xhigh(self) -> bool {
         self.since((4, 7), (5, 0))
     }
 
-    /// Returns whether the model thinks unless a request says that it should not.
+    /// Returns true if the model thinks unless a request disables it.
     pub(crate) fn thinks_by_default(self) -> bool {
         self.family != Family::Thinker && self.since((5, 0), (5, 0))
     }
 
-    /// Most tokens of an answer. A request has to name a number.
+    /// Returns the most tokens of an answer. A request must set a limit.
     pub(crate) fn most_tokens(self) -> u32 {
         match (self.family, self.version) {
             (Family::Opus, version) if version >= (4, 8) => 128_000,
@@ -82,7 +82,7 @@ impl Claude {
     }
 }
 
-/// The version that the next words say. A longer number is a date.
+/// Returns the version in the next words. A longer number is a date.
 fn version<'n>(words: &mut impl Iterator<Item = &'n str>) -> (u32, u32) {
     let mut number = || {
         let word = words.next().filter(|word| word.len() <= 2)?;

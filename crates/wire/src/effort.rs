@@ -13,11 +13,11 @@ pub(crate) enum Effort {
     High,
     XHigh,
     Max,
-    /// So many tokens.
+    /// A budget of tokens.
     Budget(u32),
 }
 
-/// No such effort.
+/// The text names no effort.
 #[derive(Debug)]
 pub(crate) struct NoEffort;
 
@@ -39,12 +39,12 @@ impl FromStr for Effort {
 }
 
 impl Effort {
-    /// The effort that the settings name. The settings were checked before.
+    /// Returns the effort that the settings name. The settings were checked before.
     pub(crate) fn of(settings: &ModelSettings) -> Option<Self> {
         settings.reasoning_effort.as_ref()?.parse().ok()
     }
 
-    /// The word of OpenAI's interfaces, which have no budgets.
+    /// Returns the word of OpenAI's interfaces, which have no budgets.
     pub(crate) fn word(self) -> Option<&'static str> {
         Some(match self {
             Self::None => "none",
@@ -58,7 +58,7 @@ impl Effort {
         })
     }
 
-    /// The tokens of a budget. Models that have budgets and no words get these for the words.
+    /// Returns the tokens of a budget. Models that have budgets and no words get these numbers for the words.
     pub(crate) fn tokens(self) -> u32 {
         match self {
             Self::None => 0,

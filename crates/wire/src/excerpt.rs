@@ -14,7 +14,7 @@ impl Excerpt {
         bytes.len() < room
     }
 
-    /// The text, with replacement characters in place of bytes that are no text.
+    /// Returns the text, with replacement characters in place of bytes that are no text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }

@@ -11,13 +11,13 @@ pub enum Failure {
     /// The answer violates the interface.
     #[error("the answer is garbled: {0}")]
     Garbled(String),
-    /// The answer, or one event of it, is longer than one may be.
+    /// The answer, or one event of it, exceeds a limit.
     #[error("the answer is longer than an answer may be")]
     TooLong,
     /// The bytes have ended before the answer was complete.
     #[error("the answer ended before it was complete")]
     Cut,
-    /// The server has ended the answer because something broke, with this word.
+    /// The server has ended the answer because of a failure, with this word.
     #[error("the server ended the answer with the reason `{0}`")]
     Broken(String),
     /// The body is JSON, and no answer of the interface.

@@ -75,7 +75,7 @@ pub struct Form {
 }
 
 impl Wire {
-    /// The wire format of a model, where a provider has a second one for some of its models.
+    /// Returns the wire format of a model. Some providers have a second one for some of their models.
     #[must_use]
     pub fn of_model(self, dialect: Dialect, model: &str) -> Self {
         match dialect {
@@ -87,36 +87,36 @@ impl Wire {
 }
 
 impl Form {
-    /// The form of a model. `wire` is the usual wire format of its provider. Its endpoint is not the provider's own
-    /// ([`Form::official`]).
+    /// Makes the form of a model. `wire` is the usual wire format of its provider. By default, its endpoint is not the
+    /// provider's own ([`Form::official`]).
     pub fn new(wire: Wire, dialect: Dialect, provider: &str, model: &str) -> Self {
         let wire = wire.of_model(dialect, model);
         Self { wire, dialect, provider: provider.into(), model: model.into(), official: false }
     }
 
-    /// Says whether the endpoint is the provider's own, so that its capabilities are known.
+    /// Sets whether the endpoint is the provider's own, so that its capabilities are known.
     #[must_use]
     pub fn official(mut self, official: bool) -> Self {
         self.official = official;
         self
     }
 
-    /// The wire format.
+    /// Returns the wire format.
     pub fn wire(&self) -> Wire {
         self.wire
     }
 
-    /// The provider behind the endpoint.
+    /// Returns the provider behind the endpoint.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The model's name at the provider.
+    /// Returns the model's name at the provider.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// The interface whose server-side tools the endpoint has.
+    /// Returns the interface whose server-side tools the endpoint has.
     pub fn host(&self) -> ToolHost {
         match (self.wire, self.dialect) {
             (Wire::Anthropic, Dialect::Own | Dialect::Vertex) => ToolHost::Anthropic,
@@ -126,7 +126,7 @@ impl Form {
         }
     }
 
-    /// The capabilities that the engine must know.
+    /// Returns the capabilities that the engine must know.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             native_schema: self.native_schema(),
@@ -135,9 +135,9 @@ impl Form {
         }
     }
 
-    /// True only if the answer follows the schema while tools are offered. Gemini does this since its third
-    /// generation, Ollama's constraint prevents calls, and compatible endpoints are unknown. Anthropic rejects
-    /// schemas with keywords as common as `minimum`, and its models handle a final-result tool well.
+    /// Returns true only if the answer follows the schema while tools are offered. Gemini does this since its third
+    /// generation, Ollama's constraint prevents calls, and compatible endpoints are unknown. Anthropic rejects schemas
+    /// with keywords as common as `minimum`, and its models handle a final-result tool well.
     fn native_schema(&self) -> bool {
         let follows = match self.wire {
             Wire::OpenAi => self.dialect == Dialect::Own && !is_old_gpt(&self.model),
@@ -164,12 +164,12 @@ impl Form {
         }
     }
 
-    /// Returns whether the provider wants the text of its thinking back while tools run.
+    /// Returns true if the provider requires the text of its thinking back while tools run.
     pub(crate) fn echoes_reasoning(&self) -> bool {
         self.wire == Wire::Ollama || matches!(self.dialect, Dialect::DeepSeek | Dialect::Moonshot)
     }
 
-    /// The settings that the provider does not have, each with the reason.
+    /// Returns the settings that the provider does not have, each with the reason.
     pub fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {
         let mut refused = Vec::new();
         let provider = &self.provider;
@@ -216,13 +216,13 @@ impl Form {
         }
     }
 
-    /// The tools that the provider can't run, each with the reason.
+    /// Returns the tools that the provider can't run, each with the reason.
     pub fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
         tools.iter().filter_map(|tool| tool.refused_by(self.host(), &self.provider)).collect()
     }
 
-    /// The name of the conversation, where it routes requests to the server that caches their beginning. It is short,
-    /// since OpenAI takes 64 characters at most.
+    /// Returns a key of the conversation, if the provider routes requests by it to the server that caches their
+    /// beginning. It is short, since OpenAI takes 64 characters at most.
     pub(crate) fn cache_key(&self, request: &ModelRequest<'_>) -> Option<String> {
         let caches_by_key = matches!(self.wire, Wire::OpenAi | Wire::Responses)
             && self.dialect == Dialect::Own
@@ -234,7 +234,7 @@ impl Form {
         })
     }
 
-    /// The names of functions that a request can't have, because the provider's own tools have them.
+    /// Returns the names of functions that a request can't have, because the provider's own tools have them.
     pub(crate) fn reserved(&self) -> &'static [&'static str] {
         match self.wire {
             Wire::Anthropic => &["web_search", "web_fetch", "code_execution"],
@@ -247,13 +247,13 @@ impl Form {
     }
 }
 
-/// Models from before structured output.
+/// Returns true if a model predates structured output.
 fn is_old_gpt(model: &str) -> bool {
     model == "gpt-4"
         || ["gpt-3", "gpt-4-", "chatgpt-", "o1-mini", "o1-preview"].iter().any(|old| model.starts_with(old))
 }
 
-/// Returns whether a model of OpenAI reasons. Others reject a request for it.
+/// Returns true if a model of OpenAI reasons. Others reject a request for reasoning.
 pub(crate) fn is_reasoning_gpt(model: &str) -> bool {
     let numbered = model
         .strip_prefix("gpt-")
@@ -263,7 +263,7 @@ pub(crate) fn is_reasoning_gpt(model: &str) -> bool {
         || ["o1", "o3", "o4", "codex"].iter().any(|prefix| model.starts_with(prefix))
 }
 
-/// `2.5` of `gemini-2.5-flash`.
+/// Returns `2.5` of `gemini-2.5-flash`.
 pub(crate) fn gemini_generation(model: &str) -> Option<f32> {
     let rest = model.strip_prefix("models/").unwrap_or(model).strip_prefix("gemini-")?;
     rest.split('-').next()?.parse().ok()

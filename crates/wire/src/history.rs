@@ -10,11 +10,11 @@ use llm_do_core::model::{Arguments, Blob, ModelRequest, Part, Role};
 use serde_json::{Map, Value};
 use std::{borrow::Cow, mem};
 
-/// One message of a history. None is empty.
+/// A message of a history. None is empty.
 pub(crate) enum Turn<'a> {
-    /// The user's, or files that a tool has fetched for the model.
+    /// A message of the user, or files that a tool has fetched for the model.
     User(Vec<Piece<'a>>),
-    /// The model's.
+    /// A message of the model.
     Answer(Vec<Said<'a>>),
     /// The results of all calls of the answer before.
     Results(Vec<Given<'a>>),
@@ -89,7 +89,7 @@ pub(crate) fn turns<'a>(
     Ok(())
 }
 
-/// A message of the user. `None`: it is empty.
+/// Converts a message of the user. `None`: it is empty.
 fn user<'a>(form: &Form, parts: &'a [Part], valid: &Valid) -> Result<Option<Turn<'a>>, Unsendable> {
     let mut pieces = Vec::new();
     for part in parts {
@@ -106,12 +106,12 @@ fn user<'a>(form: &Form, parts: &'a [Part], valid: &Valid) -> Result<Option<Turn
     Ok((!pieces.is_empty()).then_some(Turn::User(pieces)))
 }
 
-/// The text that is sent for a file. `None`: the model takes the file itself, an image or a PDF.
+/// Returns the text that is sent for a file. `None`: the model takes the file itself, an image or a PDF.
 ///
 /// # Errors
 ///
-/// The model takes no such file, and it is no text. In a message that another model has answered, words take the place of
-/// such a file.
+/// The model takes no such file, and it is no text. In a message that another model has answered, words take the place
+/// of such a file.
 fn file_text(form: &Form, blob: &Blob, valid: &Valid) -> Result<Option<String>, Unsendable> {
     let media_type = blob.media_type.as_ref();
     let image = media_type.starts_with("image/");
@@ -129,7 +129,7 @@ fn file_text(form: &Form, blob: &Blob, valid: &Valid) -> Result<Option<String>, 
     Err(Unsendable(what))
 }
 
-/// An answer of the model. `None`: it is empty, which most servers reject in a history.
+/// Converts an answer of the model. `None`: it is empty, which most servers reject in a history.
 fn answer<'a>(form: &Form, parts: &'a [Part], valid: &mut Valid) -> Option<Turn<'a>> {
     let mut said = Vec::with_capacity(parts.len());
     let mut thought: Option<&str> = None;
@@ -183,8 +183,8 @@ fn results<'a>(parts: &'a [Part], valid: &Valid) -> Vec<Given<'a>> {
     given.collect()
 }
 
-/// Providers reject a history in which arguments are not an object. The model's text is kept under the key that
-/// Anthropic recommends.
+/// Returns arguments as an object, because providers reject a history with other arguments. The model's text is kept
+/// under the key that Anthropic recommends.
 fn object(arguments: &Arguments) -> Cow<'_, Value> {
     let text = match arguments {
         Arguments::Json(value) if value.is_object() => return Cow::Borrowed(value),
@@ -194,8 +194,8 @@ fn object(arguments: &Arguments) -> Cow<'_, Value> {
     Cow::Owned(Value::Object(Map::from_iter([("INVALID_JSON".to_owned(), text)])))
 }
 
-/// The text of pieces that have nothing else, with empty lines between them. `None`: there is a file among them, and the
-/// pieces are as they were.
+/// Takes the text of pieces that contain only text, with empty lines between them. `None`: there is a file among them,
+/// and the pieces are unchanged.
 pub(crate) fn only_text<'a>(pieces: &mut Vec<Piece<'a>>) -> Option<Cow<'a, str>> {
     if pieces.iter().any(|piece| matches!(piece, Piece::File(_))) {
         return None;
@@ -207,7 +207,7 @@ pub(crate) fn only_text<'a>(pieces: &mut Vec<Piece<'a>>) -> Option<Cow<'a, str>>
     texts.reduce(below)
 }
 
-/// Two texts with an empty line between them.
+/// Joins two texts with an empty line between them.
 pub(crate) fn below<'a>(above: Cow<'a, str>, text: Cow<'a, str>) -> Cow<'a, str> {
     if above.is_empty() {
         return text;

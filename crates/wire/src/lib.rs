@@ -37,9 +37,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Invariants: nothing here reads a clock, a file or a socket, so the package also builds for WebAssembly. What a server
-//! sends is limited here: [`MOST_BYTES`] in an answer, [`MOST_OF_EVENT`] in one of its events, 10,000 pieces, and
-//! [`MOST_OF_ERROR`] in the body of an error. No key appears in an error or a `Debug` text.
+//! Invariants: nothing here reads a clock, a file or a socket, so the package also builds for WebAssembly. What a
+//! server sends is limited here: [`MOST_BYTES`] in an answer, [`MOST_OF_EVENT`] in one of its events, 10,000 pieces,
+//! and [`MOST_OF_ERROR`] in the body of an error. No key appears in an error or a `Debug` text.
 
 mod batch;
 mod body;

@@ -13,7 +13,7 @@ pub(crate) enum Maker {
 }
 
 impl Maker {
-    /// The maker of a model: `MAKER.MODEL`, or `REGION.MAKER.MODEL` for an inference profile.
+    /// Returns the maker of a model: `MAKER.MODEL`, or `REGION.MAKER.MODEL` for an inference profile.
     pub(crate) fn of(model: &str) -> Self {
         let maker = |word: &str| match word {
             "anthropic" => Some(Self::Anthropic),
@@ -24,7 +24,7 @@ impl Maker {
         model.split('.').take(2).find_map(maker).unwrap_or(Self::Other)
     }
 
-    /// Most tokens of an answer where the worker names none. Most models need a number.
+    /// Returns the most tokens of an answer if the worker sets no limit. Most models need a number.
     pub(crate) fn most_tokens(self, model: &str) -> u32 {
         match self {
             Self::Anthropic => Claude::named(model).most_tokens(),
@@ -35,7 +35,7 @@ impl Maker {
         }
     }
 
-    /// The fields of the model for an effort.
+    /// Returns the model's own request fields for an effort.
     pub(crate) fn reasoning(self, effort: Effort) -> Option<Value> {
         Some(match self {
             Self::Anthropic if effort == Effort::None => return None,
@@ -50,7 +50,7 @@ impl Maker {
     }
 }
 
-/// The level of Nova's reasoning. `None`: it does not reason.
+/// Returns the level of Nova's reasoning. `None`: it does not reason.
 pub(crate) fn nova_level(effort: Effort) -> Option<&'static str> {
     Some(match effort.tokens() {
         0 => return None,

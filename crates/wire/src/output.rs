@@ -15,13 +15,13 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The form for this schema.
+    /// Returns the form for this schema.
     pub(crate) fn of(schema: &Value) -> Self {
         let schema = if wraps(schema) { wrap(schema) } else { schema.clone() };
         Self { strict: fits_strict(&schema, 0), schema }
     }
 
-    /// `response_format` of chat completions.
+    /// Makes `response_format` of chat completions.
     pub(crate) fn response_format(self) -> Value {
         json!({
             "type": "json_schema",
@@ -29,19 +29,20 @@ impl Output {
         })
     }
 
-    /// `text.format` of responses.
+    /// Makes `text.format` of responses.
     pub(crate) fn text_format(self) -> Value {
         json!({ "type": "json_schema", "name": "answer", "strict": self.strict, "schema": self.schema })
     }
 }
 
-/// Returns whether the answer arrives as `{"result": …}`, because the top level must be an object. [`unwrap`] must be used on it.
+/// Returns true if the answer arrives as `{"result": …}`, because the top level must be an object. [`unwrap`] must be
+/// used on it.
 pub(crate) fn wraps(schema: &Value) -> bool {
     !is_object_schema(schema)
 }
 
-/// The answer inside the wrapper. Text that isn't such an object is unchanged; the engine decides whether it is a
-/// valid answer.
+/// Returns the answer inside the wrapper. Text that isn't such an object is unchanged; the engine decides whether it is
+/// a valid answer.
 pub(crate) fn unwrap(text: &str) -> Option<String> {
     match json::read(text).ok()? {
         Value::Object(mut map) if map.len() == 1 => map.shift_remove(WRAPPER).map(|value| value.to_string()),
@@ -72,8 +73,9 @@ fn wrap(schema: &Value) -> Value {
     Value::Object(outer)
 }
 
-/// Returns whether strict mode accepts the schema unchanged: every object is closed, all its properties are required, and it
-/// has no keyword that the mode rejects. Unknown keywords count as rejected, since a rejected schema fails the run.
+/// Returns true if strict mode accepts the schema unchanged: every object is closed, all its properties are required,
+/// and it has no keyword that the mode rejects. Unknown keywords count as rejected, since a rejected schema fails the
+/// run.
 fn fits_strict(schema: &Value, depth: usize) -> bool {
     // Strict mode's own limit is five levels of objects; a level here is also an array or an alternative.
     let Value::Object(map) = schema else { return false };

@@ -49,11 +49,11 @@ pub struct Reader {
 /// The kind of the bytes.
 #[derive(Debug)]
 enum Phase {
-    /// The first bytes have not told it yet.
+    /// The first bytes do not determine it yet.
     Unknown(Vec<u8>),
-    /// One body of JSON.
+    /// The bytes are one body of JSON.
     Body(Vec<u8>),
-    /// A stream of events.
+    /// The bytes are a stream of events.
     Events(Splitter),
 }
 
@@ -62,17 +62,18 @@ enum Phase {
 struct Draft {
     /// The pieces of the answer by their number, which the server chooses.
     blocks: BTreeMap<u64, Block>,
-    /// The number of the block that a number of the server means now. Some servers give several blocks the same one.
+    /// The number of the block that a number of the server now refers to. Some servers give several blocks the same
+    /// number.
     numbered: BTreeMap<u64, u64>,
     /// The text of the `input` of opaque blocks, by their number.
     inputs: BTreeMap<u64, String>,
     reasoning: String,
-    /// Gemini's reports on what its tools have read: of searches, and of pages.
+    /// Gemini's reports on the sources that its tools have read: of searches, and of pages.
     grounding: Value,
     fetched: Value,
     refusal: String,
     stop: Option<String>,
-    /// The server has said that nothing follows.
+    /// True if the server has said that nothing follows.
     ended: bool,
     usage: Usage,
     failure: Option<Failure>,
@@ -80,8 +81,8 @@ struct Draft {
 }
 
 impl Form {
-    /// A reader of the answer to a request. Some servers can't stream, and send one body with this media type; others
-    /// send JSON or events under a wrong type.
+    /// Makes a reader of the answer to a request. Some servers can't stream, and send one body with this media type;
+    /// others send JSON or events under a wrong type.
     pub fn reader(&self, request: &ModelRequest<'_>, stream: bool, media_type: &str) -> Reader {
         let takes_schema = matches!(self.wire, Wire::OpenAi | Wire::Responses);
         let wrapped = takes_schema && request.output.is_some_and(|schema| output::wraps(schema));
@@ -173,7 +174,7 @@ impl Reader {
         draft.deltas.clear();
     }
 
-    /// Decides what the bytes are by the first one that is neither white space nor a byte order mark.
+    /// Determines the kind of the bytes by the first one that is neither white space nor a byte order mark.
     fn begin(&mut self, first: u8) {
         self.phase = match first {
             b'{' if self.form.wire == Wire::Ollama && self.stream => {
@@ -212,7 +213,7 @@ impl Reader {
         self.phase = Phase::Unknown(Vec::new());
     }
 
-    /// The pieces of text that have arrived since the last call.
+    /// Returns the pieces of text that have arrived since the last call.
     pub fn deltas(&mut self) -> impl Iterator<Item = Delta> + use<> {
         let mut deltas = mem::take(&mut self.draft.deltas);
         for delta in &mut deltas {
@@ -223,23 +224,23 @@ impl Reader {
         deltas.into_iter()
     }
 
-    /// The reason why there will be no answer.
+    /// Returns the reason why there will be no answer.
     pub fn failure(&self) -> Option<&Failure> {
         self.draft.failure.as_ref()
     }
 
-    /// Returns whether nothing more is needed: the server has said that nothing follows, or there will be no answer.
+    /// Returns true if nothing more is needed: the server has said that nothing follows, or the answer has failed.
     pub fn has_ended(&self) -> bool {
         self.draft.is_over()
     }
 
-    /// Returns whether the answer is whole: the server has given a finish reason, or has said that nothing follows. More may
-    /// follow a finish reason.
+    /// Returns true if the answer is whole: the server has given a finish reason, or has said that nothing follows.
+    /// More may follow a finish reason.
     pub fn is_whole(&self) -> bool {
         self.draft.failure.is_none() && (self.draft.ended || self.draft.stop.is_some())
     }
 
-    /// Returns whether the answer arrives in pieces, as far as its bytes have told.
+    /// Returns true if the answer arrives in pieces, as far as its bytes show.
     pub fn is_streamed(&self) -> bool {
         match self.phase {
             Phase::Unknown(_) => self.stream,
@@ -248,11 +249,11 @@ impl Reader {
         }
     }
 
-    /// The answer.
+    /// Returns the answer.
     ///
     /// # Errors
     ///
-    /// There is none, or it is not whole.
+    /// The answer failed, or is not whole.
     pub fn response(mut self) -> Result<ModelResponse, Failure> {
         if let Some(failure) = self.draft.failure.take() {
             return Err(failure);
@@ -283,7 +284,7 @@ impl Reader {
     }
 }
 
-/// The first byte that is neither white space nor a byte order mark. `None`: it is not there yet.
+/// Returns the first byte that is neither white space nor a byte order mark. `None`: it is not there yet.
 fn first_byte(begun: &[u8]) -> Option<u8> {
     let is_mark = !begun.is_empty() && begun.len() < MARK.len() && MARK.starts_with(begun);
     let text = begun.strip_prefix(MARK).unwrap_or(begun);
@@ -333,7 +334,7 @@ fn read(
 }
 
 impl Draft {
-    /// Returns whether nothing more is read.
+    /// Returns true if nothing more is read.
     fn is_over(&self) -> bool {
         self.ended || self.failure.is_some()
     }
@@ -360,7 +361,7 @@ impl Draft {
         }
     }
 
-    /// The call of that number, if it is one.
+    /// Returns the call of that number, if it is one.
     fn call(&mut self, key: u64) -> Option<&mut Call> {
         match self.blocks.entry(key).or_insert_with(|| Block::Call(Call::default())) {
             Block::Call(call) => Some(call),
@@ -375,13 +376,13 @@ impl Draft {
         key
     }
 
-    /// Adds a whole block for a number of the server, beside one that has it already.
+    /// Adds a whole block for a number of the server, beside a block that already has this number.
     fn add(&mut self, number: u64, block: Block) {
         let key = self.begin(number);
         self.blocks.insert(key, block);
     }
 
-    /// The block that a number of the server means now.
+    /// Returns the block that a number of the server now refers to.
     fn numbered(&self, number: u64) -> u64 {
         self.numbered.get(&number).copied().unwrap_or(number)
     }
@@ -392,7 +393,7 @@ impl Draft {
         }
     }
 
-    /// The number after the last one.
+    /// Returns the number after the last one.
     fn next(&self) -> u64 {
         self.blocks.last_key_value().map_or(0, |(last, _)| last.saturating_add(1))
     }
@@ -403,7 +404,7 @@ impl Draft {
     }
 }
 
-/// Returns whether a body has nothing that an answer or an error of the interface has.
+/// Returns true if a body has nothing that an answer or an error of the interface has.
 fn is_foreign(wire: Wire, body: &Value) -> bool {
     let known: &[&str] = match wire {
         Wire::OpenAi | Wire::Responses | Wire::Anthropic => {
@@ -417,8 +418,8 @@ fn is_foreign(wire: Wire, body: &Value) -> bool {
     !known.iter().any(|known| members.contains_key(*known))
 }
 
-/// The value at a pointer without escapes. [`Value::pointer`] looks for escapes and allocates for each of its keys,
-/// which an event has dozens of.
+/// Returns the value at a pointer without escapes. [`Value::pointer`] looks for escapes and allocates for each of its
+/// keys, which an event has dozens of.
 fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(value, |value, key| match value {
         Value::Object(members) => members.get(key),
@@ -427,7 +428,7 @@ fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-/// The text at a pointer; empty if there is none.
+/// Returns the text at a pointer; empty if there is none.
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     at(value, pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -436,7 +437,7 @@ fn count(value: &Value, pointer: &str) -> Option<u64> {
     at(value, pointer).and_then(Value::as_u64)
 }
 
-/// Providers send a zero for counts that they do not make.
+/// Returns a count, unless it is zero. Providers send a zero for counts that they do not make.
 fn some_count(value: &Value, pointer: &str) -> Option<u64> {
     count(value, pointer).filter(|count| *count > 0)
 }

@@ -35,7 +35,7 @@ pub(crate) struct Answer {
     pub(crate) mapping: Mapping,
 }
 
-/// One piece of an answer.
+/// A piece of an answer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Block {
     /// Text, with the provider's own notes on where it comes from.
@@ -46,7 +46,7 @@ pub(crate) enum Block {
     Signature(String),
     /// A call of a function.
     Call(Call),
-    /// A piece that the provider wants back as it came.
+    /// A piece that the provider requires back unchanged.
     Opaque(Value),
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Block {
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// JSON, or what the model wrote instead.
+    /// The arguments: JSON, or the text that the model wrote instead.
     pub(crate) arguments: String,
     pub(crate) signatures: Vec<String>,
 }
@@ -72,7 +72,7 @@ pub(crate) enum Echo {
     Block(Value),
     /// Signatures of one call.
     Call { id: String, signatures: Vec<String> },
-    /// Belong to the [`Part::Text`] just before.
+    /// Citations, which belong to the [`Part::Text`] just before.
     Citations(Vec<Value>),
 }
 
@@ -145,10 +145,10 @@ impl Block {
 }
 
 impl Answer {
-    /// The answer in the engine's form.
+    /// Returns the answer in the engine's form.
     ///
     /// # Errors
-    /// The provider has ended it because something broke.
+    /// The provider has ended the answer because of a failure.
     pub(crate) fn response(self, form: &Form) -> Result<ModelResponse, Failure> {
         let mut parts = Vec::new();
         let in_blocks = self.blocks.iter().any(|block| matches!(block, Block::Thinking { .. }));
@@ -198,14 +198,14 @@ fn unwrap_texts(parts: &mut Vec<Part>) {
     }
 }
 
-/// Gemini's reason for a blocked prompt, as text for people.
+/// Returns Gemini's reason for a blocked prompt, as text for people.
 pub(crate) fn blocked(body: &Value) -> Option<String> {
     let reason = body.pointer("/promptFeedback/blockReason")?.as_str()?;
     Some(format!("The provider blocked the prompt ({reason})."))
 }
 
-/// Providers that give calls no ids restart their numbers in each answer. An id that may repeat gets the turn
-/// as a suffix, a repeated one a number.
+/// Makes an id unique. Providers that give calls no ids restart their numbers in each answer. An id that may repeat
+/// gets the turn as a suffix, a repeated one a number.
 fn unique(mut id: String, turn: u32, ids: &mut HashSet<String>) -> String {
     let numbered =
         id.strip_prefix("call_").is_some_and(|n| n.len() <= 3 && n.bytes().all(|b| b.is_ascii_digit()));
@@ -221,7 +221,7 @@ fn unique(mut id: String, turn: u32, ids: &mut HashSet<String>) -> String {
     candidate
 }
 
-/// Arguments as text. Providers send them as text or as a value.
+/// Returns arguments as text. Providers send them as text or as a value.
 pub(crate) fn arguments_text(arguments: Option<&Value>) -> String {
     match arguments {
         None | Some(Value::Null) => String::new(),
@@ -236,11 +236,11 @@ enum Finish<'w> {
     Known(FinishReason),
     /// The answer broke off and does not count.
     Broken(&'w str),
-    /// For a reason that llm-do does not know.
+    /// The answer ended for a reason that llm-do does not know.
     Unknown(&'w str),
 }
 
-/// The meaning of a provider's word for the end of an answer. Words are compared in lower case.
+/// Returns the meaning of a provider's word for the end of an answer. Words are compared in lower case.
 fn finish(word: Option<&str>, wire: Wire, calls: bool) -> Finish<'_> {
     const DONE: &[&str] = &[
         "stop",
@@ -365,7 +365,7 @@ mod tests {
         Form::new(wire, Dialect::Moonshot, "p", "m")
     }
 
-    /// The body of a request whose history ends with these parts of an answer.
+    /// Returns the body of a request whose history ends with these parts of an answer.
     fn sent_back(form: &Form, parts: Vec<Part>) -> Value {
         let message = Message { id: MessageId(0), parent: None, role: Role::Assistant, parts };
         let request = ModelRequest {

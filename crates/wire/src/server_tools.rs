@@ -5,7 +5,7 @@ use llm_do_core::server_tool::{ServerTool, ServerUse, Source};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The tool in the form of the wire; `None` for a wire without it.
+/// Returns the tool in the form of the wire; `None` for a wire without it.
 pub(crate) fn tool(wire: Wire, tool: &ServerTool) -> Option<Value> {
     Some(match (wire, tool) {
         (Wire::Anthropic, tool) => {
@@ -35,7 +35,7 @@ pub(crate) fn tool(wire: Wire, tool: &ServerTool) -> Option<Value> {
     })
 }
 
-/// The values of Anthropic's header `anthropic-beta` that the tools need.
+/// Returns the values of Anthropic's header `anthropic-beta` that the tools need.
 pub(crate) fn betas(tools: &[ServerTool]) -> Vec<&'static str> {
     let beta = |tool: &ServerTool| match tool {
         ServerTool::WebSearch(_) => None,
@@ -45,7 +45,7 @@ pub(crate) fn betas(tools: &[ServerTool]) -> Vec<&'static str> {
     tools.iter().filter_map(beta).collect()
 }
 
-/// The parts of the tools' results that OpenAI's answers should include.
+/// Returns the parts of the tools' results that OpenAI's answers should include.
 pub(crate) fn included(tools: &[ServerTool]) -> Vec<&'static str> {
     let included = |tool: &ServerTool| match tool {
         ServerTool::WebSearch(_) | ServerTool::WebFetch(_) => "web_search_call.action.sources",
@@ -72,7 +72,7 @@ impl Results {
         Self(results)
     }
 
-    /// The use of a tool that a block is about, if it is about one.
+    /// Returns the use of a tool that a block is about, if it is about one.
     pub(crate) fn used(&mut self, wire: Wire, block: &Value) -> Option<ServerUse> {
         match wire {
             Wire::Anthropic => self.used_at_anthropic(block),
@@ -133,7 +133,7 @@ fn used_at_gemini(part: &Value) -> Option<ServerUse> {
     done(&text(call, "toolType").to_lowercase(), call.get("args").cloned().unwrap_or_else(|| json!({})))
 }
 
-/// The searches that Gemini reports beside an answer (`groundingMetadata`).
+/// Returns the searches that Gemini reports beside an answer (`groundingMetadata`).
 pub(crate) fn searched(grounding: &Value) -> Option<ServerUse> {
     let queries = grounding.get("webSearchQueries").and_then(Value::as_array).cloned().unwrap_or_default();
     let chunks = grounding.get("groundingChunks").and_then(Value::as_array).into_iter().flatten();
@@ -146,7 +146,7 @@ pub(crate) fn searched(grounding: &Value) -> Option<ServerUse> {
     })
 }
 
-/// The pages that Gemini reports to have read (`urlContextMetadata`).
+/// Returns the pages that Gemini reports to have read (`urlContextMetadata`).
 pub(crate) fn fetched(context: &Value) -> impl Iterator<Item = ServerUse> {
     let pages = context.get("urlMetadata").and_then(Value::as_array).into_iter().flatten();
     pages.map(|page| {
@@ -161,7 +161,7 @@ pub(crate) fn fetched(context: &Value) -> impl Iterator<Item = ServerUse> {
     })
 }
 
-/// The pages among a text's citations, each once.
+/// Returns the pages among a text's citations, each once.
 pub(crate) fn cited(citations: &[Value]) -> Vec<Source> {
     let mut sources: Vec<Source> = Vec::new();
     for source in citations.iter().filter_map(source) {
@@ -172,7 +172,7 @@ pub(crate) fn cited(citations: &[Value]) -> Vec<Source> {
     sources
 }
 
-/// The page that an object describes, if it has an address.
+/// Returns the page that an object describes, if it has an address.
 fn source(page: &Value) -> Option<Source> {
     let url = page.get("url").or_else(|| page.get("uri"))?.as_str()?;
     let title = page.get("title").or_else(|| page.pointer("/content/title")).and_then(Value::as_str);

@@ -19,7 +19,7 @@ pub(crate) enum Unsplittable {
     /// An event is longer than one may be.
     TooLong,
     NoText,
-    /// They violate the format, for this reason.
+    /// The bytes violate the format, for this reason.
     Garbled(&'static str),
 }
 
@@ -71,8 +71,8 @@ impl Splitter {
 #[derive(Debug)]
 pub(crate) struct Events {
     decoder: SseDecoder,
-    /// A character whose last bytes are still missing. The decoder would replace bytes that are no text, and change what the
-    /// model said.
+    /// A character whose last bytes are still missing. The decoder would replace bytes that are no text, and change
+    /// what the model said.
     begun: Vec<u8>,
 }
 
@@ -99,7 +99,8 @@ impl Events {
         if length < bytes.len() { Err(Unsplittable::NoText) } else { Ok(()) }
     }
 
-    /// The number of these bytes up to which the stream is UTF-8. The end of the bytes may stand in a character.
+    /// Returns the number of these bytes up to which the stream is UTF-8. The bytes may end in the middle of a
+    /// character.
     fn text_of(&mut self, bytes: &[u8]) -> usize {
         let before = self.begun.len();
         let joined;
@@ -155,9 +156,8 @@ impl Lines {
     }
 }
 
-/// Frames of `application/vnd.amazon.eventstream`
-/// ([format](https://smithy.io/2.0/aws/amazon-eventstream.html)). Their checksums are not compared: the connection has its
-/// own.
+/// Frames of `application/vnd.amazon.eventstream` ([format](https://smithy.io/2.0/aws/amazon-eventstream.html)). Their
+/// checksums are not compared: the connection has its own.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     begun: Vec<u8>,
@@ -188,7 +188,7 @@ fn number(bytes: &[u8]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(bytes)).ok()
 }
 
-/// The first frame, if all of it is there.
+/// Returns the first frame, if all of it is there.
 fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, Unsplittable> {
     let Some(length) = number(bytes) else { return Ok(None) };
     if length > MOST_OF_EVENT {
@@ -200,7 +200,7 @@ fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, Unsplittable> {
     Ok(bytes.get(..length))
 }
 
-/// The name and the payload of a frame. `None`: its headers are malformed.
+/// Returns the name and the payload of a frame. `None`: its headers are malformed.
 fn event(frame: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let headers = number(&frame[4..])?;
     let rest = frame.get(PRELUDE..frame.len() - CHECKSUM)?;
@@ -216,7 +216,7 @@ fn event(frame: &[u8]) -> Option<(Option<&str>, &[u8])> {
     Some((name, payload))
 }
 
-/// A header: its name, and its value if that is text.
+/// Parses a header: its name, and its value if that is text.
 fn header<'f>(headers: &mut &'f [u8]) -> Option<(&'f [u8], Option<&'f [u8]>)> {
     let mut take = |length: usize| {
         let (taken, rest) = headers.split_at_checked(length)?;
@@ -243,7 +243,7 @@ fn header<'f>(headers: &mut &'f [u8]) -> Option<(&'f [u8], Option<&'f [u8]>)> {
     Some((name, (kind == 7).then_some(value)))
 }
 
-/// A frame as Bedrock sends it, for tests.
+/// Makes a frame as Bedrock sends it, for tests.
 #[cfg(test)]
 pub(crate) fn frame(key: &str, name: &str, payload: &str) -> Vec<u8> {
     let mut headers = vec![u8::try_from(key.len()).expect("a short name")];

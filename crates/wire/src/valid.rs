@@ -2,8 +2,8 @@
 //! history.
 //!
 //! Providers refuse a whole request for one name that they don't take, and with it every later request of the
-//! conversation. A name that fits goes as it is. Another one is replaced by one that is made from it alone, so that every
-//! request has the same, with a hash, so that two names never become one.
+//! conversation. A valid name is sent unchanged. An invalid one is replaced by a name that is made from it alone, so
+//! that every request has the same name, with a hash, so that two names never become one.
 
 use crate::form::{Dialect, Form, Wire};
 use llm_do_core::{model::ToolSpec, schema::sha256};
@@ -53,7 +53,7 @@ impl Names {
             }
     }
 
-    /// A name that is taken, made from one that is not, and none of these.
+    /// Makes a valid name from an invalid one, different from the other names.
     fn instead(self, name: &str, others: &dyn Fn(&str) -> bool) -> String {
         let start: String = name
             .chars()
@@ -131,7 +131,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// The mapping for a request with these tools.
+    /// Makes the mapping for a request with these tools.
     pub(crate) fn of(form: &Form, tools: &[ToolSpec]) -> Self {
         let limits = Limits::of(form);
         let mut mapping = Self { limits: Some(limits), ..Self::default() };
@@ -164,7 +164,7 @@ impl Mapping {
         mapping
     }
 
-    /// A tool's name as the provider gets it. The name may be one that a model made up.
+    /// Returns a tool's name at the provider. The name may be one that a model made up.
     pub(crate) fn told<'a>(&self, name: &'a str) -> Cow<'a, str> {
         if let Some((_, told)) = self.tools.iter().find(|(ours, _)| **ours == *name) {
             return told.clone().into();
@@ -177,12 +177,12 @@ impl Mapping {
         }
     }
 
-    /// The tool that the model means by a name.
+    /// Returns the tool of that name at the provider.
     pub(crate) fn meant<'a>(&'a self, told: &'a str) -> &'a str {
         self.tools.iter().find(|(_, name)| name == told).map_or(told, |(ours, _)| ours)
     }
 
-    /// The schema of a tool's input as the provider gets it.
+    /// Returns the schema of a tool's input for the provider.
     pub(crate) fn input<'a>(&self, tool: &'a ToolSpec) -> Cow<'a, Value> {
         match self.parameters.get(&tool.name) {
             None => Cow::Borrowed(&tool.input),
@@ -190,7 +190,7 @@ impl Mapping {
         }
     }
 
-    /// Arguments of a tool as the provider gets them.
+    /// Returns arguments of a tool for the provider.
     pub(crate) fn arguments<'a>(&self, tool: &str, arguments: Cow<'a, Value>) -> Cow<'a, Value> {
         match self.parameters.get(tool) {
             None => arguments,
@@ -200,12 +200,12 @@ impl Mapping {
         }
     }
 
-    /// Returns whether parameters of a tool have other names.
+    /// Returns true if parameters of a tool have other names at the provider.
     pub(crate) fn renames(&self, tool: &str) -> bool {
         self.parameters.contains_key(tool)
     }
 
-    /// Arguments under the parameters' own names.
+    /// Returns arguments under our names of the parameters.
     pub(crate) fn meant_arguments(&self, tool: &str, arguments: Value) -> Value {
         match self.parameters.get(tool) {
             None => arguments,
@@ -221,7 +221,7 @@ const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
 /// The keywords whose values are schemas by names that are no parameters.
 const BY_NAME: [&str; 3] = ["$defs", "definitions", "patternProperties"];
 
-/// The names of all parameters that a schema declares, at any depth.
+/// Collects the names of all parameters that a schema declares, at any depth.
 fn parameters<'s>(schema: &'s Value, names: &mut Vec<&'s str>) {
     match schema {
         Value::Object(keywords) => {
@@ -244,7 +244,7 @@ fn parameters<'s>(schema: &'s Value, names: &mut Vec<&'s str>) {
     }
 }
 
-/// A schema whose parameters have these other names.
+/// Returns a schema whose parameters have these other names.
 fn renamed_schema(schema: &Value, renamed: &[(String, String)]) -> Value {
     let told = |name: &str| renamed.iter().find(|(ours, _)| ours == name).map(|(_, told)| told.clone());
     let name_of = |name: &Value| match name.as_str().and_then(told) {
@@ -295,7 +295,7 @@ fn renamed_schema(schema: &Value, renamed: &[(String, String)]) -> Value {
     }
 }
 
-/// The schema of a parameter with its own name, from which the model learns what it is.
+/// Adds the parameter's own name to the description in its schema, so that the model learns its meaning.
 fn named(mut schema: Value, name: &str) -> Value {
     if let Value::Object(keywords) = &mut schema {
         let description = match keywords.get("description").and_then(Value::as_str) {
@@ -307,7 +307,7 @@ fn named(mut schema: Value, name: &str) -> Value {
     schema
 }
 
-/// A pointer in which a name after `properties` is another one.
+/// Renames the names after `properties` in a pointer.
 fn renamed_pointer(pointer: &str, told: &dyn Fn(&str) -> Option<String>) -> String {
     let mut after_properties = false;
     let segments = pointer.split('/').map(|segment| {
@@ -319,7 +319,7 @@ fn renamed_pointer(pointer: &str, told: &dyn Fn(&str) -> Option<String>) -> Stri
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// A value whose objects have other keys, at any depth.
+/// Renames the keys of objects in a value, at any depth.
 fn with_keys(value: Value, other: &dyn Fn(&str) -> Option<String>) -> Value {
     match value {
         Value::Object(members) => {
@@ -345,7 +345,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// The id of the next call.
+    /// Returns the id of the next call.
     pub(crate) fn call<'a>(&mut self, mapping: &Mapping, id: &'a str) -> Cow<'a, str> {
         let Some(limits) = mapping.limits else { return id.into() };
         let mut told = if (limits.ids)(id) { Cow::Borrowed(id) } else { limits.made_id(id).into() };
@@ -361,7 +361,7 @@ impl Ids {
         told
     }
 
-    /// The id of the call that a result answers.
+    /// Returns the id of the call that a result answers.
     pub(crate) fn result<'a>(&self, id: &'a str) -> Cow<'a, str> {
         self.told.get(id).map_or(Cow::Borrowed(id), |told| told.clone().into())
     }
@@ -372,12 +372,12 @@ impl Ids {
 pub(crate) struct Valid {
     pub(crate) mapping: Mapping,
     pub(crate) ids: Ids,
-    /// The message that is written has an answer already.
+    /// True if the message that is written already has an answer.
     pub(crate) is_answered: bool,
 }
 
 impl Valid {
-    /// For a request with these tools.
+    /// Makes the names for a request with these tools.
     pub(crate) fn of(form: &Form, tools: &[ToolSpec]) -> Self {
         Self { mapping: Mapping::of(form, tools), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! How a session puts the questions of its run, and what follows from the client's answers.
+//! Questions of a session's run: asking the client, and acting on its answers.
 
 use super::{Listening, Put, Talk, give};
 use crate::{
@@ -31,7 +31,7 @@ use tokio::{
 };
 
 impl Talk {
-    /// The run asks something: as a request, as a form, or as words that the next prompt answers.
+    /// Puts a question of the run to the client: as a request, as a form, or as words that the next prompt answers.
     pub(super) fn asked(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
         let Waiting { id, question } = &waiting;
         let (client, sender) = (self.client.connection.clone(), self.sender.clone());
@@ -64,7 +64,7 @@ impl Talk {
         self.put.insert(waiting.id.clone(), Put { waiting, reply, request });
     }
 
-    /// A conversation waits for the user's next message.
+    /// Handles a conversation that waits for the user's next message.
     fn listens(&mut self, listening: Listening, turn: &Turn) {
         let id = listening.waiting.id.clone();
         self.seen.remove(&id);
@@ -84,7 +84,7 @@ impl Talk {
         }
     }
 
-    /// A question that the next prompt answers.
+    /// Asks a question that the next prompt answers.
     fn asks_in_words(&mut self, listening: Listening) {
         let seen = self.seen.remove(&listening.waiting.id);
         if let (question @ Question::Input(_), false) = (&listening.waiting.question, seen) {
@@ -106,8 +106,8 @@ impl Talk {
         }
     }
 
-    /// Tells the client how much of the context is taken, if its size is known, and what the chat has cost, if all prices
-    /// are.
+    /// Tells the client how much of the context is used, if its size is known, and what the chat has cost, if all
+    /// prices are known.
     fn usage(&self, turn: &Turn) {
         let Some((used, size)) =
             turn.context.and_then(|context| context.limit.map(|size| (context.tokens, size)))
@@ -123,7 +123,7 @@ impl Talk {
         self.tell(SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)));
     }
 
-    /// A question was withdrawn by the run: the client's answer is not waited for.
+    /// Stops waiting for the client's answer, because the run has withdrawn the question.
     pub(super) fn withdrawn(&mut self, id: &QuestionId) {
         let stopped = self.prompted.as_ref().is_some_and(|prompted| prompted.cancelled);
         // A client that has stopped the answer knows that its own questions are over.
@@ -133,7 +133,7 @@ impl Talk {
         self.listening = self.listening.take().filter(|listening| listening.waiting.id != *id);
     }
 
-    /// The client's answer to a request for permission.
+    /// Takes the client's answer to a request for permission.
     pub(super) fn permitted(&mut self, id: &QuestionId, response: Result<RequestPermissionResponse, Error>) {
         let Some(put) = self.put.remove(id) else { return };
         let unasked = match response.as_ref().map(question::permitted) {
@@ -151,7 +151,7 @@ impl Talk {
         self.undecided(id, put, unasked);
     }
 
-    /// The client's answer to a form. Where it has none that fits, the question is asked in words.
+    /// Takes the client's answer to a form. If the answer does not fit, the question is asked in words.
     pub(super) fn filled(&mut self, id: &QuestionId, response: Result<CreateElicitationResponse, Error>) {
         let Some(put) = self.put.remove(id) else { return };
         let Question::Input(input) = &put.waiting.question else { return };
@@ -169,7 +169,7 @@ impl Talk {
         }
     }
 
-    /// The client's answer is no decision of the user's: the answer that the question is part of is stopped.
+    /// Stops the answer that the question is part of, because the client's answer is no decision of the user.
     fn undecided(&mut self, id: &QuestionId, put: Put, unasked: Option<String>) {
         match (&mut self.prompted, unasked) {
             (Some(prompted), None) => prompted.cancelled = true,
@@ -181,7 +181,8 @@ impl Talk {
     }
 }
 
-/// Sends a request for permission. The task ends with the client's answer; aborted, it tells the client that none is needed.
+/// Sends a request for permission. The task ends with the client's answer. If it is aborted, it tells the client that
+/// no answer is needed.
 fn ask_permission(
     client: &ConnectionTo<Client>,
     sender: UnboundedSender<Signal>,
@@ -200,7 +201,7 @@ pub(super) fn is_conversation(question: &Question) -> bool {
     matches!(question, Question::Input(input) if input.conversation.is_some())
 }
 
-/// The user's words as the answer to the question that waits for them.
+/// Reads the user's words as the answer to the waiting question.
 pub(super) fn answer_of(waiting: &Waiting, text: &str) -> Result<Answer, String> {
     question::answer(&waiting.question, text)
 }

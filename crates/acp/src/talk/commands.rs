@@ -1,4 +1,4 @@
-//! What the commands of a session do.
+//! Implementations of the commands of a session.
 
 use super::{Listening, Stage, Talk, asking::is_conversation, give};
 use crate::commands::Command;
@@ -58,10 +58,10 @@ impl Talk {
         self.turn_ends(Ok(StopReason::EndTurn));
     }
 
-    /// The conversation that waits for the user.
+    /// Returns the conversation that waits for the user.
     ///
     /// # Errors
-    /// There is none, with the reason.
+    /// No conversation waits, with the reason.
     fn conversation(&self) -> Result<&Listening, &'static str> {
         let waits = self.listening.as_ref().filter(|on| is_conversation(&on.waiting.question));
         waits.ok_or(match (&self.stage, &self.listening) {
@@ -71,7 +71,7 @@ impl Talk {
         })
     }
 
-    /// Does something beside the next message.
+    /// Gives the conversation an answer that is not a message.
     fn aside(&mut self, answer: Answer) -> Result<(), &'static str> {
         self.conversation()?;
         if let Some(Listening { reply, .. }) = self.listening.take() {
@@ -80,7 +80,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Lets the result of the user's last call join the next message.
+    /// Adds the result of the user's last call to the next message.
     fn keep(&mut self) -> Result<(), &'static str> {
         let at = &self.conversation()?.waiting.id.call;
         let Some(message) = self.updates.view().conversation(at).and_then(last_run) else {
@@ -100,7 +100,7 @@ impl Talk {
         Ok(self.aside(Answer::Run { worker, input })?)
     }
 
-    /// Takes the user's last message back, and says it again if wanted.
+    /// Takes the user's last message back, and sends it again with `again`.
     fn undo(&mut self, again: bool) -> Result<(), &'static str> {
         const NOTHING: &str = "There is nothing to take back.";
         let waiting = &self.conversation()?.waiting;

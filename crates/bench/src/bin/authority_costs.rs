@@ -1,5 +1,6 @@
-//! The cost of authority where it is checked most: reading a file through the file system port, beside reading it
-//! without, and the gate's decision among many rules. Prints one JSON object; `bench/authority` asks for it.
+//! Measures the cost of authority in the two most frequent checks: reading a file through the file system port,
+//! compared with reading it directly, and the gate's decision among many rules. Prints one JSON object;
+//! `bench/authority` runs this program.
 
 use futures_util::FutureExt;
 use llm_do::core::{
@@ -67,7 +68,7 @@ fn reading() -> Result<(f64, f64), Failure> {
     Ok((plain, port))
 }
 
-/// A decision about a call that none of the many rules speaks of, so that all of them are looked at.
+/// Measures a decision about a call that none of the many rules matches, so that all of them are checked.
 fn deciding() -> Result<f64, Failure> {
     let rules = (0..RULES).map(|number| {
         let pattern = match number % 4 {

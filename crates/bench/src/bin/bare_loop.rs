@@ -1,5 +1,5 @@
-//! The floor: the HTTP exchange of K tool turns, with the bytes that `genai` sends, and nothing else. The history is
-//! a string that grows; no answer is parsed beyond the id of its call.
+//! The floor: the HTTP exchange of K tool turns, with the bytes that `genai` sends, and nothing else. The history is a
+//! string that grows; only the ID of the call is parsed from an answer.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

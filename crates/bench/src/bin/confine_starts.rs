@@ -1,7 +1,7 @@
-//! Measures the cost of starting a confined process and of building its view: as JSON on stdout, in milliseconds.
+//! Measures the cost of starting a confined process and of building its view. Prints JSON on stdout, in milliseconds.
 //!
-//! `confine_starts [--starts N] [--views N]`: starts `/bin/true` so often in each tier, beside the system's own way,
-//! and makes so many views of a folder with ten thousand files.
+//! `confine_starts [--starts N] [--views N]`: starts `/bin/true` N times in each tier, and in the system's own way, and
+//! makes N views of a folder with ten thousand files.
 
 use llm_do::{
     confine::{self, Confinement, Process, ProcessView, Tier},

@@ -1,16 +1,16 @@
-//! Writes what a run leaves on the disk, and nothing else. Each run gets a folder with a locked journal. Each time that llm-do
-//! would hand records to the kernel, this loop makes one write of about the same size. A program that keeps a journal for
-//! each run can't be cheaper.
+//! Writes the files that a run leaves on the disk, and nothing else. Each run gets a folder with a locked journal. Each
+//! time that llm-do would pass records to the kernel, this loop makes one write of about the same size. A program that
+//! keeps a journal for each run can't be cheaper.
 
 use std::{fs, fs::OpenOptions, io::Write, path::Path};
 
 use llm_do_bench::{Failure, Meter, Options, options, print};
 
-/// The records of a run before its first request, about as long as those of `llm_do_loop`.
+/// Bytes of a run's records before its first request, about as many as those of `llm_do_loop`.
 const BEGINNING: usize = 2200;
-/// Those of a tool turn, before the tool runs and before the next request.
+/// Bytes of a tool turn's records, before the tool runs and before the next request.
 const TURN: [usize; 2] = [1100, 660];
-/// The last answer with the end of its call, and the end of the run.
+/// Bytes of the last answer with the end of its call, and of the end of the run.
 const END: [usize; 2] = [480, 210];
 
 fn main() -> Result<(), Failure> {

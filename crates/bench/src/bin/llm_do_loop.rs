@@ -9,11 +9,11 @@ use llm_do::core::engine::End;
 use llm_do_bench::{Failure, Meter, Options, machine, options, print};
 use serde_json::json;
 
-/// As the program `llm-do` has it.
+/// The allocator of the program `llm-do`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Model turns that a worker has which says nothing about them.
+/// Model turns of a worker that declares no limit.
 const USUAL_TURNS: usize = 50;
 
 fn main() -> Result<(), Failure> {

@@ -1,7 +1,7 @@
-//! How long a call of a Python tool takes in its confined host: as JSON on stdout.
+//! Measures the time of a Python tool's call in its confined host. Prints JSON on stdout.
 //!
-//! `python_calls [--calls N] [--bytes N] [--starts N]`: starts hosts as runs would, beside the bare interpreter,
-//! confined and not; then calls `echo(text)` so often with so much text.
+//! `python_calls [--calls N] [--bytes N] [--starts N]`: starts hosts like a run, and the bare interpreter, each
+//! confined and not; then calls `echo(text)` N times with a text of that many bytes.
 
 use llm_do::{
     PythonFor, RunOptions, Session, Settings,
@@ -147,7 +147,7 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
     }))
 }
 
-/// The interpreter alone, confined as a host is.
+/// Starts the interpreter alone, confined like a host.
 async fn just_python(interpreter: &Interpreter) -> Result<(), Failure> {
     let tier = confine::probe().tier.ok_or("nothing confines here")?;
     let view = ProcessView::empty().with_readable(interpreter.places.iter().cloned());

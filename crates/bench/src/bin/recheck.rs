@@ -1,5 +1,5 @@
-//! What a check of an edited program costs: the first check of the project in a folder, then edits of one of its workers, as
-//! an editor sends them. Prints one JSON object with milliseconds; `bench/check` asks for it.
+//! Measures the cost of checking an edited program: the first check of the project in a folder, then edits of one of
+//! its workers, as an editor sends them. Prints one JSON object with milliseconds; `bench/check` runs this program.
 
 use llm_do::{
     core::toolset::ToolsetRegistry,
@@ -22,7 +22,8 @@ struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// Milliseconds of a check with another text of the worker. It has to look at that much, and to find that many problems.
+    /// Milliseconds of a check with another text of the worker. The check must have that extent and that number of
+    /// findings.
     fn check(&mut self, text: String, extent: Extent, findings: usize) -> Result<f64, Failure> {
         let texts = BTreeMap::from([(self.worker.to_owned(), text)]);
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Many runs at once for minutes: `soak --url URL --seconds S [--turns K] [--concurrency N] --dir DIR`. Prints what
-//! came of it as one line of JSON, and fails where anything is wrong but memory, which is for others to judge.
+//! Makes many runs at once for minutes: `soak --url URL --seconds S [--turns K] [--concurrency N] --dir DIR`. Prints
+//! the results as one line of JSON, and fails if a run or a count is wrong. The caller judges the memory.
 
 use std::time::Duration;
 

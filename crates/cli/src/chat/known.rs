@@ -1,8 +1,8 @@
-//! What the commands of a chat know of the program: its workers and its files.
+//! Data about the program that the commands of a chat use: its workers and its files.
 
 use super::words;
 use crate::{
-    commands::runs::{about, local_time},
+    past_runs::{about, local_time},
     visible,
 };
 use llm_do::{Session, program::Program};
@@ -19,29 +19,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Files of the program that are offered for completion, at most.
+/// The most files of the program that are offered for completion.
 const MOST_FILES: usize = 5_000;
-/// Runs that are looked at for chats.
+/// The most runs that are searched for chats.
 const MOST_RUNS: usize = 200;
-/// Folders below the program's that are looked into.
+/// The deepest folder below the program's that is searched.
 const DEEPEST: usize = 12;
-/// How long a list of the files is used.
+/// Time for which a list of the files is used.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Read when it is first needed, so that a chat starts without it.
+/// Data that is read when it is first needed, so that a chat starts without it.
 pub(super) struct Known {
     program: Arc<Program>,
     root: PathBuf,
     providers: Vec<String>,
     runs_dir: PathBuf,
-    /// The folder of the user, whose key tells own runs from those that a project brings.
+    /// The folder of the user, whose key distinguishes own runs from those that a project brings.
     home: PathBuf,
     workers: OnceLock<Vec<Arc<WorkerDefinition>>>,
     files: Mutex<Option<(Instant, Arc<[String]>)>>,
 }
 
 impl Known {
-    /// What is known of the program of a session.
+    /// Returns the data about the program of a session.
     pub(super) fn of(session: &Session) -> Self {
         let program = Arc::clone(session.program());
         let root = PathBuf::from(program.root().as_str());
@@ -56,8 +56,8 @@ impl Known {
         }
     }
 
-    /// The exported workers of the program, sorted by name; all of its workers if it exports none. A worker whose
-    /// definition is wrong is left out.
+    /// Returns the exported workers of the program, sorted by name; all of its workers if it exports none. A worker
+    /// whose definition is wrong is left out.
     pub(super) fn workers(&self) -> &[Arc<WorkerDefinition>] {
         self.workers.get_or_init(|| {
             let exports = &self.program.manifest().exports;
@@ -72,12 +72,12 @@ impl Known {
         })
     }
 
-    /// The worker that the chat is held with.
+    /// Returns the entry, which is the worker of the chat.
     pub(super) fn entry(&self) -> &Arc<WorkerDefinition> {
         self.program.entry()
     }
 
-    /// The local models that were downloaded, each as the name of a model, `local:NAME`.
+    /// Returns the downloaded local models, each as the name of a model, `local:NAME`.
     pub(super) fn local_models(&self) -> Vec<String> {
         #[cfg(feature = "local")]
         {
@@ -89,25 +89,26 @@ impl Known {
         Vec::new()
     }
 
-    /// The names of the providers, sorted.
+    /// Returns the names of the providers, sorted.
     pub(super) fn providers(&self) -> &[String] {
         &self.providers
     }
 
-    /// The exported worker of that name.
+    /// Returns the exported worker of that name.
     pub(super) fn exported(&self, name: &str) -> Option<&Arc<WorkerDefinition>> {
         self.workers().iter().find(|worker| *worker.id == *name)
     }
 
-    /// Any worker of the program, by a name that the program's own workers could use.
+    /// Returns any worker of the program, by a name that the program's own workers could use.
     ///
     /// # Errors
-    /// There is none, or its definition is wrong.
+    /// The worker does not exist, or its definition is wrong.
     pub(super) fn worker(&self, name: &str) -> Result<Arc<WorkerDefinition>, String> {
         self.program.named_by(&FunctionSource::Program, name).map_err(|error| error.to_string())
     }
 
-    /// The user's own chats with the entry, the newest first: the ID of the run, when it began, and with what.
+    /// Returns the user's own chats with the entry, the newest first: the ID of the run, and its time and first
+    /// message.
     pub(super) fn chats(&self) -> Vec<(String, String)> {
         let runs = list_runs(&self.runs_dir, MOST_RUNS).unwrap_or_default().into_iter();
         let key = SealKey::read(&self.home).ok();
@@ -121,10 +122,10 @@ impl Known {
         chats.map(|run| (run.run.clone(), about(&run))).collect()
     }
 
-    /// The folder of a chat with the entry, by the ID of its run or the end of it.
+    /// Returns the folder of a chat with the entry, by the ID of its run or the end of it.
     ///
     /// # Errors
-    /// There is none, with what to do instead.
+    /// The chat does not exist; the message suggests what to do instead.
     pub(super) fn chat(&self, run: &str) -> Result<PathBuf, String> {
         let dir = find_run(&self.runs_dir, run).map_err(|error| error.to_string())?;
         let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -141,17 +142,17 @@ impl Known {
         }
     }
 
-    /// Whether that path, relative to the program's folder, is a file.
+    /// Returns true if that path, relative to the program's folder, is a file.
     pub(super) fn is_file(&self, path: &str) -> bool {
         !path.is_empty() && self.root.join(path.trim_start_matches('/')).is_file()
     }
 
-    /// The files that a message names, relative to the program's folder.
+    /// Returns the files that a message names, relative to the program's folder.
     pub(super) fn mentioned(&self, message: &str) -> Vec<String> {
         words::mentioned(message).into_iter().filter(|file| self.is_file(file)).collect()
     }
 
-    /// The files of the program's folder, relative to it, without hidden ones.
+    /// Returns the files of the program's folder, relative to it, without hidden ones.
     pub(super) fn files(&self) -> Arc<[String]> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         match &*files {

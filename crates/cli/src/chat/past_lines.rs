@@ -1,4 +1,4 @@
-//! What the user typed in earlier chats, for the history of the composer.
+//! Messages that the user typed in earlier chats, for the history of the composer.
 
 use crate::environment::LLM_DO_HISTORY;
 use llm_do::Session;
@@ -11,30 +11,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the seals of its lines say that they are: a project from somewhere else can't bring lines along.
+/// The purpose in the seals of the lines. A project from elsewhere can't bring its own lines.
 const SEALED_AS: &str = "chat-history";
 /// Name of the file in the state folder: `.llm-do` of the project, or llm-do's home for a lone file.
 const FILE: &str = "chat-history.jsonl";
-/// Texts that are kept.
+/// The most texts in the file.
 const MOST: usize = 1_000;
-/// Bytes of a text that is kept.
+/// The most bytes of a text in the file.
 const LONGEST: usize = 8 << 10;
-/// Bytes of the file that are read.
+/// The most bytes of the file that are read.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The texts of earlier chats: a JSON object a line, sealed with the user's key, the newest last. Only the owner may read
 /// the file.
 pub(super) struct PastLines {
-    /// `None`: nothing is kept.
+    /// The file, or `None` if no texts are kept.
     path: Option<PathBuf>,
     session: Session,
-    /// What is not written yet, because the folder appears with the first run.
+    /// Texts that are not written yet, because the folder is created with the first run.
     unwritten: Vec<String>,
     last: Option<String>,
 }
 
 impl PastLines {
-    /// Those of the program of a session, and the texts, the newest last.
+    /// Opens the history for the program of a session. Also returns its texts, the newest last.
     pub(super) fn of(session: &Session) -> (Self, Vec<String>) {
         let wanted = env::var(LLM_DO_HISTORY.name).map_or(true, |value| value != "0");
         let path = session.runs_dir().parent().filter(|_| wanted).map(|folder| folder.join(FILE));
@@ -44,7 +44,7 @@ impl PastLines {
         (Self { path, session: session.clone(), unwritten: Vec::new(), last }, texts)
     }
 
-    /// Keeps a text, unless it is blank, long, the same as the one before, or holds a secret.
+    /// Adds a text, unless it is blank, long, the same as the one before, or contains a secret.
     pub(super) fn add(&mut self, text: &str) {
         let repeats = self.last.as_deref() == Some(text);
         if repeats || text.trim().is_empty() || text.len() > LONGEST || self.session.holds_secret(text) {
@@ -55,7 +55,7 @@ impl PastLines {
         self.write();
     }
 
-    /// Writes what is not written yet.
+    /// Writes the texts that are not written yet.
     pub(super) fn write(&mut self) {
         let Some(path) = self.path.as_deref().filter(|path| is_folder(path.parent())) else { return };
         let mut lines = Vec::new();
@@ -71,12 +71,12 @@ impl PastLines {
     }
 }
 
-/// Whether it is a folder and no link to one.
+/// Returns true if the path is a folder and not a link.
 fn is_folder(path: Option<&Path>) -> bool {
     path.is_some_and(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()))
 }
 
-/// A project may come from somewhere else, so a link in the place of the file is not followed.
+/// Opens the file. A link in its place is not followed, because a project may come from elsewhere.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -90,7 +90,7 @@ fn append(path: &Path, lines: &[u8]) -> io::Result<()> {
     open(path, OpenOptions::new().append(true).create(true))?.write_all(lines)
 }
 
-/// The texts of the file. A file that has become long is written again with the newest.
+/// Reads the texts of the file. If the file has become long, writes it again with the newest ones.
 fn read(path: &Path, session: &Session) -> io::Result<Vec<String>> {
     if !is_folder(path.parent()) {
         return Ok(Vec::new());

@@ -11,18 +11,18 @@ use std::{
     io::{Stderr, Stdout, Write as _, stderr, stdout},
 };
 
-/// The columns of what is shown about a call.
+/// Columns of the line about a call.
 const COLUMNS: usize = 80;
 
-/// Answers and questions on stdout, everything else on stderr.
+/// The plain face of a chat: answers and questions on stdout, everything else on stderr.
 pub(super) struct PlainFace {
     out: Plain<Stdout>,
     notes: Plain<Stderr>,
-    /// Whether stdin is a terminal.
+    /// True if stdin is a terminal.
     typed: bool,
     quiet: bool,
     questions: VecDeque<Waiting>,
-    /// The prompt for the next message stands on the screen.
+    /// True if the prompt for the next message is on the screen.
     prompted: bool,
     doing: bool,
 }
@@ -50,7 +50,7 @@ impl PlainFace {
         let _ = self.notes.say(speaker, &lines);
     }
 
-    /// Goes to a new line where a prompt stands.
+    /// Starts a new line after a prompt.
     fn break_prompt(&mut self) {
         if std::mem::take(&mut self.prompted) {
             let _ = writeln!(stdout());
@@ -73,7 +73,7 @@ impl PlainFace {
 }
 
 impl Face for PlainFace {
-    /// It stands where it was typed.
+    /// Shows nothing, because the message is on the screen where it was typed.
     fn user(&mut self, _text: &str) {}
     fn command(&mut self, _line: &str) {}
 

@@ -34,7 +34,7 @@ const NAME: Style = AnsiColor::Cyan.on_default().effects(Effects::BOLD);
 const YOU: Style = AnsiColor::Green.on_default().effects(Effects::BOLD);
 const BAD: Style = AnsiColor::Red.on_default();
 const GOOD: Style = AnsiColor::Green.on_default();
-/// Rows of an unfinished block that are shown.
+/// The most rows of an unfinished block that are shown.
 const TAIL: usize = 6;
 
 /// The chat on a terminal.
@@ -43,20 +43,20 @@ pub(super) struct RichFace {
     tty: Arc<Tty>,
     keys: Option<Keys>,
     signals: Sender<Signal>,
-    /// The answer under way, whose first lines may stand in the transcript.
+    /// The current answer, whose first lines may be in the transcript.
     answer: Option<Blocks>,
-    /// What of it came by deltas.
+    /// The part of the answer that came by deltas.
     streamed: String,
     questions: VecDeque<Waiting>,
-    /// How the first question stands in the transcript.
+    /// The form in which the first question is in the transcript.
     shown: Shown,
-    /// Arguments that are being edited.
+    /// Arguments that the user is editing.
     drafts: Drafts,
     past_lines: PastLines,
     title: String,
 }
 
-/// How much of a question stands in the transcript, and for how many columns.
+/// The extent of a question in the transcript, and the columns that it was made for.
 struct Shown {
     extent: Extent,
     columns: usize,
@@ -136,7 +136,7 @@ impl RichFace {
         let _ = self.console.print(lines);
     }
 
-    /// The answer under way, after the name of the worker if it has just begun.
+    /// Returns the current answer. If it has just begun, shows the name of the worker first.
     fn blocks(&mut self, worker: &str) -> &mut Blocks {
         if self.answer.is_none() {
             self.print(&[Line::new(), Line::styled(worker, NAME)]);
@@ -195,7 +195,7 @@ impl RichFace {
         self.put();
     }
 
-    /// Gives the terminal to another program meanwhile.
+    /// Gives the terminal to another program while it runs.
     fn away<T>(&mut self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         let _ = self.console.leave();
         self.tty.leave();
@@ -258,7 +258,7 @@ impl RichFace {
         Some(wish)
     }
 
-    /// What an entry means. `None`: the whole question is to be shown.
+    /// Interprets an entry. Returns `None` if the whole question is to be shown.
     fn meant(
         &mut self,
         waiting: &Waiting,
@@ -277,7 +277,7 @@ impl RichFace {
         })
     }
 
-    /// The arguments as the user's editor left them.
+    /// Returns the arguments as the user edited them.
     fn edited(&mut self, waiting: &Waiting) -> Result<Answer, String> {
         let Question::Approval(approval) = &waiting.question else { return Err("nothing to edit".into()) };
         let mut drafts = std::mem::take(&mut self.drafts);
@@ -288,7 +288,7 @@ impl RichFace {
     }
 }
 
-/// A page of our own with its lines broken at words. What continues a line of a table stands below its second column.
+/// Breaks the lines of one of llm-do's own pages at words. Continuation rows of a table start below its second column.
 fn at_words(text: &str, columns: usize) -> String {
     let most = columns.saturating_sub(1).max(20);
     let mut out = String::with_capacity(text.len());
@@ -467,7 +467,7 @@ impl Drop for RichFace {
     }
 }
 
-/// A line of Markdown, as the terminal takes it.
+/// Converts a line of Markdown to a line of the terminal.
 fn line(line: llm_do_markdown::Line) -> Line {
     let mut shown = Line::new();
     for span in &line.spans {
@@ -479,7 +479,7 @@ fn line(line: llm_do_markdown::Line) -> Line {
     shown
 }
 
-/// Completes commands, their arguments and files.
+/// A completer of commands, their arguments and files.
 struct Completion(Arc<Known>);
 
 impl Completer for Completion {

@@ -1,4 +1,4 @@
-//! What the chat's main loop hears, from every thread.
+//! Signals that other threads send to the main loop of a chat.
 
 use llm_do::Report;
 use llm_do_core::{
@@ -11,9 +11,9 @@ use llm_do_runs::EventSink;
 use std::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
-/// Something that happened.
+/// A signal to the main loop.
 pub(super) enum Signal {
-    /// In the run.
+    /// An event of the run.
     Event(Event),
     /// The run asks the user something. A reply that is dropped suspends the run.
     Asked(Box<Waiting>, oneshot::Sender<Reply>),
@@ -21,17 +21,17 @@ pub(super) enum Signal {
     Withdrawn(QuestionId),
     /// The run has ended.
     Ended(Box<Report>),
-    /// At the terminal.
+    /// An event of the terminal.
     Terminal(llm_do_terminal::Event),
     /// A line was typed, or piped. `None`: there are no more.
     Line(Option<String>),
-    /// Ctrl-C, where it comes as a signal.
+    /// Ctrl-C that came as a signal.
     Interrupt,
-    /// The process is to end.
+    /// A request to end the process.
     Terminate,
 }
 
-/// Passes events of the run on.
+/// A listener that passes events of the run to the main loop.
 pub(super) struct Events(pub(super) Sender<Signal>);
 
 impl EventSink for Events {
@@ -45,7 +45,7 @@ impl EventSink for Events {
     }
 }
 
-/// Passes questions of the run on.
+/// An operator that passes questions of the run to the main loop.
 pub(super) struct Asking(pub(super) Sender<Signal>);
 
 impl Operator for Asking {
@@ -63,7 +63,7 @@ impl Operator for Asking {
     }
 }
 
-/// A question that is up. Dropped before its answer, it is withdrawn.
+/// An open question. It is withdrawn if it is dropped before its answer.
 struct Open<'a> {
     to: &'a Sender<Signal>,
     id: Option<QuestionId>,

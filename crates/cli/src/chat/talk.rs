@@ -1,4 +1,4 @@
-//! The main loop of a chat: what happens, and what follows from it.
+//! The main loop of a chat: handles signals and runs the commands of the user.
 
 pub(super) mod commands;
 mod context;
@@ -40,13 +40,13 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Through what the user answers, as recorded.
+/// The channel through which the user answers, as recorded.
 const VIA: &str = "chat";
-/// What a command says that changes the conversation while it does not wait for the user.
+/// The message of a command that changes the conversation when the conversation does not wait for the user.
 const NOT_YOUR_TURN: &str = "this needs your turn: wait for it, or stop the answer with Ctrl-C";
-/// How often the status row counts while something is done.
+/// Time between two updates of the timer in the status row.
 const TICK: Duration = Duration::from_secs(1);
-/// Characters of a call that are shown.
+/// The most characters of a call that are shown.
 const CALL: usize = 100;
 
 /// The conversation that waits for the user's next message.
@@ -55,16 +55,16 @@ struct Pending {
     reply: oneshot::Sender<Reply>,
 }
 
-/// Why the conversation is left, as soon as it can be.
+/// The reason for leaving the conversation, as soon as that is possible.
 #[derive(Clone, PartialEq, Eq)]
 enum Leaving {
     /// The chat ends.
     Chat,
-    /// Another one begins.
+    /// Another chat begins.
     ForNew,
-    /// A copy of it is continued.
+    /// A copy of the chat is continued.
     ForFork,
-    /// The one in that folder is continued.
+    /// The chat in that folder is continued.
     For(PathBuf),
 }
 
@@ -81,34 +81,34 @@ pub(super) struct Talk<'a> {
     pending: Option<Pending>,
     asked: HashMap<QuestionId, (Question, oneshot::Sender<Reply>)>,
     queue: VecDeque<String>,
-    /// Answers that follow the one that was just given, before anything else is taken.
+    /// Answers that follow the last one before any other input is taken.
     next: VecDeque<Answer>,
     /// The files that join the first message.
     first_files: Vec<String>,
     decisions: Decisions,
-    /// The answer that was just given is about the next message: nothing new was said.
+    /// True if the last answer was about the next message and not a message.
     aside: bool,
-    /// A message that was taken back and is said once more, before those of the queue.
+    /// A message that was taken back and is sent again, before those of the queue.
     again: Option<String>,
     /// Conversations with the user, by their call.
     conversations: HashMap<CallPath, Conversation>,
     view: RunView,
     context: context::Context,
     leaving: Option<Leaving>,
-    /// No more input comes: the chat is left when all of it is answered.
+    /// True if no more input comes. The chat is left when all input is answered.
     over: bool,
     since: Option<Instant>,
-    /// Since when a question beside that for the next message waits.
+    /// The time since which a question other than the one for the next message waits.
     asked_since: Option<Instant>,
     status: Status,
     exit: Exit,
-    /// How a run has ended that is no chat.
+    /// The report of a run that is no chat.
     report: Option<Box<Report>>,
 }
 
 struct Conversation {
     worker: Arc<str>,
-    /// Of what it was given at its beginning.
+    /// The origin of the worker's input.
     origin: Origin,
     tools: Vec<(String, String)>,
     withheld: Vec<WithheldTool>,
@@ -117,7 +117,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// The conversation that begins with that record; `None`: none does, or not one with the user.
+    /// Returns the conversation that begins with that record, or `None` if none begins or it is not one with the user.
     fn begun(record: &RecordKind) -> Option<Self> {
         let RecordKind::ConversationStarted {
             worker,
@@ -180,7 +180,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Continues a run that was started before, and shows what was said in it.
+    /// Continues a run that was started before, and shows its conversation.
     fn resumed(&mut self, started: Started, records: &[Record]) {
         for record in records {
             self.view.fold(record.into());
@@ -205,7 +205,7 @@ impl<'a> Talk<'a> {
         self.since = Some(Instant::now());
     }
 
-    /// Shows what was said earlier.
+    /// Shows earlier parts of a conversation.
     fn show_parts(&mut self, parts: Vec<Said>, worker: &str, is_root: bool) {
         for part in parts {
             match part {
@@ -314,7 +314,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Stops the answer under way.
+    /// Stops the current answer.
     fn interrupt(&mut self) {
         match &self.run {
             // Without a conversation there is no answer to stop.
@@ -338,13 +338,13 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// The innermost conversation with the user that is under way.
+    /// Returns the innermost current conversation with the user.
     fn under_way(&self) -> Option<&CallPath> {
         let under_way = self.conversations.keys().filter(|path| self.view.call_under_way(path).is_some());
         under_way.max_by_key(|path| path.depth())
     }
 
-    /// Whether a conversation with the user is under way.
+    /// Returns true if a conversation with the user is under way.
     fn is_in_conversation(&self) -> bool {
         self.under_way().is_some()
     }
@@ -395,7 +395,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Shows that something is being done.
+    /// Shows that work is in progress.
     fn working(&mut self) {
         self.since = Some(Instant::now());
     }
@@ -440,7 +440,8 @@ impl<'a> Talk<'a> {
         self.take_waiting();
     }
 
-    /// Answers the question with the next piped line that is an answer. A pipe that is at its end leaves it unanswered.
+    /// Answers the question with the next piped line that is an answer. At the end of the pipe, the question stays
+    /// open.
     fn answer_from_pipe(&mut self, id: &QuestionId) {
         while self.asked.contains_key(id) {
             let line = self.queue.pop_front();
@@ -453,7 +454,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Leaves, or takes what waits, now that the conversation waits for the user.
+    /// Leaves the chat or takes the next waiting input, when the conversation waits for the user.
     fn take_waiting(&mut self) {
         while self.pending.is_some() && self.leaving.as_ref().is_none_or(|why| *why == Leaving::Chat) {
             if let Some(text) = self.again.take() {
@@ -475,8 +476,8 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// What waits where approvals are deferred: a chat that continues does not ask, so that the command line decides first.
-    /// `--quiet` does not hide this, because the chat can't continue without a decision.
+    /// Shows the deferred approvals. A chat that continues does not ask about them, so that the command line decides
+    /// first. `--quiet` does not hide this, because the chat can't continue without a decision.
     fn tell_deferred(&mut self, run: &str, waiting: &[Waiting]) {
         if self.starter.gate().mode != Mode::Defer {
             return;
@@ -550,14 +551,14 @@ impl<'a> Talk<'a> {
         std::ops::ControlFlow::Break(())
     }
 
-    /// Takes the run that has sent its report, so that it ends.
+    /// Joins the thread of the run that has sent its report, so that it ends.
     fn join_run(&mut self) {
         if let Some(run) = self.run.take() {
             let _ = run.thread.join();
         }
     }
 
-    /// Forgets the run that was left.
+    /// Discards the state of the run that was left.
     fn begin_again(&mut self) {
         self.conversations.clear();
         self.view = RunView::new();
@@ -575,7 +576,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Leaves the terminal as it was. A run that is still under way is interrupted, and can be resumed.
+    /// Restores the terminal. A run that is still active is interrupted, and can be resumed.
     fn end(&mut self) {
         if let Some(run) = self.run.take() {
             self.pending = None;
@@ -586,7 +587,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// ` path="notes.txt" offset=3`.
+/// Formats arguments as ` path="notes.txt" offset=3`.
 fn arguments(input: &Value) -> String {
     let pairs = input.as_object().into_iter().flatten().map(|(name, value)| format!(" {name}={value}"));
     pairs.collect()

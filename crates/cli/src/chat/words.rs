@@ -1,12 +1,12 @@
 //! The files that a message names.
 
-/// The word of a message that names a file: `@PATH`, or `@"PATH"` for one with spaces.
+/// Returns the word of a message that names a file: `@PATH`, or `@"PATH"` for one with spaces.
 pub(super) fn mention(path: &str) -> String {
     if path.contains(char::is_whitespace) { format!("@\"{path}\"") } else { format!("@{path}") }
 }
 
-/// The paths that a message names with `@`, each once, without punctuation that ends a sentence. Whether they are files
-/// is another question.
+/// Returns the paths that a message names with `@`, each once, without punctuation that ends a sentence. They need not
+/// be files.
 pub(super) fn mentioned(message: &str) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     let mut rest = message;

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(acp: &AcpArgs, output: &Output) -> Result<Exit, Complaint> {
     if output.format != Format::Text {
         return Err(Complaint::wrong("--output is not available for acp: stdout carries the protocol"));
@@ -52,7 +52,7 @@ pub(crate) fn run(acp: &AcpArgs, output: &Output) -> Result<Exit, Complaint> {
     Ok(if *came.borrow() { Exit::Interrupted } else { Exit::Done })
 }
 
-/// This command line, for the sessions of an editor.
+/// The command line, as the host of an editor's sessions.
 struct Editor {
     run: RunArgs,
     started_in: PathBuf,

@@ -10,7 +10,7 @@ use crate::{
 };
 use std::{fs, io, path::PathBuf};
 
-/// The worker that answers. It has no tools, so it can do nothing but answer.
+/// The worker that answers. It has no tools, so it can only answer.
 const WORKER: &str = "\
 ---
 description: Answers a prompt of `llm-do ask`
@@ -18,8 +18,8 @@ description: Answers a prompt of `llm-do ask`
 Answer the user's message.
 ";
 
-/// Carries out the command: a run of a worker file that llm-do writes into the user's folder, so that the run is recorded,
-/// listed, resumed and replayed as any other.
+/// Runs the command: a run of a worker file that llm-do writes into the user's folder, so that the run is recorded,
+/// listed, resumed and replayed like any other.
 pub(crate) fn run(args: &AskArgs, output: &Output) -> Result<Exit, Complaint> {
     let worker = worker().map_err(|(path, error)| {
         Complaint::failed(format!("cannot write {}: {error}", path.display()))
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &AskArgs, output: &Output) -> Result<Exit, Complaint> {
     Ok(run::run(&run, output))
 }
 
-/// The worker file, which is written if it is not there as it must be.
+/// Returns the path of the worker file, after writing it if it is missing or different.
 fn worker() -> Result<PathBuf, (PathBuf, io::Error)> {
     let folder = home().join("ask");
     let path = folder.join("ask.worker");

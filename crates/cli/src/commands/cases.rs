@@ -1,8 +1,10 @@
-//! `llm-do runs export --cases`: what a worker did, as cases for what takes its place (`docs/guides/replay.md`).
+//! `llm-do runs export --cases`: exports the recorded calls of a worker as cases for its replacement
+//! (`docs/guides/replay.md`).
 
 use crate::{
     args::{ExportArgs, Format},
     exit::Complaint,
+    past_runs,
     program::home,
     render::Output,
 };
@@ -11,10 +13,10 @@ use llm_do_runs::{JOURNAL_FILE, SealKey, is_own, list_runs};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Most runs of a project that are looked through.
+/// The most runs of a project that are searched.
 const MOST_RUNS: usize = 100_000;
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn export(args: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     let Some(function) = &args.form.cases else { return Ok(()) };
     let folder = args.to.clone().unwrap_or_else(|| Path::new("cases").join(function));
@@ -22,8 +24,8 @@ pub(crate) fn export(args: &ExportArgs, project: Option<&Path>, output: &Output)
     let kept = cases.list().len();
     for named in &args.runs {
         match named.as_str() {
-            "all" => add_all(&mut cases, &super::runs::folders(None, project)?, function, output)?,
-            run => add(&mut cases, &super::replay::folder(run, None, project)?, function)?,
+            "all" => add_all(&mut cases, &past_runs::folders(None, project)?, function, output)?,
+            run => add(&mut cases, &past_runs::folder(run, None, project)?, function)?,
         }
     }
     let new = cases.list().len() - kept;
@@ -50,8 +52,8 @@ fn add(cases: &mut Cases, run: &Path, function: &str) -> Result<(), Complaint> {
     cases.add_run(run, function).map_err(|error| Complaint::failed(error.to_string()))
 }
 
-/// Adds every run of the user in these folders, oldest first, so that the first that had an input stands. A project may bring
-/// runs along, which say nothing about what the worker did here.
+/// Adds every run of the user in these folders, oldest first, so that the first result for an input counts. Runs that a
+/// project brings along are left out, because they do not show what the worker did here.
 pub(crate) fn add_all(
     cases: &mut Cases,
     folders: &[PathBuf],

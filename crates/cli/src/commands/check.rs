@@ -29,38 +29,38 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 pub(crate) use explain::explain;
 pub(crate) use fix::replace;
 
-/// A change may bring to light what it hid; nothing sensible hides so often.
+/// The most rounds of fixes. A fix may uncover another finding, but no realistic program needs this many rounds.
 const MOST_ROUNDS: usize = 20;
-/// Pure workers that are named.
+/// The most pure workers that are named.
 const MOST_NAMED: usize = 8;
 
-/// What is wrong with a program.
+/// The findings of a program.
 struct Checked {
-    /// Its root, if there is a program.
+    /// The root of the program, if there is one.
     root: Option<PathBuf>,
     found: Vec<Diagnostic>,
     flow: Flow,
-    /// The workers that touch nothing.
+    /// Pure workers, which touch nothing.
     pure: Vec<Arc<str>>,
 }
 
 impl Checked {
-    /// A program that can't be read.
+    /// Returns the result for a program that can't be read.
     fn unread(root: Option<PathBuf>, found: Vec<Diagnostic>) -> Self {
         Self { root, found, flow: Flow::default(), pure: Vec::new() }
     }
 }
 
-/// What is wanted beside the findings.
+/// Options beside the findings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     /// Apply the safe fixes.
     pub(crate) fix: bool,
-    /// Show what reaches what.
+    /// Show the flow of untrusted content.
     pub(crate) flow: bool,
 }
 
-/// Carries out the command: exit code 2 if the program does not load.
+/// Runs the command: exit code 2 if the program does not load.
 pub(crate) fn run(program: &ProgramArgs, wanted: Wanted, output: &Output) -> Result<Exit, Complaint> {
     if wanted.flow && output.format == Format::Sarif {
         return Err(Complaint::wrong("`--flow` is available as text and as JSON, not as SARIF"));
@@ -136,7 +136,7 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
     Ok(Checked { root, found, flow, pure })
 }
 
-/// The flow for people, apart from the findings before it.
+/// Formats the flow, separated from the findings before it.
 fn flow_text(flow: &Flow, after_findings: bool) -> String {
     let text = match flow.workers.is_empty() {
         true => "no untrusted content reaches a worker\n".to_owned(),
@@ -145,7 +145,7 @@ fn flow_text(flow: &Flow, after_findings: bool) -> String {
     if after_findings { format!("\n{text}") } else { text }
 }
 
-/// The workers that touch nothing, on one line.
+/// Formats the pure workers on one line.
 fn pure_text(pure: &[Arc<str>]) -> String {
     let shown: Vec<String> =
         pure.iter().take(MOST_NAMED).map(|name| format!("`{}`", visible::line(name))).collect();
@@ -159,7 +159,7 @@ fn pure_text(pure: &[Arc<str>]) -> String {
     }
 }
 
-/// What was changed, and what was not for a reason of its own.
+/// Shows the changes that were made, and the reasons for those that were not.
 fn told(made: &[Made], left: &[Left], output: &Output) {
     for made in made.iter().filter(|_| !output.quiet) {
         let place = visible::line(&made.place);

@@ -1,8 +1,8 @@
-//! `llm-do complete`: what could come next on the command line. The scripts of `llm-do completions` call it at each press of
-//! the key, so that they complete workers, runs, models and cases of the project in which the user is.
+//! `llm-do complete`: prints candidates for the word at the cursor. The scripts of `llm-do completions` call it at each
+//! press of the key, so that they complete workers, runs, models and cases of the project in which the user is.
 //!
-//! `clap_complete` has an engine of that kind too, behind `unstable-dynamic`. Its interface changes between minor versions,
-//! and it cannot leave out the `run` that `llm-do TARGET` omits.
+//! `clap_complete` has such an engine too, behind `unstable-dynamic`. Its interface changes between minor versions, and
+//! it cannot leave out the `run` that `llm-do TARGET` omits.
 
 mod values;
 
@@ -13,7 +13,7 @@ use llm_do::program::visible;
 use std::io::{self, Write};
 use values::{Kind, Words, values};
 
-/// A word that could stand at the cursor.
+/// A possible word at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     word: String,
@@ -26,7 +26,7 @@ impl Candidate {
     }
 }
 
-/// What a shell adds by itself.
+/// Paths that the shell itself adds to the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Files {
     None,
@@ -34,7 +34,7 @@ enum Files {
     Folders,
 }
 
-/// What could stand at the cursor.
+/// Candidates for the word at the cursor.
 #[derive(Debug, PartialEq, Eq)]
 struct Offer {
     candidates: Vec<Candidate>,
@@ -79,16 +79,16 @@ pub(crate) fn run(words: &[String]) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// What the words before the cursor have fixed.
+/// The state after the words before the cursor.
 struct Reading<'c> {
     command: &'c Command,
     /// The commands' names, from the outermost.
     path: Vec<&'c str>,
     /// The option whose value is at the cursor.
     option: Option<&'c Arg>,
-    /// After `--` no word is an option.
+    /// True after `--`: no word is an option.
     only_words: bool,
-    /// What names the program and its input.
+    /// The words that name the program and its input.
     words: Words,
 }
 
@@ -131,7 +131,7 @@ fn read<'c>(root: &'c Command, words: &[String]) -> Reading<'c> {
     reading
 }
 
-/// The option with a name as typed: `--name`, or `-n` (the last of several letters).
+/// Returns the option with a name as typed: `--name`, or `-n` (the last of several letters).
 fn option<'c>(command: &'c Command, typed: &str) -> Option<&'c Arg> {
     let mut options = command.get_opts();
     match typed.strip_prefix("--") {
@@ -184,7 +184,7 @@ fn offer(root: &Command, before: &[String], current: &str) -> Offer {
     found
 }
 
-/// The options that a command has, with those of a run where its name is left out.
+/// Returns the options of a command, with those of `run` if its name is left out.
 fn options(reading: &Reading<'_>, root: &Command) -> Vec<Candidate> {
     let run = root.find_subcommand("run").filter(|_| reading.path.is_empty());
     let all = reading.command.get_arguments().chain(run.into_iter().flat_map(Command::get_arguments));
@@ -200,12 +200,12 @@ fn options(reading: &Reading<'_>, root: &Command) -> Vec<Candidate> {
     found
 }
 
-/// The first line of a help text.
+/// Returns the first line of a help text.
 fn about(help: Option<&clap::builder::StyledStr>) -> String {
     help.map(ToString::to_string).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
 }
 
-/// The values of an argument, of which `current` is typed.
+/// Returns the values of an argument, of which `current` is typed.
 fn value_of(arg: &Arg, reading: &Reading<'_>, current: &str) -> Offer {
     let fixed = arg.get_possible_values();
     if !fixed.is_empty() && !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::Count) {

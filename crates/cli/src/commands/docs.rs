@@ -32,7 +32,7 @@ pub(crate) fn run(page: Option<&str>, output: &Output) -> Result<Exit, Complaint
     Ok(Exit::Done)
 }
 
-/// The page without the comments for the test of the guides, which readers do not see (docs/testing.md).
+/// Returns the page without the comments for the test of the guides, which readers do not see (docs/testing.md).
 fn without_marks(text: &str) -> String {
     text.split_inclusive('\n').filter(|line| !line.starts_with("<!-- guide: ")).collect()
 }
@@ -52,12 +52,12 @@ fn list(output: &Output) {
     output.print(&rows);
 }
 
-/// The heading of a page.
+/// Returns the heading of a page.
 fn title(text: &str) -> &str {
     text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default()
 }
 
-/// The page of that name: `guides/chat`, `chat`, or a path as it stands in messages, `docs/guides/chat.md#undo`.
+/// Returns the page of that name: `guides/chat`, `chat`, or a path as in messages, `docs/guides/chat.md#undo`.
 fn find(wanted: &str) -> Result<(&'static str, &'static str), Complaint> {
     let name = wanted.split('#').next().unwrap_or_default();
     let name = name.strip_prefix("docs/").unwrap_or(name);

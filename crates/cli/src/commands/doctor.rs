@@ -1,4 +1,4 @@
-//! `llm-do doctor`: what this machine has of what runs need.
+//! `llm-do doctor`: requirements of runs that this machine fulfils or lacks.
 
 use crate::{
     args::{Format, ProgramArgs, ProgramFlags},
@@ -21,20 +21,20 @@ use llm_do::{
 use serde_json::{Value, json};
 use std::{borrow::Cow, path::Path, sync::Arc};
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
     what: &'static str,
-    /// What a program cannot do without it.
+    /// The purpose of the checked thing, such as "for tools in Python".
     why: &'static str,
-    /// What is here, or how it failed.
+    /// The thing that was found, or the error.
     found: String,
     state: State,
 }
 
-/// Whether a thing is here.
+/// The state of the checked thing.
 enum State {
     Ok,
-    /// It is not, and this command or step brings it. `None`: nothing on this machine can.
+    /// The thing is missing, and this command or step installs it. `None`: nothing on this machine can.
     Missing(Option<Cow<'static, str>>),
 }
 
@@ -63,7 +63,7 @@ impl Finding {
     }
 }
 
-/// Carries out the command. It reports missing things, which are no error: not every program needs them.
+/// Runs the command. It reports missing things, which are no error: not every program needs them.
 pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     let folder = target.unwrap_or(Path::new("."));
     if !folder.exists() {
@@ -101,7 +101,7 @@ fn show(finding: &Finding, output: &Output) {
     }
 }
 
-/// The tier that processes run in, and its layers (docs/reference/sandbox.md).
+/// Checks the tier of confinement, and its layers (docs/reference/sandbox.md).
 fn confinement() -> Vec<Finding> {
     let probe = confine::probe();
     let found = match probe.tier {
@@ -142,7 +142,7 @@ fn confinement() -> Vec<Finding> {
     std::iter::once(whole).chain(layers).collect()
 }
 
-/// The command that switches a layer of confinement on, where the system has it switched off.
+/// Returns the command that turns on a layer of confinement, if the system has it turned off.
 fn brings(layer: &str) -> Option<&'static str> {
     let off = |setting: &str, value: &str| {
         std::fs::read_to_string(setting).is_ok_and(|found| found.trim() == value)
@@ -175,7 +175,7 @@ fn python(project: &llm_do::core::authority::Place, environment: &Environment) -
     Finding::new("python", why, found.map(|found| found.to_string()), install("python3"))
 }
 
-/// Whether the project in that folder can be read, if there is one.
+/// Checks that the project in that folder can be read, if there is one.
 fn program(folder: &Path) -> Option<Finding> {
     if !folder.join("project.yaml").is_file() {
         return None;
@@ -193,7 +193,7 @@ fn program(folder: &Path) -> Option<Finding> {
     Some(Finding::new("program", "to run the workers of this project", found, command))
 }
 
-/// The model of workers that name none, as a run without a program's own default chooses it.
+/// Returns the model of workers that name none, as a run without a program's own default chooses it.
 fn default_of(
     environment: &Environment,
     config: Option<&UserConfig>,
@@ -241,7 +241,7 @@ fn models(environment: &Environment, config: Option<&UserConfig>) -> Vec<Finding
     findings
 }
 
-/// The folder for what belongs to the user: grants, installed packages, local models, runs of lone workers.
+/// Checks the folder of the user's own data: grants, installed packages, local models, runs of lone workers.
 fn own_folder(home: &Path) -> Finding {
     // A report makes no folder: the nearest one that is there must let llm-do write. A file fails as a folder.
     let nearest = home.ancestors().find(|folder| folder.exists());
@@ -256,7 +256,7 @@ fn own_folder(home: &Path) -> Finding {
     )
 }
 
-/// The user's configuration, if there is one.
+/// Checks the user's configuration, if there is one.
 fn own_config(read: Result<UserConfig, String>) -> Option<Finding> {
     let path = home().join("config.yaml");
     if read.is_ok() && !path.exists() {
@@ -267,7 +267,7 @@ fn own_config(read: Result<UserConfig, String>) -> Option<Finding> {
     Some(Finding::new("config", "for your own models, limits and rules", read.map(|_| path), command))
 }
 
-/// Programs that some features start. They are looked for as the features do, on the `PATH`.
+/// Checks the programs that some features start. They are searched on the `PATH`, as the features do.
 fn programs(environment: &Environment) -> Vec<Finding> {
     let path = environment("PATH").unwrap_or_default();
     let wanted = [
@@ -287,7 +287,7 @@ fn programs(environment: &Environment) -> Vec<Finding> {
     found.collect()
 }
 
-/// A command of this system's package manager.
+/// Returns the command of this system's package manager that installs a package.
 fn install(package: &str) -> String {
     let here = |file: &str| Path::new(file).exists();
     let managers = [
@@ -300,7 +300,7 @@ fn install(package: &str) -> String {
     format!("{} {package}", manager.map_or("brew install", |(_, command)| command))
 }
 
-/// How a model becomes the default.
+/// Returns the command or advice that sets a default model.
 fn default_model() -> &'static str {
     if cfg!(feature = "local") {
         "llm-do models pull   # needs no key; or set a provider's key"
@@ -309,7 +309,7 @@ fn default_model() -> &'static str {
     }
 }
 
-/// The local models that are here.
+/// Checks for installed local models.
 #[cfg(feature = "local")]
 fn local_models() -> Option<Finding> {
     let store = crate::opening::store();
@@ -328,5 +328,5 @@ fn local_models() -> Option<Finding> {
     Some(Finding::new("local", LOCAL, found, crate::program::WITH_LOCAL_MODELS))
 }
 
-/// Why a local model is wanted.
+/// The purpose of a local model.
 const LOCAL: &str = "for models that run inside llm-do, without a key";

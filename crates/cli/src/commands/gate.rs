@@ -1,4 +1,4 @@
-//! `llm-do gate`: what the gate would decide, and why.
+//! `llm-do gate`: explains decisions of the gate.
 
 use super::{no_model::without_model, show::opened};
 use crate::{
@@ -129,7 +129,7 @@ fn text(tool: &str, worker: &str, explained: &Explained, output: &Output) -> Str
     out
 }
 
-/// What `ask` does.
+/// Returns the effect of `ask` in a mode.
 fn meaning(mode: Mode) -> &'static str {
     match mode {
         Mode::Interactive => "the operator is asked",

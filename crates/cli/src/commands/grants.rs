@@ -14,7 +14,7 @@ use llm_do::{
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Shows everything that is granted.
+/// Lists all grants.
 pub(crate) fn list(output: &Output) -> Result<(), Complaint> {
     let remembered = RememberedGrants::of(&home());
     let granted = remembered.list().map_err(unreadable)?;
@@ -31,7 +31,7 @@ pub(crate) fn list(output: &Output) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Takes back what a program was granted, or all programs.
+/// Revokes the grants of a program, or of all programs.
 pub(crate) fn revoke(target: Option<&str>, all: bool, output: &Output) -> Result<(), Complaint> {
     let program = match target {
         _ if all => None,
@@ -71,7 +71,7 @@ fn line(grant: &RememberedGrant, output: &Output) -> String {
     )
 }
 
-/// The program as it is known to grants. One that is gone is known by its path.
+/// Returns the identity of the program for grants. A program that no longer exists is identified by its path.
 fn identity(target: &str) -> Result<PathBuf, Complaint> {
     if !Path::new(target).exists() && Path::new(target).is_absolute() {
         return Ok(target.into());

@@ -1,10 +1,11 @@
-//! `llm-do harden`: a function in the place of a worker, tried against what the worker did.
+//! `llm-do harden`: tests a function as a replacement for a worker, against the worker's recorded calls.
 
 use crate::{
     args::{CompareBy, Format, HardenArgs},
     exit::{Complaint, Exit},
     opening::{NotReady, grants, said, surrounded},
     paint::Paint,
+    past_runs,
     program::only_target,
     render::Output,
     visible,
@@ -13,12 +14,12 @@ use llm_do::{Cases, Compare, Hardened, Tried, Verdict, harden, program::target::
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// How much numbers may differ by default.
+/// The default tolerance for numbers.
 const TOLERANCE: f64 = 1e-6;
-/// Longest excerpt of an input in the table, in characters.
+/// The longest excerpt of an input in the table, in characters.
 const EXCERPT: usize = 60;
 
-/// Carries out the command: exit code 1 if a case fails.
+/// Runs the command: exit code 1 if a case fails.
 pub(crate) fn run(args: &HardenArgs, output: &Output) -> Exit {
     hardened(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }
@@ -42,7 +43,7 @@ fn hardened(args: &HardenArgs, output: &Output) -> Result<Exit, NotReady> {
         Some(path) => Cases::read(path).map_err(|error| Complaint::wrong(error.to_string()))?,
         None => {
             let mut cases = Cases::default();
-            let folders = super::runs::folders(args.target.as_deref(), None)?;
+            let folders = past_runs::folders(args.target.as_deref(), None)?;
             super::cases::add_all(&mut cases, &folders, &args.worker, output)?;
             cases
         }

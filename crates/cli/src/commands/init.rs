@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &InitArgs, output: &Output) -> Result<Exit, Complaint> {
     if args.list_templates {
         list(output);
@@ -57,7 +57,7 @@ fn list(output: &Output) {
     output.print(&lines);
 }
 
-/// A project in a folder of its own.
+/// Creates a project in a new folder.
 fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
     let path = PathBuf::from(given);
     let last = path.file_name().and_then(|name| name.to_str());
@@ -101,7 +101,7 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
     Ok((path, files))
 }
 
-/// A project of the current folder.
+/// Creates a project in the current folder.
 fn here(template: &Template, output: &Output) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
     let folder =
         env::current_dir().map_err(|error| Complaint::wrong(format!("no current folder: {error}")))?;
@@ -136,7 +136,7 @@ fn write(staged: &Staged, files: &[NewFile]) -> io::Result<()> {
     files.iter().try_for_each(|file| staged.write(file.path, file.text.as_bytes()).map(drop))
 }
 
-/// Names in a folder, sorted; a repository without files is an empty folder.
+/// Returns the names in a folder, sorted. A repository without files counts as an empty folder.
 fn entries(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -165,7 +165,7 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// What was made, as a small tree, and what to do next.
+/// Formats the created files as a small tree, and the next steps.
 fn made(path: &Path, files: &[NewFile], template: &Template, output: &Output) -> String {
     let paint = output.err;
     let shown = path.display().to_string();

@@ -21,10 +21,10 @@ use std::{
     io::{self, IsTerminal as _, Read as _},
 };
 
-/// Most bytes that are read as a key.
+/// The most bytes that are read as a key.
 const LONGEST: u64 = 64 << 10;
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(command: &KeysCommand, output: &Output) -> Result<(), Complaint> {
     match command {
         KeysCommand::Set { provider } => set(provider, output),
@@ -53,7 +53,7 @@ fn set(provider: &str, output: &Output) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The keys that there are, each with its source. The keys themselves are never shown.
+/// Lists the keys, each with its source. The keys themselves are never shown.
 fn list(output: &Output) -> Result<(), Complaint> {
     let stored = StoredKeys::read(&home()).map_err(unusable)?;
     let file = StoredKeys::file(&home());
@@ -110,7 +110,8 @@ fn remove(provider: &str, output: &Output) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The key from the terminal, unseen, or from standard input. It is no argument, because other users can read those.
+/// Reads the key from the terminal, unseen, or from standard input. It is no argument, because other users can read
+/// those.
 fn read_key(provider: &str) -> Result<String, Complaint> {
     let text = if io::stdin().is_terminal() {
         let terminal = Terminal::open()
@@ -142,8 +143,8 @@ fn read_key(provider: &str) -> Result<String, Complaint> {
         .hint(format!("llm-do keys set {provider} < FILE   # or type it when asked")))
 }
 
-/// The variables that may hold the key of that provider: one of the user's configuration, or a known one. A name in capital
-/// letters is that of a variable, as the `api_key_env` of a manifest has it.
+/// Returns the variables that may hold the key of that provider: one of the user's configuration, or a known one. A
+/// name in capital letters is a variable, such as the `api_key_env` of a manifest.
 fn variables(provider: &str) -> Result<Vec<String>, Complaint> {
     let config: UserConfig = user_config(&home()).map_err(|problem| Complaint::wrong(problem.to_string()))?;
     if let Some(declared) = config.providers.get(provider) {
@@ -169,7 +170,7 @@ fn variables(provider: &str) -> Result<Vec<String>, Complaint> {
     ))
 }
 
-/// The known providers that take the key under that variable.
+/// Returns the names of known providers that take the key under that variable.
 fn names(variable: &str) -> String {
     let providers = Providers::new(|_| None);
     let takes = |name: &&str| Providers::key_variables(name).is_some_and(|keys| keys.contains(&variable));

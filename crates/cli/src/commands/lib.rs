@@ -31,18 +31,18 @@ use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
 use trouble::Trouble;
 
-/// Where libraries and projects lie.
+/// Folders of libraries and projects.
 struct Places {
     here: PathBuf,
     /// `--lib`, then `LLM_DO_LIBS`: absolute, at least one.
     roots: Vec<PathBuf>,
-    /// The project around the current directory, or the one that is named.
+    /// The project around the current directory, or the named one.
     project: Option<PathBuf>,
     /// The list of projects that pin libraries.
     projects: PathBuf,
 }
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
@@ -111,7 +111,7 @@ fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<
     Ok(())
 }
 
-/// Installs what the project names, and writes its lock file.
+/// Installs the project's dependencies, and writes its lock file.
 fn install_all(force: bool, locked: bool, places: &Places, output: &Output) -> Result<(), Trouble> {
     let Some(project) = &places.project else {
         return Err(Complaint::wrong("there is no project here whose dependencies could be installed")
@@ -128,7 +128,7 @@ fn install_all(force: bool, locked: bool, places: &Places, output: &Output) -> R
     Ok(())
 }
 
-/// The result on stdout: one line for each library, then what changed in the lock file.
+/// Shows the result on stdout: one line for each library, then the changes of the lock file.
 fn show_outcomes(outcomes: &[Outcome], pinning: Option<&Pinning>, output: &Output) {
     let state = |placed: Placed| match placed {
         Placed::Installed => "installed",

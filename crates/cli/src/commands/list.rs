@@ -13,7 +13,7 @@ use llm_do::{
 };
 use serde_json::{Value, json};
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Complaint> {
     let request = looked_at(program);
     let around =
@@ -50,7 +50,7 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
     Ok(Exit::Done)
 }
 
-/// The function that the program starts with, and where the tools of all its workers come from.
+/// Formats the function that the program starts with, and the source of its workers' tools.
 fn python(listed: &Listed, output: &Output) -> String {
     let entry = listed.entry.iter().map(|entry| format!("entry {}", visible::line(entry)));
     let lines = entry.chain(listed.tools.iter().map(tools_line));
@@ -59,7 +59,7 @@ fn python(listed: &Listed, output: &Output) -> String {
     format!("{gap}{text}")
 }
 
-/// Where tools come from.
+/// Formats the source of tools.
 pub(crate) fn tools_line(tools: &ShownTools) -> String {
     format!("tools of {}: {}", visible::line(&tools.level), visible::line(&tools.modules.join(", ")))
 }
@@ -72,7 +72,7 @@ struct Line<'a> {
     worker: Option<&'a Listing>,
 }
 
-/// The workers as a tree of the folders that their IDs name.
+/// Formats the workers as a tree of the folders that their IDs name.
 fn tree(workers: &[Listing], output: &Output) -> String {
     let mut lines = Vec::new();
     let parts: Vec<(Vec<&str>, &Listing)> =

@@ -26,12 +26,12 @@ pub(crate) fn run(dir: &Path) -> Result<(), Complaint> {
         .map_err(|error| Complaint::failed(format!("cannot write man pages to {}: {error}", dir.display())))
 }
 
-/// The subcommands that help and documentation show.
+/// Returns the subcommands that help and documentation show.
 pub(crate) fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
 }
 
-/// The paragraphs of a command's `after_help`.
+/// Splits a command's `after_help` into paragraphs.
 pub(crate) fn parts(text: &str) -> Vec<Part<'_>> {
     text.split("\n\n")
         .map(|paragraph| match paragraph.strip_prefix("Examples:\n") {

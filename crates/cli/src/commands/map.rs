@@ -34,7 +34,7 @@ enum MaxCost {
     Unlimited,
 }
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &MapArgs, output: &Output) -> Exit {
     mapped(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }
@@ -96,7 +96,7 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
     exit
 }
 
-/// The program, whose calls that need an approval fail their rows.
+/// Opens the program. Its calls that need an approval fail their rows.
 fn session(args: &MapArgs) -> Result<Session, NotReady> {
     let run = RunArgs {
         first: Some(args.target.clone()),
@@ -137,7 +137,7 @@ fn options(args: &MapArgs, max_cost: Option<MaxCost>) -> Result<MapOptions, Comp
     })
 }
 
-/// `--max-cost AMOUNT`.
+/// Parses `--max-cost AMOUNT`.
 fn cost(text: &str) -> Result<MaxCost, Complaint> {
     if text == "unlimited" {
         return Ok(MaxCost::Unlimited);
@@ -150,7 +150,7 @@ fn cost(text: &str) -> Result<MaxCost, Complaint> {
     })
 }
 
-/// A limit of the cost needs prices.
+/// Checks that prices are known if the cost is limited.
 fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Complaint> {
     let Some(MaxCost::Dollars(_)) = max_cost else { return Ok(()) };
     let unknown =
@@ -178,7 +178,7 @@ fn complaint(problem: &Problem) -> Complaint {
     Complaint { hints: problem.hints(), ..complaint }
 }
 
-/// What is there to be done.
+/// Shows the work that is to be done.
 fn say(survey: &Survey, output: &Output) {
     if survey.changed {
         output.note("the definitions, the model or the settings have changed: rows that were done with others run again");
@@ -201,7 +201,7 @@ fn say(survey: &Survey, output: &Output) {
     }
 }
 
-/// The question on the terminal, if there is one. Clones are the same.
+/// The open question on the terminal, if there is one. Clones share it.
 #[derive(Clone, Default)]
 struct OpenQuestion(Arc<Mutex<Option<Withdrawal>>>);
 
@@ -217,7 +217,7 @@ impl OpenQuestion {
     }
 }
 
-/// A map at work.
+/// A map that is running.
 struct Work<'a> {
     map: Map,
     board: Board,
@@ -226,18 +226,18 @@ struct Work<'a> {
     terminal: Option<Arc<Terminal>>,
     question: OpenQuestion,
     max_cost: Option<MaxCost>,
-    /// All models cost nothing.
+    /// True if all models cost nothing.
     free: bool,
 }
 
-/// How the work ended.
+/// The end of the work.
 enum Ended {
     Stopped(Stopped),
     Declined,
 }
 
 impl Work<'_> {
-    /// The pilot, the question, and the rest.
+    /// Runs the pilot, asks, and runs the remaining rows.
     async fn all(&mut self, pilot: u64) -> Result<Ended, Problem> {
         let missing = self.map.survey().missing();
         if pilot > 0 && pilot < missing {
@@ -267,7 +267,7 @@ impl Work<'_> {
         stopped
     }
 
-    /// Asks whether the rest is to run.
+    /// Asks if the remaining rows are to run.
     fn wants(&self, estimate: Option<&Estimate>) -> bool {
         let Some(terminal) = &self.terminal else { return false };
         let counts = self.board.counts();
@@ -292,12 +292,12 @@ impl Work<'_> {
         chosen == Some('y')
     }
 
-    /// How the work ends if the rest is not to run.
+    /// Returns the end of the work if the remaining rows are not to run.
     fn unwanted(&self) -> Ended {
         if self.stop.is_on() { Ended::Stopped(Stopped::Interrupted) } else { Ended::Declined }
     }
 
-    /// Writes the output, and says what came of it.
+    /// Writes the output, and shows the result.
     fn publish(self, ended: Result<Ended, Problem>) -> Result<Exit, NotReady> {
         let Self { map, board, output, .. } = self;
         let ended = match ended {
@@ -348,13 +348,13 @@ impl Work<'_> {
     }
 }
 
-/// The rows have run, so the command line was not wrong.
+/// Returns an error for output that could not be written. The rows have run, so the command line was not wrong.
 fn not_published(problem: &Problem) -> Complaint {
     Complaint { hints: problem.hints(), ..Complaint::failed(problem.to_string()) }
 }
 
-/// Shows what keeps a map from its end, with the rows that have ended: unlike a map that has not started, this one has had
-/// effects.
+/// Shows the reason why a map stopped, with the rows that have ended: unlike a map that has not started, this one has
+/// had effects.
 fn stopped_by(complaint: Complaint, counts: &Counts, output: &Output) -> Exit {
     output.screen.line(&complaint.render(output.err));
     if output.format != Format::Text {
@@ -399,7 +399,7 @@ fn told(summary: &Summary, status: &str) -> String {
     text
 }
 
-/// The tokens and the cost of this command, as far as they are known.
+/// Formats the tokens and the cost of this command, as far as they are known.
 fn used(counts: &Counts) -> Option<String> {
     match counts.usage.cost_usd {
         Some(cost) => Some(cost.to_string()),

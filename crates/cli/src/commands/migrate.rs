@@ -23,10 +23,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Notes that are shown where nothing was recognised.
+/// The most notes that are shown if nothing was recognised.
 const MOST_NOTES_ON_NOTHING: usize = 5;
 
-/// Carries out the command: exit code 2 if there is nothing that could be recognised.
+/// Runs the command: exit code 2 if nothing was recognised.
 pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint> {
     let path = args.path.clone().unwrap_or_else(|| PathBuf::from("."));
     let settled = settle(args, &path, output)?;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
     Ok(Exit::Done)
 }
 
-/// Finishes what a migration that was killed has begun in the folder; whether there was any.
+/// Completes a migration in the folder that was cut off. Returns true if there was one.
 fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Complaint> {
     let folder = if path.is_dir() { path } else { around(path) };
     if args.write && args.into.is_none() {
@@ -120,18 +120,18 @@ fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Comp
     Ok(false)
 }
 
-/// The folder that something lies in.
+/// Returns the folder that contains a path.
 fn around(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A path in a folder, as people write it.
+/// Returns a path in a folder, as people write it.
 fn shown_in(folder: &Path, name: &str) -> String {
     let path = if folder == Path::new(".") { PathBuf::from(name) } else { folder.join(name) };
     path.display().to_string()
 }
 
-/// The folder to look at, and how much of it is meant.
+/// Returns the folder to migrate, and the part of it that the command names.
 fn scope(path: &Path) -> Result<(PathBuf, Scope), Complaint> {
     let shown = path.display();
     let found = fs::metadata(path).map_err(|error| {
@@ -178,7 +178,7 @@ fn write_into(root: &Path, into: &Path, plan: &Plan) -> Result<(), Complaint> {
     write().map_err(|error| Complaint::failed(format!("`{}` can't be made: {error}", into.display())))
 }
 
-/// Changes the folder, and keeps the originals in a folder of their own: its name.
+/// Changes the folder, and keeps the originals in a new folder. Returns its name.
 fn write_in_place(root: &Path, plan: &Plan) -> Result<Option<String>, Complaint> {
     let write = || -> io::Result<Option<String>> {
         let staged = Staged::inside(root)?;
@@ -213,7 +213,7 @@ fn write_in_place(root: &Path, plan: &Plan) -> Result<Option<String>, Complaint>
     })
 }
 
-/// Writes all new texts, after a look whether what they come from is still what was read.
+/// Writes all new texts, after a check that the original files have not changed since they were read.
 fn stage(staged: &Staged, root: &Path, plan: &Plan) -> io::Result<()> {
     let unchanged = |path: &str, text: &str| -> io::Result<()> {
         if read_below(root, Path::new(path), text.len() as u64)? == text.as_bytes() {
@@ -297,7 +297,7 @@ fn summary(
     text
 }
 
-/// The changes as git would show them.
+/// Formats the changes as git would show them.
 fn diff(plan: &Plan, output: &Output) -> String {
     let mut text = String::new();
     for Change { from, to, content } in &plan.changes {

@@ -25,10 +25,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A command that still fetches after this time says how far it is, and what to do without a network.
+/// Time after which a command that still fetches shows its progress, and what to do without a network.
 const FIRST_WORD: Duration = Duration::from_millis(1500);
 
-/// Carries out the command. `store` is the folder of the models.
+/// Runs the command. `store` is the folder of the models.
 pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Result<(), Complaint> {
     match command {
         ModelsCommand::List => list(store, output),
@@ -66,7 +66,7 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
     }
 }
 
-/// Ends the process in the middle of a download, of which nothing is lost.
+/// Ends the process in the middle of a download. The next download continues it.
 fn interrupted(output: &Output) {
     // The progress bar has the row of the cursor.
     let line_break = if output.err_terminal { "\n" } else { "" };
@@ -93,7 +93,8 @@ fn hub_name(text: &str) -> Result<HubName, Complaint> {
     })
 }
 
-/// Fetches a model of the hub: `entry`, or one that the catalogue does not have. Returns its name in `local:NAME` and its file.
+/// Fetches a model of the hub: `entry`, or one that is not in the catalogue. Returns its name in `local:NAME` and its
+/// file.
 fn from_hub(
     store: &Store,
     name: &HubName,
@@ -193,7 +194,7 @@ fn hub_complaint(error: &HubError) -> Complaint {
     }
 }
 
-/// Waits for something of the network. If that takes longer than [`FIRST_WORD`], `say` is called.
+/// Waits for a network operation. If it takes longer than [`FIRST_WORD`], `say` is called.
 fn awaited<T>(work: impl Future<Output = T>, say: impl FnOnce()) -> Result<T, Complaint> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -216,9 +217,9 @@ fn awaited<T>(work: impl Future<Output = T>, say: impl FnOnce()) -> Result<T, Co
 
 /// Advice for a model that cannot be downloaded.
 struct Offline<'a> {
-    /// Where the file is, if that is known.
+    /// The address of the file, if it is known.
     url: Option<&'a str>,
-    /// Where the file belongs, if that is known.
+    /// The place for the file, if it is known.
     place: Option<PathBuf>,
 }
 
@@ -250,7 +251,7 @@ impl<'a> Offline<'a> {
         fetched.into_iter().chain([other]).collect()
     }
 
-    /// Shows them beside a note.
+    /// Shows the advice beside a note.
     fn say(&self, output: &Output) {
         for hint in self.hints().iter().filter(|_| !output.quiet) {
             output.line(&format!("{} {hint}", output.err.hint("hint:")));
@@ -324,7 +325,7 @@ pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<Path
     }
 }
 
-/// Fetches a file, with a progress bar where a person watches.
+/// Fetches a file, with a progress bar if a person watches.
 fn fetch(
     store: &Store,
     file: &Download<'_>,
@@ -383,11 +384,11 @@ fn fetch(
     outcome
 }
 
-/// How a file arrives from the source that is asked.
+/// Progress of a download from the current source.
 #[derive(Default)]
 struct Arrival {
     source: Option<String>,
-    /// The first count of bytes on disk, and when that was.
+    /// The first count of bytes on disk, and its time.
     first: Option<(u64, Instant)>,
     done: u64,
     total: u64,
@@ -408,7 +409,8 @@ impl Arrival {
         }
     }
 
-    /// `from HOST: 3 of 99 MB are here, 1.5 MB/s, about 1 min to go`. Nothing while no source is asked.
+    /// Formats the progress: `from HOST: 3 of 99 MB are here, 1.5 MB/s, about 1 min to go`. `None` while no source is
+    /// asked.
     fn told(&self, now: Instant) -> Option<String> {
         let source = self.source.as_ref()?;
         let (before, since) = self.first.unwrap_or((self.done, now));
@@ -445,7 +447,7 @@ fn complaint(error: &PullError, offline: &Offline<'_>) -> Complaint {
     }
 }
 
-/// Asks once whether the smallest model may be fetched, because nothing else can answer. `false`: no.
+/// Asks once if the smallest model may be fetched, because no other model is available. Returns false if not.
 pub(crate) fn offer(terminal: &Arc<Terminal>, store: &Store, paint: Paint) -> bool {
     let entry = &CATALOGUE[0];
     let from = match entry.weights {
@@ -463,7 +465,7 @@ pub(crate) fn offer(terminal: &Arc<Terminal>, store: &Store, paint: Paint) -> bo
     terminal.choose(move |_| question.clone(), &[('y', "yes"), ('n', "no")], paint) == Some('y')
 }
 
-/// The advice where no operator can be asked.
+/// Adds the advice for a session without an operator.
 pub(crate) fn without_model(complaint: Complaint) -> Complaint {
     let name = catalogue::DEFAULT;
     complaint
@@ -474,20 +476,20 @@ pub(crate) fn without_model(complaint: Complaint) -> Complaint {
         .hint("or set a provider's key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY")
 }
 
-/// The largest model of the catalogue that is here and fits the memory.
+/// Returns the largest model of the catalogue that is installed and fits the memory.
 pub(crate) fn best_here(store: &Store) -> Option<&'static Entry> {
     let memory = memory::total();
     let fits = |entry: &&Entry| memory.is_none_or(|memory| entry.memory() <= memory);
     CATALOGUE.iter().rev().filter(fits).find(|entry| store.locate(entry.name).is_ok())
 }
 
-/// The largest model of the catalogue that leaves half of the memory to other programs; the smallest, if none does.
+/// Returns the largest model of the catalogue that leaves half of the memory to other programs, or else the smallest.
 fn suggested(memory: Option<u64>) -> &'static Entry {
     let fits = |entry: &&Entry| memory.is_some_and(|memory| entry.memory() <= memory / 2);
     CATALOGUE.iter().rev().find(fits).unwrap_or(&CATALOGUE[0])
 }
 
-/// Names the model that fits this machine best, with what it needs and the command that fetches it.
+/// Names the model that fits this machine best, with its requirements and the command that fetches it.
 fn suggest(store: &Store, output: &Output) {
     let memory = memory::total();
     let entry = suggested(memory);

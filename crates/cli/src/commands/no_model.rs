@@ -1,4 +1,4 @@
-//! The stand-in for a model where none is chosen, for commands that send nothing.
+//! A placeholder for a model that is not chosen, for commands that send nothing.
 
 use llm_do::{
     Settings,
@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 const PROVIDER: &str = "no-model";
 
-/// Whether a model is this stand-in.
+/// Returns true if a model is this placeholder.
 pub(crate) fn is_unchosen(model: &ModelName) -> bool {
     model.provider() == PROVIDER
 }
 
-/// Settings with which a program opens although nothing names a model.
+/// Returns settings with which a program opens although no model is named.
 pub(crate) fn without_model(mut settings: Settings) -> Settings {
     settings.fallback_model = format!("{PROVIDER}:chosen").parse().ok();
     let providers = settings.providers;

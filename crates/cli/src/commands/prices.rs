@@ -65,7 +65,7 @@ fn row(name: &str, terms: &Terms, width: usize, whose: &str) -> String {
     format!("{name:width$}  {input:>9}  {cached:>9}  {produced:>9}  {window:>9}{whose}\n")
 }
 
-/// A model's terms in the form that `prices` of the user's configuration takes.
+/// Returns a model's terms in the form that `prices` of the user's configuration takes.
 fn as_json(terms: &Terms) -> Value {
     let mut fields = match terms.price.map(|price| json!(price)) {
         Some(Value::Object(fields)) => fields,

@@ -1,10 +1,11 @@
-//! `llm-do runs replay`: a program over the record of a run, and where it first does something else.
+//! `llm-do runs replay`: runs a program over the record of a run, and shows the first divergence.
 
 use crate::{
     args::{Format, ReplayArgs},
     exit::{Complaint, Exit},
     opening::{NotReady, grants, said, surrounded},
     paint::Paint,
+    past_runs,
     program::{complaint, home},
     render::Output,
     visible,
@@ -13,21 +14,17 @@ use llm_do::{Problem, Recorded, ReplayReport, replay, sections};
 use llm_do_core::journal::Ending;
 use llm_do_core::step_name::StepName;
 use llm_do_records::{Difference, Divergence, diff::unified_diff};
-use llm_do_runs::JOURNAL_FILE;
 use serde_json::{Value, json};
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write as _, path::Path};
 
-/// Carries out the command: exit code 1 if the program does something else than the record.
+/// Runs the command: exit code 1 if the program diverges from the record.
 pub(crate) fn run(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Exit {
     replayed(args, project, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }
 
 fn replayed(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Result<Exit, NotReady> {
     // Code 1 is for a difference alone.
-    let recorded = Recorded::open(&folder(&args.run, args.target.as_deref(), project)?, &home())
+    let recorded = Recorded::open(&past_runs::folder(&args.run, args.target.as_deref(), project)?, &home())
         .map_err(|error| Complaint { exit: Exit::Wrong, ..complaint(&Problem::from(error)) })?;
     let mut base = surrounded()?;
     base.run.grants = grants(&args.grant)?;
@@ -43,15 +40,6 @@ fn replayed(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Resul
         output.print_json(&as_json(&recorded, &report));
     }
     Ok(if report.divergence.is_some() { Exit::Failed } else { Exit::Done })
-}
-
-/// The folder of a run that is named by its ID, or by the folder itself.
-pub(crate) fn folder(run: &str, target: Option<&str>, project: Option<&Path>) -> Result<PathBuf, Complaint> {
-    let named = Path::new(run);
-    if named.join(JOURNAL_FILE).is_file() {
-        return Ok(named.to_owned());
-    }
-    super::runs::find(&super::runs::folders(target, project)?, run)
 }
 
 fn told(recorded: &Recorded, report: &ReplayReport, paint: Paint) -> String {
@@ -96,7 +84,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Where a divergence is: `at 0/1.0 (main → summarizer, turn 2)`.
+/// Formats the place of a divergence: `at 0/1.0 (main → summarizer, turn 2)`.
 fn place(divergence: &Divergence) -> String {
     let chain = divergence.chain.iter().map(|name| &**name).collect::<Vec<_>>().join(" → ");
     let turn = divergence.turn().map(|turn| format!("turn {turn}"));
@@ -105,7 +93,7 @@ fn place(divergence: &Divergence) -> String {
     format!("at {}{who}", divergence.path)
 }
 
-/// What a divergence is about, as a sentence.
+/// Describes the subject of a divergence in a sentence.
 fn what(divergence: &Divergence) -> String {
     let step = match &divergence.step {
         StepName::Call => "the call".to_owned(),

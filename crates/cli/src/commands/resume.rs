@@ -6,6 +6,7 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, said, surrounded},
+    past_runs,
     program::{complaint, home, quoted, show_complaint},
     render::{Output, Refuses, Renderer, show_how_to_answer, show_report, show_waiting},
     visible,
@@ -25,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>, output: &Output) -> Exit {
     let mut asked = match Asked::open(args.operator.as_ref()) {
         Ok(asked) => asked,
@@ -38,7 +39,7 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
         }
     };
     let mut resumed = || {
-        let dir = super::runs::find(folders, &args.run)?;
+        let dir = past_runs::find(folders, &args.run)?;
         let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
         let decisions = decisions(args, &past)?;
         if decisions.0.is_empty()
@@ -86,8 +87,8 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>
     resumed().unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
 }
 
-/// Shows the recorded end of a run again. A command that was killed between this record and its output, or whose output could not
-/// be written, has shown it to no one.
+/// Shows the recorded end of a run again. A command that was killed between this record and its output, or that could
+/// not write its output, has not shown it.
 fn show_again(report: &Report, past: &PastRun, output: &Output) {
     output.note("the run had ended already; this is its recorded end");
     if output.format == Format::StreamJson
@@ -100,8 +101,8 @@ fn show_again(report: &Report, past: &PastRun, output: &Output) {
     show_report(output, report, None);
 }
 
-/// The problem that keeps the program from opening. If the folder in which the run was started no longer exists, a hint says so,
-/// because that is the likely cause.
+/// Returns the problem that prevents the program from opening. If the folder in which the run was started no longer
+/// exists, a hint says so, because that is the likely cause.
 fn with_folder(problem: Problem, here: &Path) -> NotReady {
     if here.exists() {
         return problem.into();
@@ -111,10 +112,10 @@ fn with_folder(problem: Problem, here: &Path) -> NotReady {
     complaint(&problem).hint(format!("{gone}; to resume the run, move the project back there")).into()
 }
 
-/// Through what the answers come, as recorded.
+/// The channel of the answers, as recorded.
 const VIA: &str = "command line";
 
-/// What the command line decides.
+/// Returns the decisions on the command line.
 fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> {
     let mut decisions = BTreeMap::new();
     let mut decide = |id: QuestionId, answer: Answer| {
@@ -200,7 +201,7 @@ fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> 
     Ok(Decisions(decisions))
 }
 
-/// `NAME=JSON`, taken apart.
+/// Splits `NAME=JSON`.
 fn with_json(text: &str) -> Option<(&str, Value)> {
     let (name, json) = text.split_once('=')?;
     Some((name, llm_do_core::json::read(json).ok()?))

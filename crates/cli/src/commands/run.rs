@@ -23,7 +23,7 @@ use llm_do::{
 };
 use std::{ffi::OsStr, fs, sync::Arc};
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     let mut asked = match Asked::open(args.approval.operator.as_ref()) {
         Ok(asked) => asked,
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     }
 }
 
-/// The first steps, for a user who starts llm-do where there is nothing to run.
+/// The first steps, for a user who starts llm-do in a folder without a program.
 const FIRST_STEPS: &str = "\
 llm-do runs programs made of LLM workers: files with instructions that call each other like functions.
 There is no worker in this folder.
@@ -85,7 +85,7 @@ There is no worker in this folder.
   llm-do doctor                 what this machine has: models, keys, Python, confinement
   llm-do --help                 all commands";
 
-/// Whether only `llm-do` was said, in a folder without anything of a program.
+/// Returns true if the command line is only `llm-do`, in a folder without any file of a program.
 fn has_no_program(not_ready: &NotReady, args: &RunArgs) -> bool {
     let NotReady::Problem(problem) = not_ready else { return false };
     let Problem::Program(found) = &**problem else { return false };
@@ -102,7 +102,7 @@ fn here_is_no_worker() -> bool {
     !entries.flatten().any(|entry| of_program(&entry.file_name()))
 }
 
-/// A first word that nothing goes by may be a command that was mistyped.
+/// Adds a hint that the first word, which names no program, may be a mistyped command.
 fn or_a_command(mut not_ready: NotReady, args: &RunArgs) -> NotReady {
     if let (NotReady::Problem(problem), Some(word)) = (&mut not_ready, &args.first)
         && let Problem::Program(found) = &mut **problem
@@ -118,7 +118,7 @@ fn or_a_command(mut not_ready: NotReady, args: &RunArgs) -> NotReady {
     not_ready
 }
 
-/// Loads the program, and reads what it is given.
+/// Loads the program, and reads its input.
 pub(crate) fn ready(args: &RunArgs, asked: &Asked, output: &Output) -> Result<(Session, Input), NotReady> {
     let settings = || Ok::<_, Complaint>(asking(settings(args)?, asked, output));
     let session = match Session::open(settings()?) {
@@ -148,7 +148,7 @@ pub(crate) fn say(session: &Session, output: &Output) {
     }
 }
 
-/// Gets the model that needs no key, if the operator wants it.
+/// Fetches the model that needs no key, if the operator agrees.
 #[cfg(feature = "local")]
 fn get_model(terminal: Option<&Arc<Terminal>>, output: &Output) -> Result<(), NotReady> {
     use super::models::{offer, pull, without_model};

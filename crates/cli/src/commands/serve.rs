@@ -31,7 +31,7 @@ use std::{
 use tokio::sync::watch;
 use traces::Traces;
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint> {
     if output.format != Format::Text {
         return Err(Complaint::wrong("--output is not available for serve: clients get JSON over HTTP"));
@@ -130,7 +130,7 @@ fn allow_open_files() {
 #[cfg(not(unix))]
 fn allow_open_files() {}
 
-/// What the command line names, or the current directory.
+/// Returns the targets on the command line, or the current directory.
 fn targets(args: &ServiceArgs) -> Vec<String> {
     match args.targets.is_empty() {
         true => vec![String::new()],
@@ -138,7 +138,7 @@ fn targets(args: &ServiceArgs) -> Vec<String> {
     }
 }
 
-/// A target with the name that is given for it. A path that exists may hold an equals sign.
+/// Splits a target with a given name. A path that exists may contain an equals sign.
 fn named(text: &str) -> Result<(Option<ProgramName>, Option<String>), Complaint> {
     let whole = || (None, (!text.is_empty()).then(|| text.to_owned()));
     match text.split_once('=') {
@@ -150,7 +150,7 @@ fn named(text: &str) -> Result<(Option<ProgramName>, Option<String>), Complaint>
     }
 }
 
-/// The settings of a target's runs. Requests add who starts a run.
+/// Returns the settings of a target's runs. Requests add the client.
 fn settings_of(args: &ServiceArgs, target: Option<&str>) -> Result<Settings, Complaint> {
     let mut settings = settings(&args.run(target))?;
     settings.run.requester = Requester::operator("stdio");
@@ -166,7 +166,7 @@ fn opened(args: &ServiceArgs, target: Option<&str>, output: &Output) -> Result<V
     Ok(sessions)
 }
 
-/// The operator's own token, and whether it is a new one.
+/// Returns the operator's own token, and true if it is new.
 fn own_token(args: &ServiceArgs) -> Result<(NewToken, bool), Complaint> {
     let (text, from) = match (&args.token_file, env::var(LLM_DO_SERVE_TOKEN.name)) {
         (Some(file), _) => {
@@ -192,7 +192,7 @@ fn chat_models(args: &ServiceArgs) -> Result<Vec<ModelName>, Complaint> {
     args.chat_model.iter().map(parse).collect()
 }
 
-/// This command line, for a service.
+/// The command line, as the host of a service.
 struct CommandLine {
     args: ServiceArgs,
     output: Output,
@@ -201,7 +201,7 @@ struct CommandLine {
 }
 
 impl CommandLine {
-    /// Says where clients find the server, and how they sign in if the operator does not know it.
+    /// Shows the address of the server, and how to sign in if the operator does not know the token.
     fn serving(&self, programs: &[String], url: &str, token: Option<&NewToken>) {
         // A token that the operator chose is in no log.
         let link = token.map_or_else(|| format!("{url}/"), |token| format!("{url}/#token={}", token.text()));
@@ -217,7 +217,7 @@ impl CommandLine {
         self.output.line(&format!("open {link}"));
     }
 
-    /// A line of the log in JSON, with the time.
+    /// Writes a line of the log in JSON, with the time.
     fn line(&self, mut entry: Value) {
         entry["at"] = Timestamp::now().to_string().into();
         // JSON escapes control characters; what else could hide something in a terminal is escaped as everywhere.

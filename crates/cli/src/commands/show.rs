@@ -1,4 +1,4 @@
-//! `llm-do show`: a worker after the merge, or what its model would be sent.
+//! `llm-do show`: shows a worker after the merge, or its first request to the model.
 
 use crate::{
     args::{ApprovalFlags, Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
@@ -21,7 +21,7 @@ use llm_do::{
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc};
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
     let (target, program) = meant(args)?;
     if args.prompt {
@@ -65,8 +65,8 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
     }
 }
 
-/// The target and the flags that a worker's name means: a path is a target of its own, anything else the ID of a worker
-/// of the project.
+/// Returns the target and the flags for a worker's name: a path is a target of its own, anything else the ID of a
+/// worker of the project.
 fn meant(args: &ShowArgs) -> Result<(Option<String>, ProgramFlags), Complaint> {
     let mut flags = args.program.clone();
     let Some(worker) = &args.worker else { return Ok((None, flags)) };
@@ -139,14 +139,15 @@ fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
     }
 }
 
-/// The settings of a run at this terminal, if there is one: what could be asked about is offered to the model.
+/// Returns the settings of a run at this terminal, if there is one. Tools whose calls an operator could approve are
+/// then offered to the model.
 fn would_run(run: &RunArgs) -> Result<Settings, Complaint> {
     let mut settings = settings(run)?;
     settings.run.can_ask = Terminal::open().is_some();
     Ok(settings)
 }
 
-/// The session that a run would have. Nothing is sent, so it needs neither a model nor a key.
+/// Opens the session that a run would have. Nothing is sent, so it needs neither a model nor a key.
 pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Result<Session, NotReady> {
     match Session::open(settings()?) {
         Err(Problem::Model { .. }) => {
@@ -162,7 +163,7 @@ pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Resu
     }
 }
 
-/// The request for people: what it holds, part by part, under headings.
+/// Formats the request for people: its parts, under headings.
 fn request_text(sent: &RecordKind, output: &Output) -> String {
     let RecordKind::ConversationStarted {
         model, system, tools, server_tools, output: schema, message, ..
@@ -242,7 +243,7 @@ fn request_json(sent: &RecordKind) -> Value {
     })
 }
 
-/// The type of the output as the model is told it. The record has the keywords of llm-do, too.
+/// Returns the type of the output in the form that the model gets. The record also has the keywords of llm-do.
 fn offered(output: &Arc<Value>) -> Arc<Value> {
     Arc::clone(Schema::built_in((**output).clone()).shown())
 }

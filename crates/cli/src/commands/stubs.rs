@@ -17,7 +17,7 @@ use llm_do::{
     write_named,
 };
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &StubsArgs, output: &Output) -> Result<Exit, Complaint> {
     if output.format != Format::Text {
         return Err(Complaint::wrong("--output is not available for stubs: the result is source code"));

@@ -31,7 +31,7 @@ use watch::Watched;
 
 mod watch;
 
-/// Carries out the command.
+/// Runs the command.
 pub(crate) fn run(args: &TestArgs, output: &Output) -> Exit {
     let canceller = Canceller::default();
     let interrupts = match Interrupts::listen(None) {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &TestArgs, output: &Output) -> Exit {
     }
 }
 
-/// The settings of a run, without an operator.
+/// Returns the settings of a run, without an operator.
 fn make(args: &TestArgs) -> Result<Settings, Complaint> {
     settings(&RunArgs {
         first: args.target.clone(),
@@ -216,7 +216,7 @@ fn dollars(text: &str) -> Result<Usd, Complaint> {
     })
 }
 
-/// Largest baseline that is read.
+/// The largest baseline that is read, in bytes.
 const LARGEST_BASELINE: u64 = 256 << 20;
 
 fn read_baseline(path: &Path) -> Result<SuiteReport, Complaint> {
@@ -229,7 +229,8 @@ fn read_baseline(path: &Path) -> Result<SuiteReport, Complaint> {
     SuiteReport::parse(&text).map_err(wrong)
 }
 
-/// Where this command writes its reports, with the files and the folder made: what can't be written is said before a model is asked.
+/// Returns the paths of the reports, and creates the files and the folder: an error is reported before a model is
+/// asked.
 fn reports(args: &TestArgs) -> Result<Vec<PathBuf>, Complaint> {
     let mut reports = Vec::new();
     let files = [&args.junit, &args.summary].into_iter().flatten();
@@ -244,7 +245,7 @@ fn reports(args: &TestArgs) -> Result<Vec<PathBuf>, Complaint> {
     Ok(reports)
 }
 
-/// The positions of the cases that the command line names.
+/// Returns the positions of the cases that the command line names.
 fn chosen(suite: &Suite, args: &TestArgs) -> Result<Vec<usize>, Complaint> {
     let named = |name: &str| args.cases.is_empty() || args.cases.iter().any(|pattern| fits(pattern, name));
     let mut chosen: Vec<usize> =
@@ -274,7 +275,7 @@ fn chosen(suite: &Suite, args: &TestArgs) -> Result<Vec<usize>, Complaint> {
     Ok(chosen)
 }
 
-/// Whether a name fits a pattern in which `*` matches any characters.
+/// Returns true if a name fits a pattern in which `*` matches any characters.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -286,7 +287,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// A case as lines.
+/// Formats a case.
 fn told(case: &CaseReport, paint: Paint) -> String {
     let word = match (case.passes(), case.fails()) {
         (true, _) => paint.green("pass"),
@@ -333,7 +334,7 @@ fn difference(out: &mut String, missed: &Missed, paint: Paint) {
     }
 }
 
-/// The last lines: what changed, and how many pass.
+/// Formats the last lines: the changes, and the number of passed cases.
 fn ending(report: &SuiteReport, cut: Option<Cut>, comparison: Option<&Comparison>, paint: Paint) -> String {
     let mut out = String::new();
     if let Some(comparison) = comparison {

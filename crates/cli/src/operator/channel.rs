@@ -13,12 +13,12 @@ use std::{
 };
 use tokio::net::{UnixStream, unix::pipe};
 
-/// How the program is reached.
+/// The address of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
-    /// It listens on a socket.
+    /// The program listens on a socket.
     Socket(PathBuf),
-    /// It has left open descriptors: one to read from and one to write to, or one socket for both.
+    /// The program has left open descriptors: one to read from and one to write to, or one socket for both.
     Descriptors(RawFd, RawFd),
 }
 
@@ -41,7 +41,8 @@ impl FromStr for Channel {
 }
 
 impl Channel {
-    /// Takes the descriptors, so that nothing that is started inherits them. Once, before anything else is opened.
+    /// Takes the descriptors, so that no started process inherits them. Must be called once, before anything else is
+    /// opened.
     pub(crate) fn take(&self) -> io::Result<Taken> {
         match self {
             Self::Socket(path) => Ok(Taken::Socket(std::os::unix::net::UnixStream::connect(path)?)),
@@ -60,14 +61,14 @@ impl Channel {
     }
 }
 
-/// The line to the program.
+/// An open channel to the program.
 pub(crate) enum Taken {
     Socket(std::os::unix::net::UnixStream),
     Pipes(OwnedFd, OwnedFd),
 }
 
 impl Taken {
-    /// Begins to talk. To be called inside a runtime.
+    /// Starts the exchange. Must be called inside a runtime.
     pub(crate) fn talk(self) -> io::Result<ProgramOperator> {
         match self {
             Self::Socket(socket) => {

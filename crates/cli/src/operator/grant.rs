@@ -8,7 +8,7 @@ use crate::{
 use llm_do::{BadGrantsFile, Grantor, MissingGrant, RememberedGrants};
 use std::{path::Path, sync::Arc};
 
-/// Gives what was granted before, and asks on the terminal for the rest.
+/// A grantor that uses remembered grants, and asks on the terminal for others.
 pub(crate) struct TerminalGrantor {
     pub(crate) remembered: RememberedGrants,
     pub(crate) terminal: Arc<Terminal>,
@@ -31,7 +31,7 @@ impl Grantor for TerminalGrantor {
     }
 }
 
-/// Exactly what is asked for, and where.
+/// Formats the question: the missing grants, and the places that ask for them.
 fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Paint) -> String {
     let mut rows = Rows::new(columns);
     let program = program.display().to_string();

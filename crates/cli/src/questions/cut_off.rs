@@ -1,4 +1,4 @@
-//! The question about a tool that was cut off: what became of it, only the operator can know.
+//! The question about a tool that was cut off. Only the operator can know its result.
 
 use crate::{
     rows::{Rows, Tone},
@@ -7,7 +7,7 @@ use crate::{
 use llm_do_core::{call_path::CallPath, question::Settlement};
 use llm_do_terminal::Line;
 
-/// What is asked.
+/// Formats the question.
 pub(super) fn question(call: &CallPath, cut_off: &Settlement, columns: usize) -> Vec<Line> {
     let mut rows = Rows::new(columns);
     rows.heading(&[

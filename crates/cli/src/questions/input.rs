@@ -1,4 +1,4 @@
-//! The question for words: a worker, or a server behind a tool, wants something from the user.
+//! The question for an input that a worker, or a server behind a tool, wants from the user.
 
 use super::view::{Extent, diff};
 use crate::rows::{Rows, Tone};
@@ -9,7 +9,7 @@ use llm_do_core::{
 use llm_do_terminal::Line;
 use serde_json::Value;
 
-/// What is asked.
+/// Formats the question.
 pub(super) fn question(wanted: &Input, extent: Extent, columns: usize) -> Vec<Line> {
     let mut rows = Rows::new(columns);
     rows.heading(&[(Tone::Name, &wanted.chain.join(" → ")), (Tone::Plain, " asks:")]);
@@ -23,7 +23,7 @@ pub(super) fn question(wanted: &Input, extent: Extent, columns: usize) -> Vec<Li
     rows.finish()
 }
 
-/// What a schema wants, in words. `None`: any text.
+/// Describes the values of a schema in words. `None`: any text.
 fn in_words(schema: &Value) -> Option<String> {
     let plain = |key: &String| {
         ["type", "description", "title", "properties", "required", "additionalProperties"]

@@ -1,4 +1,4 @@
-//! What the operator is shown of a call.
+//! Display of a call for the operator.
 
 use crate::rows::{Piece, Rows, Tone};
 use llm_do_core::{
@@ -14,24 +14,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Lines of a value, and of a diff, that are shown folded.
+/// The most lines of a folded value, and of a folded diff.
 const VALUE_LINES: usize = 8;
 const DIFF_LINES: usize = 60;
-/// Characters of a value that are shown folded.
+/// The most characters of a folded value.
 const VALUE_CHARS: usize = 600;
-/// Characters of a folded line of a diff that are shown before the first change.
+/// The most characters of a folded line of a diff before the first change.
 const BEFORE_CHANGE: usize = 40;
 
-/// How much is shown.
+/// The extent of a display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Long values by their beginning.
+    /// Long values are cut.
     Folded,
-    /// Everything.
+    /// Everything is shown.
     Full,
 }
 
-/// Who wants to call what, as pieces of a line.
+/// Passes the pieces of the line that names the caller and the function.
 pub(super) fn with_subject<T>(ask: &Approval, show: impl FnOnce(&[Piece<'_>]) -> T) -> T {
     let risk = match ask.risk {
         Risk::Exec | Risk::Destructive | Risk::Network => Tone::Removed,
@@ -48,7 +48,8 @@ pub(super) fn with_subject<T>(ask: &Approval, show: impl FnOnce(&[Piece<'_>]) ->
     ])
 }
 
-/// The question: who wants to call what, with what, and which rule asks. Everything but its first rows stands behind a bar.
+/// Formats the question: the caller, the function, its arguments, and the rule that asks. Everything but the first rows
+/// is behind a bar.
 pub(super) fn question(ask: &Approval, extent: Extent, columns: usize) -> Vec<Line> {
     let mut rows = Rows::new(columns);
     with_subject(ask, |subject| rows.heading(subject));
@@ -63,7 +64,7 @@ pub(super) fn question(ask: &Approval, extent: Extent, columns: usize) -> Vec<Li
     rows.finish()
 }
 
-/// Where words that others wrote came from, and which arguments hold them.
+/// Shows the source of untrusted words, and the arguments that contain them.
 fn words(rows: &mut Rows, steering: &Steering) {
     for (sentence, excerpt) in steering.said() {
         rows.line(&[(Tone::Notice, &sentence)]);
@@ -74,7 +75,7 @@ fn words(rows: &mut Rows, steering: &Steering) {
     }
 }
 
-/// Each argument under its name. `brief`: a diff follows, which shows the long ones better.
+/// Shows each argument under its name. `brief`: a diff follows, which shows the long ones better.
 fn arguments(rows: &mut Rows, input: &Value, brief: bool, extent: Extent) {
     let Some(map) = input.as_object() else {
         return value(rows, "input", input, extent);
@@ -120,7 +121,7 @@ fn value(rows: &mut Rows, name: &str, value: &Value, extent: Extent) {
     }
 }
 
-/// The beginning of a long text, and how many characters are left out.
+/// Returns the beginning of a long text, and the number of characters that are left out.
 fn fold(text: &str) -> (&str, usize) {
     let by_chars = text.char_indices().nth(VALUE_CHARS).map_or(text.len(), |(cut, _)| cut);
     let by_lines = text.match_indices('\n').nth(VALUE_LINES - 1).map_or(text.len(), |(cut, _)| cut);
@@ -130,8 +131,8 @@ fn fold(text: &str) -> (&str, usize) {
     if left <= 30 && !text[cut..].trim_end().contains('\n') { (text, 0) } else { (&text[..cut], left) }
 }
 
-/// The line that a changed line replaces, or that replaces it: the one at the same place in the neighbouring run of
-/// removed or added lines.
+/// Returns the line that a changed line replaces, or that replaces it: the one at the same place in the neighbouring
+/// run of removed or added lines.
 fn counterpart<'a>(changes: &[DiffLine<'a>], at: usize) -> Option<&'a str> {
     let side = changes[at].side;
     let is = |change: &DiffLine<'_>, wanted: Side| change.side == wanted;
@@ -151,8 +152,8 @@ fn counterpart<'a>(changes: &[DiffLine<'a>], at: usize) -> Option<&'a str> {
     other.map(|line| line.text)
 }
 
-/// A long line of a diff from shortly before the first difference to its counterpart, and how much is left out on both
-/// sides.
+/// Cuts a long line of a diff to the part around its first difference from its counterpart, with the number of
+/// characters left out on both sides.
 fn fold_line<'a>(line: &'a str, counterpart: Option<&str>) -> Cow<'a, str> {
     let length = line.chars().count();
     // A notice would be longer than the rest.
@@ -170,7 +171,7 @@ fn fold_line<'a>(line: &'a str, counterpart: Option<&str>) -> Cow<'a, str> {
     Cow::Owned(format!("{before}{shown}{after}"))
 }
 
-/// A file before and after.
+/// Shows a file before and after a change.
 pub(super) fn diff(rows: &mut Rows, path: &str, before: Option<&str>, after: Option<&str>, extent: Extent) {
     let old_name = if before.is_some() { path } else { "(new file)" };
     let new_name = if after.is_some() { path } else { "(removed)" };
@@ -250,7 +251,7 @@ mod tests {
         Paint::NEVER.lines(&question(ask, extent, columns))
     }
 
-    /// The text with the rows of each line joined.
+    /// Returns the text with the rows of each line joined.
     fn unwrapped(text: &str) -> String {
         text.replace("\n  ┆  +", "").replace("\n  ┆  -", "").replace("\n  ┆ ", "")
     }

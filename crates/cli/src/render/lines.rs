@@ -7,10 +7,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Writes events to stdout.
+/// A writer of events to stdout.
 pub(super) struct Lines {
     screen: Arc<Screen>,
-    /// Whether stdout is a terminal.
+    /// True if stdout is a terminal.
     terminal: bool,
     gone: Box<dyn Fn() + Send + Sync>,
     told: AtomicBool,

@@ -1,7 +1,7 @@
-//! Calls as they come and go, on stderr, and the root worker's answer on stdout while it is made.
+//! Calls while they run, on stderr, and the root worker's answer on stdout while it is made.
 //!
 //! On a terminal each call has one lasting line, which appears when the call has ended. Until then a live row shows it.
-//! Elsewhere a worker has a line when it begins, too, since nothing shows it meanwhile.
+//! In other output a worker also has a line when it begins, because there are no live rows.
 
 use super::Output;
 use crate::{paint::Paint, screen::Row, visible};
@@ -21,14 +21,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Characters of a call's arguments that are shown.
+/// The most characters of a call's arguments that are shown.
 const ARGUMENTS: usize = 60;
-/// Calls under way that are shown.
+/// The most current calls that are shown.
 const ROWS: usize = 6;
-/// Characters of a failure that are shown.
+/// The most characters of a failure that are shown.
 const FAILURE: usize = 160;
 
-/// Follows a run.
+/// The display of a run's progress.
 pub(super) struct Progress {
     output: Output,
     paint: Paint,
@@ -40,11 +40,11 @@ pub(super) struct Progress {
 
 struct State {
     view: RunView,
-    /// When the first record came, and its time in milliseconds since 1970.
+    /// The time at which the first record came, and the record's time in milliseconds since 1970.
     first: Option<(Instant, u64)>,
-    /// What of the root's answer has been shown, by turn.
+    /// The shown part of the root's answer, with its turn.
     streamed: Option<(u32, String)>,
-    /// The root's answer has a schema: what is shown is its final form alone.
+    /// True if the root's answer has a schema: only its final form is shown.
     typed: bool,
 }
 
@@ -65,12 +65,13 @@ impl Progress {
         }
     }
 
-    /// The text of the root's last turn that stands on the screen.
+    /// Returns the text of the root's last turn that is on the screen.
     pub(super) fn streamed(&self) -> Option<String> {
         self.lock().streamed.take().map(|(_, text)| text)
     }
 
-    /// See [`super::Renderer::expects`]. A run that is resumed records the beginning of its conversation no more.
+    /// Sets if the output is typed, as [`super::Renderer::expects`] does. A resumed run does not record the beginning
+    /// of its conversation again.
     pub(super) fn expects(&self, typed: bool) {
         self.lock().typed = typed;
     }
@@ -253,7 +254,7 @@ impl Progress {
     }
 }
 
-/// What the provider ran while it made this answer.
+/// Returns the uses of server-side tools in an answer.
 fn server_uses(message: &Message) -> impl Iterator<Item = &ServerUse> {
     message.parts.iter().filter_map(|part| match part {
         Part::ServerUse(used) => Some(used),
@@ -262,19 +263,19 @@ fn server_uses(message: &Message) -> impl Iterator<Item = &ServerUse> {
 }
 
 impl State {
-    /// Whether another model answers than that of the root worker.
+    /// Returns true if the call's model differs from the one of the root worker.
     fn is_of_other_model(&self, call: &CallView) -> bool {
         let root = self.view.call(&CallPath::root()).and_then(|root| root.model.as_ref());
         root != call.model.as_ref()
     }
 
-    /// The moment of a record's time.
+    /// Returns the instant of a record's time.
     fn at(&self, ms: u64) -> Instant {
         let Some((first, first_ms)) = self.first else { return Instant::now() };
         first + Duration::from_millis(ms.saturating_sub(first_ms))
     }
 
-    /// The calls under way, in the order of the tree, and the number of those that find no place.
+    /// Returns rows for the current calls, in the order of the tree, and the number of those without a row.
     fn rows(&self) -> Vec<Row> {
         if self.view.end_of_run().is_some() {
             return Vec::new();
@@ -301,7 +302,7 @@ impl State {
     }
 }
 
-/// The activity of a call in words, if it has one of its own.
+/// Describes the activity of a call, if it has one of its own.
 fn doing(activity: Activity) -> Option<String> {
     Some(match activity {
         Activity::Working => return None,
@@ -316,7 +317,7 @@ fn doing(activity: Activity) -> Option<String> {
     })
 }
 
-/// `path="notes.txt" offset=3`, cut to one line.
+/// Formats arguments as `path="notes.txt" offset=3`, cut to one line.
 fn arguments(input: &Value, all: bool) -> String {
     let Some(map) = input.as_object() else { return String::new() };
     let pairs: Vec<String> = map.iter().map(|(name, value)| format!("{name}={value}")).collect();

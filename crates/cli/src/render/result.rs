@@ -19,8 +19,8 @@ use llm_do_runs::JOURNAL_FILE;
 use serde_json::{Value, json};
 use std::{env, fs};
 
-/// Shows the end of a run: the result on stdout, the rest on stderr. `streamed` is the text that stands on the
-/// screen already.
+/// Shows the end of a run: the result on stdout, the rest on stderr. `streamed` is the text that is on the screen
+/// already.
 pub(crate) fn show_report(output: &Output, report: &Report, streamed: Option<&str>) {
     match output.format {
         Format::Json => {
@@ -96,7 +96,8 @@ fn show_failure(output: &Output, report: &Report, message: &str, partial: Option
     output.line(&format!("{} {hint}", paint.hint("hint:")));
 }
 
-/// How a run continues whose journal could not be written to its end. `None`: it has its end, or nothing of it is recorded.
+/// Explains how to continue a run whose journal could not be written to its end. `None`: the journal is complete, or
+/// has no records.
 fn how_to_continue(report: &Report) -> Option<String> {
     let is_cut_off = matches!(report.halt, Some(Halt::Journal(_))) && report.dir.join(JOURNAL_FILE).is_file();
     is_cut_off.then(|| {
@@ -105,7 +106,7 @@ fn how_to_continue(report: &Report) -> Option<String> {
     })
 }
 
-/// The project's folder as a further word for `runs`, where these would not look by themselves.
+/// Returns the project's folder as a further word for `runs`, if `runs` would not search there.
 fn place(report: &Report) -> String {
     let Ok(here) = env::current_dir().and_then(fs::canonicalize) else { return String::new() };
     // PROJECT/.llm-do/runs/ID; runs of lone files lie in the home, where `runs` looks anyway.
@@ -118,7 +119,7 @@ fn place(report: &Report) -> String {
     format!(" {}", quoted(&shown))
 }
 
-/// The questions that a suspended run waits for.
+/// Shows the open questions of a suspended run.
 pub(crate) fn show_waiting(output: &Output, waiting: &[Waiting]) {
     let paint = output.err;
     let number = |is: fn(&Question) -> bool| waiting.iter().filter(|waiting| is(&waiting.question)).count();
@@ -155,14 +156,14 @@ pub(crate) fn show_waiting(output: &Output, waiting: &[Waiting]) {
     }
 }
 
-/// How the first question of each kind is answered. `run` is what follows `runs resume`.
+/// Shows how to answer the first question of each kind. `run` is the argument of `runs resume`.
 pub(crate) fn show_how_to_answer(output: &Output, run: &str, waiting: &[Waiting]) {
     for hint in how_to_answer(run, waiting) {
         output.line(&format!("{} {hint}", output.err.hint("hint:")));
     }
 }
 
-/// The same, as text.
+/// Returns these hints as text.
 pub(crate) fn how_to_answer(run: &str, waiting: &[Waiting]) -> Vec<String> {
     let mut hints = Vec::new();
     let first = |is: fn(&Question) -> bool| waiting.iter().find(|waiting| is(&waiting.question));
@@ -237,7 +238,7 @@ fn tokens(usage: &Usage) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What is left of the budget.
+/// Formats the rest of the budget.
 fn left(left: &Left) -> Option<String> {
     let counted = |count: Option<u64>, noun: &str| count.map(|count| format!("{} {noun}", thousands(count)));
     let parts = [

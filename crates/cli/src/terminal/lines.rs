@@ -1,4 +1,4 @@
-//! Lines of a terminal that is in no mode of its own.
+//! Lines of a terminal in its normal mode.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -11,16 +11,16 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// How long a reader waits before it looks whether it is still wanted, in nanoseconds.
+/// Time after which a waiting reader checks if it is still wanted, in nanoseconds.
 const LOOK: i64 = 50_000_000;
 
-/// What was typed.
+/// A line of input.
 pub(super) enum Line {
-    /// This, without its line break.
+    /// The text, without its line break.
     Text(String),
-    /// Ctrl-D.
+    /// The user pressed Ctrl-D.
     End,
-    /// Nothing: it is not wanted any more, or the terminal is gone.
+    /// No line was read: it is not wanted any more, or the terminal is gone.
     Gone,
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct Group {
     pub(crate) attempts: Vec<Attempt>,
 }
 
-/// Who the attacker is.
+/// The attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Model,
@@ -113,7 +113,7 @@ pub(crate) enum Outcome {
     Redacted,
     /// Nothing stops it; the text names the alternative.
     Undefended(&'static str),
-    /// This machine lacks a requirement.
+    /// The machine lacks a requirement.
     NotTried(String),
 }
 
@@ -157,7 +157,7 @@ pub(crate) type Tried = Result<Outcome, Escape>;
 /// The code of an attempt.
 pub(crate) type Attack = fn(&World) -> Tried;
 
-/// One attack: who makes it, which layer stops it by which mechanism, and its code.
+/// An attack: the attacker, the layer and the mechanism that stop it, and its code.
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
     pub(crate) who: Who,

@@ -1,4 +1,5 @@
-//! Attacks on what a chat keeps between two processes: copies of files for `/undo`, stored values, and the history.
+//! Attacks on the data that a chat keeps between two processes: copies of files for `/undo`, stored values, and the
+//! history.
 
 use crate::{
     attempt::{
@@ -59,7 +60,7 @@ fn go_on(world: &World, lines: &str) -> RunReport {
     say(world, &["chat", "--continue"], lines)
 }
 
-/// What a chat on a terminal shows. The keys are typed when it waits for the first message.
+/// Returns the output of a chat on a terminal. The keys are typed when it waits for the first message.
 fn shown(world: &World, keys: impl FnOnce(&mut Session)) -> Result<String, crate::attempt::Escape> {
     world.arm();
     let mut session = Session::start(world.command_on_terminal(&["chat", "."]));

@@ -60,7 +60,7 @@ fn run(world: &World, tier: Confinement, command: &str) -> Result<Value, Escape>
     Ok(Commander::new(world, tier, &all()).approved(&json!({"command": command}))?)
 }
 
-/// One command in each tier, which does not end by itself.
+/// Returns an attempt with a command that does not end by itself, in each tier.
 fn ended(
     name: &'static str,
     mechanism: &'static str,

@@ -29,7 +29,7 @@ pub(crate) struct Commander<'a> {
     leaf: Arc<dyn Leaf>,
 }
 
-/// Why a command did not run.
+/// The reason why a command did not run.
 pub(crate) enum NotRun {
     Asked(String),
     Refused(String),
@@ -98,13 +98,13 @@ impl<'a> Commander<'a> {
 enum Then {
     Refused(&'static str),
     Asked(&'static str),
-    /// It runs, with the words taken literally.
+    /// The command runs, with the words taken literally.
     Literal(&'static str),
 }
 
 use Then::{Asked, Literal, Refused};
 
-/// Whether `bash` does what the attacker wants, given the same text.
+/// The effect of `bash` with the same text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bash {
     Does,

@@ -190,7 +190,7 @@ const LOADED_LATER: &[&str] = &[
     "pyproject.toml",
     ".hg/hgrc",
 ];
-/// Beside them.
+/// Ordinary files beside them.
 const ORDINARY: &[&str] =
     &["parts/notes.txt", "deep/new.py", "deep/package/__init__.py", "helpers/notes.yaml"];
 
@@ -213,7 +213,7 @@ fn rewritten_by_model(world: &World, paths: &[&str]) -> Tried {
     Ok(Outcome::Refused)
 }
 
-/// Workers that only patterns allow, and what they refer to outside the folder of workers.
+/// Makes workers that only patterns allow, and the files outside the folder of workers that they refer to.
 fn by_patterns(world: &World) {
     for (path, text) in [
         (
@@ -313,7 +313,8 @@ fn deciding_files(world: &World) -> Tried {
     Ok(Outcome::Refused)
 }
 
-/// What the program would read from there, if it existed: a worker that a pattern allows, templates, tools, a manifest.
+/// Files that the program would read from there if they existed: a worker that a pattern allows, templates, tools, a
+/// manifest.
 const MADE: &[&str] =
     &["workers/evil.worker", "templates/rules.txt", "tools.py", "evil.worker", "project.yaml"];
 

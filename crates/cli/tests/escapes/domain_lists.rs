@@ -107,9 +107,10 @@ fn greet(mut stream: TcpStream, asked: &Mutex<Vec<String>>) {
 /// The expected result of the same probe without confinement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Control {
-    /// It reaches the server that is not on the list.
+    /// The probe reaches the server that is not on the list.
     Reaches,
-    /// There is none: without confinement there is no proxy. The prelude checks that the proxy serves the list.
+    /// No control exists, because without confinement there is no proxy. The prelude checks that the proxy serves the
+    /// list.
     Proxy,
 }
 

@@ -1,4 +1,4 @@
-//! Journals that a project brings: their claims about what was allowed are not trusted.
+//! Journals that a project brings: their claims about permissions are not trusted.
 
 use crate::{
     attempt::{

@@ -1,4 +1,4 @@
-//! Words of others that steer an effect which a file of the program pre-approves.
+//! Words of others that steer an effect that a file of the program pre-approves.
 
 use crate::{
     attempt::{
@@ -29,7 +29,7 @@ fn worker(name: &str, head: &str) -> (String, String) {
     (name.to_owned(), format!("---\nmodel: script:script.json\n{toolsets}{head}---\nWork.\n"))
 }
 
-/// A mail assistant whose project pre-approves what it sends.
+/// A mail assistant whose project pre-approves its sending.
 fn program(world: &World, workers: &[(&str, &str)]) {
     world.put("project.yaml", MANIFEST);
     world.put("tools.py", TOOLS);
@@ -71,7 +71,7 @@ fn steered(world: &World, calls: Vec<Value>) -> Tried {
     asked(&world.run(&["."]), &last)
 }
 
-/// `main` has read the mail, and so much after it that the mail is left out of what its model is sent.
+/// `main` has read the mail, and then so much more that compaction leaves the mail out of the request to its model.
 fn compacted(world: &World) -> Tried {
     program(world, &[("main", "max_context_tokens: 10000\n")]);
     world.put("inbox/1.txt", MAIL.repeat(80));

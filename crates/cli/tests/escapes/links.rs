@@ -80,7 +80,7 @@ fn program_with_cases(world: &World) {
     world.put("main.cases.yaml", "cases:\n- name: a\n  input: hi\n  expect: {output: done}\n");
 }
 
-/// Commands that the operator gives names for what they write, with links of the project in the way.
+/// Commands for which the operator names output files, with links of the project on the way.
 fn commands_write_nothing_outside(world: &World) -> Tried {
     program_with_cases(world);
     world.run(&[".", "hi"]).ended(0)?;

@@ -81,14 +81,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many attempts of a group run at once. A test runner starts as many groups as there are processors, but most
-/// attempts wait for a process most of the time.
+/// Number of attempts of a group that run at once. A test runner starts as many groups as there are processors, but
+/// most attempts wait for a process most of the time.
 const AT_ONCE: usize = 3;
 
 /// The minimum number of attempts.
 const MINIMUM: usize = 150;
 
-/// Attempts that take longer are reported.
+/// The longest time of an attempt that is not reported.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// Makes one test of each group, and `groups()`, which lists them in the order of the page.

@@ -67,7 +67,8 @@ fn asked_again(world: &World, first: &Value, other: &Value) -> Tried {
     Ok(Outcome::AskedAgain)
 }
 
-/// A project without file tools may use their names. What the operator allows of the file tool does not run these.
+/// A project without file tools may use their names for its own. Permissions of the operator for a file tool do not run
+/// these.
 fn borrowed_names(world: &World) -> Tried {
     world.put(
         "tools.py",

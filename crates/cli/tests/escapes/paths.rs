@@ -32,14 +32,15 @@ pub(crate) fn calls(path: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// How many calls succeeded and failed.
+/// Numbers of calls that succeeded and failed.
 #[derive(Default)]
 struct Count {
     done: usize,
     refused: usize,
 }
 
-/// Makes every call with `path`. The attacker learns what a call brought into the project; it is then deleted.
+/// Makes every call with `path`. The attacker learns each file that a call brought into the project; it is then
+/// deleted.
 fn each_tool(world: &World, authority: &Arc<Authority>, path: &str, count: &mut Count) -> Result<(), Escape> {
     for (tool, input) in calls(path) {
         match world.tool(authority, tool, &input) {
@@ -154,7 +155,7 @@ fn decoded(text: &str) -> String {
     }
 }
 
-/// Whether a string is of a class.
+/// A test that a string is of a class.
 type Fits = fn(&str) -> bool;
 
 /// The classes of the corpus; each string is in the first that it fits.

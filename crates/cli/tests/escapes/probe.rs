@@ -26,13 +26,13 @@ pub(crate) const B: Confinement = Confinement::Tier(Tier::Landlock);
 /// The expected result of a probe without a tier, which shows that the probe works.
 #[derive(Clone, Copy)]
 pub(crate) enum Control {
-    /// One of these verdicts, for every user.
+    /// Any of these verdicts, for every user.
     Says(&'static str),
-    /// One of these verdicts, for root; an ordinary user lacks the right anyway.
+    /// Any of these verdicts, for root; an ordinary user lacks the right anyway.
     AsRoot(&'static str),
     /// An error of the kernel itself and not of a filter: any error but `EPERM`.
     Reaches,
-    /// The same for root.
+    /// The same as `Reaches`, for root.
     ReachesAsRoot,
 }
 
@@ -244,7 +244,7 @@ impl Victim {
         victim
     }
 
-    /// Whether a signal is pending.
+    /// Returns true if a signal is pending.
     pub(crate) fn was_hit(&self) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap();

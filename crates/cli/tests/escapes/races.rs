@@ -19,15 +19,15 @@ use std::{
     thread,
 };
 
-/// How often the operations of a race must meet each state for the race to count.
+/// Number of times that the operations of a race must meet each state for the race to count.
 const MET: usize = 20;
 
 const BY_DESCRIPTOR: &str = "operations act on a descriptor and a single name";
 
-/// On a busy machine a race runs up to so many times its operations, until it has met both states.
+/// The most repetitions of a race's operations on a busy machine, until it has met both states.
 const MAX_REPEATS: usize = 20;
 
-/// How often the operations met each state.
+/// Numbers of operations that met each state.
 #[derive(Default)]
 struct Met {
     inside: usize,

@@ -1,4 +1,4 @@
-//! Keys that the proxy adds to requests of a project's tools: no tool may learn one, or have it sent elsewhere.
+//! Keys that the proxy adds to requests of a project's tools: no tool may learn a key, or have it sent elsewhere.
 
 use crate::{
     attempt::{Attempt, Group, Layer::Launcher, Need, Outcome, Who::Project, must},
@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// The key. A tool prints what it learns turned around, since redaction would hide an escape.
+/// The key. A tool prints it in reverse, because redaction would hide an escape.
 const KEY: &str = "sk-live-93b1c64e0d7f4a528c6e";
 
 /// Helpers of the tools. `HOST` is the port of the host that the key belongs to, `OTHER` and `PLAIN` are ports of a server
@@ -94,14 +94,14 @@ def look() -> str:
     return attack()[::-1]
 "#;
 
-/// A server that answers each request, and keeps what it got. The answer returns the head of the request.
+/// A server that answers each request, and keeps the requests. The answer returns the head of the request.
 struct Host {
     port: u16,
     got: Arc<Mutex<String>>,
 }
 
 impl Host {
-    /// With TLS, under a certificate for `localhost` of that issuer.
+    /// Starts a server with TLS, under a certificate for `localhost` of that issuer.
     fn with_tls(issuer: &CertifiedIssuer<'static, KeyPair>, answer: Reply) -> Self {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

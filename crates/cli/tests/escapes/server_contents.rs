@@ -1,4 +1,4 @@
-//! Attacks by what an MCP server offers beside tools: resources, which are files below `/mcp`, and prompts.
+//! Attacks by items of an MCP server other than tools: resources, which are files below `/mcp`, and prompts.
 
 use crate::{
     attempt::{

@@ -101,7 +101,7 @@ impl Server {
         Ok((format!("Cookie: {cookie}\r\n"), format!("Llm-Do-Session: {secret}\r\n")))
     }
 
-    /// As a page sends its requests.
+    /// Returns headers of a session, as a page sends them with its requests.
     fn with_session(&self) -> Result<String, Escape> {
         self.sign_in(&self.token).map(|(cookie, secret)| cookie + &secret)
     }
@@ -238,7 +238,7 @@ fn rebinding(world: &World) -> Tried {
 /// The text of a further token, which `serve.yaml` has.
 const OTHER: &str = "other-0123456789abcdef";
 
-/// Where the server's configuration is, in the folder of a world.
+/// The place of the server's configuration, in the folder of a world.
 const CONFIGURATION: &str = "home/.llm-do/serve.yaml";
 
 fn configure(world: &World, text: &str) {

@@ -1,4 +1,4 @@
-//! Tables, folders and files that the operator names as input: others may have written what stands in them.
+//! Tables, folders and files that the operator names as input: others may have written their contents.
 
 use crate::{
     attempt::{
@@ -47,7 +47,7 @@ impl Mapped {
     }
 }
 
-/// Maps `main` over that input. The attacker learns what was written.
+/// Maps `main` over that input. The attacker learns the output.
 fn map(world: &World, inputs: &str, outputs: &str, more: &[&str]) -> Mapped {
     let fixed = ["map", ".", inputs, "-o", outputs, "--max-cost", "unlimited", "--pilot", "0"];
     let report = world.run(&[&fixed[..], more].concat());
@@ -110,7 +110,7 @@ fn steered_by_a_row(world: &World, manifest: &str) -> Tried {
     Ok(Outcome::Asks)
 }
 
-/// A later run reads what a map has written, and sends.
+/// A later run reads the output of a map, and sends.
 fn steered_by_what_was_written(world: &World, calls: Vec<Value>, written: &str) -> Tried {
     program(world, PRE_APPROVED, "", calls);
     map(world, "mail.csv", "notes/out.jsonl", &[]);

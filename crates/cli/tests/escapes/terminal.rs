@@ -1,4 +1,4 @@
-//! Attacks on what the terminal shows.
+//! Attacks on the display of a terminal.
 
 use crate::{
     attempt::{

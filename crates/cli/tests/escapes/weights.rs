@@ -68,7 +68,7 @@ fn row(
     Attempt::new(WHO, layer, name, mechanism, attack).tier(tier).needs(Need::LocalModels)
 }
 
-/// In tier A in this world, then in tier B in another.
+/// Makes an attack in tier A in this world, then in tier B in another.
 fn in_both_tiers(world: &World, attack: fn(&World) -> Tried) -> Tried {
     attack(world)?;
     let other = World::new();

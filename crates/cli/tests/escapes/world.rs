@@ -31,7 +31,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// A timeout for anything here, long enough for a busy machine.
+/// A timeout for every wait, long enough for a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -53,9 +53,9 @@ pub(crate) struct World {
     disclosed: Mutex<String>,
     before: Mutex<Option<Vec<String>>>,
     sockets: Sockets,
-    /// Whether a process was started that may have left others behind.
+    /// True if a process was started that may have left others behind.
     pub(crate) launched: AtomicBool,
-    /// Whether the binary runs where the kernel makes no namespaces: in tier B.
+    /// True if the binary runs where the kernel makes no namespaces: in tier B.
     without_namespaces: AtomicBool,
     files: NativeFileSystem,
     /// The tools of the last view: creating them costs more than using them.
@@ -129,12 +129,12 @@ impl World {
         }
     }
 
-    /// From here on, the binary runs in tier B.
+    /// Makes the binary run in tier B from now on.
     pub(crate) fn forbid_namespaces(&self) {
         self.without_namespaces.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it does.
+    /// Returns true if the binary runs in tier B.
     pub(crate) fn has_no_namespaces(&self) -> bool {
         self.without_namespaces.load(Ordering::Relaxed)
     }
@@ -179,12 +179,12 @@ impl World {
         disclosed.push('\n');
     }
 
-    /// From here on nothing outside may change. Preparations come before.
+    /// Starts the oracles: from now on nothing outside may change. Preparations come before.
     pub(crate) fn arm(&self) {
         self.before.lock().unwrap().get_or_insert_with(|| self.guarded());
     }
 
-    /// The same again, after the attempt itself had to change something outside.
+    /// Restarts the oracles, after the attempt itself had to change something outside.
     pub(crate) fn rearm(&self) {
         *self.before.lock().unwrap() = Some(self.guarded());
     }
@@ -244,7 +244,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing outside has changed, and the attacker did not learn the secret.
+    /// Checks that nothing outside has changed, and that the attacker did not learn the secret.
     pub(crate) fn check_files(&self) -> Result<(), Escape> {
         if let Some(before) = &*self.before.lock().unwrap() {
             let now = self.guarded();
@@ -265,12 +265,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether anything has connected since the last check.
+    /// Returns true if anything has connected since the last check.
     pub(crate) fn was_contacted(&self) -> bool {
         self.sockets.tcp.accept().is_ok()
     }
 
-    /// Processes that see this world's folder: in their command line, environment, working folder or mounts.
+    /// Returns the processes that see this world's folder: in their command line, environment, working folder or
+    /// mounts.
     pub(crate) fn processes(&self) -> Vec<String> {
         let name = self.top.file_name().unwrap().to_string_lossy().into_owned();
         let own = std::process::id().to_string();
@@ -394,7 +395,7 @@ pub(crate) fn eventually(limit: Duration, mut is: impl FnMut() -> bool) -> bool 
 }
 
 impl Need {
-    /// Why this machine lacks it. In CI nothing may be missing.
+    /// Returns the reason why this machine lacks the requirement. In CI nothing may be missing.
     pub(crate) fn missing(self) -> Option<String> {
         use llm_do::confine::{Tier, probe};
         let counts = std::env::var_os("CI").is_some();
@@ -434,7 +435,7 @@ pub(crate) fn corpus() -> Option<String> {
     fs::read_to_string(file).ok()
 }
 
-/// Each oracle notices what it is for.
+/// Each oracle notices its kind of escape.
 #[test]
 fn each_oracle_detects_its_kind_of_escape() {
     let escapes = |deed: fn(&World)| {

@@ -98,7 +98,7 @@ pub(crate) fn blocks(page: &str) -> Result<Vec<Block>, String> {
     Ok(found)
 }
 
-/// Whether a line of a block that is no shell looks like a command to type.
+/// Returns true if a line of a block that is no shell looks like a command to type.
 fn is_command(line: &str) -> bool {
     ["$ ", "llm-do "].iter().any(|start| line.starts_with(start))
 }

@@ -20,7 +20,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A time that no command needs on any machine, in seconds.
+/// A timeout that no command exceeds on any machine, in seconds.
 const PATIENCE: u64 = 300;
 /// The port that the pages use. Each reader has another one.
 const PORT: &str = "8750";
@@ -29,10 +29,10 @@ pub(crate) struct Reader {
     folder: TempDir,
     model: Option<TestServer>,
     port: String,
-    /// The words that stand in the place of `…` in the pages.
+    /// The words that `…` replaces in the pages.
     words: Words,
     servers: Vec<Child>,
-    /// Of the examples.
+    /// The script of the examples.
     script: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Reader {
 pub(crate) struct Failure {
     pub(crate) line: usize,
     pub(crate) text: String,
-    /// The output of the command, where only this differs.
+    /// The output of the command, if only this differs.
     pub(crate) printed: Option<(Command, Vec<String>)>,
 }
 
@@ -78,7 +78,7 @@ impl Reader {
         here.map_or_else(|| self.place(), |here| PathBuf::from(here.trim_matches('\'')))
     }
 
-    /// Does what a block says.
+    /// Writes the file of a block, or runs its commands.
     pub(crate) fn follow(&mut self, block: &Block) -> Result<(), Failure> {
         let failed = |text: String| Failure { line: block.line, text, printed: None };
         match &block.content {
@@ -196,7 +196,7 @@ impl Reader {
         (code, self.lines(&fs::read_to_string(log).unwrap_or_default()))
     }
 
-    /// Starts a server, and waits until it has printed what the page shows, or has ended.
+    /// Starts a server, and waits until it has printed the output of the page, or has ended.
     fn begin(&mut self, command: &Command) -> Vec<String> {
         let said = self.said(command);
         // Another server takes the port of the one before.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-/// The sign for a part that differs from run to run, and for a line that stands for any lines.
+/// The sign for a part that differs between two runs. As a line of its own it matches any lines.
 const ANY: char = '…';
 
-/// The words of a page that stand for others, such as `6b1f…` for a token, and what they stand for.
+/// The words of a page that represent other words, such as `6b1f…` for a token, with those words.
 pub(crate) type Words = BTreeMap<String, String>;
 
-/// Compares the shown lines with the printed ones. Returns the words of the page that stand for others; `None`: the output
-/// differs. `whole`: nothing else may be printed, otherwise lines may be left out anywhere.
+/// Compares the shown lines with the printed ones. Returns the words of the page that represent others, or `None` if
+/// the output differs. `whole`: nothing else may be printed; otherwise lines may be left out anywhere.
 pub(crate) fn fits(shown: &[String], printed: &[String], whole: bool) -> Option<Words> {
     let mut words = Words::new();
     lines_fit(shown, printed, whole, &mut words).then_some(words)
@@ -32,7 +32,8 @@ fn lines_fit(shown: &[String], printed: &[String], whole: bool, words: &mut Word
     })
 }
 
-/// Compares two lines without regard to the width of blanks. A word with `…` stands for any text, which may contain run IDs.
+/// Compares two lines without regard to the width of blanks. A word with `…` matches any text, which may contain run
+/// IDs.
 fn line_fits(shown: &str, printed: &str, words: &mut Words) -> bool {
     let mut found = words.clone();
     let fits = matches(&blanks(shown), &blanks(printed), &mut found);
@@ -69,7 +70,7 @@ fn matches(shown: &str, printed: &str, words: &mut Words) -> bool {
     if parts.is_empty() { literal == printed } else { rest.is_empty() }
 }
 
-/// The words of a line and the text between them.
+/// Splits a line into words and the text between them.
 fn pieces(line: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_' || c == ANY;
     let mut rest = line;
@@ -82,12 +83,12 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A line with single blanks.
+/// Returns a line with single blanks.
 fn blanks(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A line without run IDs, durations, the amount of blanks and the trailing ones.
+/// Returns a line without run IDs and durations, and without trailing and repeated blanks.
 fn steady(line: &str) -> String {
     let words = line.split_whitespace().map(|word| if is_duration(word) { "[TIME]" } else { word });
     let line = words.collect::<Vec<_>>().join(" ");

@@ -23,7 +23,7 @@ fn greeter() -> Scenario {
     )
 }
 
-/// Its worker writes through a helper, which asks.
+/// A project whose worker writes through a helper, which asks.
 fn office() -> Scenario {
     Scenario::new()
         .file("project.yaml", "entry: main\n")
@@ -345,8 +345,8 @@ fn a_worker_in_the_middle_talks_until_done() {
     assert_eq!(editor.words(), "planned");
 }
 
-/// With the protocol's own library for Python, in the environment that `LLM_DO_TEST_ACP_PYTHON` names: cancel during the
-/// question of a helper, load after `kill -9`, and the delegated approval.
+/// Uses the protocol's own library for Python, in the environment that `LLM_DO_TEST_ACP_PYTHON` names: cancel during
+/// the question of a helper, load after `kill -9`, and the delegated approval.
 #[test]
 fn the_python_library_is_a_client() {
     let Some(python) = env::var_os("LLM_DO_TEST_ACP_PYTHON") else {
@@ -365,7 +365,7 @@ fn the_python_library_is_a_client() {
     assert_eq!((done.code, done.stdout.as_str()), (Some(0), "ok\n"), "{}", done.stderr);
 }
 
-/// With the program acpx, which `LLM_DO_TEST_ACPX` names.
+/// Uses the program acpx, which `LLM_DO_TEST_ACPX` names.
 #[test]
 fn acpx_is_a_client() {
     let Some(acpx) = env::var_os("LLM_DO_TEST_ACPX") else {

@@ -1,4 +1,4 @@
-//! What is no message: lines that are too long, and clients that lie about sizes.
+//! Input that is no message: lines that are too long, and clients that lie about sizes.
 
 use crate::{editor::Editor, scenario::Scenario};
 use serde_json::json;

@@ -67,7 +67,7 @@ fn outputs(scenario: &Scenario) -> Vec<String> {
     ended.map(|record| record["ending"]["output"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// What the agent has written to its log.
+/// Returns the agent's log.
 fn log(mut editor: Editor) -> String {
     let stderr = editor.child.stderr.take();
     assert_eq!(editor.leave(), Some(0));

@@ -8,7 +8,7 @@ use std::fs;
 const WRITER: &str =
     "---\nname: main\nmodel: script:script.yaml\ntoolsets: [filesystem]\n---\nWrite what you are told.\n";
 
-/// Writes one file, then the same file again, and answers with the last result.
+/// A script that writes one file, then the same file again, and answers with the last result.
 const WRITES_TWICE: &str = r#"
 answers:
   - when: {turn: 0}

@@ -64,7 +64,7 @@ fn killed_before(command: &mut Command, nth: usize) -> bool {
     }
 }
 
-/// Whether the system call at which a process is stopped changes a file or a folder.
+/// Returns true if the system call at which a process is stopped changes a file or a folder.
 fn is_about_to_change(pid: libc::pid_t) -> bool {
     // SAFETY: all zeros is a valid value.
     let mut info: libc::ptrace_syscall_info = unsafe { mem::zeroed() };

@@ -4,7 +4,7 @@ use crate::{chat_terminal::chat, emulator::Emulator, scenario::Scenario, termina
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-/// Answers one after the other.
+/// A script that gives one answer after the other.
 const ANSWERS: &str = "\
 answers:
   - when: {turn: 0}
@@ -23,7 +23,7 @@ fn greeter() -> Scenario {
         .file("s.yaml", ANSWERS)
 }
 
-/// What the journal holds of the user's turns: the step, and the answer.
+/// Returns the user's turns from the journal: the step, and the answer.
 fn turns(journal: &[Value]) -> Vec<(String, Value)> {
     let answered = journal.iter().filter(|record| record["kind"] == "answered");
     answered

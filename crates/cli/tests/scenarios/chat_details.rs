@@ -1,4 +1,4 @@
-//! Details of a chat: what `/save` writes, paths that do not exist, options, stopped answers, chats of other workers.
+//! Details of a chat: the file of `/save`, paths that do not exist, options, stopped answers, chats of other workers.
 
 use crate::{
     scenario::{Finished, Scenario},

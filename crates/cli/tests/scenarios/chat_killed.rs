@@ -1,8 +1,8 @@
 //! A chat that is killed at any moment and continued: the same conversation, the same files, and nothing is done twice
 //! (docs/guides/chat.md).
 //!
-//! The user of these tests looks only at what the run waits for. The same question gets the same answer in every
-//! process, so a chat that was killed can be compared with one that was not.
+//! The user of these tests only sees the question that the run waits for. The same question gets the same answer in
+//! every process, so a chat that was killed can be compared with one that was not.
 
 use crate::{
     emulator::Emulator,
@@ -18,12 +18,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a run may take between two questions.
+/// The longest time between two questions of a run.
 const PATIENCE: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(2);
-/// Chats that are held at once.
+/// Number of chats that run at once.
 const AT_ONCE: usize = 3;
-/// The window loses the focus: from here on the terminal is notified of each question.
+/// The report that the window loses the focus: from then on the terminal is notified of each question.
 const FOCUS_OUT: &str = "\u{1b}[O";
 /// The beginning of a notification (OSC 9), without the escape character.
 const NOTICE: &str = "]9;";
@@ -81,12 +81,12 @@ fn text<'a>(record: &'a Value, name: &str) -> &'a str {
     record[name].as_str().unwrap_or_default()
 }
 
-/// Whether it is the question for the next message.
+/// Returns true if the question is the one for the next message.
 fn is_turn(question: &Value) -> bool {
     text(question, "question") == "input" && text(question, "step").starts_with("message")
 }
 
-/// What the user types at a question; `None`: the chat is left.
+/// Returns the keys that the user types at a question, or `None` if the user leaves the chat.
 fn keys(question: &Value) -> Option<&'static str> {
     if !is_turn(question) {
         // An approval is given. Of choices, the first is taken.
@@ -109,7 +109,7 @@ fn journal(scenario: &Scenario) -> Vec<Value> {
     journal_in(&scenario.project().join(".llm-do/runs"))
 }
 
-/// The question that waits for its answer.
+/// Returns the open question.
 fn waiting(journal: &[Value]) -> Option<&Value> {
     let last = journal.iter().rfind(|record| record["kind"] == "asked")?;
     let is_answer = |record: &&Value| {
@@ -118,12 +118,13 @@ fn waiting(journal: &[Value]) -> Option<&Value> {
     journal.iter().find(is_answer).is_none().then_some(last)
 }
 
-/// The user at the terminal. A question is answered only when the terminal shows it: its record is written before.
+/// The user at the terminal. Answers a question only when the terminal shows it: its record is written before.
 struct User {
     window: Emulator,
     /// Questions that were answered in this process.
     answered: usize,
-    /// The last keys were a command after which the terminal is not notified, since nothing new was said.
+    /// True if the last keys were a command after which the terminal is not notified, because the worker has said
+    /// nothing new.
     aside: bool,
 }
 
@@ -156,8 +157,8 @@ impl User {
     }
 }
 
-/// Holds the chat in one process, until it is left or its journal has so many records: then the process is killed.
-/// Returns whether it was left.
+/// Runs the chat in one process, until the user leaves or the journal has `most` records: then the process is killed.
+/// Returns true if the user left.
 fn hold(scenario: &Scenario, arguments: &[&str], most: usize) -> bool {
     // Counted before the process exists, which adds to them.
     let before = journal(scenario).len();
@@ -199,7 +200,7 @@ fn hold(scenario: &Scenario, arguments: &[&str], most: usize) -> bool {
     }
 }
 
-/// What was said and done, call by call, without what differs between two executions.
+/// Returns the messages and effects of each call, without the parts that differ between two executions.
 fn told(journal: &[Value]) -> BTreeMap<String, Vec<Value>> {
     let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     // How a call that was cut off was settled is not part of what was done, nor is that a run waited.
@@ -225,7 +226,7 @@ fn left(scenario: &Scenario) -> [Option<String>; 2] {
     ["out/log.txt", "out/note.txt"].map(|file| scenario.read(file))
 }
 
-/// `scripts/prove chat` kills at every record and cuts at every byte.
+/// Returns true if `scripts/prove chat` runs the test, which kills at every record and cuts at every byte.
 fn whole() -> bool {
     env::var_os("LLM_DO_TEST_WHOLE").is_some()
 }
@@ -283,8 +284,8 @@ fn journal_file(scenario: &Scenario) -> PathBuf {
     scenario.runs().remove(0).join("journal.jsonl")
 }
 
-/// At each question the chat is killed, and the end of its journal is cut off, byte by byte: back to the last call that
-/// began to change something, or the last answer of the user. What the model said there is asked for again, and the chat
+/// Kills the chat at each question and cuts off the end of its journal, byte by byte: back to the last call that began
+/// to change something, or the last answer of the user. The model is asked again for the lost messages, and the chat
 /// waits at the same question with the same transcript and the same files.
 #[test]
 fn chat_whose_last_records_are_cut_off_waits_at_the_same_question() {

@@ -26,7 +26,7 @@ fn writer() -> Scenario {
         .file("helper.yaml", &script("b.txt"))
 }
 
-/// A chat over pipes, where nobody can be asked. Tools that write are offered, because a rule allows some of their calls.
+/// Runs a chat over pipes, with no operator. Tools that write are offered, because a rule allows some of their calls.
 fn chat(scenario: &Scenario, flags: &[&str], lines: &str) -> Finished {
     let offered = ["chat", "--project", ".", "--allow", "write_file(never)", "--allow", "append_file(never)"];
     scenario.run_with_stdin(&[&offered, flags].concat(), lines)
@@ -38,7 +38,7 @@ fn answers(journal: &[Value]) -> Vec<&str> {
     answered.filter_map(|record| record["answer"].as_str()).collect()
 }
 
-/// How the calls of that tool were decided, in order.
+/// Returns the verdicts on the calls of that tool, in order.
 fn verdicts(scenario: &Scenario, tool: &str) -> Vec<(String, String)> {
     let journal = scenario.journal();
     let calls =
@@ -59,10 +59,10 @@ fn replays(scenario: &Scenario) {
     assert_eq!(replayed.code, Some(0), "{}{}", replayed.stdout, replayed.stderr);
 }
 
-/// What is shown where a question waits.
+/// Texts that are shown with a question.
 const QUESTIONS: &[&str] = &["wants to call write_file", "1 = restore"];
 
-/// Types lines in a chat on a terminal, each when what stands beside it is shown. Gives all that was shown.
+/// Types lines in a chat on a terminal, each when the text beside it is shown. Returns all output.
 fn on_terminal(scenario: &Scenario, lines: &[(&str, &str)]) -> String {
     let mut session = Session::start(scenario.command_on_terminal(&["chat", "--project", ".", "--plain"]));
     for (shown, line) in lines {

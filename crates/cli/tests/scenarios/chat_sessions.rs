@@ -15,7 +15,7 @@ use std::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Nothing is written for so long after a command of the chat has done its work.
+/// Time without output after which a command of the chat counts as done.
 const QUIET: Duration = Duration::from_millis(400);
 
 /// A page of `docs/sessions/`.
@@ -25,7 +25,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Of a chat over a pipe.
+    /// Returns a page for a chat over a pipe.
     fn new(name: &'static str, title: &str, about: &str) -> Self {
         Self::with(
             name,
@@ -35,7 +35,7 @@ impl Page {
         )
     }
 
-    /// Of a chat in the window of an emulator.
+    /// Returns a page for a chat in the window of an emulator.
     pub(crate) fn of_window(name: &'static str, title: &str, about: &str) -> Self {
         Self::with(
             name,
@@ -60,7 +60,7 @@ impl Page {
         self.text.push_str(&format!("\n```console\n{}\n```\n", text.trim_end()));
     }
 
-    /// Adds the screen of a window, with `…` for the seconds that something takes and for the tokens in the status row.
+    /// Adds the screen of a window, with `…` for times in seconds and for the tokens in the status row.
     pub(crate) fn screen(&mut self, rows: &str) {
         const MODEL: &str = " · script:s.json";
         let word = |word: &str| match is_time(word.trim_end()) {
@@ -91,7 +91,7 @@ impl Page {
     }
 }
 
-/// The text with `…` for how long calls took.
+/// Returns the text with `…` in place of the times of calls.
 fn without_times(text: &str) -> String {
     let line = |line: &str| match line.rsplit_once("  ") {
         Some((before, last)) if is_time(last) => format!("{before}  …"),
@@ -100,13 +100,13 @@ fn without_times(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// `3s`, `12ms`.
+/// Returns true for `3s` and `12ms`.
 fn is_time(word: &str) -> bool {
     let digits = word.trim_end_matches("ms").trim_end_matches('s');
     digits.len() < word.len() && !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
-/// A chat over a pipe, held line by line.
+/// A chat over a pipe, line by line.
 struct Talk<'a> {
     scenario: &'a Scenario,
     child: Child,
@@ -188,7 +188,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Whether the last question has no answer yet.
+/// Returns true if the last question has no answer yet.
 fn is_waiting(journal: &[Value]) -> bool {
     let last = journal.iter().rfind(|record| record["kind"] == "asked");
     last.is_some_and(|asked| {

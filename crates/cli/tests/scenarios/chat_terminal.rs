@@ -163,7 +163,7 @@ fn long_lines_and_many_lines_are_whole() {
     fs::remove_dir_all(scenario.home().join("home/.llm-do/runs")).expect("they are there");
 }
 
-/// A chat with a long history is resumed in a real terminal: all of it is there to scroll through, and it goes on below.
+/// A chat with a long history is resumed in a real terminal: all of it can be scrolled, and the chat continues below.
 #[test]
 fn a_long_history_is_whole_in_the_scrollback() {
     let (answers, lines) = (20, if whole() { 900 } else { 60 });

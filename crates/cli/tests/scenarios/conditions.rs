@@ -21,7 +21,7 @@ fn sending(rules: &str, calls: &[(f64, &str)]) -> Scenario {
         .file("s.yaml", &json!({ "answers": answers }).to_string())
 }
 
-/// For each call whether it ran.
+/// Returns true for each call that ran.
 fn sent(scenario: &Scenario, calls: usize) -> Vec<bool> {
     let journal = scenario.journal();
     let ran = |turn: usize| {

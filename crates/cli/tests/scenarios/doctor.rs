@@ -1,4 +1,4 @@
-//! `llm-do doctor`: what is missing, why it would be needed, and the command that brings it.
+//! `llm-do doctor`: missing things, their purpose, and the command that installs them.
 
 use crate::scenario::Scenario;
 use serde_json::Value;

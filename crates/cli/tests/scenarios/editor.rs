@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An editor.
@@ -19,7 +19,7 @@ pub(crate) struct Editor {
     pub(crate) child: Child,
     pub(crate) stdin: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// Messages that came while another was waited for.
+    /// Messages that came while the test waited for another.
     pub(crate) came: VecDeque<Value>,
     next: u64,
 }
@@ -142,7 +142,7 @@ impl Editor {
         self.wait("request for permission", |message| message["method"] == "session/request_permission")
     }
 
-    /// Goes, and waits for the agent's end.
+    /// Disconnects, and waits for the agent's end.
     pub(crate) fn leave(mut self) -> Option<i32> {
         self.stdin = None;
         let deadline = Instant::now() + PATIENCE;

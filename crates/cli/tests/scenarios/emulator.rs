@@ -1,5 +1,5 @@
-//! A process on a pseudo-terminal whose output goes to an emulator in this process: what a user would see in a window that
-//! wraps rows again when its width changes.
+//! A process on a pseudo-terminal whose output goes to an emulator in this process. It shows what a user would see in a
+//! window that wraps rows again when its width changes.
 
 use crate::terminal_session::Session;
 use std::{
@@ -70,7 +70,7 @@ impl Emulator {
         self.screen.screen().text().into_iter().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// Whether a row of the screen contains a text.
+    /// Returns true if a row of the screen contains a text.
     pub(crate) fn shows(&self, text: &str) -> bool {
         self.rows().iter().any(|row| row.contains(text))
     }
@@ -117,7 +117,7 @@ impl Emulator {
         self.session.end().0
     }
 
-    /// Waits for the end. Returns the exit code, and what was written last.
+    /// Waits for the end. Returns the exit code, and the last output.
     pub(crate) fn end(self) -> (Option<i32>, String) {
         self.session.end()
     }

@@ -1,4 +1,4 @@
-//! What is shown and acknowledged when a disk, a journal or a process fails at the end.
+//! Output and acknowledgements when a disk, a journal or a process fails at the end.
 
 use crate::scenario::{Scenario, journal_in, lines, script};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -147,7 +147,7 @@ fn next_command_removes_what_a_killed_one_left_in_a_folder() {
     assert_eq!(scenario.read("mine.tmp").as_deref(), Some("mine"));
 }
 
-/// A resumed run that still waits tells a program what it waits for, and not only its exit code.
+/// A resumed run that still waits prints its open questions for a program, and not only its exit code.
 #[test]
 fn resume_that_still_waits_prints_its_questions_as_json() {
     let scenario = Scenario::new()

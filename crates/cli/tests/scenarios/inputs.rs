@@ -28,7 +28,7 @@ fn scenario() -> Scenario {
         .file("child.yaml", "answers: [{text: ok}]\n")
 }
 
-/// What each worker was told: its instructions, and the message that they came to with what they print.
+/// Returns the instructions of each worker with its message.
 fn instructions(records: &[Value]) -> Vec<String> {
     let told = |record: &Value| {
         let system = record["system"].as_str()?;

@@ -1,4 +1,4 @@
-//! Kills at system calls that write: what was acknowledged is there afterwards. `scripts/prove kills` tries each of them.
+//! Kills at system calls that write: acknowledged changes exist afterwards. `scripts/prove kills` tries each of them.
 #![allow(clippy::print_stderr, reason = "a test that skips says so")]
 
 use std::{path::Path, process::Command};

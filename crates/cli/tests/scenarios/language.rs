@@ -15,7 +15,7 @@ fn succeed(scenario: &Scenario, arguments: &[&str]) -> Finished {
     told
 }
 
-/// What each tool call of the run returned, or why it was not made.
+/// Returns the result of each tool call of the run, or the reason why it was not made.
 fn results(scenario: &Scenario) -> Vec<Value> {
     let ended = |record: &Value| {
         let kind = record["kind"].as_str().unwrap_or_default();

@@ -119,7 +119,8 @@ fn until(scenario: &Scenario, arguments: &[&str], text: &str) -> (Vec<String>, D
     (lines, took)
 }
 
-/// Without a terminal, what a fetch says that has not ended after a moment: one line, and what to do without a network.
+/// Checks the output of a fetch without a terminal that has not ended after a moment: one line, and the advice for a
+/// machine without a network.
 #[test]
 fn a_fetch_says_within_two_seconds_how_it_goes_and_what_to_do_offline() {
     let endpoint = hub();

@@ -37,7 +37,7 @@ fn failures(scenario: &Scenario) -> Vec<Value> {
     lines(&scenario.read("out.jsonl.failures.jsonl").expect("failures"))
 }
 
-/// How often each row has an answer of the model, in the records of all commands.
+/// Returns the number of the model's answers for each row, in the records of all commands.
 fn answers(scenario: &Scenario) -> BTreeMap<String, usize> {
     let mut answers = BTreeMap::new();
     for entry in fs::read_dir(scenario.project().join("out.jsonl.map")).expect("the state") {

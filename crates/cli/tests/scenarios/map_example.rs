@@ -38,7 +38,7 @@ fn the_public_table_is_sorted_without_a_model() {
     assert!(groups.len() >= 6 && groups["unknown"] > groups["raptor"], "{groups:?}");
 }
 
-/// What a table of that name and content becomes.
+/// Runs a map over a table of that name and content. Returns the exit code, stderr and the inputs of the rows.
 fn mapped(name: &str, content: &[u8]) -> (Option<i32>, String, Vec<Value>) {
     let worker =
         "---\nmodel: script:s.yaml\nparameters: {text: string, n: integer?, flag: boolean?}\n---\nX\n";

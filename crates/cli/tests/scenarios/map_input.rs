@@ -1,4 +1,4 @@
-//! How `llm-do map` matches rows with parameters, and what it says about those that don't fit.
+//! Matching of rows with parameters by `llm-do map`, and messages about rows that don't fit.
 
 use crate::scenario::{Finished, Scenario, lines};
 use serde_json::{Value, json};

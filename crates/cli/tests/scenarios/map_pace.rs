@@ -1,4 +1,4 @@
-//! How `llm-do map` treats a provider that refuses requests.
+//! Handling by `llm-do map` of a provider that refuses requests.
 
 use crate::{
     scenario::{Scenario, lines},
@@ -66,7 +66,7 @@ fn a_provider_that_refuses_everything_for_an_hour_can_be_waited_for_or_not() {
     );
 }
 
-/// Hundredths of a second.
+/// Returns the processor time of a process, in hundredths of a second.
 fn processor_time(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
     let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();

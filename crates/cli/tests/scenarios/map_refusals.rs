@@ -1,4 +1,5 @@
-//! How `llm-do map` treats requests that a provider refuses for another reason than their rate, and answers without a price.
+//! Handling by `llm-do map` of requests that a provider refuses for another reason than their rate, and of answers
+//! without a price.
 
 use crate::{
     scenario::{Scenario, lines},
@@ -25,7 +26,7 @@ fn table(rows: usize) -> String {
     format!("text\n{rows}")
 }
 
-/// How often each row has records of that kind.
+/// Returns the number of records of that kind for each row.
 fn counts(scenario: &Scenario, kind: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in fs::read_dir(scenario.project().join("out.jsonl.map")).expect("the state") {

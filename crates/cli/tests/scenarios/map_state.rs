@@ -1,4 +1,4 @@
-//! What `llm-do map` does with the files at the place of its output, and with its own state.
+//! Handling by `llm-do map` of files at the place of its output, and of its own state.
 
 use crate::scenario::{Finished, Scenario, lines};
 use std::{fs, path::PathBuf, process::Stdio, thread, time::Duration};
@@ -22,7 +22,7 @@ fn journals(scenario: &Scenario) -> Vec<PathBuf> {
     paths.filter(|path| path.file_name().expect("a name").to_string_lossy().starts_with("journal-")).collect()
 }
 
-/// How often the records have this word.
+/// Returns the number of times that the records have this word.
 fn recorded(scenario: &Scenario, word: &str) -> usize {
     let count = |path: &PathBuf| fs::read_to_string(path).expect("a segment").matches(word).count();
     journals(scenario).iter().map(count).sum()

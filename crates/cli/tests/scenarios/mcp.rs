@@ -54,7 +54,7 @@ fn allowed(scenario: &Scenario, command: &str) -> Finished {
     told
 }
 
-/// How the call of that turn ended: its output, or its failure.
+/// Returns the end of that turn's call: its output, or its failure.
 fn ending(scenario: &Scenario, turn: usize) -> Value {
     let path = format!("0/{turn}.0");
     let ended = |record: &&Value| {

@@ -38,7 +38,7 @@ fn allowed(scenario: &Scenario, server: &RemoteServer) -> Finished {
     told
 }
 
-/// How the call of that turn ended.
+/// Returns the end of that turn's call.
 fn ending(scenario: &Scenario, turn: usize) -> Value {
     let path = format!("0/{turn}.0");
     let journal = scenario.journal();

@@ -142,7 +142,7 @@ fn outputs(scenario: &Scenario) -> Vec<Value> {
     ended.map(|record| record["ending"]["output"].clone()).collect()
 }
 
-/// What is in the folder of installed packages.
+/// Returns the names in the folder of installed packages.
 fn installed(scenario: &Scenario) -> Vec<String> {
     let folder = scenario.home().join("home/.llm-do/mcp/packages");
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };

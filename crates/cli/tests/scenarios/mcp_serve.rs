@@ -249,7 +249,7 @@ fn mistakes_of_the_operator_are_reported_before_anything_is_served() {
     assert!(told.stderr.contains("stdout carries the protocol"), "{told}");
 }
 
-/// How a run ended.
+/// Returns the status with which a run ended.
 fn end(run: &std::path::Path) -> String {
     let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
     let last = journal.lines().last().and_then(|line| serde_json::from_str::<Value>(line).ok());

@@ -18,25 +18,25 @@ use std::{
     },
 };
 
-/// How the authorisation server misbehaves.
+/// A fault of the authorisation server.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// Its metadata names another issuer.
+    /// The metadata names another issuer.
     OtherIssuer,
-    /// The browser comes back with the name of another issuer.
+    /// The browser returns with the name of another issuer.
     OtherIssuerInAnswer,
     /// The server says that its tokens are for another one.
     OtherResource,
-    /// Its metadata is elsewhere.
+    /// The metadata is elsewhere.
     RedirectsElsewhere,
-    /// It does not do PKCE.
+    /// The server does not support PKCE.
     NoPkce,
-    /// It takes codes over plain HTTP, at another host.
+    /// The server takes codes over plain HTTP, at another host.
     PlainTokens,
-    /// Its tokens expire at once.
+    /// The tokens expire at once.
     ShortTokens,
-    /// It takes no refresh token.
+    /// The server takes no refresh token.
     NoRefresh,
 }
 
@@ -260,7 +260,7 @@ fn a_project_says_how_to_sign_in_at_its_servers() {
     }
 }
 
-/// Stands in for the tool of the keyring, which is locked while `locked` exists.
+/// A replacement for the tool of the keyring, which is locked while `locked` exists.
 const SECRET_TOOL: &str = r#"#!/bin/sh
 echo "$*" >> "$HOME/calls"
 if [ -e "$HOME/locked" ]; then echo "the keyring is locked" >&2; exit 1; fi

@@ -1,4 +1,4 @@
-//! The first things that a new user meets: messages that say what to do, and lists that say what was done.
+//! First contact of a new user: messages that say what to do, and lists of completed changes.
 
 use crate::{scenario::Scenario, terminal_session::Session};
 use serde_json::Value;

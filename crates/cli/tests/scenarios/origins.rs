@@ -1,4 +1,4 @@
-//! Untrusted words: a mail assistant before and after a worker with a typed answer stands between the mails and it.
+//! Untrusted words: a mail assistant before and after the mails are read by a separate worker with a typed answer.
 
 use crate::scenario::{Finished, Scenario, page_shows};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `llm-do prices`: what models cost, and which figures are the user's own.
+//! `llm-do prices`: prices of models, and the user's own figures among them.
 
 use crate::scenario::Scenario;
 use serde_json::Value;

@@ -61,7 +61,7 @@ fn outputs_are_read_as_types_that_are_compared_at_load() {
     alone("test_returns");
 }
 
-/// With the environment `venv` in the folder that `LLM_DO_TEST_CLIENTS` names.
+/// Uses the environment `venv` in the folder that `LLM_DO_TEST_CLIENTS` names.
 #[test]
 fn pydantic_models_and_agent_frameworks() {
     match clients() {

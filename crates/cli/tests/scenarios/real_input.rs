@@ -1,5 +1,6 @@
-//! What models, servers and users really send (docs/reference/loop.md): answers with reasoning around them, calls that share
-//! a number, words for broken answers, made-up names, integers of more than 64 bits, images that are none.
+//! Input that models, servers and users really send (docs/reference/loop.md): answers with reasoning around them, calls
+//! that share a number, words for broken answers, made-up names, integers of more than 64 bits, files that are not
+//! images.
 
 use crate::{
     python::fixture::has_python,

@@ -18,7 +18,7 @@ const ONCE_MS: u64 = 1_767_225_600_000;
 /// The ID of a recorded run.
 const RUN: &str = "20260101-000000-0000";
 
-/// What the user of `minutes` grants.
+/// The grants of the user of `minutes`.
 pub(crate) const MINUTES_GRANTS: [&str; 2] = [
     "process=node servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js minutes",
     "process=servers/venv/bin/mcp-server-git --repository minutes",
@@ -38,7 +38,7 @@ struct Example {
     message: Option<&'static str>,
     /// A file of the example for stdin.
     stdin: Option<&'static str>,
-    /// What its user grants.
+    /// The grants of the user.
     grants: &'static [&'static str],
     /// The answers to its questions, one after the other.
     answers: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! An MCP server over HTTP on a loopback port, which answers as a test says and keeps what it was asked.
+//! An MCP server over HTTP on a loopback port, with answers that a test defines. It keeps the requests.
 
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ impl Asked {
     }
 }
 
-/// What the server does with a request.
+/// The server's answer to a request.
 pub(crate) enum Answer {
     /// A status, further lines of the head, and a body.
     Reply(u16, String, Vec<u8>),
@@ -65,7 +65,7 @@ pub(crate) struct RemoteServer {
 }
 
 impl RemoteServer {
-    /// Answers requests with `answer`; what it returns `None` for, with [`usual`].
+    /// Answers requests with `answer`, or with [`usual`] if it returns `None`.
     pub(crate) fn new(answer: impl Fn(&Asked) -> Option<Answer> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -89,12 +89,12 @@ impl RemoteServer {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// What it was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         lock(&self.asked).clone()
     }
 
-    /// How often it was asked with that method.
+    /// Returns the number of requests with that method.
     pub(crate) fn count(&self, rpc: &str) -> usize {
         self.asked().iter().filter(|asked| asked.rpc() == rpc).count()
     }
@@ -135,7 +135,7 @@ pub(crate) fn usual(asked: &Asked) -> Answer {
     }
 }
 
-/// What a browser gets at that address, as it comes.
+/// Returns the raw response that a browser gets at that address.
 pub(crate) fn get(url: &Url) -> String {
     let address = (url.host_str().expect("a host"), url.port().expect("a port"));
     let mut stream = TcpStream::connect(address).expect("a connection");

@@ -310,7 +310,7 @@ fn resume_of_a_finished_run_shows_its_recorded_end_and_does_nothing() {
     assert_eq!(lines(&text).last().unwrap()["kind"], "run_ended");
 }
 
-/// Its questions wait in the other process, and a call that runs there was not cut off.
+/// Open questions of such a run wait in the other process, and a call that runs there was not cut off.
 #[test]
 fn run_of_another_process_is_not_resumed() {
     let scenario = two_writes();

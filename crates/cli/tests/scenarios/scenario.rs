@@ -42,7 +42,7 @@ impl Scenario {
         self
     }
 
-    /// With a file of the user, in `~/.llm-do`.
+    /// Adds a file of the user, in `~/.llm-do`.
     pub(crate) fn home_file(self, path: &str, text: &str) -> Self {
         let file = self.home().join("home/.llm-do").join(path);
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
@@ -254,8 +254,8 @@ impl std::fmt::Display for Finished {
     }
 }
 
-/// Whether the page of a run shows these words. A page made with the web app holds the run's records, compressed; the app's
-/// own tests (`web/test/e2e/export.test.ts`) look at it in a browser.
+/// Returns true if the page of a run shows these words. A page made with the web app holds the run's records,
+/// compressed; the app's own tests (`web/test/e2e/export.test.ts`) look at it in a browser.
 pub(crate) fn page_shows(page: &str, words: &str) -> bool {
     match page.contains("id=\"llm-do-run\"") {
         true => page.contains("gzip+base64"),

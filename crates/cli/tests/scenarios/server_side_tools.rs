@@ -11,7 +11,7 @@ use std::{
 
 const SEARCHING: &str = "---\nmodel: anthropic:claude-test\nserver_side_tools: [{tool_type: web_search, max_uses: 3}]\n---\nFind out.\n";
 
-/// Serves these whole answers of Anthropic, one to each request; gives what was sent.
+/// Serves these whole answers of Anthropic, one to each request; returns the requests.
 fn serve(answers: Vec<Value>) -> (String, JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

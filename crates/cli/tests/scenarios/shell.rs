@@ -302,7 +302,7 @@ fn long_running_commands_and_long_output_are_cut() {
     }
 }
 
-/// Whether a process of this machine has this argument.
+/// Returns true if a process of this machine has this argument.
 fn is_running(mark: &str) -> bool {
     fs::read_dir("/proc").expect("procfs").flatten().any(|entry| {
         let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();

@@ -19,7 +19,7 @@ struct Pipe {
     stdout: BufReader<ChildStdout>,
     stderr: Option<JoinHandle<String>>,
     next: i64,
-    /// Messages that came while another was waited for.
+    /// Messages that came while the test waited for another.
     early: Vec<Value>,
 }
 
@@ -86,7 +86,7 @@ impl Pipe {
         self.until(|message| message["method"] == method)["params"].clone()
     }
 
-    /// Closes the pipe. The exit code, and what it said.
+    /// Closes the pipe. Returns the exit code and stderr.
     fn end(mut self) -> (Option<i32>, String) {
         self.stdin.take();
         let code = self.child.wait().expect("it ends").code();

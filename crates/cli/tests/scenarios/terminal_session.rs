@@ -17,13 +17,13 @@ use std::{
 
 /// A timeout that only a hang exceeds, on any machine.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Written after the process has ended: when it is read, all output has been read.
+/// A text that the test writes after the process has ended: when it is read, all output has been read.
 const END: &str = "[end of the session]";
 
 /// A process whose controlling terminal the test reads and types on.
 pub(crate) struct Session {
     terminal: File,
-    /// Kept open, so that the last output can still be read.
+    /// The process's side of the pseudo-terminal, kept open so that the last output can still be read.
     line: OwnedFd,
     child: Child,
     output: Receiver<Vec<u8>>,
@@ -166,7 +166,7 @@ impl Session {
         }
     }
 
-    /// Whether the terminal is in the mode of a prompt.
+    /// Returns true if the terminal is in the mode of a prompt.
     pub(crate) fn reads_keys(&self) -> bool {
         !tcgetattr(&self.line)
             .expect("its mode")
@@ -225,7 +225,7 @@ impl Session {
         (status.code(), shown)
     }
 
-    /// As [`Self::end`], with the output as it was written.
+    /// Ends like [`Self::end`], and returns the output as it was written.
     #[track_caller]
     pub(crate) fn end_raw(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("a process");
@@ -243,7 +243,7 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Makes output text without escape sequences and carriage returns. The pieces of the output may end anywhere.
+/// A filter that removes escape sequences and carriage returns from output. The pieces of the output may end anywhere.
 #[derive(Default)]
 struct PlainText {
     /// The beginning of a character.
@@ -251,7 +251,7 @@ struct PlainText {
     within: Within,
 }
 
-/// Where in a sequence the output is.
+/// The part of a sequence that the output is in.
 #[derive(Clone, Copy, Default)]
 enum Within {
     #[default]

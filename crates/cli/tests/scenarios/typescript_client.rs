@@ -26,7 +26,7 @@ fn succeeds(mut command: Command) {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// With the `node_modules` in the folder that `LLM_DO_TEST_CLIENTS` names.
+/// Uses the `node_modules` in the folder that `LLM_DO_TEST_CLIENTS` names.
 #[test]
 fn package_is_strictly_typed_and_its_tests_pass() {
     let Some(clients) = clients() else {

@@ -1,5 +1,5 @@
-//! The entries of a list of domains (`network_enabled` in `docs/reference/sandbox.md`), and the hosts that requests
-//! are matched with.
+//! The entries of a list of domains (`network_enabled` in `docs/reference/sandbox.md`), and the hosts that they are
+//! matched against.
 //!
 //! An entry is `example.org` (that host alone), `*.example.org` (every host below it, but not itself), or an address,
 //! which no name ever matches. An entry with `:PORT` allows that port alone; one without allows ports 80 and 443.
@@ -19,7 +19,7 @@ pub enum Host {
     Address(IpAddr),
 }
 
-/// One entry of a list of domains.
+/// An entry of a list of domains.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Domain {
@@ -38,9 +38,9 @@ enum Hosts {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a domain: {reason}")]
 pub struct BadDomain {
-    /// As given.
+    /// The text as given.
     pub text: String,
-    /// What is wrong with it, and what to write instead.
+    /// The error in the text, and the correct form.
     pub reason: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl Host {
     /// trailing dot, no address as a single number, no user name before it.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a valid host.
     pub fn with_port(text: &str) -> Result<(Self, Option<u16>), BadDomain> {
         let bad = |reason| BadDomain { text: text.to_owned(), reason };
         let (host, port) = split(text).map_err(bad)?;
@@ -126,7 +126,7 @@ impl Domain {
     /// Parses an entry.
     ///
     /// # Errors
-    /// The text is no valid entry. A text that would match nothing, or not what its author means, is an error too.
+    /// The text is not a valid entry. A text that would match nothing, or not what its author intends, is an error too.
     pub fn parse(text: &str) -> Result<Self, BadDomain> {
         let bad = |reason| BadDomain { text: text.to_owned(), reason };
         let (host, port) = split(text).map_err(bad)?;
@@ -141,12 +141,12 @@ impl Domain {
         Ok(Self { hosts, port })
     }
 
-    /// Whether it allows that port of that host.
+    /// Returns true if the entry allows that port of that host.
     pub fn admits(&self, host: &Host, port: u16) -> bool {
         self.names(host) && self.port.map_or_else(|| USUAL.contains(&port), |only| only == port)
     }
 
-    /// Whether it names that host, on whatever port.
+    /// Returns true if the entry names that host, on any port.
     pub fn names(&self, host: &Host) -> bool {
         match (&self.hosts, host) {
             (Hosts::One(one), host) => one == host,
@@ -155,7 +155,7 @@ impl Domain {
         }
     }
 
-    /// The one port that it names, if it names one.
+    /// The port that the entry names, if it names one.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
@@ -182,7 +182,7 @@ impl Domain {
         Some(Self { hosts: hosts.clone(), port: port.ok()? })
     }
 
-    /// Whether `other` allows everything that it allows.
+    /// Returns true if `other` allows everything that this entry allows.
     pub(super) fn is_within(&self, other: &Self) -> bool {
         self.meet(other).as_ref() == Some(self)
     }

@@ -27,13 +27,13 @@ impl Place {
         Self(format!("/{}", parts.join("/")).into())
     }
 
-    /// The place of what toolsets of the kind `kind` serve under `key`. It is no file: it lies within no folder, and no
+    /// The place that toolsets of the kind `kind` serve under `key`. It is not a file: it lies in no folder, and no
     /// path of the machine is equal to it. Neither part contains `/` or `:`.
     pub fn served(kind: &str, key: &str) -> Self {
         Self(format!("{kind}:{key}").into())
     }
 
-    /// What serves this place, or `None` for a file or folder.
+    /// The toolset kind and key of a served place, or `None` for a file or folder.
     pub fn server(&self) -> Option<Served<'_>> {
         if self.0.starts_with('/') {
             return None;
@@ -48,12 +48,12 @@ impl Place {
         &self.0
     }
 
-    /// Its last part; empty for `/`.
+    /// The last part of the path; empty for `/`.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or("")
     }
 
-    /// The paths of the place and of all that it lies in, from itself outwards.
+    /// The paths of the place and of all its ancestors, from the place outwards.
     pub(crate) fn upwards(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(Some(self.as_str()), |path| match path.rsplit_once('/')? {
             ("", "") => None,
@@ -62,7 +62,7 @@ impl Place {
         })
     }
 
-    /// Whether it is `other` or lies below it.
+    /// Returns true if the place is `other` or lies below it.
     pub fn is_within(&self, other: &Self) -> bool {
         self.rest(other).is_some()
     }
@@ -78,14 +78,14 @@ impl Place {
         Self(joined(&self.0, rest))
     }
 
-    /// The folder so many steps above it.
+    /// The ancestor of the place that is `steps` folders above it.
     #[must_use]
     pub(crate) fn above(&self, steps: usize) -> Self {
         self.upwards().nth(steps).map_or_else(|| Self("/".into()), |path| Self(path.into()))
     }
 }
 
-/// A set of places is searched by path. Both are ordered and compared by the text.
+/// Lets a set of places be searched by path. Both are ordered and compared by the text.
 impl Borrow<str> for Place {
     fn borrow(&self) -> &str {
         &self.0
@@ -97,9 +97,9 @@ impl Borrow<str> for Place {
 pub struct Served<'a> {
     /// The name of the kind of toolset.
     pub kind: &'a str,
-    /// What the kind knows it by.
+    /// The key under which the toolset serves the place.
     pub key: &'a str,
-    /// The path below it; empty for all of it.
+    /// The path below the key; empty for the whole.
     pub rest: &'a str,
 }
 
@@ -172,7 +172,7 @@ impl VirtualPath {
         Self(joined(&self.0, rest))
     }
 
-    /// Its last part; empty for `/`.
+    /// The last part of the path; empty for `/`.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or("")
     }
@@ -196,7 +196,7 @@ fn joined(base: &Arc<str>, rest: &str) -> Arc<str> {
     }
 }
 
-/// For errors: hostile input must not fill the screen or the context.
+/// Shortens a path for an error, so that hostile input does not fill the screen or the context.
 fn shorten(text: &str) -> String {
     let mut short: String = text.chars().take(120).flat_map(char::escape_debug).collect();
     if text.chars().count() > 120 {

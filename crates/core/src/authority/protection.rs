@@ -9,28 +9,28 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// How a place is protected.
+/// The protection of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Not protected.
+    /// The place is not protected.
     Open,
-    /// Readable, not writable.
+    /// The place is readable, not writable.
     Protected,
-    /// Appears not to exist.
+    /// The place appears not to exist.
     Invisible,
 }
 
-/// The places that define the program, and those that its workers declare untrusted. They are the same for all its
+/// The places that define the program, and the places that its workers declare untrusted. They are the same for all its
 /// workers, whatever each of them mounts.
 #[derive(Clone, Deserialize)]
 #[serde(from = "Known")]
 pub struct Protection {
     known: Known,
-    /// What is found out when the first place is judged.
+    /// Places that are read from a source when the first place is judged.
     further: Option<Arc<Further>>,
 }
 
-/// The places as far as they are known.
+/// The places that are known already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     /// Root of the program.
@@ -39,20 +39,20 @@ struct Known {
     defining: Vec<String>,
     /// Absolute paths of the folders from which the program's Python code imports modules, folded.
     importing: Vec<String>,
-    /// The mounts that some worker declares untrusted.
+    /// The mounts that any worker declares untrusted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     untrusted: Vec<Place>,
 }
 
-/// What `source` reads, once.
+/// The places that `source` reads, once.
 struct Further {
     source: Arc<dyn FurtherProtection>,
     found: OnceLock<Protection>,
 }
 
-/// Where the protection comes from by workers that a run may call and that are not loaded yet.
+/// The source of protected places by workers that a run may call and that are not loaded yet.
 pub trait FurtherProtection: MaybeSend + MaybeSync {
-    /// Reads them.
+    /// Reads the places.
     fn read(&self) -> Protection;
 }
 
@@ -62,19 +62,21 @@ pub const TEMPORARY_PREFIX: &str = ".llm-do-tmp-";
 const KEYS_PREFIX: &str = ".llm-do-keys";
 /// Folders of version control, whose settings name programs that it runs. They are protected in every folder.
 const VERSION_CONTROL: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];
-/// Names of manifests that a program is read from, the first three in today's layout and that of libraries, the others those of
-/// predecessors. They are protected in every folder: one that a run wrote would make its folder a program. Lower case.
+/// Names of manifests that a program is read from. The first three belong to today's layout and to libraries, the
+/// others to predecessors. They are protected in every folder: if a run wrote one, its folder would become a program.
+/// Lower case.
 pub const MANIFESTS: &[&str] =
     &["project.yaml", "llm-do.yaml", "lib.yaml", "golem-forge.config.yaml", "program.yaml", "workshop.yaml"];
 /// Further names that are protected in every folder. Lower case.
 const PROTECTED_NAMES: &[&str] = &[".venv", "pyvenv.cfg", "llm-do.lock", ".llm-doignore"];
-/// The same for ends of names: workers, files that Python reads when it starts, cases and their recordings.
+/// Ends of names that are protected in every folder: workers, files that Python reads when it starts, cases and their
+/// recordings. Lower case.
 const PROTECTED_SUFFIXES: &[&str] = &[".worker", ".pth", ".cases.yaml", ".cases.jsonl", ".recorded"];
 /// Ends of the names of files that Python imports.
 const IMPORTED_SUFFIXES: &[&str] = &[".py", ".pyc", ".so", ".pyd"];
 /// The file that makes a folder a package.
 const PACKAGE_FILE: &str = "__init__.py";
-/// Files beside the program's Python code that decide its interpreter and packages.
+/// Files beside the program's Python code that determine its interpreter and packages.
 const ENVIRONMENT_FILES: &[&str] = &["pyproject.toml", "uv.lock", "uv.toml", ".python-version"];
 /// Files and folders that other programs execute: build services, editors, hooks of version control, shells. Lower case.
 const EXECUTED_NAMES: &[&str] = &[
@@ -89,14 +91,14 @@ const EXECUTED_NAMES: &[&str] = &[
     ".pre-commit-config.yaml",
     ".envrc",
 ];
-/// The folder at the program's root with the same meaning.
+/// A folder at the program's root whose content other programs execute, like [`EXECUTED_NAMES`].
 const HOOKS: &str = "hooks";
 /// Folders and files that define any program, in addition to those in its manifest.
 const CONVENTIONAL: &[&str] = &["prompts", "templates", "schemas", "tools", "toolsets", "tools.py"];
 
 impl Protection {
-    /// `defining` adds what the manifest names: the workers root, prompts, templates, tool roots and modules, each
-    /// relative to the root.
+    /// Creates the protection of the program at `root`. `defining` adds the paths in the manifest: the workers root,
+    /// prompts, templates, tool roots and modules, each relative to the root.
     pub fn new(root: Place, defining: impl IntoIterator<Item = String>) -> Self {
         let relative = CONVENTIONAL.iter().map(|&path| path.to_owned()).chain(defining);
         let relative = relative.map(|path| path.trim_start_matches("./").trim_matches('/').to_owned());
@@ -106,8 +108,8 @@ impl Protection {
         Self { known, further: None }.with_defining(places)
     }
 
-    /// The same with further files and folders that hold definitions. A place that contains the root is left out:
-    /// otherwise nothing could be written.
+    /// Adds files and folders that hold definitions. A place that contains the root is left out: otherwise nothing
+    /// could be written.
     #[must_use]
     pub fn with_defining(mut self, places: impl IntoIterator<Item = Place>) -> Self {
         let root = fold(self.known.root.as_str());
@@ -120,8 +122,8 @@ impl Protection {
         self
     }
 
-    /// The same with folders from which the program's Python code imports modules: the modules and packages directly
-    /// in them are protected, also those that do not exist yet.
+    /// Adds folders from which the program's Python code imports modules. The modules and packages directly in them are
+    /// protected, including those that do not exist yet.
     #[must_use]
     pub fn with_importing(mut self, folders: impl IntoIterator<Item = Place>) -> Self {
         let importing = &mut self.known.importing;
@@ -131,7 +133,7 @@ impl Protection {
         self
     }
 
-    /// The same with places that are untrusted for every worker, because one of them declares it.
+    /// Adds places that are untrusted for every worker, because one of the workers declares it.
     #[must_use]
     pub fn with_untrusted(mut self, places: impl IntoIterator<Item = Place>) -> Self {
         let untrusted = &mut self.known.untrusted;
@@ -141,14 +143,14 @@ impl Protection {
         self
     }
 
-    /// The same with what `source` reads. It is asked once, before the first place is judged and thus before anything can
-    /// be written: a large program need not be read for a run that touches no file.
+    /// Adds the places that `source` reads. The source is read once, before the first place is judged and thus before
+    /// anything can be written. A run that touches no file then does not read a large program.
     #[must_use]
     pub fn with_further(self, source: Arc<dyn FurtherProtection>) -> Self {
         Self { further: Some(Arc::new(Further { source, found: OnceLock::new() })), ..self }
     }
 
-    /// Everything that is known, once all of it was read.
+    /// All known places, after the source was read.
     fn all(&self) -> impl Iterator<Item = &Known> {
         let further =
             self.further.as_deref().map(|further| &further.found.get_or_init(|| further.source.read()).known);
@@ -160,7 +162,7 @@ impl Protection {
         &self.known.root
     }
 
-    /// A place as people read it: relative to the project's root where it lies inside, absolute elsewhere.
+    /// A place in the form that people read: relative to the project's root if it lies inside, absolute elsewhere.
     pub fn relative(&self, place: &Place) -> String {
         match place.rest(self.root()) {
             Some("") => ".".into(),
@@ -169,7 +171,7 @@ impl Protection {
         }
     }
 
-    /// Whether other programs execute what is at a place: a change there can run code outside the sandbox.
+    /// Returns true if other programs execute the content of a place: a change there can run code outside the sandbox.
     pub fn is_executed(&self, place: &Place) -> bool {
         let inside = place.rest(self.root()).map(fold);
         let below = |name: &str, of: &str| of.split('/').next() == Some(name);
@@ -180,7 +182,7 @@ impl Protection {
                 .any(|part| EXECUTED_NAMES.contains(&part))
     }
 
-    /// Whether the name alone decides nothing: the entry has the class of its folder, unless
+    /// Returns true if the name alone has no effect on the class: the entry has the class of its folder, unless
     /// [`Protection::tells_below`] is true for that folder. A fast path for walks over many names.
     pub fn is_ordinary(name: &str) -> bool {
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
@@ -194,19 +196,20 @@ impl Protection {
             && !PROTECTED_SUFFIXES.iter().any(ends)
     }
 
-    /// Whether everything of that name is invisible, wherever it is.
+    /// Returns true if everything of that name is invisible, in any folder.
     pub fn is_invisible(name: &str) -> bool {
         let name = fold(name);
         let secret = [".env", TEMPORARY_PREFIX, KEYS_PREFIX];
         name == ".llm-do" || secret.iter().any(|prefix| name.starts_with(prefix))
     }
 
-    /// Whether a name is that of a folder or file of version control, whose settings name programs that it runs.
+    /// Returns true if the name is that of a folder or file of version control, whose settings name programs that it
+    /// runs.
     pub fn is_version_control(name: &str) -> bool {
         VERSION_CONTROL.contains(&fold(name).as_str())
     }
 
-    /// Whether a folder may contain something that defines the program by its place.
+    /// Returns true if a folder may contain a place that defines the program.
     pub fn tells_below(&self, folder: &Place) -> bool {
         if folder.rest(self.root()).is_none() && self.root().is_within(folder) {
             return true;
@@ -215,24 +218,24 @@ impl Protection {
         self.all().any(|known| known.tells_below(&folder))
     }
 
-    /// Whether some worker of the program declares that others write what is at a place.
+    /// Returns true if any worker of the program declares the content of a place untrusted.
     pub fn is_untrusted(&self, place: &Place) -> bool {
         self.all().any(|known| known.untrusted.iter().any(|untrusted| place.is_within(untrusted)))
     }
 
-    /// The places that some worker declares untrusted.
+    /// The places that any worker declares untrusted.
     pub fn untrusted(&self) -> impl Iterator<Item = &Place> {
         self.all().flat_map(|known| &known.untrusted)
     }
 
-    /// Whether llm-do reads what is at a place as a part of this program: a definition, its code or its environment. What is
-    /// protected for the sake of other programs is none.
+    /// Returns true if llm-do reads the content of a place as a part of this program: a definition, its code or its
+    /// environment. Places that are protected for the sake of other programs don't count.
     pub fn defines(&self, place: &Place) -> bool {
         let Some(inside) = place.rest(self.root()) else { return false };
         !inside.split('/').any(Self::is_version_control) && self.class(place, self.root()) == Class::Protected
     }
 
-    /// How `place` is protected when it is reached through a mount of `mount`. A mount lifts the protection of the
+    /// The protection of `place` when it is reached through a mount of `mount`. A mount lifts the protection of the
     /// place that it names: a mount of `templates` may be written if it is `rw`, and names inside it are still judged
     /// by themselves. Names are compared case-folded, because some file systems do that.
     pub fn class(&self, place: &Place, mount: &Place) -> Class {
@@ -262,7 +265,7 @@ impl Protection {
 }
 
 impl Known {
-    /// Whether a folded path may contain something that defines the program by its place.
+    /// Returns true if a folded path may contain a place that defines the program.
     fn tells_below(&self, folder: &str) -> bool {
         self.defining.iter().any(|path| *path != folder && holds(path, folder))
             || self.importing.iter().any(|importing| {
@@ -271,13 +274,13 @@ impl Known {
             })
     }
 
-    /// Whether a folded path, reached through a mount, is that of a definition.
+    /// Returns true if a folded path, reached through a mount, is that of a definition.
     fn is_defining(&self, place: &str, mount: &str) -> bool {
         self.defining.iter().any(|path| holds(place, path) && !holds(mount, path))
     }
 
-    /// Whether a folded path is that of a module or package that the program's Python code could import, or decides
-    /// which interpreter runs that code.
+    /// Returns true if a folded path is that of a module or package that the program's Python code could import, or
+    /// that of a file that determines the interpreter of that code.
     fn is_imported(&self, place: &str, mount: &str) -> bool {
         self.importing.iter().any(|folder| {
             let Some(rest) = place.strip_prefix(folder.as_str()).and_then(|rest| rest.strip_prefix('/'))
@@ -304,7 +307,7 @@ impl From<Known> for Protection {
 }
 
 impl PartialEq for Protection {
-    /// Whether the same is known about both. Reads nothing.
+    /// Compares the places that are known already. Reads nothing.
     fn eq(&self, other: &Self) -> bool {
         self.known == other.known
     }
@@ -319,7 +322,7 @@ impl fmt::Debug for Protection {
 }
 
 impl Serialize for Protection {
-    /// Another process gets everything at once.
+    /// Serialises all places, because another process can't read the source later.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut all = self.clone();
         for known in self.all().skip(1) {
@@ -332,7 +335,7 @@ impl Serialize for Protection {
     }
 }
 
-/// Whether a folded path is a folder or something in it.
+/// Returns true if a folded path is a folder or lies in it.
 fn holds(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || folder == "/")
 }
@@ -458,7 +461,7 @@ mod tests {
             prop_assert_eq!(fold(&path), parts.join("/"));
         }
 
-        /// The invariant of walks: they do not check the path of a name that decides nothing.
+        /// Tests the invariant of walks, which do not check the path of a name that has no effect on the class.
         #[test]
         fn an_ordinary_name_is_what_its_folder_is(
             folders in prop::collection::vec(

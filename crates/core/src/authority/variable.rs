@@ -1,6 +1,6 @@
-//! Environment variables that no foreign code gets, and headers that carry no keys.
+//! Environment variables that foreign code never gets, and headers that never carry keys.
 
-/// Why a variable can't be given to code; `None` if it can.
+/// The reason why a variable can't be given to code; `None` if it can.
 pub fn variable_refused(name: &str) -> Option<&'static str> {
     const PREFIXES: &[&str] = &["LD_", "DYLD_", "PYTHON", "GIT_", "LLM_DO_", "LC_"];
     const LOADERS: &[&str] = &[
@@ -49,8 +49,8 @@ pub fn variable_refused(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Why a header can't carry a key of `sandbox.keys`; `None` if it can. The value of such a header would change how its message is
-/// read.
+/// The reason why a header can't carry a key of `sandbox.keys`; `None` if it can. The value of such a header would
+/// change how its message is parsed.
 pub fn key_header_refused(name: &str) -> Option<&'static str> {
     const OF_THE_MESSAGE: &[&str] = &[
         "accept-encoding",
@@ -77,7 +77,7 @@ pub fn key_header_refused(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a text is a token of HTTP (RFC 9110 §5.6.2), as names of headers and schemes are.
+/// Returns true if a text is a token of HTTP (RFC 9110 §5.6.2), the syntax of names of headers and schemes.
 pub fn is_token(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     !text.is_empty() && text.chars().all(is_letter)

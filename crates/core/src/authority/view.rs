@@ -9,74 +9,75 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Approvals {
-    /// For reading.
+    /// The rule for reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<Rule>,
-    /// For writing.
+    /// The rule for writing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<Rule>,
-    /// For deleting; where absent, the rule for writing applies.
+    /// The rule for deleting; if absent, the rule for writing applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete: Option<Rule>,
 }
 
-/// Why a view has a mount. It decides how far files of the program may pre-approve effects in the mount
-/// (`docs/reference/approvals.md`).
+/// The reason why a view has a mount. It determines to what extent files of the program may pre-approve effects in the
+/// mount (`docs/reference/approvals.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A file of the program declares it.
     Declared,
-    /// It is the project's own root, and no file declares a mount. File tools treat it like a declared mount, and
-    /// processes may only read it.
+    /// The mount is the project's own root, and no file declares a mount. File tools treat it like a declared mount,
+    /// and processes may only read it.
     Project,
-    /// A library's own folder, which the library declares. Its workers and its code may read it for every caller.
+    /// The mount is a library's own folder, which the library declares. Its workers and its code may read it for every
+    /// caller.
     Library,
-    /// Anything else: a lone file's current directory, a place that the operator binds, an attachment.
+    /// Any other mount: a lone file's current directory, a place that the operator binds, an attachment.
     #[default]
     Other,
 }
 
 impl Origin {
-    /// Whether files of the program may pre-approve what file tools do in such a mount.
+    /// Returns true if files of the program may pre-approve operations of file tools in such a mount.
     pub fn is_own(self) -> bool {
         self != Self::Other
     }
 }
 
-/// One mount: a real place shown at a virtual path.
+/// A mount: a real place shown at a virtual path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mount {
-    /// Where the worker sees it.
+    /// The virtual path in the worker's view.
     pub at: VirtualPath,
     /// The real folder or single file that it shows.
     pub place: Place,
     /// The widest access allowed through it.
     pub access: Access,
-    /// If not empty: only files with these suffixes (`.txt`, `.md`).
+    /// Suffixes of the files that are visible (`.txt`, `.md`); empty means all files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suffixes: Vec<String>,
     /// Largest file that may be read or written through it, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_file_bytes: Option<u64>,
-    /// Its approval rules.
+    /// The mount's approval rules.
     #[serde(default)]
     pub approvals: Approvals,
-    /// Why the view has it.
+    /// The reason why the view has the mount.
     #[serde(default)]
     pub origin: Origin,
-    /// Whether others write what it shows (`docs/reference/origins.md`).
+    /// True if the mount shows untrusted content (`docs/reference/origins.md`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
 }
 
 impl Mount {
-    /// Whether it shows a library's own folder for reading ([`Origin::Library`]).
+    /// Returns true if the mount shows a library's own folder for reading ([`Origin::Library`]).
     pub(super) fn is_of_library(&self) -> bool {
         self.origin == Origin::Library && self.access == Access::Read
     }
 
-    /// A plain mount without rules.
+    /// Creates a plain mount without rules.
     pub fn new(at: VirtualPath, place: Place, access: Access) -> Self {
         Self {
             at,
@@ -125,7 +126,7 @@ impl Mount {
 }
 
 impl Approvals {
-    /// These rules, tightened by another's `ask` and `blocked`. Another's `preApproved` loosens nothing.
+    /// Tightens these rules by the `ask` and `blocked` rules of `by`. A `preApproved` of `by` loosens nothing.
     pub(super) fn tightened(self, by: Self) -> Self {
         let tighter = |own: Option<Rule>, by: Option<Rule>| match by {
             None | Some(Rule::PreApproved) => own,
@@ -144,25 +145,25 @@ impl Approvals {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct View {
-    /// Longest virtual path first, so that the first that matches is the innermost.
+    /// The mounts, longest virtual path first, so that the first match is the innermost.
     mounts: Arc<[Mount]>,
 }
 
-/// Why the program's files may not pre-approve a change at a place (`docs/reference/approvals.md`).
+/// The reason why the program's files may not pre-approve a change at a place (`docs/reference/approvals.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotOwn {
-    /// It is outside the mounts that the program declares.
+    /// The place is outside the mounts that the program declares.
     Outside,
-    /// Other programs execute what is there.
+    /// Other programs execute the content of the place.
     Executed,
 }
 
 /// A virtual path with its real place. The names are checked; symlinks are not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
-    /// As the worker names it.
+    /// The path as the worker names it.
     pub path: VirtualPath,
-    /// Root of the subtree that no operation on it may leave: the mount within its bounds.
+    /// Root of the subtree that no operation on the path may leave: the mount within its bounds.
     pub base: Place,
     /// The path from `base`, normalised and relative; empty for `base` itself.
     pub rest: String,
@@ -175,26 +176,26 @@ pub struct Located {
     decided: Option<Decided>,
 }
 
-/// Where a path led when rules and the operator decided about it.
+/// The place that a path led to when rules and the operator decided about it.
 #[derive(Clone, Debug, PartialEq)]
 struct Decided {
     /// The path from the base, free of links.
     rest: String,
-    /// Whether a link at the end of the path was followed.
+    /// True if a link at the end of the path was followed.
     followed: bool,
 }
 
 impl Located {
-    /// Binds the path to the place where it led when the call was decided about. `real` is that place; `followed` says
-    /// whether a link at the end of the path was followed. An operation that arrives elsewhere is refused from then on.
+    /// Binds the path to `real`, the place that it led to when the call was decided about. `followed` is true if a link
+    /// at the end of the path was followed. From then on, an operation that arrives at another place is refused.
     pub fn decided(&mut self, real: &Place, followed: bool) {
         let rest = real.rest(&self.base).map(str::to_owned);
         self.decided = rest.map(|rest| Decided { rest, followed });
     }
 
-    /// Whether the path still leads where it led when the call was decided about. The file system checks this before it
-    /// acts, with what is left of the path when links are resolved: `follows` says whether it follows a link at the end,
-    /// and `exists` whether something is there.
+    /// Checks that the path still leads to the place that the decision was about. The file system checks this before it
+    /// acts, with the rest of the path that remains when links are resolved. `follows` is true if the operation follows
+    /// a link at the end, and `exists` if the path exists.
     pub fn leads_as_decided(&self, resolved_rest: &str, follows: bool, exists: bool) -> Result<(), Refusal> {
         let same = self.decided.as_ref().is_none_or(|decided| match (follows, decided.followed) {
             // It looks at the target of a link that is to be moved or removed.
@@ -206,7 +207,7 @@ impl Located {
         if same { Ok(()) } else { Err(Refusal::Redirected { path: self.path.to_string() }) }
     }
 
-    /// The folder that it lies in. `None` for the base, and for what lies directly in it.
+    /// The folder that contains the path. `None` for the base, and for paths directly in it.
     pub(crate) fn folder(&self) -> Option<Self> {
         let (rest, _) = self.rest.rsplit_once('/')?;
         let (path, _) = self.path.as_str().rsplit_once('/')?;
@@ -219,7 +220,7 @@ impl Located {
         self.base.join(&self.rest)
     }
 
-    /// Whether the rest of the path that is left when symlinks are resolved (relative to `base`) may still be
+    /// Checks that the rest of the path that remains when symlinks are resolved (relative to `base`) may still be
     /// accessed. The file system checks this before it acts. A link then can't reach a protected or invisible place
     /// under another name, nor bypass the rules of another mount that covers the place.
     pub fn admits(&self, resolved_rest: &str) -> Result<(), Refusal> {
@@ -237,7 +238,7 @@ impl Located {
         Ok(())
     }
 
-    /// Whether the program's files may pre-approve a change here. `real` is the place after links are followed.
+    /// Checks that the program's files may pre-approve a change here. `real` is the place after links are followed.
     pub fn own_effect(&self, real: &Place) -> Result<(), NotOwn> {
         if !self.mount.origin.is_own() {
             Err(NotOwn::Outside)
@@ -248,7 +249,7 @@ impl Located {
         }
     }
 
-    /// As [`Located::admits`] for a regular file. Both its requested name and its real name must also pass the
+    /// Checks a regular file like [`Located::admits`]. Both its requested name and its real name must also pass the
     /// mount's suffix rule. For a mount of a single file only the real name counts, because the author chooses the
     /// mount path.
     pub fn admits_file(&self, resolved_rest: &str) -> Result<(), Refusal> {
@@ -264,8 +265,8 @@ impl Located {
         }
     }
 
-    /// As [`Located::admits_file`] where no link was followed. Locating has checked the same name already, so only
-    /// the rules for files remain.
+    /// Returns true if a file may be accessed ([`Located::admits_file`]) when no link was followed. Locating has
+    /// checked the same name already, so only the rules for files remain.
     pub fn admits_as_named(&self) -> bool {
         let real = self.rest.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(self.base.name());
         let asked_for = self.path == self.mount.at || self.suffix_allowed(self.path.name());
@@ -275,7 +276,7 @@ impl Located {
             && self.leads_as_decided(&self.rest, true, true).is_ok()
     }
 
-    /// Whether an entry found below (its path relative to `base`) may be listed.
+    /// Returns true if an entry found below (its path relative to `base`) may be listed.
     pub fn shows(&self, rest: &str) -> bool {
         let seen = self.virtual_of(rest);
         self.protection.class(&self.base.join(rest), &self.mount.place) != Class::Invisible
@@ -283,24 +284,24 @@ impl Located {
             && VirtualPath::parse(seen.as_str()).is_ok()
     }
 
-    /// As [`Located::shows`] for a regular file, which must also pass the mount's suffix rule.
+    /// Returns true if a regular file may be listed ([`Located::shows`]). It must also pass the mount's suffix rule.
     pub fn shows_file(&self, rest: &str) -> bool {
         self.shows(rest) && self.suffix_allowed(self.base.join(rest).name())
     }
 
-    /// Whether others write what is at a real place: a mount of the view that shows it says so, whichever mount the
-    /// path names, or any worker of the program.
+    /// Returns true if the content of a real place is untrusted: because of a mount of the view that shows it,
+    /// whichever mount the path names, or because of any worker of the program.
     pub fn is_untrusted(&self, real: &Place) -> bool {
         self.mount.untrusted || self.view.shows_untrusted(real) || self.protection.is_untrusted(real)
     }
 
-    /// Whether the first write may create the base itself: only inside the program's own tree
+    /// Returns true if the first write may create the base itself: only inside the program's own tree
     /// (`docs/reference/sandbox.md`).
     pub fn may_make_base(&self) -> bool {
         self.access == Access::Write && self.base.is_within(self.protection.root())
     }
 
-    /// Whether a file of that name passes the mount's suffix rule.
+    /// Returns true if a file of that name passes the mount's suffix rule.
     pub fn suffix_allowed(&self, name: &str) -> bool {
         suffix_allowed(&self.mount, name)
     }
@@ -311,8 +312,8 @@ impl Located {
         place.rest(&self.mount.place).map_or_else(|| self.path.clone(), |below| self.mount.at.join(below))
     }
 
-    /// A real place as rules match it: relative to the project's root inside the project, absolute elsewhere. What a
-    /// toolset serves has the path that workers see.
+    /// The form of a real place that rules match: relative to the project's root inside the project, absolute
+    /// elsewhere. A place that a toolset serves has the path that workers see.
     pub fn rule_path(&self, real: &Place) -> String {
         match real.server() {
             Some(_) => self.path.to_string(),
@@ -355,7 +356,7 @@ fn judge(
 }
 
 impl View {
-    /// A view of these mounts. Of two at one virtual path the later wins.
+    /// Creates a view of these mounts. Of two mounts at one virtual path the later wins.
     pub fn new(mounts: Vec<Mount>) -> Self {
         let mut kept: Vec<Mount> = Vec::with_capacity(mounts.len());
         for mount in mounts {
@@ -366,13 +367,13 @@ impl View {
         Self { mounts: kept.into() }
     }
 
-    /// This view with one more mount.
+    /// Adds a mount to the view.
     #[must_use]
     pub fn with(&self, mount: Mount) -> Self {
         Self::new(self.mounts.iter().cloned().chain([mount]).collect())
     }
 
-    /// This view under further approval rules, which only tighten.
+    /// Adds approval rules to all mounts of the view, which they can only tighten.
     #[must_use]
     pub(super) fn tightened(&self, by: Approvals) -> Self {
         if by == Approvals::default() {
@@ -382,8 +383,8 @@ impl View {
         Self { mounts: self.mounts.iter().map(tightened).collect() }
     }
 
-    /// The mounts that show a path of this view at `at`, in the view of a callee that the path is handed to: the mount that
-    /// the path lies in, and those over a part of it. Their rules hold there under the new name too.
+    /// The mounts that show a path of this view at `at`, in the view of a callee that the path is passed to: the mount
+    /// that contains the path, and the mounts over a part of it. Their rules apply there under the new name too.
     pub fn handing(&self, handed: &Located, at: &VirtualPath) -> Vec<Mount> {
         let over = self.mounts.iter().filter_map(|over| {
             let rest = over.at.rest(&handed.path).filter(|rest| !rest.is_empty())?;
@@ -394,7 +395,7 @@ impl View {
         over.chain([itself]).collect()
     }
 
-    /// Whether an untrusted mount shows the place.
+    /// Returns true if an untrusted mount shows the place.
     pub(super) fn shows_untrusted(&self, place: &Place) -> bool {
         self.mounts.iter().any(|mount| mount.untrusted && place.is_within(&mount.place))
     }
@@ -461,7 +462,7 @@ impl View {
         self.mounts.iter().find_map(|m| path.rest(&m.at).map(|rest| (m, rest)))
     }
 
-    /// Whether another mount covers a virtual path of `mount`.
+    /// Returns true if another mount covers a virtual path of `mount`.
     fn covers(&self, path: &VirtualPath, mount: &Mount) -> bool {
         self.mount_of(path).is_some_and(|(found, _)| found.at != mount.at)
     }

@@ -1,8 +1,8 @@
-//! Compaction: which older parts of a conversation the model is not sent any more, and what takes their place
+//! Compaction: the omission of older parts of a conversation from requests, and the text in their place
 //! (`docs/reference/conversations.md`).
 //!
-//! A conversation keeps its whole history. A [`Compaction`] is data about it: the messages that are sent follow from the
-//! history and the compactions that are in force, so that a compaction can be taken back.
+//! A conversation keeps its whole history. A [`Compaction`] is data about it: the messages that are sent follow from
+//! the history and the compactions in force, so that a compaction can be undone.
 
 use super::Conversation;
 use crate::{
@@ -14,11 +14,11 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
-/// Results up to this size are not worth a line that stands in their place, in bytes.
+/// Greatest size, in bytes, of a result that is not worth replacing by a line.
 const SHORT_RESULT: usize = 500;
 /// Maximum characters of a result in the text that is summarised.
 const RESULT: usize = 2_000;
-/// As [`RESULT`], if the text would be too long.
+/// Maximum characters of a result, instead of [`RESULT`], if the text would be too long.
 const RESULT_START: usize = 200;
 /// Maximum characters of the arguments of a call in the text that is summarised.
 const ARGUMENTS: usize = 500;
@@ -74,12 +74,12 @@ pub struct Summary {
 }
 
 impl Compaction {
-    /// Whether it changes what is sent.
+    /// Returns true if the compaction changes the messages that are sent.
     pub fn has_effect(&self) -> bool {
         self.summary.is_some() || !self.results.is_empty()
     }
 
-    /// The messages that it names.
+    /// The messages that the compaction names.
     pub fn names(&self) -> impl Iterator<Item = MessageId> {
         let summary = self.summary.iter().map(|summary| summary.to);
         summary.chain(self.results.iter().map(|result| result.message))
@@ -88,44 +88,46 @@ impl Compaction {
 
 /// The older turns that a summary would replace.
 pub(crate) struct OlderTurns {
-    /// The last message of them.
+    /// The last of these messages.
     to: MessageId,
-    /// The user's messages among them, and those that earlier summaries have replaced, that stay word for word.
+    /// The user's messages that stay word for word: those among the older turns, and those that earlier summaries have
+    /// replaced.
     user: Vec<MessageId>,
     /// The request for the summary.
     pub(crate) request: Arc<Message>,
 }
 
 impl OlderTurns {
-    /// Their summary with that text, in this conversation.
+    /// Makes the summary of these turns with that text.
     pub(crate) fn summary(&self, conversation: &Conversation, text: Arc<str>) -> Summary {
         Summary { id: MessageId(conversation.next_id), to: self.to, user: self.user.clone(), text }
     }
 }
 
-/// How much of older turns stays, in estimated tokens.
+/// Limits of the parts of older turns that stay, in estimated tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Of the most recent messages. `None`: those from the user's last message on.
+    /// Limit of the most recent messages. `None`: the messages from the user's last one on.
     pub(crate) recent: Option<u64>,
-    /// Of the user's own words in older turns.
+    /// Limit of the user's own words in older turns.
     pub(crate) user: u64,
-    /// Of the text that is summarised.
+    /// Limit of the text that is summarised.
     pub(crate) text: u64,
 }
 
 impl Conversation {
-    /// The number of compactions so far, also of those without effect or taken back.
+    /// The number of compactions so far, including those without effect or undone.
     pub(crate) fn compactions(&self) -> u32 {
         self.compacted
     }
 
-    /// Whether a summary has failed since the user's last message.
+    /// Returns true if a summary has failed since the user's last message.
     pub(crate) fn summary_has_failed(&self) -> bool {
         self.summary_failed
     }
 
-    /// The results that could be left out, oldest first: long ones that the model has seen. Results of its last turn stay.
+    /// The results that could be left out, oldest first: long results that the model has seen. Results of its last turn
+    /// stay.
     pub(crate) fn old_results(&self) -> Vec<(MessageId, &ToolResult)> {
         let last = self.messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
         let results = self.messages[..last].iter().flat_map(|message| {
@@ -137,9 +139,8 @@ impl Conversation {
         results.collect()
     }
 
-    /// The older turns that could be summarised, if there are any. `keep` is what the summary must hold, in the user's
-    /// words.
-    /// `results` are left out beside those that are already.
+    /// The older turns that could be summarised, if there are any. `keep` describes, in the user's words, the content
+    /// that the summary must keep. `results` are left out in addition to those that are already.
     pub(crate) fn older_turns(
         &self,
         results: &[OldResult],
@@ -173,8 +174,8 @@ impl Conversation {
         Some(OlderTurns { to: self.history[start - 1].id, user, request })
     }
 
-    /// Where the most recent messages begin, which no summary replaces: at a message of the user or of the model, so that
-    /// calls and results stay together. They hold at least the last turn.
+    /// The start of the most recent messages, which no summary replaces: a message of the user or of the model, so that
+    /// calls and results stay together. They contain at least the last turn.
     fn recent_from(&self, results: &[OldResult], most: Option<u64>, from: usize) -> Option<usize> {
         let is_user = |at: usize| self.user.iter().any(|said| said.at == at);
         // A turn that the provider paused has several messages.
@@ -219,7 +220,7 @@ impl Conversation {
         self.in_force.iter().flat_map(|compaction| &compaction.results)
     }
 
-    /// Takes a compaction. One without effect only counts.
+    /// Applies a compaction. A compaction without effect is only counted.
     pub fn compacted(&mut self, compaction: Compaction) {
         self.compacted += 1;
         self.summary_failed |= compaction.failure.is_some();
@@ -232,7 +233,7 @@ impl Conversation {
         }
     }
 
-    /// Takes the last compaction back. `false`: none is in force.
+    /// Undoes the last compaction. Returns false if none is in force.
     pub(super) fn undo_compaction(&mut self) -> bool {
         let undone = self.in_force.pop().is_some();
         if undone {
@@ -241,8 +242,8 @@ impl Conversation {
         undone
     }
 
-    /// Makes the messages that are sent from the history. Compactions that name messages that were taken back are no longer
-    /// in force, and those after them neither.
+    /// Derives the sent messages from the history. A compaction that names undone messages is no longer in force, and
+    /// neither are those after it.
     pub(super) fn send_again(&mut self) {
         let held = |id: MessageId| self.history.iter().any(|message| message.id == id);
         let kept = self.in_force.iter().take_while(|compaction| compaction.names().all(held)).count();
@@ -262,7 +263,7 @@ fn left_out<'a>(results: impl Iterator<Item = &'a OldResult>) -> LeftOut<'a> {
     results.map(|result| ((result.message, &*result.call_id), result.number)).collect()
 }
 
-/// The messages that are sent of a history: the summary stands in the place of what it replaces.
+/// The messages of a history that are sent: the summary replaces the messages that it covers.
 fn view(history: &[Arc<Message>], summary: Option<&Summary>, left_out: &LeftOut<'_>) -> Vec<Arc<Message>> {
     let replaced = summary.and_then(|summary| {
         let to = history.iter().position(|message| message.id == summary.to)?;
@@ -301,7 +302,7 @@ fn shortened(message: &Arc<Message>, left_out: &LeftOut<'_>) -> Arc<Message> {
     Arc::new(Message { parts: parts.collect(), ..(**message).clone() })
 }
 
-/// What stands in the place of a result.
+/// The text that replaces a result.
 pub(crate) fn placeholder(number: Option<usize>) -> String {
     match number {
         Some(number) => format!(
@@ -311,12 +312,12 @@ pub(crate) fn placeholder(number: Option<usize>) -> String {
     }
 }
 
-/// The number at which the rest of a result can be read already, because it was cut.
+/// The number under which the rest of a result can be read, if it was cut.
 pub(crate) fn number_of(result: &ToolResult) -> Option<usize> {
     number_of_page(&result.content)
 }
 
-/// The message in the place of older turns: the user's own words, and the summary.
+/// The message that replaces older turns: the user's own words, and the summary.
 fn stand_in(summary: &Summary, history: &[Arc<Message>]) -> Arc<Message> {
     let mut parts = vec![Part::text(
         "[The older part of this conversation was left out to save room. This is a summary of it.]\n\n",
@@ -330,7 +331,7 @@ fn stand_in(summary: &Summary, history: &[Arc<Message>]) -> Arc<Message> {
     Arc::new(Message { id: summary.id, parent, role: Role::User, parts })
 }
 
-/// Asks for a summary.
+/// A request for a summary.
 const REQUEST: &str = "Summarise this conversation between a user and an assistant with tools. The summary takes its \
     place: the assistant goes on with nothing else. Keep what the task is and what was decided, what was done and with which \
     result, names, numbers, paths and quotations that may be needed again, what failed and why, and what is still open. Do \
@@ -340,7 +341,7 @@ const REQUEST: &str = "Summarise this conversation between a user and an assista
 /// The instructions of a request for a summary.
 pub(crate) const SUMMARISER: &str = "You write summaries of conversations.";
 
-/// The answer to a request for a summary, as it is recorded: its text alone.
+/// The answer to a request for a summary, in the form that is recorded: only its text.
 pub(crate) fn summary_message(response: &ModelResponse) -> Arc<Message> {
     let text: String = response.parts.iter().filter_map(Part::as_text).collect();
     let (id, parent) = (MessageId(1), Some(MessageId(0)));
@@ -353,7 +354,7 @@ fn cost(message: &Message) -> u64 {
     estimate(message, json.len())
 }
 
-/// Messages as a text, after the summary of those before them.
+/// Formats messages as a text, after the summary of those before them.
 fn transcript(before: Option<&str>, messages: &[Arc<Message>], most: usize) -> String {
     let mut text =
         before.map_or_else(String::new, |before| format!("Summary of what was before:\n{before}\n\n"));

@@ -37,10 +37,10 @@ pub enum Judge {
 const VARIABLES: [&str; 2] = ["input", "output"];
 
 impl Ensure {
-    /// A condition as its author wrote it: a bare name is a tool's, anything else is an expression.
+    /// Parses a condition: a bare name is a tool's, any other text is an expression.
     ///
     /// # Errors
-    /// The text is not a valid condition; the error tells its author why.
+    /// The text is not a valid condition; the error describes the problem for its author.
     pub fn new(text: &str, reason: Option<&str>) -> Result<Self, String> {
         let by = if is_tool_name(text) {
             Judge::Tool(text.into())
@@ -59,7 +59,7 @@ impl Ensure {
         }
     }
 
-    /// One line of the message to the model.
+    /// Formats one line of the message to the model.
     fn line(&self, problem: &str) -> String {
         match &self.reason {
             Some(reason) => format!("\n- {reason} ({problem})"),
@@ -68,7 +68,8 @@ impl Ensure {
     }
 }
 
-/// Names of tools and workers: `check`, `lib:review`, `reports/check`, `./check`. `output.title` is an expression.
+/// Returns true for names of tools and workers: `check`, `lib:review`, `reports/check`, `./check`. `output.title` is an
+/// expression.
 fn is_tool_name(text: &str) -> bool {
     let first = text.split('.').next().unwrap_or_default();
     text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.'))
@@ -92,7 +93,8 @@ impl Ensures {
         self.all.iter().filter_map(Ensure::tool)
     }
 
-    /// Evaluates the expressions on an output. It fails a condition, the tools are still to be called, or it is good.
+    /// Evaluates the expressions on an output. The result is a failed condition, an output for the tools to check, or a
+    /// valid output.
     pub(super) fn judge(&self, output: Value) -> Answer {
         let values = json!({"input": self.input, "output": output});
         let unmet = self.all.iter().filter_map(|ensure| {
@@ -114,7 +116,7 @@ impl Ensures {
     /// Combines the tools' results, in order: the output's problems, for the model.
     ///
     /// # Errors
-    /// A tool failed to decide, so it is unknown whether the output is good.
+    /// A tool failed to decide, so the validity of the output is unknown.
     pub(super) fn verdict(&self, said: &[Ending]) -> Result<Option<String>, Failure> {
         let by_tools = self.all.iter().filter_map(|ensure| Some((ensure, ensure.tool()?)));
         let mut unmet = String::new();
@@ -132,11 +134,11 @@ fn reasons(unmet: String) -> Option<String> {
         .then(|| format!("Your answer doesn't meet what is required of it:{unmet}\nAnswer again."))
 }
 
-/// The problem that a tool reports. `true`, `null`, an empty text or list, `ok` and `{"ok": true}` mean that it is
-/// good. An error that the tool raises, a text, a list of texts and `{"ok": false, …}` describe the problem.
+/// The problem that a tool reports. `true`, `null`, an empty text or list, `ok` and `{"ok": true}` mean that there is
+/// none. An error that the tool raises, a text, a list of texts and `{"ok": false, …}` describe the problem.
 ///
 /// # Errors
-/// The tool failed to decide, or its answer says neither.
+/// The tool failed to decide, or its answer has neither form.
 pub fn problem(tool: &str, ending: &Ending) -> Result<Option<String>, Failure> {
     let value = match ending {
         Ending::Output(value) => &**value,

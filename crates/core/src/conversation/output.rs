@@ -26,28 +26,28 @@ pub struct OutputContract {
 /// A parsed final answer.
 pub(super) enum Answer {
     Valid(Value),
-    /// The reasons, for the model.
+    /// The answer is invalid, with the reasons, for the model.
     Invalid(String),
-    /// It fits the schema but not the conditions; with the reasons, for the model.
+    /// The value fits the schema but not the conditions; with the reasons, for the model.
     Unmet(Value, String),
-    /// It fits the schema and all conditions that need no tool. The tools are still to be called.
+    /// The value fits the schema and all conditions that need no tool. The tools are still to be called.
     ForTools(Value),
 }
 
 impl OutputContract {
-    /// Without a schema any text is valid. With `final_tool` the model is offered [`FINAL_TOOL`].
+    /// Creates the contract. Without a schema any text is valid. With `final_tool` the model is offered [`FINAL_TOOL`].
     pub fn new(schema: Option<Arc<Schema>>, final_tool: bool) -> Self {
         let final_tool = (final_tool && schema.is_some()).then_some(FINAL_TOOL);
         Self { schema, final_tool, ensures: None }
     }
 
-    /// The contract of a conversation with the user: what the model writes is for the user, and any text is valid. With
+    /// Creates the contract of a conversation with the user: the model writes for the user, and any text is valid. With
     /// `finishes` the model is offered [`FINISH_TOOL`], which gives the result.
     pub fn of_conversation(schema: Option<Arc<Schema>>, finishes: bool) -> Self {
         Self { schema, final_tool: finishes.then_some(FINISH_TOOL), ensures: None }
     }
 
-    /// This contract with additional conditions on the output.
+    /// Adds conditions on the output.
     #[must_use]
     pub fn ensuring(self, ensures: Option<Ensures>) -> Self {
         Self { ensures, ..self }
@@ -60,17 +60,17 @@ impl OutputContract {
         }
     }
 
-    /// The conditions, where there are any.
+    /// The conditions, if there are any.
     pub fn ensures(&self) -> Option<&Ensures> {
         self.ensures.as_ref()
     }
 
-    /// The schema, where there is one.
+    /// The schema, if there is one.
     pub fn schema(&self) -> Option<&Arc<Schema>> {
         self.schema.as_ref()
     }
 
-    /// Whether the final-result tool is offered.
+    /// Returns true if the final-result tool is offered.
     pub fn uses_final_tool(&self) -> bool {
         self.final_tool.is_some()
     }
@@ -84,7 +84,7 @@ impl OutputContract {
         self.final_tool == Some(name)
     }
 
-    /// Tool arguments are objects; any other schema travels in one under `result`.
+    /// Returns true if the value is wrapped in an object under `result`, because tool arguments must be objects.
     fn is_wrapped(schema: &Schema) -> bool {
         schema.value().get("type").and_then(Value::as_str) != Some("object")
     }
@@ -121,8 +121,8 @@ impl OutputContract {
         }
     }
 
-    /// Reads an answer in text. One value that fits counts, wherever it stands by itself. Two different ones may both be
-    /// meant, and what is cut off is no answer.
+    /// Reads an answer in text. A single value that fits is the answer if it stands by itself. Two different values are
+    /// ambiguous, and a text that was cut off is not an answer.
     pub(super) fn read_text(&self, text: &str) -> Answer {
         let Some(schema) = &self.schema else { return self.meets(Value::String(text.to_owned())) };
         let is_text = schema.value().get("type").and_then(Value::as_str) == Some("string");
@@ -157,7 +157,8 @@ impl OutputContract {
         }
     }
 
-    /// The value in the object that the final-result tool takes, for a model that writes it instead of calling the tool.
+    /// The value inside the object that the final-result tool takes, for a model that writes this object instead of
+    /// calling the tool.
     fn without_wrapper<'v>(&self, schema: &Schema, value: &'v Value) -> &'v Value {
         match value {
             Value::Object(members)
@@ -169,7 +170,7 @@ impl OutputContract {
         }
     }
 
-    /// Why an answer in text is none.
+    /// The reason why an answer in text is not valid.
     fn reason(&self, schema: &Schema, wrong: Option<Vec<Violation>>, broken: Option<BadJson>) -> String {
         match (wrong, broken) {
             (Some(wrong), _) => explain(&wrong),
@@ -192,7 +193,7 @@ impl OutputContract {
     }
 }
 
-/// Asks which of several values is the answer.
+/// A message that asks which of several values is the answer.
 const SEVERAL: &str = "Your answer has several different JSON values that fit the schema, so that it is unclear which one is meant. \
      Answer again with one value, and nothing else.";
 

@@ -45,7 +45,7 @@ fn opaque() -> Part {
     Part::Opaque { provider: "p".into(), value: json!({"block": {"type": "server_tool_use"}}) }
 }
 
-/// Feeds this answer of the model; returns the repair message, if one follows.
+/// Feeds this answer of the model to the conversation; returns the repair message, if one follows.
 fn say(conversation: &mut Conversation, parts: Vec<Part>, finish: FinishReason) -> Option<Arc<Message>> {
     let response = ModelResponse { parts, finish, usage: Default::default(), unknown_finish: None };
     let message = conversation.answer_message(&response);
@@ -67,7 +67,7 @@ fn planned(conversation: &Conversation) -> Vec<PlannedCall> {
     }
 }
 
-/// Makes the planned calls: each gives `output`.
+/// Makes the planned calls, each of which returns `output`.
 fn make(conversation: &mut Conversation, output: &str) {
     let results = planned(conversation).into_iter().map(|planned| match planned {
         PlannedCall::Answered(result) => result,
@@ -278,7 +278,7 @@ fn a_typed_answer_that_reached_its_limit_is_none_even_if_it_fits() {
     assert_eq!(output(&clerk), json!({"n": 4}));
 }
 
-/// Without a character of its arguments, a call that was cut off looks like one without arguments.
+/// Tests a call that was cut off before the first character of its arguments. It looks like a call without arguments.
 #[test]
 fn a_call_that_was_cut_off_before_its_arguments_is_not_made() {
     let mut clerk = conversation(|_| {});
@@ -312,7 +312,7 @@ fn two_different_values_that_fit_are_asked_about() {
     }
 }
 
-/// The object around a value is the form in which the tool takes it, and no value of its own.
+/// Tests that the object around a value is the form in which the tool takes it, and not a value of its own.
 #[test]
 fn the_wrapper_of_the_final_tool_may_stand_in_text() {
     let list = || schema(json!({"type": "array", "items": {"type": "integer"}}));
@@ -476,7 +476,7 @@ fn equal_histories_have_equal_digests_and_others_have_not() {
     assert_ne!(told("a"), told("b"));
 }
 
-/// The rules that every provider has for a history.
+/// Checks the rules of all providers for a history.
 fn assert_valid(messages: &[Arc<Message>]) {
     let mut open: Option<Vec<Arc<str>>> = None;
     let mut last = Role::Tool;

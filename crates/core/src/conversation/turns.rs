@@ -10,81 +10,81 @@ use crate::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Ends a conversation that owes its caller a result.
+/// A message that ends a conversation which owes its caller a result.
 const CLOSE: &str = "The user has ended this conversation. Give its result to your caller now.";
 
-/// The result of a call that was planned when its answer ended.
+/// The result of a call that was planned but not made when its answer ended.
 const NOT_MADE: &str = "This call was not made, because the answer that it belongs to has ended.";
 
 /// The last words of the model to the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Its text; empty if it has said nothing since the user's last message.
+    /// The text; empty if the model has said nothing since the user's last message.
     pub text: Arc<str>,
-    /// Whether the text was cut off: by the user, at `max_tokens`, or by a failure.
+    /// True if the text was cut off: by the user, at `max_tokens`, or by a failure.
     pub cut_off: bool,
 }
 
-/// Marks what the user says while the model is at work.
+/// A mark before the user's words during the model's work.
 const MEANWHILE: &str = "The user said this while you were working:";
 
-/// Something that joins the user's next message.
+/// A part that joins the user's next message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Joining {
     /// The number of the user's answer that chose it.
     pub number: u32,
-    /// What the model gets.
+    /// The part that the model receives.
     pub part: Part,
-    /// What the conversation receives with it.
+    /// The content that the conversation receives with it.
     pub content: Content,
-    /// What the user wrote within the call whose result it is.
+    /// The user's words within the call, if the part is the result of one.
     pub said: Vec<Content>,
-    /// The size of the file in bytes, if it is one.
+    /// The size of the file in bytes, if the part is a file.
     pub bytes: Option<u64>,
 }
 
-/// What follows from what the user said or did.
+/// The consequence of the user's message or action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The model answers.
     Message,
-    /// The user is listened to again: the answer is about the next message.
+    /// The user speaks again: the answer concerns the next message.
     Aside,
-    /// The user is listened to again, at an earlier place.
+    /// The user speaks again, at an earlier place.
     Undone {
-        /// The first turn that was taken back; `None` if none was.
+        /// The first turn that was undone; `None` if none was.
         since: Option<u32>,
     },
-    /// The conversation is to be compacted, and the user is listened to again.
+    /// The conversation is to be compacted; then the user speaks again.
     Compact,
-    /// There was no compaction to take back. The user is listened to again.
+    /// No compaction could be undone. The user speaks again.
     NotCompacted,
     /// The conversation is over.
     End,
 }
 
-/// One message of the user, and the state before it.
+/// A message of the user, and the state before it.
 #[derive(Debug, Default)]
 pub(super) struct UserMessage {
-    /// Its number. The first message of a conversation is number 0.
+    /// The number of the message. The first message of a conversation is number 0.
     number: u32,
-    /// The messages before it in the history.
+    /// Number of messages before it in the history.
     pub(super) at: usize,
-    /// The turns before it.
+    /// Number of turns before it.
     turn: u32,
     /// The contents that the conversation had received before it.
     pub(super) trail: Trail,
-    /// What joined it.
+    /// The parts that joined it.
     joined: Vec<Joining>,
 }
 
 impl Conversation {
-    /// The turns since the user's last message.
+    /// Number of turns since the user's last message.
     pub(super) fn turns_of_answer(&self) -> u32 {
         self.turn - self.user.last().map_or(0, |message| message.turn).min(self.turn)
     }
 
-    /// What the model has said since the user's last message.
+    /// The model's text since the user's last message.
     pub(super) fn said_by_model(&self, cut_off: bool) -> Said {
         let since = self.user.last().map_or(0, |message| message.at);
         let own = self.history[since..].iter().filter(|message| message.role == Role::Assistant);
@@ -92,8 +92,8 @@ impl Conversation {
         Said { text: text.unwrap_or_default().into(), cut_off }
     }
 
-    /// Ends the answer under way, if there is one, so that the user can speak: a planned call that was not made is answered
-    /// as such, because providers refuse a history without an answer to each call.
+    /// Ends the answer under way, if there is one, so that the user can speak. Each planned call gets an answer that it
+    /// was not made, because providers refuse a history without an answer to each call.
     pub fn listen(&mut self) -> Said {
         if let State::Listening(said) = &self.state {
             return said.clone();
@@ -116,9 +116,8 @@ impl Conversation {
         said
     }
 
-    /// Takes what the user says or does at that place of the conversation. Other answers than those to a conversation
-    /// change nothing. What comes of [`Answer::Attach`] and [`Answer::Run`] is taken by `joins` and
-    /// `ran`.
+    /// Takes an answer of the user at that place of the conversation. Answers to other kinds of questions change
+    /// nothing. The results of [`Answer::Attach`] and [`Answer::Run`] are passed to `joins` and `ran`.
     pub fn heard(&mut self, number: u32, answer: &Answer) -> Heard {
         match answer {
             Answer::Give { value } => {
@@ -148,12 +147,12 @@ impl Conversation {
         }
     }
 
-    /// Takes something that joins the user's next message.
+    /// Adds a part to the user's next message.
     pub(crate) fn joins(&mut self, joining: Joining) {
         self.joining.push(joining);
     }
 
-    /// What joins the user's next message, in the order in which the user chose it.
+    /// The parts that join the user's next message, in the order in which the user chose them.
     pub(crate) fn joining(&self) -> &[Joining] {
         &self.joining
     }
@@ -163,7 +162,7 @@ impl Conversation {
         self.ran.insert(number, (result, said));
     }
 
-    /// Lets the result of the call of that message join the next one.
+    /// Adds the result of the call of that message to the next one.
     fn keep(&mut self, number: u32, message: u32) {
         let Some((content, said)) = self.ran.get(&message).cloned() else { return };
         let name = format!("result of {}", content.function).into();
@@ -171,7 +170,7 @@ impl Conversation {
         self.joining.push(Joining { number, part, content, said, bytes: None });
     }
 
-    /// Takes what the user says while the answer is made, before the next request.
+    /// Takes the user's words during an answer, before the next request.
     pub fn said_meanwhile(&mut self, value: &Arc<Value>) {
         self.received_words(value);
         let text = format!("{MEANWHILE}\n{}", show(value));
@@ -179,8 +178,8 @@ impl Conversation {
         self.push(message);
     }
 
-    /// Takes the user's next message, with what joins it. `words` is what the user wrote, if it was not llm-do. The limits of
-    /// an answer start from zero.
+    /// Takes the user's next message, with the parts that join it. `words` are the user's own words, if the user wrote
+    /// the message and not llm-do. The limits of an answer start from zero.
     fn said(&mut self, number: u32, text: Part, joined: Vec<Joining>, words: Option<&Arc<Value>>) {
         self.listen();
         let (at, turn, trail) = (self.history.len(), self.turn, self.trail.clone());
@@ -200,8 +199,8 @@ impl Conversation {
         self.state = State::Ask;
     }
 
-    /// Ends the conversation. `true`: the model is asked for the result once more, which its
-    /// caller waits for. `false`: nothing is left to do.
+    /// Ends the conversation. Returns true if the model is asked for the result once more, which its caller waits for,
+    /// and false if nothing is left to do.
     fn close(&mut self, number: u32) -> bool {
         let asks = self.setup.output.uses_final_tool() && !self.closing;
         if asks {
@@ -211,13 +210,13 @@ impl Conversation {
         asks
     }
 
-    /// Whether the user has ended it.
+    /// Returns true if the user has ended the conversation.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Goes back to before the user's message of that number. Returns the first turn after it; `None`: the history has no
-    /// such message.
+    /// Returns to the state before the user's message of that number. Returns the first turn after it; `None` if the
+    /// history has no such message.
     fn undo(&mut self, number: u32) -> Option<u32> {
         let position = self.user.iter().position(|message| message.number == number)?;
         let UserMessage { at, trail, turn, joined, .. } = self.user.swap_remove(position);

@@ -1,8 +1,7 @@
-//! Finds the JSON values that an answer gives (`docs/reference/loop.md`).
+//! Finds the JSON values in an answer (`docs/reference/loop.md`).
 //!
-//! Models wrap answers in fences and prose, think aloud before them, and are cut off. Only a value that stands by itself
-//! counts: one inside another value, inside reasoning, or inside something that began as JSON and is none, is a part of
-//! something else.
+//! Models wrap answers in fences and prose, think aloud before them, and are cut off. Only a value that stands by
+//! itself counts. A value inside another value, inside reasoning, or inside broken JSON is only a part.
 
 use crate::json::{self, BadJson, Fault};
 use serde_json::Value;
@@ -12,11 +11,11 @@ use serde_json::Value;
 pub(super) struct Found {
     /// The values that stand by themselves, in order.
     pub(super) values: Vec<Value>,
-    /// The first place that began as JSON and is none, counted in the whole answer.
+    /// The first place that began like JSON but is not, counted in the whole answer.
     pub(super) broken: Option<BadJson>,
-    /// The text ends inside a value or inside reasoning.
+    /// True if the text ends inside a value or inside reasoning.
     pub(super) is_cut: bool,
-    /// The answer is one value and nothing else but a fence around it.
+    /// True if the answer is a single value, with at most a fence around it.
     pub(super) is_alone: bool,
     /// The place where reasoning at the beginning ends.
     pub(super) begins: usize,
@@ -47,7 +46,7 @@ const MARKS: [(&str, &str); 6] = [
     ("<unused94>", "<unused95>"),
 ];
 
-/// Tags of fences whose content is JSON. Other fences hold code, in which a value is a part.
+/// Tags of fences whose content is JSON. Other fences contain code, in which a value is only a part.
 const JSON_TAGS: [&str; 8] = ["", "json", "jsonc", "json5", "jsonl", "ndjson", "text", "plaintext"];
 
 /// Finds the values of an answer.
@@ -71,7 +70,7 @@ pub(super) fn find(text: &str) -> Found {
     found
 }
 
-/// The place after the name of the final channel, where a server has removed the marks around the names of channels.
+/// The place after the name of the final channel, if a server has removed the marks around the names of channels.
 fn spoken_final(text: &str) -> usize {
     const FINAL: &str = "assistantfinal";
     match text.rfind(FINAL) {
@@ -85,7 +84,7 @@ fn is_one_fence(text: &str) -> bool {
     fence.end == text.len()
 }
 
-/// Moves the place of an error to a text in which the faulty one begins here.
+/// Shifts the place of an error by the start of the faulty part within the whole text.
 fn moved(error: BadJson, text: &str, start: usize) -> BadJson {
     let (line, column) = json::place(text, start);
     let column = if error.line == 1 { column - 1 + error.column } else { error.column };
@@ -95,7 +94,7 @@ fn moved(error: BadJson, text: &str, start: usize) -> BadJson {
 struct Search<'t> {
     text: &'t str,
     found: Found,
-    /// The bytes that may still be looked at a second time. A text may be nothing but brackets.
+    /// Number of bytes that may still be scanned a second time. A text may consist of brackets only.
     work: usize,
 }
 
@@ -150,7 +149,7 @@ impl Search<'_> {
         }
     }
 
-    /// Takes what begins with a bracket, and returns the place after it. `None`: the text ends in it.
+    /// Takes the value that begins with a bracket, and returns the place after it. `None` if the text ends in it.
     fn value(&mut self, at: usize, end: usize) -> Option<usize> {
         let rest = &self.text[at..end];
         let before = &self.text[..at];
@@ -196,8 +195,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether a value is a part of something that is no JSON: of a member without an object around it, an index, or
-/// the text of a link.
+/// Returns true if a value is a part of a text that is not JSON: a member without an object around it, an index, or the
+/// text of a link.
 fn is_part(before: &str, after: &str, value: &str) -> bool {
     let member = before.trim_end().strip_suffix(':').is_some_and(|name| name.trim_end().ends_with('"'));
     let is_list = value.starts_with('[');
@@ -205,8 +204,8 @@ fn is_part(before: &str, after: &str, value: &str) -> bool {
     member || is_list && (index || after.starts_with('('))
 }
 
-/// Returns whether brackets that are no JSON were meant as a value, such as an object with unquoted names. Others belong
-/// to the prose, as those of `{name}` do.
+/// Returns true if brackets that are not valid JSON were meant as a value, such as an object with unquoted names. Other
+/// brackets belong to the prose, such as those of `{name}`.
 fn looks_like_json(text: &str) -> bool {
     let inside = text[1..].trim_start();
     let first = inside.chars().next();
@@ -227,8 +226,8 @@ fn looks_like_json(text: &str) -> bool {
     }
 }
 
-/// The length of what begins with a bracket, up to the bracket that closes it or a mark that ends reasoning. Brackets in
-/// strings don't count; a string ends with its line.
+/// The length of a text that begins with a bracket, up to the bracket that closes it or a mark that ends reasoning.
+/// Brackets in strings don't count; a string ends with its line.
 fn extent(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     let mut in_string = false;
@@ -262,7 +261,7 @@ struct Opening {
     after: usize,
 }
 
-/// The mark that opens reasoning here.
+/// The mark that opens reasoning at the start of the text.
 fn opening(text: &str) -> Option<Opening> {
     if let Some(inside) = text.strip_prefix('<') {
         for (with, name) in ELEMENTS.iter().enumerate() {
@@ -280,7 +279,7 @@ fn opening(text: &str) -> Option<Opening> {
     Some(Opening { with: ELEMENTS.len() + mark, after: MARKS[mark].0.len() })
 }
 
-/// The length of a mark that closes reasoning, if one is here.
+/// The length of a mark that closes reasoning, if the text begins with one.
 fn closes(text: &str) -> Option<usize> {
     (0..ELEMENTS.len() + MARKS.len()).find_map(|with| closes_with(text, with))
 }
@@ -298,7 +297,7 @@ fn closes_with(text: &str, with: usize) -> Option<usize> {
     }
 }
 
-/// The first mark that closes reasoning, or that one: its place, and the place after it.
+/// The first mark that closes reasoning, or the one with the number `with`: its place, and the place after it.
 fn closing(text: &str, with: Option<usize>) -> Option<(usize, usize)> {
     text.match_indices(['<', '[', '◁']).find_map(|(at, _)| {
         let rest = &text[at..];
@@ -317,14 +316,14 @@ fn without_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
 struct Fence {
     /// The places where the content begins and ends.
     body: (usize, usize),
-    /// The place after it.
+    /// The place after the block.
     end: usize,
-    /// The tag of the fence allows JSON in it.
+    /// True if the tag of the fence allows JSON in it.
     is_json: bool,
 }
 
 impl Fence {
-    /// The fence that begins at this place. One that is not closed ends with the text.
+    /// The fence that begins at this place. A fence that is not closed ends with the text.
     fn at(text: &str, at: usize) -> Option<Self> {
         let rest = &text[at..];
         let mark = ["```", "~~~"].into_iter().find(|mark| rest.starts_with(mark))?;

@@ -1,7 +1,8 @@
 //! A driver without a runtime, which keeps records in memory only.
 //!
-//! The driver serves tests, previews and hardening, whose records do not outlive them. Deadlines are not enforced, since that takes a
-//! timer; waits end at once; the random number is always the same. A run that is kept has the driver of `llm-do-host`.
+//! The driver serves tests, previews and hardening, whose records do not outlive them. Deadlines are not enforced,
+//! since that takes a timer; waits end at once; the random number is always the same. Runs whose records are kept use
+//! the driver of `llm-do-host`.
 
 use super::{Caller, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped};
 use crate::{
@@ -46,7 +47,7 @@ impl MemoryDriver {
         }
     }
 
-    /// What the calls share.
+    /// The state that the calls share.
     #[cfg(test)]
     pub(crate) fn in_process(&self) -> &InProcess {
         &self.shared

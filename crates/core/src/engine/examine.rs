@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::{borrow::Cow, sync::Arc};
 
 impl Engine {
-    /// The input of a call as the function receives it, completed and valid, and the places that it touches.
+    /// The input of a call in the form that the function receives, completed and valid, and the places that it touches.
     ///
     /// # Errors
     /// The input is invalid, or the caller has no access to a place that it touches.
@@ -208,17 +208,17 @@ impl Engine {
     }
 }
 
-/// The places of a call's paths as they are, without links.
+/// The real places of a call's paths, without links.
 #[derive(Default)]
 pub(super) struct Followed {
     real: Vec<Place>,
-    /// The positions of those whose content is untrusted.
+    /// The positions of the places whose content is untrusted.
     untrusted: Vec<usize>,
-    /// Whether the process of a composite can read an untrusted place.
+    /// True if the process of a composite can read an untrusted place.
     process_reads_untrusted: bool,
 }
 
-/// A call's main argument as patterns match it.
+/// A call's main argument in the form that patterns match.
 pub(crate) fn subjects(effects: &Effects, places: &[Located], real: &[Place]) -> Option<Vec<Subject>> {
     match &effects.main {
         MainArgument::None => None,

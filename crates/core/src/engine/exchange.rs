@@ -129,8 +129,8 @@ impl Engine {
         }
     }
 
-    /// Waits for what the user says next in the conversation at `path`, after the model has said that. Time limits don't
-    /// count the wait.
+    /// Waits for the user's next message or action in the conversation at `path`, after the model has said `said`. Time
+    /// limits don't count the wait.
     pub(crate) async fn listen(
         &self,
         frame: &Frame,

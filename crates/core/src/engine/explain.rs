@@ -10,14 +10,14 @@ use serde::Serialize;
 /// The gate's decision about one call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explained {
-    /// Whether a model is shown the function at all (`docs/reference/approvals.md`).
+    /// True if a model is shown the function at all (`docs/reference/approvals.md`).
     pub offered: bool,
     /// A problem with the call that precedes all rules: in its arguments, or in the places that they touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Failure>,
-    /// Its main argument as the patterns of rules match it; empty if it has none.
+    /// The main argument in the form that the patterns of rules match; empty if it has none.
     pub arguments: Vec<String>,
-    /// The statement of each source, in order of precedence. Silent sources have no rule.
+    /// The statement of each source, in order of precedence. Sources without a statement have no rule.
     pub statements: Vec<Statement>,
     /// The decision, and the rule that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct Explained {
 }
 
 impl Engine {
-    /// Explains what the gate would decide about a call.
+    /// Explains the gate's decision about a call.
     ///
     /// # Errors
     /// Only errors that end a run.

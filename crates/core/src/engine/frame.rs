@@ -1,4 +1,4 @@
-//! Frames carry authority, the chain of callers and budgets down the call tree.
+//! Frames pass authority, the chain of callers and budgets down the call tree.
 
 use super::Principal;
 use crate::{
@@ -25,52 +25,52 @@ use std::{
 
 /// The place in the tree from which calls are made.
 ///
-/// A frame changes after its worker has been entered only once: when the worker's functions are known. What calls of one
-/// run share is the driver's ([`Driver::shared`]), so a frame can be written down ([`Frame::spec`]) and made again in
-/// another process.
+/// A frame changes only once after its worker has been entered: when the worker's functions are known. The driver owns
+/// the state that calls of one run share ([`Driver::shared`]). A frame can therefore be serialised ([`Frame::spec`])
+/// and made again in another process.
 #[derive(Clone)]
 pub struct Frame {
     authority: Arc<Authority>,
     link: Option<Arc<Link>>,
-    /// Set when code calls on behalf of the innermost worker.
+    /// The tool whose code calls on behalf of the innermost worker, if code calls.
     on_behalf: Option<Arc<FunctionId>>,
     /// The budget account for calls from here, if anything limits them.
     account: Option<Arc<Account>>,
     /// The contents that led here.
     trail: Trail,
-    /// What the operator has said in the conversations above.
+    /// The operator's rules from the conversations that led here.
     session: SessionRules,
     start: Arc<Start>,
 }
 
-/// What every call of a run knows about its start.
+/// The data about the start of a run that all its calls share.
 #[derive(Debug, Default)]
 struct Start {
     /// The input of the entry.
     input: Arc<Value>,
-    /// Where that input comes from.
+    /// The origins of that input.
     origins: Origins,
-    /// The origin of what the user writes during the run.
+    /// The origin of the user's words during the run.
     user: Origin,
     /// The sets that tools returned before the first request.
     sets: OnceLock<ToolSets>,
 }
 
-/// One worker in the chain of callers.
+/// A worker in the chain of callers.
 pub struct Link {
     worker: Arc<WorkerDefinition>,
-    /// The call in which it works.
+    /// The call in which the worker runs.
     path: CallPath,
     above: Option<Arc<Link>>,
     depth: u32,
-    /// The functions that it may call, once they are known.
+    /// The functions that the worker may call, once they are known.
     functions: OnceLock<Arc<[Function]>>,
-    /// What was said outside about its tools, once it is known.
+    /// The listings of its tools by external servers, once they are known.
     listings: OnceLock<Listings>,
 }
 
 impl Frame {
-    /// Where a run starts: the operator calls with the program's authority.
+    /// The frame at the start of a run: the operator calls with the program's authority.
     pub fn operator(authority: Arc<Authority>) -> Self {
         Self {
             authority,
@@ -83,8 +83,8 @@ impl Frame {
         }
     }
 
-    /// This frame as the start of a run whose entry is given that input, of those origins. What the user writes during the
-    /// run has the origin `user`.
+    /// Sets the input of the entry and its origins, at the start of a run. The user's words during the run have the
+    /// origin `user`.
     #[must_use]
     pub fn with_input(self, input: &Arc<Value>, origins: Origins, user: Origin) -> Self {
         let start = Start { input: Arc::clone(input), origins, user, sets: OnceLock::new() };
@@ -96,7 +96,7 @@ impl Frame {
         &self.start.origins
     }
 
-    /// The origin of what the user writes during the run.
+    /// The origin of the user's words during the run.
     pub(crate) fn user(&self) -> Origin {
         self.start.user
     }
@@ -112,30 +112,30 @@ impl Frame {
         self.start.sets.get().unwrap_or(&NONE)
     }
 
-    /// Sets them for all frames of the run. Called once, before the first request.
+    /// Sets the sets for all frames of the run. Called once, before the first request.
     pub(crate) fn keep_sets(&self, sets: ToolSets) {
         let _ = self.start.sets.set(sets);
     }
 
-    /// This frame with the budget of the whole run.
+    /// Sets the budget of the whole run.
     #[must_use]
     pub fn within(self, account: Option<Arc<Account>>) -> Self {
         Self { account, ..self }
     }
 
-    /// This frame after a conversation, or code, has received the contents of that trail.
+    /// The frame after a conversation, or code, has received the contents of that trail.
     #[must_use]
     pub fn after(&self, trail: Trail) -> Self {
         Self { trail, ..self.clone() }
     }
 
-    /// This frame with these rules of the operator.
+    /// Sets the operator's rules.
     #[must_use]
     pub(crate) fn ruled(&self, session: SessionRules) -> Self {
         Self { session, ..self.clone() }
     }
 
-    /// The rules that the operator has made in the conversations above.
+    /// The rules that the operator has made in the conversations that led here.
     pub fn session_rules(&self) -> &SessionRules {
         &self.session
     }
@@ -145,7 +145,7 @@ impl Frame {
         &self.trail
     }
 
-    /// The frame of a worker that this frame calls; `path` is the place of that call, `budget` what the call may use.
+    /// The frame of a worker that this frame calls; `path` is the place of that call, `budget` the budget of the call.
     pub async fn enter(
         &self,
         worker: &Arc<WorkerDefinition>,
@@ -159,12 +159,12 @@ impl Frame {
         self.below(worker, path, Arc::new(authority), account)
     }
 
-    /// This frame inside that worker, which has this frame's authority and makes no call of a run.
+    /// The frame inside that worker, with the authority of this frame. The worker makes no call of a run.
     pub(crate) fn of(&self, worker: &Arc<WorkerDefinition>) -> Self {
         self.below(worker, &CallPath::root(), Arc::clone(&self.authority), self.account.clone())
     }
 
-    /// This frame with the authority that a worker has by itself when it is called from here.
+    /// Replaces the authority by the one that a worker has by itself when it is called from here.
     ///
     /// # Errors
     /// The worker would be refused.
@@ -173,7 +173,7 @@ impl Frame {
         Ok(Self { authority: Arc::new(authority), ..self.clone() })
     }
 
-    /// This frame for one answer of its worker's conversation with the user. The answer begins with that turn.
+    /// The frame for one answer of its worker's conversation with the user. The answer begins with that turn.
     pub(crate) async fn for_answer(&self, path: &CallPath, turn: u32, driver: &dyn Driver) -> Self {
         let Some(worker) = self.worker() else { return self.clone() };
         let (budget, above) = (worker.limits.of_answer(), self.account.as_ref());
@@ -181,13 +181,13 @@ impl Frame {
         self.clone().within(account)
     }
 
-    /// This frame for a call that the operator makes in the middle of a conversation which is called from here: with this
-    /// authority and budget, and no worker above it.
+    /// The frame for a call that the operator makes in the middle of a conversation which is called from here: with
+    /// this authority and budget, and without a calling worker.
     pub(crate) fn of_operator(&self) -> Self {
         Self { link: None, on_behalf: None, trail: Trail::default(), ..self.clone() }
     }
 
-    /// This frame for a call whose time its caller limits.
+    /// The frame for a call whose time its caller limits.
     pub(super) async fn limited(
         &self,
         function: &Arc<str>,
@@ -236,8 +236,8 @@ impl Frame {
         }
     }
 
-    /// The frame that the data describes. `workers` are the definitions of its workers in their order. The functions of
-    /// the calling worker are still to be offered.
+    /// Makes a frame from its data. `workers` are the definitions of its workers in their order. The functions of the
+    /// calling worker have to be offered afterwards.
     pub(crate) fn from_spec(spec: FrameSpec, workers: &[Arc<WorkerDefinition>]) -> Self {
         let FrameSpec {
             authority,
@@ -262,26 +262,27 @@ impl Frame {
         Self { on_behalf: on_behalf.map(Arc::new), account, trail, session, ..frame }
     }
 
-    /// What was said outside about the tools of the calling worker.
+    /// The listings of the calling worker's tools by external servers.
     pub fn listings(&self) -> &Listings {
         static NONE: Listings = Listings::new();
         self.link.as_ref().and_then(|link| link.listings.get()).unwrap_or(&NONE)
     }
 
-    /// Sets them for the calling worker. Called once, before its functions are made.
+    /// Sets the listings for the calling worker. Called once, before its functions are made.
     pub(crate) fn keep_listings(&self, listings: Listings) {
         if let Some(link) = &self.link {
             let _ = link.listings.set(listings);
         }
     }
 
-    /// The same place, with calls made by a tool on behalf of the worker.
+    /// The frame for calls that a tool makes on behalf of the worker.
     #[must_use]
     pub fn on_behalf(&self, tool: FunctionId) -> Self {
         Self { on_behalf: Some(Arc::new(tool)), ..self.clone() }
     }
 
-    /// Whether a conversation with the user is among the workers above; `chat` if that of the entry is one.
+    /// Returns true if one of the workers in the chain has a conversation with the user; `chat` is true if the entry
+    /// has one.
     pub(super) fn is_in_conversation(&self, chat: bool) -> bool {
         let talks = |link: &Arc<Link>| link.worker.interactive && link.worker.mode == WorkerMode::Chat;
         chat || self.links().any(talks)
@@ -297,7 +298,7 @@ impl Frame {
         &self.authority
     }
 
-    /// The call in which the calling worker works, if it is a worker that calls.
+    /// The call of the calling worker, if a worker calls.
     pub fn path(&self) -> Option<&CallPath> {
         self.link.as_ref().map(|link| &link.path)
     }
@@ -318,7 +319,7 @@ impl Frame {
         }
     }
 
-    /// The worker that calls, if it is one.
+    /// The worker that calls, if a worker calls.
     pub fn worker(&self) -> Option<&Arc<WorkerDefinition>> {
         self.link.as_ref().map(|link| &link.worker)
     }
@@ -339,39 +340,40 @@ impl Frame {
         self.link.as_ref().map_or(0, |link| link.depth + 1)
     }
 
-    /// The tightest `limits.max_depth` above, as an absolute depth.
+    /// The tightest `limits.max_depth` in the chain, as an absolute depth.
     pub fn depth_limit(&self) -> Option<u32> {
         self.links().filter_map(|link| link.worker.limits.max_depth.map(|max| link.depth + max)).min()
     }
 
-    /// `tool_rules` of the worker that calls.
+    /// `tool_rules` of the calling worker.
     pub fn rules(&self) -> &[RuleLine] {
         self.link.as_ref().map_or(&[], |link| &link.worker.rules)
     }
 
-    /// `tool_rules` of the workers above it, innermost first.
+    /// `tool_rules` of the workers further up, innermost first.
     pub fn rules_above(&self) -> Vec<Arc<[RuleLine]>> {
         self.links().skip(1).map(|link| Arc::clone(&link.worker.rules)).collect()
     }
 
-    /// Whether the caller is a library's or a generated one: the worker, or the code that calls on its behalf.
+    /// Returns true if the caller belongs to a library or is generated: the worker, or the code that calls on its
+    /// behalf.
     pub fn is_foreign(&self) -> bool {
         let tool = self.on_behalf.as_ref().map(|tool| &tool.source);
         let sources = self.worker().map(|worker| &worker.source).into_iter().chain(tool);
         sources.into_iter().any(FunctionSource::is_foreign)
     }
 
-    /// Whether code calls on behalf of a worker.
+    /// Returns true if code calls on behalf of a worker.
     pub fn is_code(&self) -> bool {
         self.on_behalf.is_some()
     }
 
-    /// The functions that the calling worker may call. Code that it calls may call them too, on its behalf.
+    /// The functions that the calling worker may call. Code that it calls may also call them, on its behalf.
     pub fn functions(&self) -> &[Function] {
         self.link.as_ref().and_then(|link| link.functions.get()).map_or(&[], |functions| functions)
     }
 
-    /// One of these functions.
+    /// The function with that identity among them.
     pub fn function(&self, id: &FunctionId) -> Option<&Function> {
         self.functions().iter().find(|f| f.meta.name == id.name && f.meta.source == id.source)
     }
@@ -383,7 +385,7 @@ impl Frame {
         }
     }
 
-    /// What the caller's rules for such a call state, by the first that states it.
+    /// The value that the caller's rules state for such a call, from the first rule that has one.
     pub fn overridden<T>(
         &self,
         names: &[&str],
@@ -395,7 +397,7 @@ impl Frame {
         fitting.find_map(stated)
     }
 
-    /// Working time left to the innermost of the chain's deadlines, if there are any.
+    /// Working time left until the earliest of the chain's deadlines, if there are any.
     pub async fn remaining(&self, driver: &dyn Driver) -> Option<Duration> {
         let account = self.account.as_ref().filter(|account| account.has_deadline())?;
         driver.shared().remaining(account, driver.now_ms()).await
@@ -410,7 +412,7 @@ impl Frame {
         }
     }
 
-    /// Waits for something that is not work, such as a turn. No deadline includes the wait.
+    /// Waits for an event that is not work, such as a turn. No deadline includes the wait.
     pub async fn untimed<T>(&self, driver: &dyn Driver, wait: impl Future<Output = T>) -> T {
         let start_ms = driver.now_ms();
         let result = wait.await;
@@ -421,7 +423,7 @@ impl Frame {
         result
     }
 
-    /// The account that counts usage from here, if anything but time is limited.
+    /// The account that counts usage from here, if anything other than time is limited.
     pub(crate) fn ledger(&self) -> Option<&Arc<Account>> {
         self.account.as_ref().filter(|account| account.counts())
     }

@@ -1,4 +1,4 @@
-//! Rule, memory, mode and question: whether an admitted call may run.
+//! Rule, memory, mode and question: the decision whether an admitted call may run.
 
 use super::{
     Admitted, Call, Engine,
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Engine {
-    /// Rule, mode, memory, ask.
+    /// Decides about a call by rule, mode, memory and, if needed, a question.
     pub(super) async fn judge(
         &self,
         call: &Call<'_>,
@@ -145,7 +145,7 @@ impl Engine {
         self.weigh_with(call, admitted, call.frame.session_rules(), look)
     }
 
-    /// The same with these rules of conversations.
+    /// Passes a call to the gate with these rules of conversations.
     fn weigh_with<T>(
         &self,
         call: &Call<'_>,
@@ -190,7 +190,8 @@ impl Engine {
         look(&self.host.gate, &query)
     }
 
-    /// Whether a function has the name of a built-in tool that it is not. A toolset that declares the name itself stands for it.
+    /// Returns true if a function has the name of a built-in tool but is another function. If its toolset declares the
+    /// name itself, the name is not borrowed.
     pub(super) fn has_borrowed_name(&self, meta: &FunctionMeta) -> bool {
         let names = [&*meta.name, &*meta.tool_name];
         let owns = match &meta.source {
@@ -202,10 +203,10 @@ impl Engine {
         !owns && self.host.toolsets.reserving(&names, |_| true).is_some()
     }
 
-    /// The keys under which an answer about the call may be remembered, and the rules that the operator is offered.
+    /// The keys under which an answer about the call may be remembered, and the rules that are offered to the operator.
     ///
-    /// A rule of the session reaches as far as the same rule of the command line, but never a call that words of others could
-    /// steer (`docs/reference/approvals.md`).
+    /// A rule of the session reaches as far as the same rule of the command line, but never a call that untrusted words
+    /// could steer (`docs/reference/approvals.md`).
     async fn memory(&self, call: &Call<'_>, admitted: &Admitted) -> (MemoryKeys, Vec<Arc<str>>) {
         let identity = identity(call).await;
         let mut keys = MemoryKeys { call: memory_key(&identity, admitted).into(), ..MemoryKeys::default() };
@@ -242,7 +243,7 @@ impl Engine {
     }
 }
 
-/// Whether approval code that knew the origins of the arguments pre-approves the call.
+/// Returns true if approval code that knew the origins of the arguments pre-approves the call.
 fn stated_by_origins(function: &Function, admitted: &Admitted) -> bool {
     admitted.stated == Some(Rule::PreApproved)
         && function.rule.as_ref().is_some_and(|code| code.takes_origins())
@@ -254,22 +255,22 @@ pub(super) enum Judged {
         input: Arc<Value>,
         by: DecidedBy,
     },
-    /// It was approved, but this changed since the operator was asked.
+    /// The call was approved, but this changed since the operator was asked.
     Changed(Arc<str>),
 }
 
 /// The operator's answer in the round before.
 pub(super) enum Before {
-    /// There was none.
+    /// No answer was given.
     Nothing,
-    /// New arguments, which are approved by that.
+    /// The operator gave new arguments, which are thereby approved.
     Edited(DecidedBy),
-    /// An approval, but this changed since the operator was asked.
+    /// The operator approved, but this changed since the question.
     Changed(Arc<str>),
 }
 
-/// Whether it delegates without being a worker (`worker_call`). It makes one call, and the approval question is about
-/// that call, so that the operator is not asked twice.
+/// Returns true if the function delegates without being a worker (`worker_call`). It makes one call, and the approval
+/// question is about that call, so that the operator is not asked twice.
 pub(super) fn passes_on(function: &Function) -> bool {
     function.meta.risk == Risk::Delegate && matches!(function.meta.source, FunctionSource::Toolset(_))
 }
@@ -277,11 +278,12 @@ pub(super) fn passes_on(function: &Function) -> bool {
 /// A rule that covers a call.
 struct Candidate {
     calls: String,
-    /// The others belong to folders above, of which another call was in.
+    /// True if the rule is offered for this call. The other candidates are rules for ancestor folders, which may have
+    /// been offered for another call.
     is_offered: bool,
 }
 
-/// The rules that could cover a call: this tool in the folder of the path, and in those above it; this tool.
+/// The rules that could cover a call: this tool in the folder of the path, and in its ancestors; this tool.
 fn candidates(call: &Call<'_>, admitted: &Admitted) -> Vec<Candidate> {
     /// Characters with a meaning in patterns.
     const META: [char; 11] = ['*', '?', '[', ']', '{', '}', '\\', '!', '(', ')', '"'];
@@ -306,7 +308,7 @@ fn candidates(call: &Call<'_>, admitted: &Admitted) -> Vec<Candidate> {
     found
 }
 
-/// All that the effect of a call depends on, without its arguments: its code and what its caller may touch.
+/// All data that the effect of a call depends on, without its arguments: its code and its caller's authority.
 async fn identity(call: &Call<'_>) -> Value {
     let (meta, authority) = (&call.function.meta, call.frame.authority());
     json!({
@@ -320,8 +322,8 @@ async fn identity(call: &Call<'_>) -> Value {
     })
 }
 
-/// The key of a remembered answer: all that the effect of a call depends on (`docs/reference/approvals.md`). The order of
-/// the arguments does not matter, and paths count by their real places.
+/// The key of a remembered answer: all data that the effect of a call depends on (`docs/reference/approvals.md`). The
+/// order of the arguments has no effect, and paths count by their real places.
 fn memory_key(identity: &Value, admitted: &Admitted) -> String {
     let mut input = (*admitted.input).clone();
     if let Value::Object(map) = &mut input {

@@ -1,4 +1,4 @@
-//! The execution of a leaf, and what its result means.
+//! The execution of a leaf, and the meaning of its result.
 
 use super::{Admitted, Call, Engine, LEAF_TIMEOUT, examine::list, overridden, timeout};
 use crate::{
@@ -86,8 +86,8 @@ impl Engine {
         }
     }
 
-    /// Puts the questions of a leaf to the user, and settles the next round if it was interrupted. The first of the questions
-    /// and the next round have these numbers.
+    /// Puts the questions of a leaf to the user, and settles the next round if it was interrupted. `first` is the
+    /// number of the first question, `next` the number of that round.
     async fn between_rounds(
         &self,
         call: &Call<'_>,
@@ -102,7 +102,7 @@ impl Engine {
         Ok((answers, settled))
     }
 
-    /// One attempt of a leaf, or one round of it with these answers of the user, which is a step.
+    /// Makes one attempt at a leaf, or one round of it with these answers of the user. This is a step.
     async fn attempt(
         &self,
         call: &Call<'_>,
@@ -220,8 +220,8 @@ impl Engine {
         RecordKind::ToolAsked { questions, state: Arc::new(self.host.redact.value(state)), log, origins }
     }
 
-    /// Determines the changes that the leaf will make, and keeps what they replace if the user could take the call back.
-    /// Settles an interrupted attempt.
+    /// Determines the changes that the leaf will make, and keeps the content that they replace if the user could take
+    /// the call back. Settles an interrupted attempt.
     pub(super) async fn before_leaf(
         &self,
         call: &Call<'_>,
@@ -266,11 +266,11 @@ impl Engine {
     }
 }
 
-/// How an attempt at a leaf went.
+/// The result of an attempt at a leaf.
 enum Attempted {
     /// The leaf has ended.
     Ended(Outcome),
-    /// It asks the user something.
+    /// The leaf has questions to the user.
     Asks { questions: Vec<ToolQuestion>, state: Arc<Value> },
 }
 
@@ -296,11 +296,11 @@ fn stopped(meta: &FunctionMeta, origins: Origins) -> RecordKind {
 
 /// The result of a function that ran to its end.
 pub(super) enum Returned {
-    /// It fits its schema, or there is none.
+    /// The value fits its schema, or there is none.
     Fits(Arc<Value>),
-    /// It doesn't fit a schema that only describes it.
+    /// The value doesn't fit a schema that only describes it.
     Noted(Arc<Value>, Arc<str>),
-    /// It breaks a declared schema.
+    /// The value breaks a declared schema.
     Invalid(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! Which functions a model is shown: those that could pass the gate (`docs/reference/approvals.md`).
+//! The choice of functions that a model is shown: those that could pass the gate (`docs/reference/approvals.md`).
 
 use super::{
     Engine, Frame, names,
@@ -15,7 +15,8 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl Engine {
-    /// Why a function can't pass the gate with any arguments, so that the model need not see it. `None`: it can.
+    /// The reason why a function can't pass the gate with any arguments, so that the model need not see it. `None` if
+    /// it can.
     pub fn withheld(&self, function: &Function, frame: &Frame) -> Option<Withheld> {
         let (Effects { says, rules, touches, .. }, known) = match function.body.least() {
             Some(least) => (least, true),
@@ -82,7 +83,8 @@ fn unknown(risk: Risk) -> Effects {
     Effects { touches, ..Effects::default() }
 }
 
-/// The ways to choose a mount of the caller's view for each touch. Of mounts that are alike to the rules only one counts.
+/// The ways to choose a mount of the caller's view for each touch. Of mounts that are equal for the rules only one
+/// counts.
 fn places<'a>(touches: &[Touch], frame: &'a Frame) -> Vec<Vec<Touched<'a>>> {
     let mounts = frame.authority().view().mounts();
     let mut all: Vec<Vec<Touched<'_>>> = vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! Where the words of a call come from, and what follows for it (`docs/reference/origins.md`).
+//! The origins of the words of a call, and their consequences for it (`docs/reference/origins.md`).
 
 use super::{
     Admitted, Call, Engine,
@@ -33,7 +33,7 @@ impl Engine {
         })
     }
 
-    /// The trail of a composite: what its caller has received, and its own arguments. Arguments that its
+    /// The trail of a composite: the contents that its caller has received, and its own arguments. Arguments that its
     /// author declares untrusted count neither as words of the operator nor as words of the program.
     pub(crate) fn trail_into(&self, call: &Call<'_>, input: &Arc<Value>, origins: &Origins) -> Trail {
         let declared = match &call.function.body {
@@ -54,8 +54,8 @@ impl Engine {
         })
     }
 
-    /// The origins of a value that a leaf returned. `known` is what the leaf says itself; `fits` whether the value fits the
-    /// declared schema. Called within the leaf's step.
+    /// The origins of a value that a leaf returned. `known` are the origins that the leaf states itself; `fits` is true
+    /// if the value fits the declared schema. Called within the leaf's step.
     pub(super) fn leaf_origins(
         &self,
         call: &Call<'_>,
@@ -76,7 +76,8 @@ impl Engine {
         self.cleaned(meta, origins, value, fits)
     }
 
-    /// Whether a leaf may have read what untrusted words were written to. Called within the leaf's step.
+    /// Returns true if a leaf may have read a place whose content was written from untrusted words. Called within the
+    /// leaf's step.
     pub(super) fn reads_listed(&self, call: &Call<'_>, admitted: &Admitted) -> bool {
         let (listed, effects) = (self.host.driver.untrusted_places(), &admitted.effects);
         let touched = effects.touches.iter().zip(admitted.places.iter().zip(&admitted.real));
@@ -89,8 +90,8 @@ impl Engine {
                 && self.can_read_untrusted(call.frame.authority())
     }
 
-    /// The origins of the failure of a leaf: its message may quote the arguments, or what the leaf has read. Called within
-    /// the leaf's step.
+    /// The origins of the failure of a leaf: its message may quote the arguments, or content that the leaf has read.
+    /// Called within the leaf's step.
     pub(super) fn failure_origins(&self, call: &Call<'_>, admitted: &Admitted) -> Origins {
         let meta = &call.function.meta;
         match states_untrusted(&meta.results) || !admitted.untrusted.is_empty() {
@@ -130,7 +131,7 @@ impl Engine {
         Outcome { origins, is_source: false, ..outcome }
     }
 
-    /// The origins of a result whose function a process executes: what it read may lie in an untrusted place.
+    /// The origins of a result whose function a process executes: the process may have read an untrusted place.
     fn of_process(&self, meta: &FunctionMeta, effects: &Effects, authority: &Authority) -> Origins {
         match effects.process && !states_origins(&meta.results) && self.can_read_untrusted(authority) {
             true => Origins::untrusted(),
@@ -138,14 +139,15 @@ impl Engine {
         }
     }
 
-    /// Whether a process with that authority can read what was written from untrusted words.
+    /// Returns true if a process with that authority can read a place whose content was written from untrusted words.
     pub(super) fn can_read_untrusted(&self, authority: &Authority) -> bool {
         let places = self.host.driver.untrusted_places();
         let mut mounts = authority.view().mounts().iter();
         mounts.any(|mount| authority.bounds().overlaps(&mount.place) && places.touch(&mount.place))
     }
 
-    /// A type without room for instructions cleans a value of the program's own functions.
+    /// The origins of a value of the program's own functions after its type, if it has no room for instructions, has
+    /// cleaned it.
     fn cleaned(&self, meta: &FunctionMeta, origins: Origins, value: &Value, fits: bool) -> Origins {
         let schema = meta.output.as_ref().map(OutputSchema::schema);
         let own = self.is_own(meta) && !matches!(meta.results, ResultOrigin::Foreign);
@@ -183,7 +185,7 @@ impl Engine {
         self.list(written)
     }
 
-    /// The untrusted places in a folder that a call moves, as they are called afterwards.
+    /// The untrusted places in a folder that a call moves, with their new names.
     fn carried(&self, authority: &Authority, admitted: &Admitted) -> Vec<Place> {
         let listed = self.host.driver.untrusted_places();
         let touched = admitted.effects.touches.iter().zip(&admitted.places).zip(&admitted.real);
@@ -200,8 +202,8 @@ impl Engine {
         carried
     }
 
-    /// How many folders above a file don't exist, so that writing the file makes them. Roots of mounts, which the program
-    /// names, don't count.
+    /// Number of folders around a file that don't exist, so that writing the file makes them. Roots of mounts, which
+    /// the program names, don't count.
     async fn folders_made(&self, file: &Located) -> usize {
         let mut made = 0;
         let mut folder = file.folder();
@@ -231,8 +233,8 @@ impl Engine {
         if written.is_empty() { Ok(()) } else { places.add(&written).map_err(Halt::Journal) }
     }
 
-    /// The verdict on a call whose words are not trusted: a file of the program does not pre-approve an effect that they
-    /// could steer, unless its rule tests the words themselves. The operator's own rules stand.
+    /// The verdict on a call whose words are not trusted. A file of the program does not pre-approve an effect that
+    /// these words could steer, unless its rule tests the words themselves. The operator's own rules stay in effect.
     pub(super) fn wary(&self, call: &Call<'_>, admitted: &Admitted, verdict: Verdict) -> Verdict {
         let steered = admitted.origins.greatest() != Origin::Trusted;
         if verdict.rule != Rule::PreApproved || !steered || !self.has_far_effect(call, admitted) {
@@ -245,8 +247,8 @@ impl Engine {
         verdict.steered()
     }
 
-    /// Whether a call has an effect that untrusted words must not steer: all but reading, delegation, and writing in the
-    /// program's own mounts.
+    /// Returns true if a call has an effect that untrusted words must not steer: all but reading, delegation, and
+    /// writing in the program's own mounts.
     fn has_far_effect(&self, call: &Call<'_>, admitted: &Admitted) -> bool {
         match call.function.meta.risk {
             Risk::Read | Risk::Delegate => false,
@@ -258,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// What the operator is told about the words of a call.
+    /// The message for the operator about the words of a call.
     pub(super) fn steering(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Box<Steering>> {
         let steered = !admitted.origins.is_trusted();
         steered.then(|| Box::new(Steering::of(call.frame.trail(), &admitted.input)))
@@ -266,7 +268,7 @@ impl Engine {
 }
 
 impl Admitted {
-    /// Whether the call reads a path whose content is untrusted.
+    /// Returns true if the call reads a path whose content is untrusted.
     pub(super) fn reads_untrusted_place(&self) -> bool {
         let touches = &self.effects.touches;
         // A path that is removed is read where it is moved.
@@ -280,7 +282,7 @@ impl Admitted {
         touched.filter(|(touch, _)| touch.access == Access::Write && !touch.delete).map(|(_, place)| place)
     }
 
-    /// The places that the call touches, as rules see them.
+    /// The places that the call touches, in the form that rules match.
     pub(super) fn touched(&self) -> impl Iterator<Item = Touched<'_>> {
         let touched = self.places.iter().zip(&self.real).zip(&self.effects.touches);
         touched.map(|((place, real), touch)| Touched::new(place, real, touch))
@@ -304,7 +306,7 @@ pub(super) fn unmade(end: End, arguments: &Origins) -> Outcome {
     Outcome { origins, ..Outcome::free(end) }
 }
 
-/// Whether a function says that others wrote something in its results.
+/// Returns true if a function states that others wrote a part of its results.
 fn states_untrusted(results: &ResultOrigin) -> bool {
     match results {
         ResultOrigin::Trusted | ResultOrigin::User => false,
@@ -313,7 +315,8 @@ fn states_untrusted(results: &ResultOrigin) -> bool {
     }
 }
 
-/// Whether the author of a function says which parts of its results others wrote. This holds whatever its process reads.
+/// Returns true if the author of a function states which parts of its results others wrote. The statement is valid
+/// whatever its process reads.
 fn states_origins(results: &ResultOrigin) -> bool {
     matches!(results, ResultOrigin::Fields(_))
 }
@@ -330,7 +333,7 @@ fn writable(authority: &Authority) -> Vec<Place> {
 }
 
 impl Trail {
-    /// The origins of how the call ended that has received these contents.
+    /// The origins of the end of a call that has received these contents.
     pub fn ends(&self, end: &End) -> Origins {
         match end {
             End::Done(value) => self.emits(value),

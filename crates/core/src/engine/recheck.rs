@@ -1,4 +1,4 @@
-//! Between an approval and its effect: whether everything is still as the operator saw it.
+//! The check between an approval and its effect that nothing has changed since the operator was asked.
 
 use super::{Admitted, Call, Engine};
 use crate::{
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// What is not as it was.
+    /// The difference to the time of the question, if there is one.
     async fn changed(
         &self,
         call: &Call<'_>,

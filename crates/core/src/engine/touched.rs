@@ -1,4 +1,4 @@
-//! The places that a call touches, as rules see them (`docs/reference/approvals.md`).
+//! The places that a call touches, in the form that rules match (`docs/reference/approvals.md`).
 
 use crate::{
     authority::{Access, Located, Mount, NotOwn, Place},
@@ -7,19 +7,19 @@ use crate::{
     rule::{DecidedBy, Rule},
 };
 
-/// One place that a call touches.
+/// A place that a call touches.
 #[derive(Clone)]
 pub(super) struct Touched<'a> {
     mount: &'a Mount,
     access: Access,
-    /// The mount's rule for it.
+    /// The mount's rule for the access.
     rule: Option<Rule>,
-    /// Why the program's files may not pre-approve it, if they may not.
+    /// The reason why the program's files may not pre-approve the access, if they may not.
     not_own: Option<NotOwn>,
 }
 
 impl<'a> Touched<'a> {
-    /// A place of a call; `real` is the place after links are followed.
+    /// Creates a place of a call; `real` is the place after links are followed.
     pub(super) fn new(place: &'a Located, real: &Place, touch: &Touch) -> Self {
         // Reading what other programs execute is reading.
         let not_own = place.own_effect(real).err();
@@ -39,7 +39,7 @@ impl<'a> Touched<'a> {
         Self { mount, access: touch.access, rule, not_own }
     }
 
-    /// Whether both are alike to every rule that knows no path.
+    /// Returns true if both places are equal for every rule that depends on no path.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (self.access, self.rule, self.not_own) == (other.access, other.rule, other.not_own)
     }
@@ -57,10 +57,10 @@ pub(super) fn mount_rules(touched: &[Touched<'_>]) -> impl Iterator<Item = (Rule
     })
 }
 
-/// Why the program's own files may not pre-approve a call of this risk that touches these places; `None` if they may.
-/// Reading and allowlisted delegation need no approval anyway. Files may pre-approve writing inside the program's own
-/// mounts, and code that is confined to mounts that the program declares. They may never pre-approve the network and
-/// other processes.
+/// The reason why the program's own files may not pre-approve a call of this risk that touches these places; `None` if
+/// they may. Reading and allowlisted delegation need no approval anyway. Files may pre-approve writing inside the
+/// program's own mounts, and code that is confined to mounts that the program declares. They may never pre-approve the
+/// network and other processes.
 pub(super) fn not_own(meta: &FunctionMeta, touched: &[Touched<'_>]) -> Option<NotOwn> {
     match meta.risk {
         Risk::Read | Risk::Delegate => None,

@@ -1,5 +1,5 @@
-//! The user takes turns of a conversation back (`docs/reference/conversations.md`): what their calls have done, and the
-//! files that can be restored.
+//! Undo of turns of a conversation (`docs/reference/conversations.md`): the effects of their calls, and the files that
+//! can be restored.
 
 use super::{Admitted, Call, Engine, Frame};
 use crate::{
@@ -22,11 +22,11 @@ use std::{fmt::Write as _, sync::Arc};
 const RESTORE: &str = "restore";
 const LEAVE: &str = "leave";
 
-/// Longer contents are described in the question.
+/// Greatest size of a content that the question shows, in bytes. Longer contents are only described.
 const PREVIEWED: usize = 64 * 1024;
 
 impl Engine {
-    /// Keeps what the call is about to replace.
+    /// Keeps the content that the call is about to replace.
     pub(super) async fn keep_contents(&self, call: &Call<'_>, admitted: &Admitted, foreseen: &Foreseen) {
         if !call.frame.is_in_conversation(self.host.chat) {
             return;
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Notes what the call has done, in case the user takes its turn back.
+    /// Notes the effects of the call, in case the user takes its turn back.
     pub(super) async fn did(
         &self,
         call: &Call<'_>,
@@ -75,8 +75,8 @@ impl Engine {
         self.host.driver.shared().did(&call.path, effect).await;
     }
 
-    /// The user has taken back message `number` of the conversation at `path`, and with it the turns from `since` on.
-    /// Forgets the answers that were remembered in them, and offers to restore the files that they changed.
+    /// Undoes message `number` of the conversation at `path`, which the user has taken back, and with it the turns from
+    /// `since` on. Forgets the answers that were remembered in them, and offers to restore the files that they changed.
     ///
     /// # Errors
     /// The run is suspended, or can't continue.
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// A step that an interruption leaves to be done again: it looks at the files before it changes any.
+    /// Makes a step that runs again after an interruption: it looks at the files before it changes any.
     async fn undo_step(
         &self,
         path: &CallPath,
@@ -156,7 +156,7 @@ impl Engine {
         }
     }
 
-    /// Whether the user wants these files restored.
+    /// Asks the user whether these files are to be restored.
     async fn asks_to_restore(
         &self,
         frame: &Frame,
@@ -182,7 +182,7 @@ impl Engine {
         Ok(matches!(&asked.given.answer, Answer::Give { value } if value.as_str() == Some(RESTORE)))
     }
 
-    /// Whether the file can be restored; `None` if it is as it was before.
+    /// The file, with the possibility to restore it; `None` if it is as it was before.
     async fn undone(&self, net: &NetChange) -> Option<UndoneFile> {
         let file = |state, preview| Some(file(net, state, preview));
         let at = match locate(net) {

@@ -1,4 +1,4 @@
-//! What a test gives in place of functions and servers (`docs/reference/cases.md`).
+//! Stand-ins that a test supplies for functions and servers (`docs/reference/cases.md`).
 
 use super::{FunctionMeta, Leaf};
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Takes the place of functions in a run. A call takes every other step as usual: its input is validated, the gate
-/// judges it, and its result must fit the schema of the function that it stands in for.
+/// Replaces functions in a run. A call takes every other step as usual: its input is validated, the gate judges it, and
+/// its result must fit the schema of the function that is replaced.
 pub trait StandIns: MaybeSend + MaybeSync {
-    /// What runs in the place of that function, if anything does.
+    /// The code that runs instead of that function, if there is any.
     fn stand_in(&self, function: &FunctionMeta) -> Option<Arc<dyn Leaf>>;
 
-    /// What counts as the tools that a toolset lists for the worker of that call, in place of a question to its servers.
+    /// The listing that replaces a question to the servers of a toolset, for the worker of that call.
     fn listing(&self, _call: &CallPath, _toolset: &str) -> Option<Arc<Listing>> {
         None
     }

@@ -9,7 +9,7 @@ pub struct ArgumentPath {
     segments: Vec<Segment>,
 }
 
-/// One step of a path.
+/// A step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
     /// The value of a key of an object.
@@ -20,29 +20,29 @@ pub enum Segment {
     Each,
 }
 
-/// What a path leads to in the arguments of one call.
+/// A result of following a path in the arguments of one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Found<'a> {
-    /// This value.
+    /// The value at the path.
     Value(&'a Value),
-    /// Nothing: an object has no such key, a list no such element.
+    /// No value: an object has no such key, or a list no such element.
     Missing,
     /// A value that the path can't enter, such as a key of a text.
     OtherType,
 }
 
-/// A text that is no path.
+/// A text that is not a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a path to an argument: {reason}")]
 pub struct BadPath {
-    /// As written.
+    /// The text as written.
     pub text: String,
-    /// What is wrong with it.
+    /// The error in the text.
     pub reason: &'static str,
 }
 
 impl ArgumentPath {
-    /// Its steps. The first is the name of an argument.
+    /// The steps of the path. The first is the name of an argument.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -55,7 +55,7 @@ impl ArgumentPath {
         }
     }
 
-    /// What it leads to. A list without elements leads to nothing.
+    /// Follows the path in the arguments of a call. A list without elements gives no result.
     pub(super) fn select<'a>(&self, arguments: &'a Value) -> Vec<Found<'a>> {
         let mut found = Vec::new();
         select(arguments, &self.segments, &mut found);
@@ -90,7 +90,7 @@ fn select<'a>(value: &'a Value, segments: &[Segment], found: &mut Vec<Found<'a>>
 impl FromStr for ArgumentPath {
     type Err = BadPath;
 
-    /// `NAME`, then any of `.NAME`, `["NAME"]`, `[N]` and `[*]`.
+    /// Parses `NAME`, followed by any number of `.NAME`, `["NAME"]`, `[N]` and `[*]`.
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let bad = |reason| BadPath { text: text.to_owned(), reason };
         let mut segments = Vec::new();
@@ -124,7 +124,7 @@ impl FromStr for ArgumentPath {
     }
 }
 
-/// What stands between brackets, and the text after them.
+/// Parses the content of brackets. Returns it with the text after the brackets.
 fn bracket(inside: &str) -> Result<(Segment, &str), &'static str> {
     const UNCLOSED: &str = "a `]` is missing";
     if inside.starts_with('"') {
@@ -143,7 +143,7 @@ fn bracket(inside: &str) -> Result<(Segment, &str), &'static str> {
     Ok((Segment::Index(index), after))
 }
 
-/// Whether a key needs no quotes in a path.
+/// Returns true if a key needs no quotes in a path.
 fn is_name(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | ':' | '/'))
 }

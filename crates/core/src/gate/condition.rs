@@ -25,36 +25,36 @@ pub struct Conditions {
 pub struct Test {
     /// The tested value, or values.
     pub path: ArgumentPath,
-    /// What is tested.
+    /// The condition on the value.
     pub check: Check,
 }
 
-/// What a test demands of a value.
+/// A condition on a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Check {
-    /// `=`: it is this value. Numbers are equal by value.
+    /// `=`: the value is this value. Numbers are equal by value.
     Equals(Value),
-    /// `<=`: it is a number, at most this.
+    /// `<=`: the value is a number, at most this.
     AtMost(Number),
-    /// `>=`: it is a number, at least this.
+    /// `>=`: the value is a number, at least this.
     AtLeast(Number),
-    /// `in`: it is one of these values.
+    /// `in`: the value is one of these values.
     In(Set),
-    /// `not in`: it is none of these values.
+    /// `not in`: the value is none of these values.
     NotIn(Set),
-    /// `without`: no part of it is one of these values, whatever its type.
+    /// `without`: no part of the value is one of these values, whatever its type.
     Without(Set),
-    /// `matches`: it is a text, and the pattern matches the whole of it.
+    /// `matches`: the value is a text, and the pattern matches the whole of it.
     Matches(WholeMatch),
-    /// `host`: it is a URL whose host the entry matches.
+    /// `host`: the value is a URL whose host the entry matches.
     Host(HostEntry),
-    /// `host in origins(…)`: it is a URL whose host words of this origin name.
+    /// `host in origins(…)`: the value is a URL whose host is named by words of this origin.
     HostOf(From),
-    /// `from`: it stands in words of this origin.
+    /// `from`: the value occurs in words of this origin.
     From(From),
-    /// `present`: it is there and not null.
+    /// `present`: the value exists and is not null.
     Present,
-    /// `absent`: it is missing or null.
+    /// `absent`: the value is missing or null.
     Absent,
 }
 
@@ -65,18 +65,18 @@ pub struct WholeMatch {
     regex: Regex,
 }
 
-/// An entry of a list of domains, as `network_enabled` takes them: `example.org`, `*.example.org`.
+/// An entry of a list of domains, in the notation of `network_enabled`: `example.org`, `*.example.org`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostEntry {
     domain: Domain,
 }
 
-/// The facts that conditions test: the arguments of a call, and what the run knows about values.
+/// The facts that conditions test: the arguments of a call, and the run's knowledge about values.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// The arguments, complete and valid.
     pub arguments: &'a Value,
-    /// Where words come from. Without it a `from` test can't be decided.
+    /// The source of answers about the origins of words. Without it a `from` test can't be decided.
     pub words: Option<&'a dyn Provenance>,
     /// The sets that tools returned.
     pub sets: &'a ToolSets,
@@ -87,7 +87,7 @@ pub struct Facts<'a> {
 enum Outcome {
     Holds,
     Fails,
-    /// It can't be decided, with the reason: the value is missing or of another type, a set can't be read.
+    /// The test can't be decided, with the reason: the value is missing or of another type, or a set can't be read.
     Undecided(Arc<str>),
 }
 
@@ -98,7 +98,7 @@ impl fmt::Debug for Facts<'_> {
 }
 
 impl Conditions {
-    /// These tests.
+    /// Creates conditions from tests.
     pub fn new(tests: Vec<Test>) -> Self {
         Self { tests: tests.into() }
     }
@@ -108,18 +108,19 @@ impl Conditions {
         &self.tests
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tests.
     pub fn is_empty(&self) -> bool {
         self.tests.is_empty()
     }
 
-    /// The sets that they name.
+    /// The sets that the tests name.
     pub fn sets(&self) -> impl Iterator<Item = &Set> {
         self.tests.iter().filter_map(Test::set)
     }
 
-    /// Whether one of them tests an argument by `from`, `in`, `equals` or by the host of the operator's own addresses: the
-    /// author of the rule says which values are good, wherever they come from. `not in` and `without` only say which are bad.
+    /// Returns true if any test checks an argument by `from`, `in`, `equals` or by the host of the operator's own
+    /// addresses: the author of the rule then states the good values, wherever they come from. `not in` and `without`
+    /// only state the bad ones.
     pub fn name_values(&self) -> bool {
         let names = |check: &Check| {
             matches!(check, Check::From(_) | Check::HostOf(_) | Check::In(_) | Check::Equals(_))
@@ -127,20 +128,20 @@ impl Conditions {
         self.tests.iter().any(|test| names(&test.check))
     }
 
-    /// Whether they hold, for a rule with this effect. What can't be decided never lets a call pass: for `preApproved` it
-    /// does not hold, for `ask` and `blocked` it does.
+    /// Returns true if the conditions hold, for a rule with this effect. A test that can't be decided never lets a call
+    /// pass: it does not hold for `preApproved`, and it holds for `ask` and `blocked`.
     pub fn hold(&self, facts: Facts<'_>, rule: Rule) -> bool {
         self.tests.iter().all(|test| test.holds(facts, rule))
     }
 
-    /// Why they don't hold; `None` if they do.
+    /// The reason why the conditions don't hold; `None` if they do.
     pub fn failure(&self, facts: Facts<'_>, rule: Rule) -> Option<String> {
         self.tests.iter().find_map(|test| test.failure(facts, rule))
     }
 }
 
 impl Test {
-    /// The set that it names, if it names one.
+    /// The set that the test names, if it names one.
     pub fn set(&self) -> Option<&Set> {
         match &self.check {
             Check::In(set) | Check::NotIn(set) | Check::Without(set) => Some(set),
@@ -148,8 +149,8 @@ impl Test {
         }
     }
 
-    /// Whether it holds, for a rule with this effect. With `[*]`, all of at least one element must pass for
-    /// `preApproved`, and any element for `ask` and `blocked`.
+    /// Returns true if the test holds, for a rule with this effect. With `[*]`, all of at least one element must pass
+    /// for `preApproved`, and any element for `ask` and `blocked`.
     pub fn holds(&self, facts: Facts<'_>, rule: Rule) -> bool {
         let found = self.path.select(facts.arguments);
         match rule {
@@ -262,7 +263,7 @@ impl Check {
     }
 }
 
-/// Whether a number is not on the `wrong` side of a bound.
+/// Tests that a number is not on the `wrong` side of a bound.
 fn bounded(value: &Value, bound: &Number, wrong: Ordering) -> Outcome {
     match value {
         Value::Number(number) => match compare(number, bound) {
@@ -274,7 +275,7 @@ fn bounded(value: &Value, bound: &Number, wrong: Ordering) -> Outcome {
 }
 
 /// The host of a URL, and its port. Parsers disagree about URLs with blanks, backslashes, user names and escapes in the
-/// host, so these have none.
+/// host, so such URLs are rejected.
 fn host(url: &str) -> Option<(Host, Option<u16>)> {
     if url.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\') {
         return None;
@@ -297,10 +298,10 @@ fn host(url: &str) -> Option<(Host, Option<u16>)> {
 }
 
 impl HostEntry {
-    /// `HOST`, `*.HOST`, each with or without `:PORT`.
+    /// Parses `HOST` or `*.HOST`, each with or without `:PORT`.
     ///
     /// # Errors
-    /// It is no such entry.
+    /// The text is not such an entry.
     pub fn new(text: &str) -> Result<Self, String> {
         Domain::parse(text).map(|domain| Self { domain }).map_err(|error| error.to_string())
     }
@@ -311,10 +312,10 @@ impl HostEntry {
 }
 
 impl WholeMatch {
-    /// A regular expression.
+    /// Compiles a regular expression.
     ///
     /// # Errors
-    /// It is none.
+    /// The pattern is not valid.
     pub fn new(pattern: &str) -> Result<Self, String> {
         // First by itself, so that a bracket too many does not end the group around it.
         let anchored = Regex::new(pattern).and_then(|_| Regex::new(&format!("\\A(?:{pattern})\\z")));
@@ -339,7 +340,7 @@ impl PartialEq for WholeMatch {
     }
 }
 
-/// A value in a message.
+/// A value in the form that messages show.
 fn shortened(value: &Value) -> String {
     const MOST: usize = 80;
     let text = value.to_string();

@@ -1,4 +1,4 @@
-//! Rules as the command line takes them:
+//! The notation of rules on the command line:
 //!
 //! ```text
 //! RULE := TOOL ["(" PATTERN ")"] ["where" TEST {"and" TEST}]
@@ -6,7 +6,7 @@
 //!         "absent") [VALUE]
 //! ```
 //!
-//! VALUE is JSON, a bare word, behind `in`, `not in` and `without` `@FILE#POINTER`, or behind `host in` `origins(WORDS)`.
+//! VALUE is JSON, a bare word, after `in`, `not in` and `without` `@FILE#POINTER`, or after `host in` `origins(WORDS)`.
 
 use super::{
     condition::{Check, Conditions, HostEntry, Test, WholeMatch},
@@ -17,7 +17,7 @@ use crate::origin::From;
 use serde_json::{Number, Value};
 use std::fmt;
 
-/// The calls that a rule applies to: those of a tool whose main argument fits a pattern and whose arguments fit
+/// The calls that a rule applies to: the calls of a tool whose main argument fits a pattern and whose arguments fit
 /// conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calls {
@@ -30,15 +30,15 @@ pub struct Calls {
 /// A rule that doesn't parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    /// The tool or the pattern.
+    /// The tool or the pattern is not valid.
     #[error(transparent)]
     Pattern(#[from] BadPattern),
-    /// A condition.
+    /// A condition is not valid.
     #[error("`{rule}`: {reason}")]
     Condition {
         /// The rule as written.
         rule: String,
-        /// What is wrong.
+        /// The error in the condition.
         reason: String,
     },
 }
@@ -46,7 +46,7 @@ pub enum BadRule {
 const WHERE: &str = "where";
 const AND: &str = "and";
 
-/// The operators, as a message lists them.
+/// The operators in the form that a message lists them.
 const OPERATORS: &str =
     "`=`, `<=`, `>=`, `in`, `not in`, `without`, `matches`, `host`, `from`, `present` or `absent`";
 
@@ -54,7 +54,7 @@ impl Calls {
     /// Parses a rule. `read` reads the files that its sets name.
     ///
     /// # Errors
-    /// It does not parse. A file that can't be read is no error here: see [`Set::values`].
+    /// The text does not parse. A file that can't be read is not an error here: see [`Set::values`].
     pub fn parse(text: &str, read: ReadSet<'_>) -> Result<Self, BadRule> {
         let text = text.trim();
         let (pattern, conditions) = match split(text) {
@@ -83,7 +83,8 @@ impl fmt::Display for Calls {
     }
 }
 
-/// The parts before and after `where`, if the rule has one. In the pattern's own parentheses it is a word like others.
+/// The parts before and after `where`, if the rule has one. Inside the pattern's own parentheses `where` is a word like
+/// others.
 fn split(text: &str) -> Option<(&str, &str)> {
     let head = text.find([' ', '\t', '\n', '(']).filter(|end| text[*end..].starts_with('(')).unwrap_or(0);
     let mut from = head;
@@ -159,7 +160,7 @@ impl<'t> Words<'t> {
         taken
     }
 
-    /// A path: up to a blank or an operator outside of its quotes.
+    /// Reads a path: up to a blank or an operator outside of its quotes.
     fn path(&mut self) -> Result<&'t str, String> {
         self.skip();
         let (mut quoted, mut escaped) = (false, false);
@@ -186,13 +187,13 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The characters up to the next blank.
+    /// Reads the characters up to the next blank.
     fn bare(&mut self) -> &'t str {
         self.skip();
         self.take(self.rest.find(char::is_whitespace).unwrap_or(self.rest.len()))
     }
 
-    /// JSON, if what comes next is JSON up to a blank or the end.
+    /// Reads JSON, if the next text is JSON up to a blank or the end.
     fn json(&mut self) -> Option<Value> {
         self.skip();
         let mut values = serde_json::Deserializer::from_str(self.rest).into_iter::<Value>();
@@ -225,7 +226,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// A text: in JSON quotes, or a bare word, which may look like JSON.
+    /// Reads a text: in JSON quotes, or a bare word, which may look like JSON.
     fn text(&mut self, operator: &str) -> Result<String, String> {
         self.skip();
         if self.rest.starts_with('"') {
@@ -245,7 +246,7 @@ impl<'t> Words<'t> {
         set(&value, read)
     }
 
-    /// What follows `host`: an entry of a list of domains, or `in origins(WORDS)`.
+    /// Reads the value of `host`: an entry of a list of domains, or `in origins(WORDS)`.
     fn host(&mut self, operator: &str) -> Result<Check, String> {
         let text = self.text(operator)?;
         if text != "in" {
@@ -258,7 +259,7 @@ impl<'t> Words<'t> {
 /// The set that a value of a rule describes: a list, `@FILE#POINTER`, or `{"tool": NAME}`.
 ///
 /// # Errors
-/// It describes none.
+/// The value does not describe a set.
 pub fn set(value: &Value, read: ReadSet<'_>) -> Result<Set, String> {
     match value {
         Value::Array(values) => Set::listed(values.clone()),
@@ -283,10 +284,10 @@ fn not_a_set(value: &Value) -> String {
     )
 }
 
-/// What `host` takes: an entry of a list of domains, or `origins(WORDS)`.
+/// Parses the value of `host`: an entry of a list of domains, or `origins(WORDS)`.
 ///
 /// # Errors
-/// It is neither.
+/// The text is neither.
 pub fn host(text: &str) -> Result<Check, String> {
     let Some(inside) = text.strip_prefix("origins(").and_then(|rest| rest.strip_suffix(')')) else {
         return HostEntry::new(text).map(Check::Host);
@@ -297,10 +298,10 @@ pub fn host(text: &str) -> Result<Check, String> {
     }
 }
 
-/// What `from` takes.
+/// Parses the value of `from`.
 ///
 /// # Errors
-/// It is another word.
+/// The text is not one of the known words.
 pub fn words(text: &str) -> Result<From, String> {
     match text {
         "input" => Ok(From::Input),

@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 use std::cmp::Ordering;
 
-/// Whether two values are equal: `1` and `1.0` are, `1` and `"1"` are not. The order of keys has no meaning.
+/// Returns true if two values are equal: `1` and `1.0` are, `1` and `"1"` are not. The order of keys has no meaning.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare(a, b) == Some(Ordering::Equal),
@@ -15,12 +15,12 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether two values have the same JSON type.
+/// Returns true if two values have the same JSON type.
 pub(super) fn same_type(a: &Value, b: &Value) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
 }
 
-/// Whether a value is a text, a number or a truth value.
+/// Returns true if a value is a text, a number or a boolean.
 pub(super) fn is_scalar(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_))
 }

@@ -3,17 +3,17 @@
 use globset::{GlobBuilder, GlobMatcher};
 use std::fmt;
 
-/// One subject in a call's arguments, as rules match it.
+/// A subject in a call's arguments, in the form that rules match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A project-relative real path (`docs/reference/approvals.md`); `*` doesn't cross `/`.
     Path(String),
-    /// Anything else: a command line, a worker's ID; `*` matches all characters.
+    /// Any other text: a command line, a worker's ID; `*` matches all characters.
     Text(String),
 }
 
 impl Subject {
-    /// Its text.
+    /// The text of the subject.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Path(text) | Self::Text(text) => text,
@@ -41,9 +41,9 @@ impl fmt::Display for Subject {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a rule pattern: {reason}. Write `tool`, `tool_*` or `tool(argument pattern)`")]
 pub struct BadPattern {
-    /// As written.
+    /// The pattern as written.
     pub pattern: String,
-    /// What is wrong.
+    /// The error in the pattern.
     pub reason: String,
 }
 
@@ -70,8 +70,8 @@ struct Parsed {
 #[derive(Clone, Debug)]
 struct Arguments {
     path: Glob,
-    /// Whether it also matches places outside the project, which are absolute: only if it is written as an absolute
-    /// path or starts with a wildcard. `etc/**` is the project's `etc`.
+    /// True if the pattern also matches places outside the project, which are absolute: only if it is written as an
+    /// absolute path or starts with a wildcard. `etc/**` is the project's `etc`.
     absolute: bool,
     text: Glob,
 }
@@ -81,7 +81,7 @@ struct Arguments {
 struct Glob {
     /// The literal prefix of every match.
     prefix: String,
-    /// `None`: it matches the prefix exactly.
+    /// `None` if the glob matches the prefix exactly.
     matcher: Option<Box<GlobMatcher>>,
 }
 
@@ -102,7 +102,7 @@ impl Head {
         Self { bytes: u64::from_le_bytes(bytes), mask: u64::from_le_bytes(mask) }
     }
 
-    /// Whether a text with that head may begin with a text with this one.
+    /// Returns true if a text with the head `text` may begin with a text with this head.
     fn begins(self, text: Self) -> bool {
         text.bytes & self.mask == self.bytes
     }
@@ -146,8 +146,8 @@ impl fmt::Display for Pattern {
 }
 
 impl Pattern {
-    /// Parses `tool` or `tool(arguments)`. In both parts `*` and `?` are wildcards; in paths `**` crosses folders and a
-    /// leading `/` means the same as none.
+    /// Parses `tool` or `tool(arguments)`. In both parts `*` and `?` are wildcards. In paths `**` crosses folders, and
+    /// a leading `/` has no effect.
     pub fn parse(text: &str) -> Result<Self, BadPattern> {
         let text = text.trim();
         let bad = |reason: String| BadPattern { pattern: text.to_owned(), reason };
@@ -183,24 +183,24 @@ impl Pattern {
         Ok(Self { head, argument_head, rest })
     }
 
-    /// Whether it could match a function with one of these heads, and one of these arguments, if there are any. If
-    /// not, no further check is needed.
+    /// Returns true if the pattern could match a function with one of these heads, and one of these arguments, if there
+    /// are any. If not, no further check is needed.
     pub(super) fn could_speak_of(&self, names: &[Head], subjects: &[Head]) -> bool {
         let fits = |own: Head, heads: &[Head]| heads.iter().any(|head| own.begins(*head));
         fits(self.head, names) && (subjects.is_empty() || fits(self.argument_head, subjects))
     }
 
-    /// Whether it matches a function with one of these names, whatever its arguments.
+    /// Returns true if the pattern matches a function with one of these names, whatever its arguments.
     pub fn names_one_of(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.rest.tool.is_match(name))
     }
 
-    /// Whether it restricts arguments.
+    /// Returns true if the pattern restricts arguments.
     pub fn has_arguments(&self) -> bool {
         self.rest.arguments.is_some()
     }
 
-    /// Whether it matches every call of such a function.
+    /// Returns true if the pattern matches every call of a function with one of these names.
     pub fn speaks_of_all(&self, names: &[&str]) -> bool {
         self.rest.arguments.is_none() && self.names_one_of(names)
     }
@@ -217,14 +217,14 @@ impl Pattern {
         Some(self.rest.text.split_once('(')?.1.strip_suffix(')')?.trim())
     }
 
-    /// Whether its part in parentheses matches that argument.
+    /// Returns true if the part in parentheses matches that argument.
     pub fn fits_arguments(&self, subject: &Subject) -> bool {
         self.rest.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
     }
 
-    /// For rules that tighten, once the function's name matches: whether it matches any part of the main argument. For a
-    /// function that has no main argument (`None`) this can't be decided if the rule names the function itself, and such a
-    /// rule applies.
+    /// Returns true if the pattern matches any part of the main argument, for rules that tighten. The function's name
+    /// has matched before. If the function has no main argument (`None`), this can't be decided; the rule then applies
+    /// if it names the function itself.
     pub fn touches(&self, subjects: Option<&[Subject]>) -> bool {
         match (&self.rest.arguments, subjects) {
             (None, _) => true,
@@ -233,7 +233,8 @@ impl Pattern {
         }
     }
 
-    /// For rules that loosen, once the function's name matches: whether it matches the whole main argument.
+    /// Returns true if the pattern matches the whole main argument, for rules that loosen. The function's name has
+    /// matched before.
     pub fn covers(&self, subjects: Option<&[Subject]>) -> bool {
         match (&self.rest.arguments, subjects) {
             (None, _) => true,

@@ -5,25 +5,25 @@ use crate::question::QuestionId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The rules that hold for the calls of a conversation because the operator made them there, oldest first.
+/// The rules that the operator has made in a conversation, for the calls of that conversation, oldest first.
 ///
-/// They count like the rules of the command line. They are carried down the call tree with the frame, so they hold for the
-/// conversation and the calls below it, and a resumed run finds the same.
+/// They have the precedence of rules on the command line. The frame passes them down the call tree. They therefore
+/// apply to the conversation and the calls below it, and a resumed run finds the same rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Vec<Written>", try_from = "Vec<Written>")]
 pub struct SessionRules {
     rules: Arc<[SessionRule]>,
 }
 
-/// One of them.
+/// A rule that the operator has made.
 #[derive(Clone, Debug, PartialEq)]
 struct SessionRule {
-    /// The question that was answered with it.
+    /// The question whose answer made the rule.
     made_at: QuestionId,
     line: RuleLine,
 }
 
-/// The same as data.
+/// The serialised form of a rule.
 #[derive(Serialize, Deserialize)]
 struct Written {
     made_at: QuestionId,
@@ -34,10 +34,10 @@ struct Written {
 /// A rule that can't be made in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSessionRule {
-    /// It does not parse.
+    /// The rule does not parse.
     #[error(transparent)]
     Rule(#[from] BadRule),
-    /// A condition compares with a set of a file or a tool. Such sets are read when a run begins.
+    /// A condition compares with a set from a file or a tool. Such sets are read when a run begins.
     #[error(
         "{0} is read when a run begins: a rule of a conversation takes a list of values, such as `[\"a\", \"b\"]`"
     )]
@@ -45,7 +45,7 @@ pub enum BadSessionRule {
 }
 
 impl RuleLine {
-    /// A rule that is made in a conversation.
+    /// Creates a rule that the operator makes in a conversation.
     ///
     /// # Errors
     /// See [`BadSessionRule`].
@@ -66,7 +66,7 @@ impl SessionRules {
         NONE.get_or_init(Self::default)
     }
 
-    /// These rules and another one, which answers that question.
+    /// Adds a rule, which answers the question `made_at`.
     ///
     /// # Errors
     /// See [`BadSessionRule`].
@@ -76,14 +76,14 @@ impl SessionRules {
         Ok(Self { rules: self.rules.iter().cloned().chain([new]).collect() })
     }
 
-    /// These rules without the one that answered that question. `None`: none of them did.
+    /// Removes the rule that answers the question `made_at`. Returns `None` if there is no such rule.
     pub fn without(&self, made_at: &QuestionId) -> Option<Self> {
         let rules: Arc<[SessionRule]> =
             self.rules.iter().filter(|rule| rule.made_at != *made_at).cloned().collect();
         (rules.len() < self.rules.len()).then_some(Self { rules })
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -95,8 +95,8 @@ impl SessionRules {
 }
 
 impl Gate {
-    /// The rules that overrule a new one of the operator for some of its calls: stricter ones of the operator, and all that
-    /// block its tool. Rules of workers and toolsets are not among them.
+    /// The rules that override a new rule of the operator for some of its calls: stricter rules of the operator, and
+    /// all rules that block its tool. Rules of workers and toolsets are not included.
     pub fn stricter<'a>(
         &'a self,
         session: impl Iterator<Item = &'a RuleLine>,

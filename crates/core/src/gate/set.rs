@@ -1,14 +1,14 @@
-//! Sets that a condition compares an argument with: a list, the values of a file, or those of a tool.
+//! Sets that a condition compares an argument with: a list, the values of a file, or those of a tool's result.
 
 use super::number::{equal, is_scalar, same_type};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// The values of a set, or why it can't be read. A test of a set that can't be read can't be decided.
+/// The values of a set, or the reason why it can't be read. A test against a set that can't be read can't be decided.
 pub type Values = Result<Arc<[Value]>, Arc<str>>;
 
-/// Reads a set of a file that a rule names. The error says why it can't be read.
+/// Reads a file's set that a rule names. The error contains the reason of a failure.
 pub type ReadSet<'a> = &'a dyn Fn(&FileSet) -> Result<Vec<Value>, String>;
 
 /// The values of a JSON file: `@FILE#POINTER`.
@@ -16,7 +16,7 @@ pub type ReadSet<'a> = &'a dyn Fn(&FileSet) -> Result<Vec<Value>, String>;
 pub struct FileSet {
     /// The file, as the rule names it.
     pub file: Arc<str>,
-    /// Where the file holds the values; the whole file if it is empty.
+    /// The place of the values in the file; the whole file if it is empty.
     pub at: Pointer,
 }
 
@@ -25,14 +25,14 @@ pub struct FileSet {
 pub enum Set {
     /// Values that are known when the rule is read.
     Known(KnownSet),
-    /// What a tool returns at the start of a run.
+    /// Values that a tool returns at the start of a run.
     Tool(ToolSet),
 }
 
 /// A set that is known when the rule is read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownSet {
-    /// The file that it is read from; `None` if the values stand in the rule itself.
+    /// The source file; `None` if the values are written in the rule itself.
     file: Option<FileSet>,
     values: Values,
 }
@@ -43,7 +43,7 @@ pub struct KnownSet {
 pub struct ToolSet {
     /// The tool, by its name.
     pub tool: Arc<str>,
-    /// Where its result holds the values; the whole result if absent.
+    /// The place of the values in the tool's result; the whole result if absent.
     #[serde(default, skip_serializing_if = "Pointer::is_root")]
     pub at: Pointer,
 }
@@ -55,7 +55,7 @@ pub struct Pointer {
     parts: Vec<String>,
 }
 
-/// A text that is no pointer.
+/// A text that is not a pointer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a JSON Pointer: write `/key/0/key`, with `*` for each element")]
 pub struct BadPointer(pub String);
@@ -67,10 +67,10 @@ pub struct ToolSets {
 }
 
 impl Set {
-    /// A set whose values stand in the rule itself.
+    /// Creates a set whose values are written in the rule itself.
     ///
     /// # Errors
-    /// A value is no scalar, or there is none.
+    /// A value is not a scalar, or there is none.
     pub fn listed(values: Vec<Value>) -> Result<Self, String> {
         if let Some(other) = values.iter().find(|value| !is_scalar(value)) {
             return Err(format!("a set holds texts, numbers, `true` and `false`, not `{other}`"));
@@ -81,10 +81,10 @@ impl Set {
         Ok(Self::Known(KnownSet { file: None, values: Ok(values.into()) }))
     }
 
-    /// The set of `FILE#POINTER`, as it stands behind `@`.
+    /// The set of `FILE#POINTER`, the text after `@`.
     ///
     /// # Errors
-    /// The pointer is none, or no file is named. A file that can't be read is a set that can't be read.
+    /// The pointer is not valid, or no file is named. A file that can't be read gives a set that can't be read.
     pub fn of_file(reference: &str, read: ReadSet<'_>) -> Result<Self, String> {
         let (file, pointer) = match reference.split_once('#') {
             Some((file, pointer)) => (file, pointer.parse::<Pointer>().map_err(|error| error.to_string())?),
@@ -98,7 +98,7 @@ impl Set {
         Ok(Self::Known(KnownSet { file: Some(file), values }))
     }
 
-    /// The file that it is read from, as the rule names it.
+    /// The file that the set is read from, as the rule names it.
     pub fn file(&self) -> Option<&FileSet> {
         match self {
             Self::Known(known) => known.file.as_ref(),
@@ -106,12 +106,12 @@ impl Set {
         }
     }
 
-    /// Whether its values are known when the rule is read.
+    /// Returns true if the values are known when the rule is read.
     pub fn is_known(&self) -> bool {
         matches!(self, Self::Known(_))
     }
 
-    /// Its values, as far as they are known.
+    /// The values of the set, if they are known.
     pub fn values<'a>(&'a self, sets: &'a ToolSets) -> Result<&'a [Value], Arc<str>> {
         let values = match self {
             Self::Known(known) => Some(&known.values),
@@ -126,10 +126,10 @@ impl Set {
 }
 
 impl FileSet {
-    /// Its values in the text of the file.
+    /// The values of the set in the text of the file.
     ///
     /// # Errors
-    /// The text is no JSON, or the pointer leads to no values.
+    /// The text is not JSON, or the pointer leads to no values.
     pub fn values(&self, text: &str) -> Result<Vec<Value>, String> {
         let Self { file, at } = self;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -152,7 +152,7 @@ impl fmt::Display for FileSet {
     }
 }
 
-/// Whether a set holds a value; `None` if it has no value of that type.
+/// Returns true if a set contains a value; `None` if it has no value of that type.
 pub(super) fn holds(values: &[Value], value: &Value) -> Option<bool> {
     if values.iter().any(|one| equal(one, value)) {
         return Some(true);
@@ -178,10 +178,10 @@ impl Pointer {
         self.parts.is_empty()
     }
 
-    /// The scalars that it leads to; of a list each element.
+    /// The scalars that the pointer leads to; for a list, each element.
     ///
     /// # Errors
-    /// It leads to nothing, or to what is no scalar.
+    /// The pointer leads to no value, or to a value that is not a scalar.
     pub fn values(&self, whole: &Value) -> Result<Vec<Value>, String> {
         let mut level: Vec<&Value> = vec![whole];
         for part in &self.parts {
@@ -258,12 +258,12 @@ impl ToolSets {
         Self { known: Vec::new() }
     }
 
-    /// Adds the values of a tool, or why there are none.
+    /// Adds the values of a tool, or the reason why there are none.
     pub fn insert(&mut self, set: ToolSet, values: Values) {
         self.known.push((set, values));
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no sets.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

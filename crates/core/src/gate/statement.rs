@@ -1,4 +1,4 @@
-//! What each source says about a call, and why its other rules do not apply: `llm-do gate explain`.
+//! The verdict of each source on a call, and the reasons why its other rules do not apply: `llm-do gate explain`.
 
 use super::{DecidedBy, Gate, Query, Rule, RuleLine, Source, Speaker, Verdict, blocks, risk_default, said};
 use serde::Serialize;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 pub struct Statement {
     /// The source: `command line`, `worker`, `toolset`, `project`, `callers`, `mount`, `default`.
     pub source: &'static str,
-    /// Its verdict; `None` if it has no rule for the call.
+    /// The verdict of the source; `None` if it has no rule for the call.
     pub said: Option<Verdict>,
-    /// Its rules that name the function and did not give this verdict.
+    /// The rules of the source that name the function and did not give this verdict.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Considered>,
 }
@@ -19,13 +19,13 @@ pub struct Statement {
 /// A rule that names the function of a call and does not decide about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Considered {
-    /// The calls that it applies to, as the command line takes them.
+    /// The calls that the rule applies to, in the notation of the command line.
     pub calls: String,
-    /// What it says.
+    /// The decision about these calls.
     pub rule: Rule,
-    /// Where it is written.
+    /// The place where the rule is written.
     pub written_at: Arc<str>,
-    /// Why it does not decide.
+    /// The reason why the rule does not decide.
     pub why: String,
 }
 

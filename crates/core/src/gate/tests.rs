@@ -361,7 +361,7 @@ fn a_tool_that_is_always_blocked_is_not_offered_in_any_mode() {
     }
 }
 
-/// For any rules, if the gate allows a call without asking, it also offers the tool.
+/// Tests that the gate offers every tool of which it allows a call without asking, for any rules.
 #[test]
 fn what_passes_is_offered() {
     let patterns = ["*", "write_file", "write_file(out/**)", "read_file"];
@@ -446,7 +446,7 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
     assert_eq!(gate.decide(&outside).rule, Rule::Ask);
 }
 
-/// A rule with conditions, as the command line takes it.
+/// A rule with conditions, in the notation of the command line.
 fn line(text: &str, rule: Rule) -> RuleLine {
     let Calls { pattern, conditions } = Calls::parse(text, &|set| set.values("[\"DE1\"]")).unwrap();
     RuleLine::new(pattern, rule, format!("{text}: {rule}")).when(conditions)

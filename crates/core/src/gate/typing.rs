@@ -1,5 +1,5 @@
-//! Whether a test of a rule fits the input schema of its tool: an argument that does not exist, or a comparison with a value
-//! that the argument can never have, is a mistake of the rule's author.
+//! The test that a rule's condition fits the input schema of its tool: an argument that does not exist, or a comparison
+//! with a value that the argument can never have, is a mistake of the rule's author.
 
 use super::{
     argument_path::Segment,
@@ -9,26 +9,26 @@ use super::{
 };
 use serde_json::Value;
 
-/// Why a test can never hold as it is meant.
+/// The reason why a test can never hold as intended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Misfit {
-    /// What does not fit.
+    /// A message that describes the mismatch.
     pub message: String,
-    /// The name that was not found, if it is one.
+    /// The name that was not found, if a name is the reason.
     pub unknown: Option<String>,
-    /// The names that exist there.
+    /// The names that exist in its place.
     pub known: Vec<String>,
 }
 
-/// The most schemas that one step of a path leads to: a schema may refer to itself.
+/// Greatest number of schemas that one step of a path leads to: a schema may refer to itself.
 const MOST: usize = 64;
 
 impl Test {
-    /// Compares it with the input schema of the tool.
+    /// Compares the test with the input schema of the tool.
     ///
     /// # Errors
-    /// It does not fit.
+    /// The test does not fit.
     pub fn fits(&self, input: &Value) -> Result<(), Misfit> {
         let mut level = alternatives(input, input);
         let mut walked = String::new();
@@ -105,7 +105,7 @@ impl Test {
 
 static NO_SETS: ToolSets = ToolSets::none();
 
-/// The schemas behind one step of a path; none if anything may be there.
+/// The schemas behind one step of a path; none if any value is allowed there.
 fn step<'s>(
     segment: &Segment,
     level: &[&'s Value],

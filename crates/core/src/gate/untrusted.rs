@@ -3,7 +3,7 @@
 use super::{DecidedBy, Gate, Query, Rule, Verdict};
 
 impl Verdict {
-    /// The same call, for the operator to decide, because untrusted words could steer it.
+    /// Turns a permission into a question to the operator, because untrusted words could steer the call.
     #[must_use]
     pub(crate) fn steered(mut self) -> Self {
         self.rule = Rule::Ask;
@@ -13,7 +13,8 @@ impl Verdict {
 }
 
 impl Gate {
-    /// Whether a verdict comes from the operator's own rules: those of the command line and of the user's configuration.
+    /// Returns true if a verdict comes from the operator's own rules: those of the command line and of the user's
+    /// configuration.
     pub(crate) fn is_operators(&self, query: &Query<'_>, verdict: &Verdict) -> bool {
         let own = Self {
             mode: self.mode,

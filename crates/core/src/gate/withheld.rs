@@ -1,17 +1,17 @@
-//! Tools that no arguments could make pass: a model is not shown them (`docs/reference/approvals.md`).
+//! Tools that no arguments could make pass the gate: they are not shown to a model (`docs/reference/approvals.md`).
 
 use super::{DecidedBy, Gate, Mode, Query, Rule, RuleLine, Source, may_loosen, only_tightens, risk_default};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
-/// Why no call of a function could pass.
+/// The reason why no call of a function could pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withheld {
-    /// This blocks all of them.
+    /// A rule blocks all of its calls.
     Blocked(DecidedBy),
-    /// All of them need an approval, and the mode refuses what does.
+    /// All of its calls need an approval, and the mode refuses calls that need one.
     Unapproved,
-    /// The worker has no folder that it could touch.
+    /// The worker has no folder that the function could touch.
     NoPlace,
 }
 
@@ -42,14 +42,14 @@ pub struct WithheldTool {
 }
 
 impl Gate {
-    /// Whether any arguments could pass without an operator: see [`Gate::withheld`].
+    /// Returns true if any arguments could pass without an operator: see [`Gate::withheld`].
     pub fn could_pass(&self, query: &Query<'_>) -> bool {
         self.withheld(query).is_none()
     }
 
-    /// Why no arguments could pass without an operator. `query` describes the call that needs the least approval:
-    /// `of_toolset` and `mounts` are what holds for it; its arguments are not looked at. `None`: some could, or that can't be
-    /// determined.
+    /// The reason why no arguments could pass without an operator. `query` describes the call that needs the least
+    /// approval: `of_toolset` and `mounts` contain the rules for that call; its arguments are ignored. `None` if some
+    /// arguments could pass, or if that can't be determined.
     pub fn withheld(&self, query: &Query<'_>) -> Option<Withheld> {
         if let Some(by) = self.block_of_all(query) {
             return Some(Withheld::Blocked(by));
@@ -57,7 +57,7 @@ impl Gate {
         (self.mode == Mode::AutoDeny && !self.could_be_approved(query)).then_some(Withheld::Unapproved)
     }
 
-    /// What blocks every call of the function.
+    /// The rule that blocks every call of the function.
     fn block_of_all(&self, query: &Query<'_>) -> Option<DecidedBy> {
         let all_blocked = |line: &&RuleLine| line.rule == Rule::Blocked && line.speaks_of_all(query.names);
         let blocked = |(rule, by): &(Rule, DecidedBy)| (*rule == Rule::Blocked).then(|| by.clone());
@@ -87,7 +87,7 @@ impl Gate {
         })
     }
 
-    /// Whether a rule pre-approves some calls, of those that nothing blocks.
+    /// Returns true if a rule pre-approves some calls that no other rule blocks.
     fn could_be_approved(&self, query: &Query<'_>) -> bool {
         if query.mounts.iter().any(|(rule, _)| *rule == Rule::Ask) {
             return false;

@@ -1,4 +1,4 @@
-//! Counting what a run did, for its summary.
+//! Counts of a run's requests, calls and notices, for its summary.
 
 use crate::{
     journal::RecordKind,
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a run's records add up to.
+/// The totals of a run's records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls that a rule, the operator or authority refused.
@@ -67,7 +67,7 @@ impl Counts {
     }
 }
 
-/// Says that a provider has ended an answer for a reason that llm-do does not know.
+/// The note for a provider that has ended an answer for a reason that llm-do does not know.
 pub fn unknown_finish_note(word: &str) -> Arc<str> {
     let word: String = word.chars().take(80).collect();
     format!("the provider ended an answer with the reason `{word}`, which llm-do does not know; the answer counts as whole")

@@ -18,7 +18,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The same launch without effects: its records are kept in memory and its models answer nothing.
+/// A copy of the launch without effects: its records are kept in memory and its models answer nothing.
 pub(super) fn discarding(mut launch: Launch) -> (Launch, Arc<MemoryDriver>) {
     let driver = Arc::new(MemoryDriver::new(0, Some(Arc::new(Agreeable))));
     launch.context.driver = Arc::clone(&driver) as _;
@@ -41,7 +41,7 @@ pub(super) async fn first_request(launch: Launch) -> Result<RecordKind, Failure>
     })
 }
 
-/// Approves the tools that a worker's provider would run, which is all that is asked before the first request.
+/// Approves the tools that a worker's provider would run. These are the only questions before the first request.
 struct Agreeable;
 
 impl Operator for Agreeable {

@@ -19,7 +19,7 @@ use std::sync::{
 pub(crate) struct Reservation {
     account: Arc<Account>,
     reserved: Reserved,
-    /// It was in the records with which the accounts were opened.
+    /// True if the reservation was in the records with which the accounts were opened.
     recorded: bool,
 }
 
@@ -29,8 +29,8 @@ impl Reservation {
         self.reserved.output_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX))
     }
 
-    /// Replaces it by the usage of the request, from the record of its end. `asked` says whether the request was sent
-    /// in this execution or was in the records with its end.
+    /// Replaces the reservation by the usage of the request, from the record of its end. `asked` is true if the request
+    /// was sent in this execution, and false if it was in the records with its end.
     pub(crate) async fn settle(self, driver: &dyn Driver, end: &RecordKind, asked: bool) {
         if asked || !self.recorded {
             driver.shared().settle(&self.account, self.reserved, self.reserved.used(end)).await;

@@ -1,4 +1,4 @@
-//! No account overspends, for any tree and any order of requests.
+//! Tests that no account overspends, for any tree and any order of requests.
 
 use super::*;
 use crate::{
@@ -17,8 +17,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// One request: estimated input, wanted output, the error of the estimate, the percentage of the output that is used,
-/// and the duration of the answer.
+/// A request: estimated input, wanted output, the error of the estimate, the percentage of the output that is used, and
+/// the duration of the answer.
 type Asked = (u64, u64, u64, u64, u8);
 
 fn answered(input: u64, output: u64, price: &Price) -> RecordKind {

@@ -41,11 +41,11 @@ pub struct Message {
     pub parts: Vec<Part>,
 }
 
-/// Stands in the history for an answer without content, because providers refuse such messages.
+/// Replaces an answer without content in the history, because providers refuse such messages.
 pub(crate) const EMPTY: &str = "(empty answer)";
 
 impl Message {
-    /// What the model has said in it to a person: its text, which is empty if the answer had none.
+    /// The model's text in the message, for a person. It is empty if the answer had none.
     pub fn said(&self) -> String {
         let text = self.text();
         if text == EMPTY { String::new() } else { text }
@@ -121,7 +121,8 @@ impl Part {
             _ => None,
         }
     }
-    /// The text that a model receives for it: plain text unchanged, an attached text between tags that name the file.
+    /// The text that a model receives for the part: plain text unchanged, an attached text between tags that name the
+    /// file.
     pub fn sent(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Text { text } => Some(Cow::Borrowed(text)),
@@ -192,7 +193,7 @@ pub enum Arguments {
 }
 
 impl Arguments {
-    /// Parses what a provider delivered as a string. Empty text means no arguments, `{}`.
+    /// Parses a string from a provider. Empty text means no arguments, `{}`.
     pub fn parse(text: &str) -> Self {
         if text.trim().is_empty() {
             return Self::Json(Arc::new(Value::Object(serde_json::Map::new())));

@@ -27,8 +27,8 @@ impl ModelName {
         &self.whole
     }
 
-    /// Whether a pattern of `compatible_models` names this model. A provider's names mean the same: `google:*` matches
-    /// `gemini:gemini-2.5-flash`. A pattern that is no glob matches nothing.
+    /// Returns true if a pattern of `compatible_models` matches this model. All names of a provider are equivalent:
+    /// `google:*` matches `gemini:gemini-2.5-flash`. A pattern that is not a valid glob matches nothing.
     pub fn fits(&self, glob: &str) -> bool {
         let Ok(glob) = globset::Glob::new(glob) else { return false };
         let matcher = glob.compile_matcher();
@@ -57,7 +57,7 @@ pub const PROVIDER_ALIASES: &[(&str, &str)] = &[
     ("qwen", "qwen_cloud"),
 ];
 
-/// The provider's own name, if this is another one of it.
+/// The provider's own name, if `name` is another one of its names.
 pub fn provider_name(name: &str) -> &str {
     PROVIDER_ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }

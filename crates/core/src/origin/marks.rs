@@ -29,20 +29,20 @@ pub struct Mark {
 pub struct Origins(Vec<Mark>);
 
 impl Origins {
-    /// Those of a trusted value.
+    /// The origins of a trusted value.
     pub const TRUSTED: Self = Self(Vec::new());
 
-    /// Those of a value that has one origin.
+    /// The origins of a value that has a single origin.
     pub fn whole(origin: Origin) -> Self {
         Self::TRUSTED.with("", origin)
     }
 
-    /// Those of an untrusted value.
+    /// The origins of an untrusted value.
     pub fn untrusted() -> Self {
         Self::whole(Origin::Untrusted)
     }
 
-    /// Those of a text of which these lines, from 1, are untrusted.
+    /// The origins of a text in which these lines, from 1, are untrusted.
     pub fn lines(lines: Vec<u32>) -> Self {
         match lines.is_empty() {
             true => Self::TRUSTED,
@@ -50,7 +50,7 @@ impl Origins {
         }
     }
 
-    /// With a part of that origin.
+    /// Adds a part of that origin.
     #[must_use]
     pub fn with(mut self, at: impl Into<Arc<str>>, origin: Origin) -> Self {
         if !origin.is_trusted() {
@@ -64,17 +64,17 @@ impl Origins {
         &self.0
     }
 
-    /// Whether the whole value is trusted.
+    /// Returns true if the whole value is trusted.
     pub fn is_trusted(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The origin of the value: the most suspicious of its parts'.
+    /// The most suspicious origin of the value's parts.
     pub fn greatest(&self) -> Origin {
         self.0.iter().map(|mark| mark.origin).max().unwrap_or_default()
     }
 
-    /// Whether any part is untrusted.
+    /// Returns true if any part is untrusted.
     pub fn is_untrusted(&self) -> bool {
         self.greatest() == Origin::Untrusted
     }
@@ -91,7 +91,7 @@ impl Origins {
         named.map(|(name, _)| (name.as_str().into(), self.of(&pointer(name)))).collect()
     }
 
-    /// The origins of both, for a value that has them for two reasons.
+    /// Merges two origins of the same value.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         let whole = |origins: &Self| {
@@ -108,7 +108,7 @@ impl Origins {
         self
     }
 
-    /// What a function says about a result of it.
+    /// The origins that a function states for one of its results.
     pub(crate) fn stated(result: &ResultOrigin, value: &Value) -> Self {
         match (result, value) {
             (ResultOrigin::Trusted | ResultOrigin::User, _) => Self::TRUSTED,
@@ -132,8 +132,8 @@ impl Origins {
             .fold(Self::TRUSTED, |origins, field| origins.with(below(above, field), Origin::Untrusted))
     }
 
-    /// Those of the arguments `after` that an operator made of the arguments `before`, which have these. What the operator
-    /// wrote is trusted; what stayed keeps its origin.
+    /// The origins of the arguments `after` that an operator made from the arguments `before`, whose origins are
+    /// `self`. Words that the operator wrote are trusted; unchanged arguments keep their origin.
     pub(crate) fn edited(&self, before: &Value, after: &Value) -> Self {
         let (Value::Object(before), Value::Object(after)) = (before, after) else { return self.clone() };
         let kept = after.iter().filter(|(name, value)| before.get(*name) == Some(*value));
@@ -145,7 +145,7 @@ impl Origins {
     }
 }
 
-/// `untrusted`, or `typed: /amount` where only parts are not trusted; `trusted` for a trusted value.
+/// Formats the origins: `untrusted`, or `typed: /amount` if only parts are not trusted; `trusted` for a trusted value.
 impl fmt::Display for Origins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let greatest = self.greatest();
@@ -171,20 +171,20 @@ pub(crate) fn pointer(name: &str) -> String {
     below("", name)
 }
 
-/// The pointer to a field of what another pointer leads to.
+/// The pointer to a field below another pointer.
 fn below(above: &str, name: &str) -> String {
     let mut at = above.to_owned();
     push(&mut at, name);
     at
 }
 
-/// Whether one of two pointers leads to a part of the other's value, or to the same.
+/// Returns true if two pointers lead to the same value, or one of them to a part of the other's.
 fn overlap(a: &str, b: &str) -> bool {
     a.split('/').zip(b.split('/')).all(|(a, b)| a == b || a == "*" || b == "*")
 }
 
-/// The parts of a result that stood in the arguments of its call, with the origins that they had there. A text that holds
-/// words of an argument, or is a part of one, stood there too.
+/// The parts of a result that occur in the arguments of its call, with the origins that they had there. A text that
+/// contains words of an argument, or is a part of one, counts as occurring.
 pub(crate) fn echoed(arguments: &Value, origins: &Origins, result: &Value) -> Origins {
     if origins.is_trusted() {
         return Origins::TRUSTED;
@@ -198,7 +198,7 @@ pub(crate) fn echoed(arguments: &Value, origins: &Origins, result: &Value) -> Or
     })
 }
 
-/// Whether a part of a result repeats an argument, or a piece of it.
+/// Returns true if a part of a result repeats an argument, or a piece of it.
 pub(super) fn repeats(part: &Value, argument: &Value) -> bool {
     match (part, argument) {
         (Value::Null | Value::Bool(_), _) | (_, Value::Null | Value::Bool(_)) => false,

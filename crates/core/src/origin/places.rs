@@ -1,4 +1,4 @@
-//! The places that hold what was written from untrusted words.
+//! The places whose content was written from untrusted words.
 
 use crate::{
     authority::Place,
@@ -9,36 +9,36 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The places in which untrusted words were written, by this run and earlier ones of the same program. What is read there
-/// is untrusted.
+/// The places in which untrusted words were written, by this run and earlier ones of the same program. Content that is
+/// read there is untrusted.
 ///
-/// A host that keeps the list between runs seals it, since a program must not be able to shorten it. The engine asks only
-/// within steps, so that a resumed run gets the recorded answer.
+/// A host that keeps the list between runs seals it, since a program must not be able to shorten it. The engine reads
+/// the list only within steps, and a resumed run therefore gets the recorded answer.
 pub trait UntrustedPlaces: MaybeSend + MaybeSync {
-    /// Whether the place lies in one of the list.
+    /// Returns true if the place is in the list or lies in a place of it.
     fn hold(&self, place: &Place) -> bool;
-    /// Whether the place lies in one of the list, or one of the list in it.
+    /// Returns true if the place lies in a place of the list, or a place of the list lies in it.
     fn touch(&self, place: &Place) -> bool;
-    /// The places of the list that lie in the place, itself excluded.
+    /// The places of the list that lie in the place, which is itself excluded.
     fn within(&self, place: &Place) -> Vec<Place>;
-    /// Adds places, before anything is written there.
+    /// Adds places, before anything is written in them.
     ///
     /// # Errors
-    /// The list can't be kept. The run can't continue, because a later one would trust the place.
+    /// The list can't be kept. The run can't continue, because a later run would trust the place.
     fn add(&self, places: &[Place]) -> Result<(), String>;
 }
 
-/// A set of places in memory. Looking one up takes a time that hardly depends on their number.
+/// A set of places in memory. The time of a lookup hardly depends on their number.
 #[derive(Debug, Default)]
 pub struct UntrustedSet(Mutex<BTreeSet<Place>>);
 
 impl UntrustedSet {
-    /// A list that begins with these places.
+    /// Creates a list of these places.
     pub fn new(places: impl IntoIterator<Item = Place>) -> Self {
         Self(Mutex::new(places.into_iter().collect()))
     }
 
-    /// Adds a place. Returns whether the list did not cover it.
+    /// Adds a place. Returns true if the list did not cover it before.
     pub fn insert(&self, place: &Place) -> bool {
         let mut all = self.lock();
         !holds(&all, place) && all.insert(place.clone())
@@ -49,12 +49,12 @@ impl UntrustedSet {
     }
 }
 
-/// Whether a place, or a folder around it, is in the set.
+/// Returns true if a place, or a folder around it, is in the set.
 fn holds(all: &BTreeSet<Place>, place: &Place) -> bool {
     !all.is_empty() && place.upwards().any(|around| all.contains(around))
 }
 
-/// The places of the set that lie below a place. They stand side by side, because they all begin with its path.
+/// The places of the set that lie below a place. They are consecutive, because they all begin with its path.
 fn below<'a>(all: &'a BTreeSet<Place>, place: &Place) -> impl Iterator<Item = &'a Place> {
     let from = place.join("\0");
     let prefix = from.as_str().trim_end_matches('\0').to_owned();

@@ -1,4 +1,4 @@
-//! The scalars of a JSON value, and when two of them are the same.
+//! The scalars of a JSON value, and their comparison.
 
 use serde_json::{Number, Value};
 
@@ -46,7 +46,7 @@ pub(super) fn push(at: &mut String, segment: &str) {
     }
 }
 
-/// Whether two scalars are the same: numbers by value, also where one of them is written as text.
+/// Returns true if two scalars are the same: numbers by value, even if one of them is written as text.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => same_number(a, b),
@@ -57,7 +57,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether two numbers have the same value: `5` and `5.0` do.
+/// Returns true if two numbers have the same value: `5` and `5.0` do.
 pub(super) fn same_number(a: &Number, b: &Number) -> bool {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a == b,
@@ -65,7 +65,7 @@ pub(super) fn same_number(a: &Number, b: &Number) -> bool {
     }
 }
 
-/// The number that a text is.
+/// The number that a text consists of.
 pub(super) fn read_number(text: &str) -> Option<Number> {
     match text.parse::<i64>() {
         Ok(number) => Some(number.into()),

@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc};
 const EXCERPT: usize = 160;
 /// Characters of an excerpt before the words that it shows.
 const BEFORE: usize = 60;
-/// The most contents that are named.
+/// Greatest number of contents that are named.
 const NAMED: usize = 5;
 
 /// How words that others wrote could steer a call.
@@ -74,15 +74,15 @@ impl fmt::Display for Untrusted {
 }
 
 impl Steering {
-    /// What to tell a person: sentences, each with an excerpt. An argument with words of a content comes before the
-    /// contents that no argument holds words of.
+    /// The message for a person: sentences, each with an excerpt. Arguments with words of a content come before the
+    /// contents whose words no argument contains.
     pub fn said(&self) -> Vec<(String, &str)> {
         let held = self.held.iter().map(|held| (held.to_string(), &*held.excerpt));
         let others = self.read.iter().filter(|read| self.held.iter().all(|held| held.call != read.call));
         held.chain(others.map(|read| (read.to_string(), &*read.excerpt))).collect()
     }
 
-    /// What steers a call with these arguments that is made with this trail.
+    /// The words that could steer a call with these arguments, made with this trail.
     pub(crate) fn of(trail: &Trail, arguments: &Value) -> Self {
         let sources: Vec<Source<'_>> = trail.contents().filter_map(Source::of).collect();
         let held = scalars(arguments).into_iter().filter_map(|argument| {

@@ -13,7 +13,7 @@ use std::{fmt, sync::Arc};
 /// A content that a conversation, or code that makes calls, has received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// How it was received.
+    /// The way in which the content was received.
     pub kind: ContentKind,
     /// The call that it belongs to: the call that received these arguments or attachments, or that returned this result.
     pub call: CallPath,
@@ -21,19 +21,19 @@ pub struct Content {
     pub function: Arc<str>,
     /// The content. Null if it is known only by its origins.
     pub value: Arc<Value>,
-    /// The origins of its parts.
+    /// The origins of the content's parts.
     pub origins: Origins,
-    /// The arguments of the call whose result it is, if the result is the content that they name: they say which source it
+    /// The arguments of the call that returned the content, if they name the content: they identify the source that it
     /// was read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<Value>>,
 }
 
-/// How a content was received.
+/// The way in which a content was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentKind {
-    /// The operator wrote it: the input of the run, a chat message, an answer.
+    /// Words of the operator: the input of the run, a chat message, an answer.
     Input,
     /// Arguments that a caller passed.
     Arguments,
@@ -48,9 +48,9 @@ pub enum ContentKind {
 /// The contents that led to a call, newest first: those of the conversation that makes it, followed by those that its
 /// callers had received when they made their calls.
 ///
-/// A trail belongs to the path of messages to the head of a conversation. It only grows at its end, in constant time, and
-/// clones share what they have in common. So a conversation that goes back to an earlier message takes the trail of that
-/// message, and a trail that is untrusted stays so.
+/// A trail belongs to the path of messages to the head of a conversation. It only grows at its end, in constant time,
+/// and clones share their common contents. A conversation that returns to an earlier message takes the trail of that
+/// message, and a trail that is untrusted stays untrusted.
 #[derive(Clone, Default)]
 pub struct Trail(Option<Arc<Node>>);
 
@@ -62,20 +62,20 @@ struct Node {
 }
 
 impl Trail {
-    /// This trail, with a further content at its end.
+    /// Adds a content at the end of the trail.
     #[must_use]
     pub fn with(self, content: Content) -> Self {
         let origin = self.origin().max(content.origins.greatest());
         Self(Some(Arc::new(Node { content, origin, before: self })))
     }
 
-    /// Adds a content at its end.
+    /// Adds a content at the end of the trail.
     pub fn push(&mut self, content: Content) {
         *self = std::mem::take(self).with(content);
     }
 
-    /// This trail, as a conversation begins with it whose record says that it began with this origin. Attached files are
-    /// known only to the execution that recorded it.
+    /// The trail of a conversation at its beginning, if its record says that it began with this origin. The contents of
+    /// attached files are known only to the execution that recorded it.
     pub(crate) fn begun(self, origin: Origin, call: &CallPath, worker: &Arc<str>) -> Self {
         if origin <= self.origin() {
             return self;
@@ -90,8 +90,8 @@ impl Trail {
         })
     }
 
-    /// What the operator wrote since the trail was `begun`: the words of a conversation that count for its caller too. Words
-    /// that an untrusted conversation offered to choose from are not among them.
+    /// The operator's words since the trail was `begun`: the words of a conversation that count for its caller too.
+    /// Words that an untrusted conversation offered to choose from are not included.
     pub(crate) fn said_since(&self, begun: &Self) -> Box<[Arc<Value>]> {
         let begun = begun.0.as_ref().map(Arc::as_ptr);
         let nodes = std::iter::successors(self.0.as_ref(), |node| node.before.0.as_ref());
@@ -102,12 +102,12 @@ impl Trail {
         said.into()
     }
 
-    /// The most suspicious origin of the contents. What follows from an untrusted trail is untrusted.
+    /// The most suspicious origin of the contents. Values that follow from an untrusted trail are untrusted.
     pub fn origin(&self) -> Origin {
         self.0.as_ref().map(|node| node.origin).unwrap_or_default()
     }
 
-    /// Whether any content is untrusted.
+    /// Returns true if any content is untrusted.
     pub fn is_tainted(&self) -> bool {
         self.origin() == Origin::Untrusted
     }
@@ -117,8 +117,9 @@ impl Trail {
         std::iter::successors(self.0.as_deref(), |node| node.before.0.as_deref()).map(|node| &node.content)
     }
 
-    /// The origins of a value that the owner of this trail makes: arguments, an output, a failure. Everything is untrusted
-    /// that follows from an untrusted content. Of what follows from typed values only these values themselves are.
+    /// The origins of a value that the owner of this trail makes: arguments, an output, a failure. A value that follows
+    /// from an untrusted content is untrusted. In a value that follows from typed contents, only the scalars equal to
+    /// typed ones are typed.
     pub fn emits(&self, value: &Value) -> Origins {
         match self.origin() {
             Origin::Trusted => Origins::TRUSTED,
@@ -136,8 +137,8 @@ impl Trail {
 }
 
 impl Content {
-    /// An answer of a model whose provider runs tools of its own: it may repeat what these read, which the engine does not
-    /// see.
+    /// The content for an answer of a model whose provider runs tools of its own. The answer may repeat words that
+    /// these tools read and that the engine does not see.
     pub(crate) fn of_provider(call: &CallPath, worker: &Arc<str>, answer: &Message) -> Self {
         let (call, function, value) = (call.clone(), Arc::clone(worker), Arc::new(answer.text().into()));
         Self {
@@ -150,7 +151,7 @@ impl Content {
         }
     }
 
-    /// What the operator wrote in the conversations of a call, for its caller.
+    /// The operator's words in the conversations of a call, as contents for its caller.
     pub(crate) fn said(
         call: &CallPath,
         function: &Arc<str>,
@@ -166,7 +167,7 @@ impl Content {
         })
     }
 
-    /// The trusted part of it, if there is any.
+    /// The trusted part of the content, if there is any.
     fn words(&self) -> Option<Arc<Value>> {
         if self.origins.is_trusted() {
             return Some(Arc::clone(&self.value));
@@ -175,13 +176,13 @@ impl Content {
         (!trusted.is_empty()).then(|| Arc::new(Value::Array(trusted)))
     }
 
-    /// This result as words of the user, who answered a question with it.
+    /// Marks this result as words of the user, who answered a question with it.
     #[must_use]
     pub(crate) fn of_user(self) -> Self {
         Self { kind: ContentKind::Input, ..self }
     }
 
-    /// This content without its value, if that is trusted and long: for code, which can receive any number of results.
+    /// Removes the value if it is trusted and long. For code, which can receive any number of results.
     pub(crate) fn shortened(mut self) -> Self {
         if self.origins.is_trusted() && !is_short(&self.value, &mut { SHORT }) {
             self.value = Arc::new(Value::Null);
@@ -206,7 +207,7 @@ impl Content {
     }
 }
 
-/// The size of a value that a trail of code keeps, roughly in bytes.
+/// Approximate size limit, in bytes, of a value that a trail of code keeps.
 const SHORT: usize = 4096;
 
 fn is_short(value: &Value, left: &mut usize) -> bool {
@@ -223,8 +224,8 @@ fn is_short(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-/// `from` of conditions. Only contents on the trail count, so that the answer doesn't depend on the order in which calls
-/// beside this one end.
+/// Answers `from` conditions. Only contents on the trail count, so that the answer doesn't depend on the order in which
+/// parallel calls end.
 impl Provenance for Trail {
     fn holds(&self, words: From, value: &Value) -> bool {
         match (words, value) {
@@ -267,9 +268,9 @@ impl Provenance for Trail {
 }
 
 impl Trail {
-    /// Whether the operator's input names the source of a call: each text and each number among its arguments, where a text is
-    /// an address, a path, the name of a file or an ID. Words to search for are no source: what they find is anything with
-    /// these words.
+    /// Returns true if the operator's input names the source of a call: each text and each number among its arguments,
+    /// where a text must be an address, a path, the name of a file or an ID. Search words are not a source: a search
+    /// finds any content with these words.
     fn names_source(&self, arguments: &Value) -> bool {
         let arguments = scalars(arguments).into_iter().map(|scalar| scalar.value);
         let (texts, others): (Vec<&Value>, Vec<&Value>) = arguments.partition(|value| value.is_string());
@@ -293,8 +294,8 @@ impl Trail {
     }
 }
 
-/// Whether the content of a source says a value: a text as one or more whole tokens. Elements of lists say nothing, because a
-/// list has contents that the name of the source does not tell apart.
+/// Returns true if the content of a source states a value; a text must occur as one or more whole tokens. Elements of
+/// lists don't count, because the name of the source does not distinguish the contents of a list.
 fn says(content: &Value, value: &Value) -> bool {
     match content {
         Value::Object(fields) => fields.values().any(|field| says(field, value)),
@@ -307,7 +308,8 @@ fn says(content: &Value, value: &Value) -> bool {
     }
 }
 
-/// Whether a value is, or occurs in, one of the arguments of the call, so that its result may only repeat it.
+/// Returns true if a value is equal to one of the arguments of the call or occurs in one. The call's result may then
+/// only repeat it.
 fn is_repeated(arguments: &Value, value: &Value) -> bool {
     scalars(arguments).into_iter().any(|own| match own.value {
         Value::String(text) => stands_in(value, text),
@@ -315,14 +317,15 @@ fn is_repeated(arguments: &Value, value: &Value) -> bool {
     })
 }
 
-/// Whether a text is written as an address, a path, the name of a file or an ID: one word with a sign or a digit in it.
+/// Returns true if a text has the form of an address, a path, the name of a file or an ID: one word with a sign or a
+/// digit in it.
 fn is_source(text: &str) -> bool {
     let text = text.trim();
     !text.contains(char::is_whitespace)
         && text.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | ':' | '@' | '_' | '-'))
 }
 
-/// Whether a text is a JSON document with that scalar: a file that a tool has read.
+/// Returns true if a text is a JSON document with that scalar, such as a file that a tool has read.
 fn holds_json(text: &str, value: &Value) -> bool {
     document(text).is_some_and(|document| {
         scalars(&document)
@@ -331,7 +334,7 @@ fn holds_json(text: &str, value: &Value) -> bool {
     })
 }
 
-/// The JSON document that a text is.
+/// Parses a text as a JSON document.
 fn document(text: &str) -> Option<Value> {
     text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
 }
@@ -358,7 +361,7 @@ impl fmt::Debug for Trail {
     }
 }
 
-/// As a list, oldest first.
+/// Serialises the trail as a list, oldest first.
 impl Serialize for Trail {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut contents: Vec<&Content> = self.contents().collect();

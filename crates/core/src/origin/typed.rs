@@ -1,4 +1,4 @@
-//! Types that clean: a value that fits a type without room for instructions can't carry any.
+//! Types that clean: a value that fits a type without room for instructions can't carry instructions.
 
 use super::{Origin, Origins, scalars::push};
 use crate::schema::leaves_no_room;
@@ -7,8 +7,8 @@ use serde_json::Value;
 /// The origins of an untrusted value that fits the declared schema `schema`: `typed`, if the schema leaves no room for
 /// instructions. `None` if it leaves room.
 ///
-/// Numbers and free texts of the value are marked, because an argument that equals one of them is asked about. Booleans
-/// and words that the schema itself lists are the author's own.
+/// Numbers and free texts of the value are marked, because the gate asks about an argument that equals one of them.
+/// Booleans and words that the schema itself lists are the author's own.
 pub(crate) fn cleaned(schema: &Value, value: &Value) -> Option<Origins> {
     if !leaves_no_room(schema) {
         return None;
@@ -54,7 +54,7 @@ fn mark(root: &Value, schemas: &[&Value], value: &Value, at: &mut String, marked
     }
 }
 
-/// The schemas that apply where `schema` stands: itself, what it refers to, and its alternatives.
+/// The schemas that apply to a value of `schema`: itself, the schemas that it refers to, and its alternatives.
 fn resolve<'a>(root: &'a Value, schema: &'a Value, applied: &mut Vec<&'a Value>) {
     if applied.iter().any(|known| std::ptr::eq(*known, schema)) {
         return;
@@ -70,7 +70,7 @@ fn resolve<'a>(root: &'a Value, schema: &'a Value, applied: &mut Vec<&'a Value>)
     }
 }
 
-/// Whether a schema names the value itself.
+/// Returns true if a schema lists the value itself.
 fn lists(schema: &Value, value: &Value) -> bool {
     let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
     listed.chain(schema.get("const")).any(|own| own == value)

@@ -1,18 +1,18 @@
-//! Whether a value stands in a text.
+//! Search for a value in a text.
 
 use super::scalars::{read_number, same, same_number};
 use serde_json::{Number, Value};
 
-/// Shorter texts stand in any other by chance.
+/// Minimal length of a text to search for, in characters. Shorter texts occur in any text by chance.
 const SHORTEST: usize = 3;
 
-/// Whether a value stands in a text, between characters that belong to no word. Numbers are compared by value. Texts of
-/// less than three characters stand nowhere, and neither does a value that is neither text nor number.
+/// Returns true if a value occurs in a text, between characters that belong to no word. Numbers are compared by value.
+/// Texts of less than three characters never count, and neither do values that are neither text nor number.
 pub(super) fn stands_in(value: &Value, text: &str) -> bool {
     find(value, text).is_some()
 }
 
-/// Where a value stands in a text, in bytes.
+/// The byte offset of a value in a text.
 pub(super) fn find(value: &Value, text: &str) -> Option<usize> {
     match value {
         Value::String(words) => find_words(words.trim(), text),
@@ -21,11 +21,13 @@ pub(super) fn find(value: &Value, text: &str) -> Option<usize> {
     }
 }
 
-/// Shorter values are compared as whole words only: their letters stand in other text by chance.
+/// Minimal length of a value to be compared by its letters alone. Shorter values are compared as whole words only:
+/// their letters occur in other text by chance.
 const LONG: usize = 6;
 
-/// Whether a part of a value is, or holds, another value: texts as whole words or by their letters and digits alone, whatever
-/// separates these; numbers by value. Names of fields count. For values that must not get out, so in doubt it holds.
+/// Returns true if a part of a value is equal to another value or contains it: texts as whole words or by their letters
+/// and digits alone, whatever separates these; numbers by value. Names of fields count. The function protects values
+/// that must not leak, so in doubt it returns true.
 pub(crate) fn contains(value: &Value, part: &Value) -> bool {
     match value {
         Value::Object(fields) => {
@@ -52,7 +54,7 @@ fn text_contains(text: &str, part: &Value) -> bool {
     }
 }
 
-/// Signs that may stand before a token, and those that may stand after it.
+/// Characters that may precede a token, and those that may follow it.
 const OPENING: &[char] =
     &['"', '\'', '`', '(', '[', '{', '<', '*', '_', '\u{201c}', '\u{2018}', '\u{201e}', '\u{ab}'];
 const CLOSING: &[char] = &[
@@ -60,8 +62,8 @@ const CLOSING: &[char] = &[
     '\u{201c}', '\u{bb}',
 ];
 
-/// Whether a text holds a value as one or more whole tokens: between white space, beside which only quotes, brackets and
-/// punctuation stand. Numbers are compared by value.
+/// Returns true if a text contains a value as one or more whole tokens: delimited by white space, with only quotes,
+/// brackets and punctuation in between. Numbers are compared by value.
 pub(super) fn holds_token(text: &str, value: &Value) -> bool {
     match value {
         Value::String(words) => {
@@ -73,7 +75,8 @@ pub(super) fn holds_token(text: &str, value: &Value) -> bool {
     }
 }
 
-/// Where words stand in a text as whole tokens: the text before each place and after it, without the signs beside the words.
+/// Finds words in a text as whole tokens. Each item has the text before the match and after it, without the signs
+/// beside the words.
 fn tokens<'a>(text: &'a str, words: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     text.match_indices(words).filter_map(move |(at, _)| {
         let before = text[..at].trim_end_matches(OPENING);
@@ -84,8 +87,8 @@ fn tokens<'a>(text: &'a str, words: &'a str) -> impl Iterator<Item = (&'a str, &
     })
 }
 
-/// Whether a text names a place: the path, the file name, the ID or the address is a whole token of it, which no quotes connect
-/// with other words. `https://` and `./` before it and `/` after it make no difference.
+/// Returns true if a text names a place: the path, the file name, the ID or the address is a whole token of it, which
+/// no quotes connect with other words. `https://` and `./` before it and `/` after it are ignored.
 pub(super) fn names_place(text: &str, place: &str) -> bool {
     let bare = place.strip_prefix("https://").or_else(|| place.strip_prefix("./")).unwrap_or(place);
     let bare = bare.strip_suffix('/').filter(|bare| !bare.is_empty()).unwrap_or(bare);
@@ -99,8 +102,9 @@ pub(super) fn names_place(text: &str, place: &str) -> bool {
         })
 }
 
-/// Whether a text names a host: as the host of an address that is a token of the text, or as a token that is a full host name.
-/// `www.` before a name makes no difference. Parts of addresses, file names and the names in e-mail addresses are no hosts.
+/// Returns true if a text names a host: as the host of an address that is a token of the text, or as a token that is a
+/// full host name. `www.` before a name is ignored. Parts of addresses, file names and the names in e-mail addresses
+/// are not hosts.
 pub(super) fn names_host(text: &str, host: &str) -> bool {
     let bare = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -160,7 +164,8 @@ fn split_port(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The last parts of common file names. Some are also domains, such as `md`, `py` and `zip`: hosts in these count in addresses.
+/// The last parts of common file names. Some are also domains, such as `md`, `py` and `zip`: hosts in these count only
+/// in addresses.
 const FILES: &[&str] = &[
     "ai",
     "app",
@@ -312,8 +317,8 @@ fn find_number(number: &Number, text: &str) -> Option<usize> {
     numbers(text).find(|(_, read)| same_number(read, number)).map(|(at, _)| at)
 }
 
-/// The numbers that are written in a text as JSON writes them, and where each begins. A number that is part of a word, or
-/// of something like a date or a version, is none.
+/// The numbers that a text contains in the notation of JSON, and the offset of each. A number that is part of a word,
+/// or of something like a date or a version, does not count.
 pub(super) fn numbers(text: &str) -> impl Iterator<Item = (usize, Number)> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The answers that a question takes. Every face asks here, so that none takes what another refuses.
+//! The answers that a question accepts. Every interface calls this code, so that all accept the same answers.
 
 use super::{Answer, Input, Question};
 use crate::{
@@ -8,19 +8,19 @@ use crate::{
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc};
 
-/// The reason why an answer is none to a question, which stays open.
+/// The reason why an answer does not fit a question, which stays open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAccepted {
-    /// The answer is one to another kind of question.
+    /// The answer belongs to another kind of question.
     #[error("the answer is one to another kind of question")]
     OtherKind,
     /// The value does not fit the schema of the question.
     #[error("the answer does not fit the question: {}", Listed(.0))]
     Misfit(Vec<Violation>),
-    /// The question has no schema, and the value is no text.
+    /// The question has no schema, and the value is not a text.
     #[error("the question wants a text")]
     NoText,
-    /// The arguments of an edit are no object, as those of the call are.
+    /// The arguments of an edit are not an object, as the arguments of the call are.
     #[error("the arguments must be a JSON object, as those of the call are")]
     NoArguments,
     /// The arguments of an edit don't fit the schema of the function.
@@ -28,10 +28,10 @@ pub enum NotAccepted {
     BadArguments {
         /// The function.
         function: Arc<str>,
-        /// What is wrong with them.
+        /// The violations of the schema.
         wrong: Vec<Violation>,
     },
-    /// The schema that a tool gave its question is none, so that no value can be judged.
+    /// The schema that a tool gave its question is invalid, so that no value can be judged.
     #[error("the question can only be declined, because its form is {0}")]
     NoForm(String),
 }
@@ -53,7 +53,7 @@ impl Question {
     /// Judges an answer before it is taken.
     ///
     /// # Errors
-    /// The answer is none to this question.
+    /// The answer does not fit this question.
     pub fn accept(&self, answer: &Answer) -> Result<(), NotAccepted> {
         if !answer.fits(self) {
             return Err(NotAccepted::OtherKind);
@@ -76,7 +76,7 @@ impl Question {
         }
     }
 
-    /// The answer that refuses what the question is about, with a reason.
+    /// The answer that refuses the question's request, with a reason.
     pub fn refusal(&self, reason: Option<&str>) -> Answer {
         let reason = reason.map(str::to_owned);
         match self {
@@ -92,7 +92,7 @@ impl Input {
     /// Judges a value before it is given.
     ///
     /// # Errors
-    /// The value does not fit the schema, or is no text where there is no schema.
+    /// The value does not fit the schema, or is not a text if there is no schema.
     pub fn accept(&self, value: &Value) -> Result<(), NotAccepted> {
         match self.form()? {
             Some(schema) => schema.validate(value).map_err(NotAccepted::Misfit),
@@ -101,20 +101,21 @@ impl Input {
         }
     }
 
-    /// Reads the answer from a text that a person wrote: the text itself if the question takes it, with or without the white
-    /// space around it, and otherwise the JSON that it is.
+    /// Reads the answer from a text that a person wrote: the text itself if the question accepts it, with or without
+    /// the white space around it, and otherwise the JSON in it.
     ///
     /// # Errors
-    /// The question takes neither. The violations are those of the JSON, or of the text if it is none.
+    /// The question accepts neither. The violations are those of the JSON value, or those of the text if it is not
+    /// JSON.
     pub fn read(&self, text: &str) -> Result<Answer, NotAccepted> {
         let Some(schema) = self.form()? else { return Ok(given(text.into())) };
         read(text, &schema).map(given)
     }
 
-    /// Reads the answer from what a person wrote into the fields of a form. Fields without text are left out.
+    /// Reads the answer from the texts that a person wrote into the fields of a form. Fields without text are left out.
     ///
     /// # Errors
-    /// A field, or all of the form, does not fit. The violations say where.
+    /// A field, or the whole form, does not fit. The violations have the places.
     pub fn read_fields(
         &self,
         fields: impl IntoIterator<Item = (String, String)>,

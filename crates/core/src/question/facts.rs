@@ -1,12 +1,12 @@
-//! The facts of a question. Every face shows all of them, in this order, each in its own form.
+//! The facts of a question. Every interface shows all of them, in this order, each in its own form.
 
 use super::{Approval, Input, Preview, Question, Settlement};
 use serde_json::Value;
 
-/// A fact of a question. The texts of others in it are as they wrote them: a face makes them safe to look at.
+/// A fact of a question. Texts of others in it are unchanged: an interface must escape them for display.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact<'a> {
-    /// A sentence on why the question is put, or on what an answer does.
+    /// A sentence on the reason of the question, or on the effect of an answer.
     Note(String),
     /// Words of others that could steer the call: a sentence on where they came from, and their excerpt.
     Words(String, &'a str),
@@ -23,7 +23,7 @@ pub enum Fact<'a> {
 }
 
 impl Question {
-    /// Who asks for what, in one line. The facts follow it.
+    /// The person who asks and the request, in one line. The facts follow it.
     pub fn subject(&self) -> String {
         match self {
             Self::Approval(Approval { chain, function, risk, .. }) => {
@@ -39,7 +39,7 @@ impl Question {
         }
     }
 
-    /// What the operator has to know before answering.
+    /// The facts that the operator has to know before answering.
     pub fn facts(&self) -> Vec<Fact<'_>> {
         let mut facts = match self {
             Self::Approval(approval) => of_approval(approval),

@@ -3,9 +3,9 @@
 use jsonschema::{ValidationError, error::ValidationErrorKind};
 use std::fmt::Write as _;
 
-/// Most alternatives whose reasons are listed.
+/// Greatest number of alternatives whose reasons are listed.
 const MOST: usize = 6;
-/// Most reasons of one alternative.
+/// Greatest number of reasons for one alternative.
 const MOST_REASONS: usize = 2;
 /// Deepest nesting of alternatives whose reasons are listed.
 const DEEPEST: u32 = 2;

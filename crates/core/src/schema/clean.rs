@@ -1,31 +1,32 @@
 //! Types without room for instructions (`docs/reference/origins.md`).
 //!
-//! A value of such a type can't tell a model what to do: it is a number, one of a few words, a date, or a short text of
-//! a declared form. A worker that reads what others wrote and answers with such a type separates its caller from the
-//! text that it read.
+//! A value of such a type can't give a model instructions: it is a number, one of a few words, a date, or a short text
+//! of a declared form. A worker that reads text of others and answers with such a type separates its caller from that
+//! text.
 
 use super::{keywords::is_asserted, pattern::is_bounded};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Maximum nesting that is followed. A type beyond it counts as one with room.
+/// Maximum nesting that is followed. A deeper type counts as one with room.
 const DEEPEST: usize = 64;
 
-/// Whether no value of this schema has room for instructions. A schema that is not understood has room.
+/// Returns true if no value of this schema has room for instructions. A schema that this function does not understand
+/// has room.
 ///
-/// These leave no room: numbers, booleans and null; `enum` and `const`; strings with `format` `date`, `time`,
+/// These types leave no room: numbers, booleans and null; `enum` and `const`; strings with `format` `date`, `time`,
 /// `date-time` or `uuid`; strings with `maxLength` and either `clean: true` or a `pattern` that matches the whole
-/// string and bounds its characters;
-/// objects with `additionalProperties: false` whose properties leave no room; lists of items that leave no room;
-/// references to such schemas within the document. All keywords of a schema apply at once, so one that leaves no room
-/// is enough. All alternatives of `anyOf` and `oneOf` must leave none. A schema that contains itself leaves room.
+/// string and bounds its characters; objects with `additionalProperties: false` whose properties leave no room; lists
+/// of items that leave no room; references to such schemas within the document. All keywords of a schema apply at once,
+/// so a single keyword that leaves no room is enough. All alternatives of `anyOf` and `oneOf` must leave none. A schema
+/// that contains itself leaves room.
 pub fn leaves_no_room(schema: &Value) -> bool {
     Reading { root: schema, known: HashMap::new() }.clean(schema, 0)
 }
 
 struct Reading<'s> {
     root: &'s Value,
-    /// The targets of references: `None` while one is being read. Each is read once, because references can double
+    /// The targets of references: `None` while a target is being read. Each is read once, because references can double
     /// with each level.
     known: HashMap<&'s str, Option<bool>>,
 }
@@ -52,7 +53,7 @@ impl<'s> Reading<'s> {
             || self.typed(keywords, depth)
     }
 
-    /// Whether there are schemas, and none has room.
+    /// Returns true if there are schemas, and none has room.
     fn all(&mut self, schemas: &'s [Value], depth: usize) -> bool {
         !schemas.is_empty() && schemas.iter().all(|schema| self.clean(schema, depth))
     }
@@ -94,7 +95,7 @@ impl<'s> Reading<'s> {
         }
     }
 
-    /// Whether the target of a reference leaves no room.
+    /// Returns true if the target of a reference leaves no room.
     fn target(&mut self, reference: &'s str, depth: usize) -> bool {
         if let Some(known) = self.known.get(reference) {
             return known.unwrap_or(false);

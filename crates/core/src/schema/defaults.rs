@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 const DEEPEST: usize = 64;
 /// Maximum number of subschemas that one filling visits. A library's schema may expand without end.
 const MOST: usize = 20_000;
-/// The least cost of testing an alternative, which compiles it, in visited subschemas. A larger one costs a tenth of its nodes.
+/// The least cost, in visited subschemas, of testing an alternative, which compiles it. A larger alternative costs a
+/// tenth of its nodes.
 const ALTERNATIVE: usize = 200;
 
-/// Whether a schema may declare a default anywhere.
+/// Returns true if a schema may declare a default anywhere.
 pub(super) fn has_defaults(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => map.contains_key("default") || map.values().any(has_defaults),
@@ -26,7 +27,7 @@ pub(super) fn fill(schema: &Value, value: &mut Value) {
     Filling { root: schema, left: MOST }.visit(schema, value, 0);
 }
 
-/// The defaults that don't fit their own schema: where, and why not.
+/// The defaults that don't fit their own schema, with place and reason.
 pub(super) fn unfit(schema: &Value) -> Vec<Violation> {
     let unfit = |pointer: String| {
         let subschema = schema.pointer(&pointer)?;
@@ -43,10 +44,10 @@ pub(super) fn unfit(schema: &Value) -> Vec<Violation> {
     subschemas(schema).into_iter().filter_map(unfit).collect()
 }
 
-/// One filling.
+/// The state of one filling.
 struct Filling<'s> {
     root: &'s Value,
-    /// Subschemas that it may still visit.
+    /// Number of subschemas that may still be visited.
     left: usize,
 }
 
@@ -125,7 +126,7 @@ impl<'s> Filling<'s> {
         self.root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
 
-    /// Whether a value fits an alternative.
+    /// Returns true if a value fits an alternative.
     fn fits(&mut self, alternative: &Value, value: &Value) -> bool {
         let alone = self.alone(alternative);
         self.left = self.left.saturating_sub(ALTERNATIVE.max(nodes(&alone) / 10));
@@ -144,7 +145,7 @@ impl<'s> Filling<'s> {
     }
 }
 
-/// Nodes of a value.
+/// Number of nodes of a value.
 fn nodes(value: &Value) -> usize {
     match value {
         Value::Object(fields) => 1 + fields.values().map(nodes).sum::<usize>(),

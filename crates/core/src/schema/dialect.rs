@@ -1,8 +1,8 @@
-//! Schemas of earlier drafts, as schemas of draft 2020-12.
+//! Translation of schemas of earlier drafts to draft 2020-12.
 //!
-//! A schema says with `$schema` by which draft it is meant. The same text means something else in another draft: a list of
-//! schemas as `items` was a tuple until 2019-09, and is invalid since. Everything here reads 2020-12, so an earlier schema
-//! is translated once, before anything else reads it.
+//! A schema names its draft with `$schema`. The same text can have another meaning in another draft: a list of schemas
+//! as `items` was a tuple until 2019-09, and is invalid since. llm-do reads only 2020-12, so a schema of an earlier
+//! draft is translated once, before any other code reads it.
 
 use super::subschemas::{NAMED, ONE, SEVERAL};
 use serde_json::{Map, Value};
@@ -24,7 +24,8 @@ enum Draft {
     D2020,
 }
 
-/// Keywords of a schema that say something beside a `$ref`, in drafts that ignore its neighbours. The others would judge.
+/// Keywords that stay beside a `$ref` when a schema is translated from a draft that ignores its neighbours. Other
+/// keywords would become constraints.
 const BESIDE_REF: [&str; 12] = [
     "$ref",
     "$schema",
@@ -40,7 +41,7 @@ const BESIDE_REF: [&str; 12] = [
     "untrusted",
 ];
 
-/// A schema in the draft that llm-do reads. It says so where it was another.
+/// The schema in the draft that llm-do reads. `$schema` names the new draft if it was another.
 ///
 /// # Errors
 /// An unknown draft, or a part that can't be translated, with its JSON Pointer.
@@ -190,7 +191,7 @@ fn keywords_of(keywords: &mut Map<String, Value>, draft: Draft, pointer: &str) -
     Ok(())
 }
 
-/// A reference that led to a place before the translation, and leads nowhere now.
+/// A reference that resolved before the translation and no longer does.
 fn lost_reference<'s>(before: &Value, after: &Value, part: &'s Value) -> Option<&'s str> {
     match part {
         Value::Object(map) => {

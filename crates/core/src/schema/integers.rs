@@ -4,11 +4,11 @@ use super::Violation;
 use crate::json::INEXACT;
 use serde_json::{Map, Value};
 
-/// The most schemas that are visited. Beyond it a value passes, as the validator has already judged it.
+/// Greatest number of schemas that are visited. Beyond it a value passes, as the validator has already judged it.
 const MOST: u32 = 100_000;
 
-/// The first number that a schema wants as an integer and that is a double so large that its last digits are lost, as those
-/// of `1e23` are. The validator counts it as an integer.
+/// The first number that a schema requires to be an integer and that is a double so large that its last digits are
+/// lost, such as `1e23`. The validator accepts it as an integer.
 pub(super) fn inexact(schema: &Value, value: &Value) -> Option<Violation> {
     if !holds_rough(value) {
         return None;

@@ -29,7 +29,7 @@ pub(super) fn options() -> ValidationOptions<'static> {
         .with_keyword("format", |_, value, _| Ok(Box::new(Text(value.as_str().and_then(format)))))
 }
 
-/// Whether values are checked against this format.
+/// Returns true if values are checked against this format.
 pub(super) fn is_asserted(format_name: &str) -> bool {
     format(format_name).is_some()
 }
@@ -41,7 +41,7 @@ struct Check {
     wanted: &'static str,
 }
 
-/// No character that breaks lines, does not show, or reorders others. The only white space is the space.
+/// A text without characters that break lines, are invisible, or reorder others. The only white space is the space.
 static CLEAN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?x)^[^
@@ -53,7 +53,7 @@ static CLEAN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
-/// Whether a character may stand in [clean](CLEAN) text.
+/// Returns true if a character may occur in [clean](CLEAN) text.
 pub(super) fn is_visible(c: char) -> bool {
     CLEAN_TEXT.is_match(c.encode_utf8(&mut [0; 4]))
 }
@@ -138,11 +138,11 @@ pub struct Misuse {
     pub keyword: &'static str,
     /// The schema that has it, as a JSON Pointer from the root.
     pub pointer: String,
-    /// What is wrong, as the end of a sentence.
+    /// The problem, as the end of a sentence.
     pub problem: &'static str,
 }
 
-/// The first use of llm-do's own keywords that would have no effect. `is_parameter` says whether the schema at a
+/// The first use of llm-do's own keywords that would have no effect. `is_parameter` returns true if the schema at a
 /// pointer is a parameter, where `untrusted` may be.
 pub fn misuse(schema: &Value, is_parameter: impl Fn(&str) -> bool) -> Option<Misuse> {
     if !mentions_own(schema) {

@@ -1,8 +1,8 @@
 //! Patterns that bound the characters of a text (`docs/reference/worker-files.md`).
 //!
-//! A text that such a pattern matches is a code, a number, an address or a few words, and no sentence that the author of the
-//! pattern did not write. Letters are bounded by a class, and a part that repeats has no letters beside spaces: a text of any
-//! number of words has room for instructions.
+//! A text that such a pattern matches is a code, a number, an address or a few words, and not a sentence, unless the
+//! author of the pattern wrote it. Letters are bounded by a class, and a part that repeats has no letters beside
+//! spaces: a text of any number of words has room for instructions.
 
 use super::keywords::is_visible;
 use std::{iter::Peekable, str::Chars};
@@ -12,8 +12,8 @@ const DEEPEST: usize = 32;
 /// The last character of a range. Words of many later scripts have no spaces between them.
 const LAST_IN_RANGE: char = '\u{24f}';
 
-/// Whether a pattern matches only whole strings (`^…$` without an alternative beside it), and bounds their characters. What
-/// is not understood, such as flags and look-around, bounds nothing.
+/// Returns true if a pattern matches only whole strings (`^…$` without an alternative beside it), and bounds their
+/// characters. Syntax that is not understood, such as flags and look-around, bounds nothing.
 pub(super) fn is_bounded(pattern: &str) -> bool {
     let inner = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$'));
     inner.is_some_and(|inner| {
@@ -52,7 +52,7 @@ enum Part {
 struct Reading<'p>(Peekable<Chars<'p>>);
 
 impl Reading<'_> {
-    /// The content of a group, or the whole pattern, up to its end. `None`: it bounds nothing.
+    /// Reads the content of a group, or the whole pattern, up to its end. `None` if it bounds nothing.
     fn alternatives(&mut self, depth: usize) -> Option<Kinds> {
         let mut all = Kinds::default();
         loop {
@@ -97,7 +97,7 @@ impl Reading<'_> {
         Some(kinds)
     }
 
-    /// The characters of a class.
+    /// Reads the characters of a class.
     fn class(&mut self) -> Option<Kinds> {
         let (mut all, mut before) = (Kinds::default(), None);
         // A `]` or `^` that comes first, and a class within a class, would be read in more than one way, or exclude.
@@ -135,7 +135,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A character, or an escape.
+    /// Reads a character, or an escape.
     fn part(&mut self) -> Option<Part> {
         match self.0.next()? {
             '\\' => match self.0.next()? {
@@ -148,7 +148,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether the part that was just read can occur more than once.
+    /// Returns true if the part that was just read can occur more than once.
     fn repeats(&mut self) -> Option<bool> {
         let repeats = match self.0.peek() {
             Some('*' | '+') => true,
@@ -265,8 +265,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is put together of the pieces that patterns have: what is bounded matches no sentence, and no
-        /// sentence that is written without spaces in another script.
+        /// Tests patterns of random pieces: a bounded pattern matches no sentence, and no sentence that is written
+        /// without spaces in another script.
         #[test]
         fn a_bounded_pattern_matches_no_sentence(
             pieces in prop::collection::vec(

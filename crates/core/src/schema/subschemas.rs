@@ -23,7 +23,7 @@ pub(super) const NAMED: [&str; 5] =
     ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
 /// The JSON Pointers of a schema and of all schemas within it. The value of a keyword such as `const` or `default` is
-/// no schema, and neither is a property that is named like a keyword.
+/// not a schema, and neither is a property that is named like a keyword.
 pub fn subschemas(schema: &Value) -> Vec<String> {
     let mut places = Vec::new();
     find(schema, String::new(), 0, &mut places);

@@ -1,29 +1,30 @@
 //! A limit for the work of one validation.
 //!
-//! `$ref` lets a short schema describe an endless tree: 30 definitions that each refer twice to the next make a thousand
-//! million comparisons of one value. The author may be a stranger, and a validation can't be interrupted. Therefore every
-//! reference counts, with the size of what it refers to and of the value, and a validation that exceeds [`MOST`] ends
-//! without a result. The count depends on the schema and the value alone, so a resumed run finds the same.
+//! `$ref` lets a short schema describe an endless tree: 30 definitions that each refer twice to the next make a
+//! thousand million comparisons of one value. The author may be a stranger, and a validation can't be interrupted.
+//! Therefore every reference is counted, with the size of its target and of the value, and a validation that exceeds
+//! [`MOST`] ends without a result. The count depends on the schema and the value alone, so a resumed run gets the same
+//! result.
 
 use super::subschemas::NAMED;
 use jsonschema::{Keyword, ValidationError, paths::Location};
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, cell::Cell, collections::BTreeSet};
 
-/// Units of work in one validation: one comparison of a node of a schema with a node of a value each, at most. It takes
-/// less than a second or two on a slow machine.
+/// Limit for the units of work in one validation. A unit is at most one comparison of a node of a schema with a node of
+/// a value. The limit takes less than a second or two on a slow machine.
 const MOST: u64 = 20_000_000;
-/// The same for the list of violations, each of which takes longer.
+/// Limit for the units of work in the list of violations, each of which takes longer.
 const MOST_FOR_VIOLATIONS: u64 = 200_000;
 /// Bytes of a text that count as one node.
 const BYTES: usize = 64;
-/// Nodes that a pattern counts for which only backtracking finds.
+/// Number of nodes that count for a pattern which is only matched by backtracking.
 const BACKTRACKING: u64 = 1_000;
 /// The keyword of a check that counts.
 const KEYWORD: &str = "x-llm-do-work";
 
 thread_local! {
-    /// Units left to the validation that this thread makes.
+    /// Number of units left to the validation on this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -57,7 +58,7 @@ impl Counted {
         Ok(Self { weight: weight(schema), validator })
     }
 
-    /// Whether a value fits.
+    /// Returns true if a value fits.
     pub(super) fn is_valid(&self, value: &Value) -> Result<bool, TooMuch> {
         self.within(MOST, value, || self.validator.is_valid(value))
     }
@@ -83,7 +84,7 @@ impl Counted {
     }
 }
 
-/// The check before a reference is followed. Once nothing is left, every reference fails at once.
+/// The check before a reference is followed. Once no units are left, every reference fails at once.
 struct Reference {
     weight: u64,
 }
@@ -98,8 +99,8 @@ impl<'i> Keyword<'i> for Reference {
     }
 }
 
-/// Takes what it costs to compare so many nodes of a schema with a value. `false`: so much is not left, and then nothing
-/// is.
+/// Takes the cost of a comparison between that number of nodes of a schema and a value. Returns false if not enough
+/// units are left; then none are left.
 fn spend(weight: u64, value: &Value) -> bool {
     let left = LEFT.get();
     let mut nodes = 0;
@@ -109,7 +110,7 @@ fn spend(weight: u64, value: &Value) -> bool {
     left > 0
 }
 
-/// Adds the nodes of a value. `false`: there are more than `most`.
+/// Adds the nodes of a value. Returns false if there are more than `most`.
 fn grow(value: &Value, most: u64, nodes: &mut u64) -> bool {
     let own = match value {
         Value::String(text) => text.len() / BYTES,
@@ -174,16 +175,16 @@ const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 /// The objects of a schema that refer to others.
 #[derive(Default)]
 struct References {
-    /// Their pointers.
+    /// The pointers of these objects.
     places: BTreeSet<String>,
-    /// The pointers that they name, each relative to the schema or to a part with an `$id`.
+    /// The pointers in the references, each relative to the schema or to a part with an `$id`.
     targets: BTreeSet<String>,
     /// The pointers of the parts with an `$id`, and of the whole.
     roots: BTreeSet<String>,
 }
 
-/// The pointers of all objects with a reference that may be used as a schema, wherever they are: a reference may lead to
-/// a place that no keyword makes one.
+/// The pointers of all objects with a reference that may be used as a schema, wherever they are: a reference may lead
+/// to a place that is not the value of a keyword for schemas.
 fn places_of_references(schema: &Value) -> BTreeSet<String> {
     let mut found = References { roots: BTreeSet::from([String::new()]), ..References::default() };
     found.collect(schema, String::new(), false);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// Counting changes no result.
+        /// Tests that counting changes no result.
         #[test]
         fn a_counted_reference_means_the_same(
             kinds in proptest::collection::vec(proptest::sample::select(vec!["string", "integer", "null", "object"]), 3),

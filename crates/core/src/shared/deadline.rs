@@ -13,7 +13,7 @@ pub(super) struct Deadline {
 #[derive(Debug, Default)]
 struct Waits {
     total_ms: u64,
-    /// End of the latest wait counted, so that waits side by side count once.
+    /// End of the latest wait counted, so that parallel waits count once.
     until_ms: u64,
 }
 

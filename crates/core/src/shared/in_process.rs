@@ -1,4 +1,5 @@
-//! The shared state of a run whose calls are all made in one process, or the one copy for those that are not.
+//! The shared state in memory: of a run whose calls are all made in one process, or the single copy for calls in
+//! several processes.
 
 use super::{Shared, deadline::Deadline};
 use crate::{
@@ -22,15 +23,15 @@ use std::{
     time::Duration,
 };
 
-/// Whether a turn from `since` on of that conversation has made the call.
+/// Returns true if a turn from `since` on of that conversation has made the call.
 fn is_since(call: &CallPath, conversation: &CallPath, since: u32) -> bool {
     call.turn_below(conversation).is_some_and(|turn| turn >= since)
 }
 
-/// Shared state in memory. Every future but that of a reservation is ready at once.
+/// Shared state in memory. Every future except that of a reservation is ready at once.
 ///
-/// Most of it stays empty in most runs. An empty `BTreeMap` takes half the room of an empty `HashMap`, and thousands of runs
-/// may wait at once.
+/// Most of it stays empty in most runs. An empty `BTreeMap` takes half the memory of an empty `HashMap`, and thousands
+/// of runs may wait at once.
 #[derive(Debug, Default)]
 pub struct InProcess {
     ledger: Mutex<Ledger>,
@@ -50,7 +51,7 @@ struct Set {
     origins: Origins,
 }
 
-/// An answer, and the question that it was given to.
+/// An answer, and the question that it answered.
 #[derive(Debug)]
 struct Remembered {
     given: Given,
@@ -117,12 +118,12 @@ fn done<'a, T: MaybeSend + 'a>(value: T) -> BoxFuture<'a, T> {
 }
 
 impl InProcess {
-    /// The answer that is known to that question, for an operator's queue and for the driver that gets the answer.
+    /// The known answer to that question, for an operator's queue and for the driver that gets the answer.
     pub fn known<'a>(&'a self, known: &'a Known, question: &'a QuestionId) -> KnownHere<'a> {
         KnownHere { known, question, shared: self }
     }
 
-    /// What an account has spent. Nothing, if it is not open.
+    /// The amounts that an account has spent. Zero, if it is not open.
     pub fn spent(&self, owner: &Owner) -> Spent {
         lock(&self.ledger).spent(owner)
     }
@@ -137,8 +138,8 @@ pub struct KnownHere<'a> {
 }
 
 impl KnownHere<'_> {
-    /// Remembers an answer, if it asks for that and the question has a key. One that was remembered before stays the answer to
-    /// the question that it was given to.
+    /// Remembers an answer, if it asks for that and the question has a key. An answer that was remembered earlier still
+    /// belongs to the question that it answered.
     pub fn answered(&self, given: &Given) {
         if let Known::Remembered(keys) = self.known
             && !given.is_remembered()

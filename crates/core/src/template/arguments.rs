@@ -3,7 +3,7 @@
 use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind, Value};
 
-/// Arguments as the Python library takes them, each by position or by name, as named ones.
+/// Converts the arguments of a filter, each by position or by name as in the Python library, to named ones.
 pub(super) fn arguments(names: &[&str], positional: &[Value], named: &Kwargs) -> Result<Kwargs, Error> {
     if positional.len() > names.len() {
         return Err(Error::from(ErrorKind::TooManyArguments));

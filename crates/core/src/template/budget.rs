@@ -13,13 +13,13 @@ use super::error::own;
 const ITEM: usize = 32;
 /// Most nested lists and maps in a value. Printing or dropping one level takes stack.
 const DEEPEST: usize = 100;
-/// Most values that one rendering looks at to measure others.
+/// Greatest number of values that one rendering visits to measure others.
 const MOST_LOOKS: usize = 20_000_000;
-/// How large all values together, and a list with everything in it, may be, as multiples of the longest text.
+/// Limits for the size of all values together, and of a list with its items, as multiples of the longest text.
 const ALL: usize = 16;
 const LIST: usize = 4;
 
-/// What a rendering has built so far.
+/// The sizes of the values that a rendering has built.
 #[derive(Debug)]
 pub(super) struct Budget {
     longest: usize,
@@ -28,7 +28,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Nothing yet. A text has at most `longest` bytes.
+    /// An empty budget. A text has at most `longest` bytes.
     pub(super) fn new(longest: usize) -> Self {
         Self { longest, built: AtomicUsize::new(0), looked: AtomicUsize::new(0) }
     }
@@ -61,7 +61,8 @@ impl Budget {
         }
     }
 
-    /// A value that was built, if it is small enough. What would be computed at each use is computed now.
+    /// Counts a value that was built, and returns it if it is small enough. Lazy values are computed now instead of at
+    /// each use.
     pub(super) fn kept(&self, value: Value) -> Result<Value, Error> {
         if let Some(text) = value.as_str() {
             self.text(text.len())?;
@@ -87,8 +88,8 @@ impl Budget {
         Ok(value)
     }
 
-    /// The same for a value that becomes an attribute of a namespace. One that contains a namespace or a loop could contain
-    /// itself, and would never be freed.
+    /// Counts a value that becomes an attribute of a namespace. A value that contains a namespace or a loop could
+    /// contain itself, and would never be freed.
     pub(super) fn stored(&self, value: Value) -> Result<Value, Error> {
         let value = self.kept(value)?;
         if holds(&value, 0, &is_shared) {
@@ -133,14 +134,14 @@ impl Budget {
         Ok(())
     }
 
-    /// The text of a value as it is printed.
+    /// The text of a value in its printed form.
     pub(super) fn printed(&self, value: &Value) -> Result<String, Error> {
         let mut bounded = Bounded { text: String::new(), longest: self.longest };
         write!(bounded, "{value}").map_err(|_| self.too_long())?;
         Ok(bounded.text)
     }
 
-    /// The parts of a text joined by another one.
+    /// Counts the parts of a text joined by another one.
     pub(super) fn joined(&self, joiner: &str, list: &Value) -> Result<(), Error> {
         // The filter or method says what is wrong with something that is no list.
         let Ok(items) = list.try_iter() else { return Ok(()) };
@@ -160,7 +161,7 @@ impl Budget {
         Ok(())
     }
 
-    /// A text in which parts are replaced.
+    /// Counts a text in which parts are replaced.
     pub(super) fn replaced(
         &self,
         text: &str,
@@ -175,7 +176,7 @@ impl Budget {
         }
     }
 
-    /// A text into which each of these places can insert the longest of some values.
+    /// Counts a text into which each of these places can insert the longest of some values.
     pub(super) fn repeated(&self, text: &str, places: usize, values: &[Value]) -> Result<(), Error> {
         let mut longest = 0;
         for value in values {
@@ -190,7 +191,7 @@ impl Budget {
         }
     }
 
-    /// Lines, with something before or after each.
+    /// Counts lines, with an addition before or after each.
     pub(super) fn lines(&self, text: &str, count: usize, beside: usize) -> Result<(), Error> {
         match text.len().saturating_add(count.saturating_mul(beside)) > self.longest {
             true => Err(self.too_long()),
@@ -198,7 +199,7 @@ impl Budget {
         }
     }
 
-    /// A value whose items get lines of their own, indented by so many columns for each level.
+    /// Counts a value whose items get lines of their own, indented by that number of columns for each level.
     pub(super) fn indented(&self, value: &Value, columns: usize) -> Result<(), Error> {
         let (mut size, mut deepest) = (0, 0);
         self.measure(value, 0, &mut size, &mut deepest)?;
@@ -208,7 +209,7 @@ impl Budget {
         }
     }
 
-    /// `a ~ b`.
+    /// Computes `a ~ b`.
     pub(super) fn join(&self, state: &State, left: &Value, right: &Value) -> Result<Value, Error> {
         for value in [left, right].into_iter().filter(|value| value.is_undefined()) {
             StringInput::new(state, value)?;
@@ -219,7 +220,7 @@ impl Budget {
         Ok(Value::from(bounded.text))
     }
 
-    /// `a + b`.
+    /// Computes `a + b`.
     pub(super) fn plus(&self, state: &State, left: &Value, right: &Value) -> Result<Value, Error> {
         if let (Some(a), Some(b)) = (left.as_str(), right.as_str()) {
             self.text(a.len().saturating_add(b.len()))?;
@@ -238,7 +239,7 @@ impl Budget {
         number(state, "+", left, right, i128::checked_add, |a, b| a + b)
     }
 
-    /// `a * b`.
+    /// Computes `a * b`.
     pub(super) fn times(&self, state: &State, left: &Value, right: &Value) -> Result<Value, Error> {
         let is_repeated = |value: &Value| {
             value.as_str().is_some() || matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
@@ -270,7 +271,7 @@ fn limit(message: String) -> Error {
     own(TemplateErrorKind::Limit, message)
 }
 
-/// Arithmetic as the engine does it.
+/// Computes a number like the engine.
 fn number(
     state: &State,
     sign: &str,
@@ -309,12 +310,12 @@ fn number(
     }
 }
 
-/// Whether a value is, or contains, something other than plain data, such as a cycler.
+/// Returns true if a value is, or contains, something other than plain data, such as a cycler.
 pub(super) fn holds_objects(value: &Value) -> bool {
     holds(value, 0, &|value| value.kind() == ValueKind::Plain || is_shared(value))
 }
 
-/// Whether a value is an object of the engine that contains others and can be changed later.
+/// Returns true if a value is an object of the engine that contains others and can be changed later.
 fn is_shared(value: &Value) -> bool {
     value.as_object().is_some_and(|object| {
         let name = object.type_name();
@@ -322,7 +323,7 @@ fn is_shared(value: &Value) -> bool {
     })
 }
 
-/// Whether a value is, or contains, an object of that kind.
+/// Returns true if a value is, or contains, an object of that kind.
 fn holds(value: &Value, depth: usize, is_object: &dyn Fn(&Value) -> bool) -> bool {
     if is_object(value) {
         return true;

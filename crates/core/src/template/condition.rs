@@ -9,10 +9,10 @@ use std::sync::Arc;
 /// Maximum length of a condition, in bytes.
 const LONGEST: usize = 2000;
 
-/// Whether a text is a condition over these variables and nothing else.
+/// Checks that a text is a condition over these variables and no others.
 ///
 /// # Errors
-/// The text is no valid condition; the error tells its author why.
+/// The text is not a valid condition; the error describes the problem for its author.
 pub fn check_condition(text: &str, variables: &[&str]) -> Result<(), String> {
     if text.len() > LONGEST {
         return Err(format!("it is longer than {LONGEST} bytes"));
@@ -36,10 +36,10 @@ pub fn check_condition(text: &str, variables: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Whether a condition holds. Bounded in steps, as a rendering is.
+/// Returns true if a condition holds. Bounded in steps, like a rendering.
 ///
 /// # Errors
-/// The reason why the condition can't be evaluated.
+/// The condition can't be evaluated; the error has the reason.
 pub fn holds(text: &str, variables: &serde_json::Value) -> Result<bool, String> {
     let texts = nothing();
     let environment = environment(&texts, Settings::default());

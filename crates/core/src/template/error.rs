@@ -1,4 +1,4 @@
-//! Template errors: what happened, in which line of which file, and what to do.
+//! Template errors: the problem, its place in a file, and a hint.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use minijinja::ErrorKind;
 
 use super::Origin;
 
-/// What went wrong in a template, where, and what to do about it.
+/// A problem in a template, with its place and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// The sort of error.
+    /// The kind of error.
     pub kind: TemplateErrorKind,
-    /// What happened, for people.
+    /// The problem, for people.
     pub message: String,
     /// The place that failed.
     pub place: Place,
     /// The places that included it, the nearest first.
     pub included_from: Vec<Place>,
-    /// What to do, if known: usually the nearest existing names.
+    /// A hint, if known: usually the nearest existing names.
     pub hint: Option<String>,
 }
 
@@ -28,11 +28,11 @@ pub struct Place {
     pub file: String,
     /// The line, from 1, with the front matter counted.
     pub line: usize,
-    /// The column, from 1, in characters; 1 where only the line is known.
+    /// The column, from 1, in characters; 1 if only the line is known.
     pub column: usize,
 }
 
-/// The sort of a [`TemplateError`].
+/// The kind of a [`TemplateError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateErrorKind {
     /// The template is not well-formed, or names a filter or a test that does not exist.

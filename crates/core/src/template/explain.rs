@@ -1,4 +1,4 @@
-//! Errors of the engine of templates in words for people: the place in the files, and what to do.
+//! Messages for errors of the template engine: the place in the files, and a hint.
 
 use std::error::Error as _;
 

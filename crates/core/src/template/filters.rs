@@ -122,7 +122,7 @@ pub(super) const TESTS: &[&str] = &[
 /// All functions.
 pub(super) const FUNCTIONS: &[&str] = &["cycler", "dict", "file", "joiner", "namespace", "range"];
 
-/// Adds them.
+/// Adds all of these filters, tests and functions.
 pub(super) fn add(environment: &mut Environment, budget: &Arc<Budget>) {
     add_bounded(environment, budget);
     environment.add_filter("batch", |state: &State, value: Value, size: usize, fill: Option<Value>| {
@@ -168,8 +168,8 @@ pub(super) fn add(environment: &mut Environment, budget: &Arc<Budget>) {
     environment.add_function("range", range);
 }
 
-/// Adds the filters and functions that could make large values of small ones, and those that measure values for templates
-/// as they are rewritten ([`instrument`]).
+/// Adds the filters and functions that could make large values from small ones, and those that measure values in
+/// rewritten templates ([`instrument`]).
 fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
     let own = || Arc::clone(budget);
     let budget = own();
@@ -261,7 +261,7 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
     });
 }
 
-/// Refuses arguments that hold others and could nest without end.
+/// Refuses arguments that contain objects and could nest without end.
 fn plain(function: &str, arguments: &[Value]) -> Result<(), Error> {
     match arguments.iter().any(holds_objects) {
         true => Err(Error::new(
@@ -275,7 +275,8 @@ fn plain(function: &str, arguments: &[Value]) -> Result<(), Error> {
 /// No named arguments.
 const NONE: [(String, Value); 0] = [];
 
-/// The library's own divides by zero, and the smallest integer by -1, which would end the process.
+/// Tests divisibility. The engine's own test divides by zero, and the smallest integer by -1, which would end the
+/// process.
 fn divisible_by(value: &Value, by: &Value) -> Result<bool, Error> {
     match (i128::try_from(value.clone()), i128::try_from(by.clone())) {
         (Ok(value), Ok(by)) => match value.checked_rem(by) {
@@ -287,7 +288,7 @@ fn divisible_by(value: &Value, by: &Value) -> Result<bool, Error> {
     }
 }
 
-/// A filter that takes strings takes anything printable, as Python's `str()` does.
+/// Converts the value of a filter that takes strings: like Python's `str()`, it takes any printable value.
 fn text(state: &State, value: &Value) -> Result<String, Error> {
     Ok(filters::string(state, value)?.to_string())
 }
@@ -460,7 +461,7 @@ fn striptags(state: &State, value: &Value) -> Result<String, Error> {
     Ok(minijinja_contrib::filters::striptags(text(state, value)?).trim().to_owned())
 }
 
-/// The engine's own adds lists pair by pair, which takes quadratic time.
+/// Adds the items of a list. The engine's own filter adds lists pair by pair, which takes quadratic time.
 fn sum(state: &State, value: Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let given = arguments(&["attribute", "start"], &rest, &named)?;
     let attribute = given.get::<Option<Value>>("attribute")?.filter(|attribute| !attribute.is_none());
@@ -499,8 +500,8 @@ fn truncate(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> R
     Ok(format!("{words}{end}"))
 }
 
-/// Percent-encoding: a text as a path, a map or a list of pairs as a query. The engine's own encodes `~`, and blanks of a
-/// query as in a path.
+/// Percent-encodes a text as a path, a map or a list of pairs as a query. The engine's own filter encodes `~`, and
+/// blanks of a query as in a path.
 fn urlencode(value: &Value) -> Result<String, Error> {
     let of_pair = |name: &Value, value: &Value| {
         format!("{}={}", quoted_for_url(&name.to_string(), true), quoted_for_url(&value.to_string(), true))
@@ -567,7 +568,7 @@ fn wordwrap(
     Ok(paragraphs.join(&separator))
 }
 
-/// One paragraph, filled greedily. White space inside a line is kept; at a break it is dropped.
+/// Wraps a paragraph greedily. White space inside a line is kept; at a break it is dropped.
 fn wrap(paragraph: &str, columns: usize, break_long_words: bool, break_on_hyphens: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -653,7 +654,7 @@ fn xmlattr(value: &Value, autospace: Option<bool>) -> Result<Value, Error> {
     Ok(Value::from_safe_string(format!("{space}{}", attributes.join(" "))))
 }
 
-/// The engine's own counts steps without overflow checks.
+/// Returns a range of integers. The engine's own function counts steps without overflow checks.
 fn range(lower: i64, upper: Option<i64>, step: Option<i64>) -> Result<Value, Error> {
     let small = |number: i64| i32::try_from(number).map(|number| number as isize);
     match (small(lower), upper.map(small).transpose(), step.map(small).transpose()) {
@@ -702,7 +703,8 @@ fn at_path(value: &Value, path: &str) -> Value {
     })
 }
 
-/// The engine's own names a group by its last value; the Python library by its first. It also takes an index.
+/// Groups items. The engine's own filter names a group by its last value, the Python library by its first. It also
+/// takes an index.
 fn groupby(value: Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let given = arguments(&["attribute", "default", "case_sensitive"], &rest, &named)?;
     let attribute = given.get::<Value>("attribute")?.to_string();

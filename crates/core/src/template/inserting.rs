@@ -1,7 +1,7 @@
 //! Texts that toolsets insert into templates: `file("KIND:NAME", ARGUMENT=…)`.
 //!
-//! Rendering waits for nothing. A rendering that needs such a text for the first time fails and leaves here what it wants.
-//! Its caller fetches the text and renders again.
+//! Rendering never waits. A rendering that needs such a text for the first time fails and stores its request here. Its
+//! caller fetches the text and renders again.
 
 use super::{TemplateName, TemplateRefusal, TemplateSource, TemplateText};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Most different texts of toolsets in one rendering.
+/// Greatest number of different texts of toolsets in one rendering.
 pub(crate) const MOST_INSERTS: u32 = 16;
 
 /// The arguments of a text that a toolset inserts, by name.
@@ -20,7 +20,7 @@ pub type InsertArguments = BTreeMap<String, String>;
 pub struct Insert {
     /// The kind of toolset.
     pub kind: Arc<str>,
-    /// Its name for that kind.
+    /// The name of the text for that kind.
     pub name: Arc<str>,
     /// The arguments that the template gives.
     pub arguments: InsertArguments,
@@ -49,17 +49,17 @@ impl Inserting {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the last rendering wanted and did not have.
+    /// The text that the last rendering requested and did not have.
     pub(crate) fn wanted(&self) -> Option<Insert> {
         self.state().wanted.take()
     }
 
-    /// Has this text from now on.
+    /// Adds a text for later renderings.
     pub(crate) fn put(&self, insert: Insert, text: Arc<str>) {
         self.state().texts.insert(insert, text);
     }
 
-    /// How many texts it has.
+    /// Number of texts of the source.
     pub(crate) fn count(&self) -> usize {
         self.state().texts.len()
     }

@@ -19,7 +19,7 @@ use super::{NoTemplates, Origin, Place, ROOT, Settings, TemplateError, has_synta
 pub struct TemplateFacts {
     /// The variables that it reads and does not set itself, each with the first place of its name.
     pub variables: BTreeMap<String, Place>,
-    /// The variables that it may do without somewhere: `NAME is defined`, `NAME | default(…)`.
+    /// The variables that it can render without in some place: `NAME is defined`, `NAME | default(…)`.
     pub guarded: BTreeSet<String>,
     /// The built-in functions that it mentions. A parameter with such a name takes the place of the function.
     pub functions: BTreeSet<String>,
@@ -31,14 +31,14 @@ pub struct TemplateFacts {
     pub files: Vec<Reference>,
 }
 
-/// A template or file that is named.
+/// A template or file that a template names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The name as written; `None` if it is computed during the rendering.
     pub name: Option<String>,
-    /// Whether it need not exist: `ignore missing`, or one of several.
+    /// True if it need not exist: `ignore missing`, or one of several.
     pub optional: bool,
-    /// Where.
+    /// The place of the name.
     pub place: Place,
 }
 
@@ -73,7 +73,7 @@ pub fn inspect(text: &str, origin: &Origin) -> Result<TemplateFacts, TemplateErr
     }
 }
 
-/// The value of a name that is not computed. The engine would multiply texts for it.
+/// The value of a name that is not computed. The engine would multiply texts to compute it.
 fn constant(name: &Expr) -> Option<Value> {
     match name {
         Expr::Const(constant) => Some(constant.value.clone()),
@@ -94,14 +94,15 @@ const LONGEST_NAME: usize = 4096;
 struct Reader<'t> {
     text: &'t str,
     origin: &'t Origin,
-    /// The names that the template itself has set so far, the innermost scope last.
+    /// The names that the template itself has set up to here, the innermost scope last.
     scopes: Vec<BTreeSet<String>>,
-    /// The number of bodies of macros and blocks around what is read.
+    /// Number of bodies of macros and blocks around the current place.
     bodies: usize,
-    /// The variables in such bodies that nothing has set so far. A body runs later, and sees what is set until then.
+    /// The variables in such bodies that nothing has set up to here. A body runs later, and sees the names that are set
+    /// until then.
     later: Vec<(String, Place)>,
     facts: TemplateFacts,
-    /// The first filter or test that does not exist. The engine would report it only when it reaches it.
+    /// The first filter or test that does not exist. The engine would report it only when execution reaches it.
     unknown: Option<TemplateError>,
 }
 

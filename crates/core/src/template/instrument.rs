@@ -1,19 +1,19 @@
 //! Rewrites a template so that the engine calls this crate wherever it would build a value without a limit.
 //!
-//! The engine limits steps. One step of it can double a text or a list (`~`, `+`, `*`), nest a list in another one, or copy a
-//! text (a slice, a filter, a captured block), and it has no hook for that. So the text that the engine gets differs from the
-//! text of the author: `a ~ b` is `(a)|__llm_do_join(b)`, and what a literal, a slice or a filter gives passes through
-//! `__llm_do_kept` ([`Budget`](super::budget::Budget)). Lines stay where they are, and [`Instrumented::original`] finds the place
-//! of an error in the author's text.
+//! The engine limits steps. A single step can double a text or a list (`~`, `+`, `*`), nest a list in another one, or
+//! copy a text (a slice, a filter, a captured block), and the engine has no hook for that. The text for the engine
+//! therefore differs from the text of the author: `a ~ b` is `(a)|__llm_do_join(b)`, and the value of a literal, a
+//! slice or a filter passes through `__llm_do_kept` ([`Budget`](super::budget::Budget)). Lines keep their numbers, and
+//! [`Instrumented::original`] finds the place of an error in the author's text.
 //!
-//! The names cannot be those of a template: a text that contains their beginning is refused.
+//! The names never collide with those of a template: a text that contains their prefix is refused.
 
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
 use super::shown::extended;
 
-/// The beginning of our names.
+/// The prefix of our names.
 pub(super) const RESERVED: &str = "__llm_do_";
 /// The filter and function that measures a value.
 pub(super) const KEPT: &str = "__llm_do_kept";
@@ -35,7 +35,7 @@ const SHORT: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Instrumented {
     pub(super) text: String,
-    /// What was changed, in the order of the text.
+    /// The changes, in the order of the text.
     edits: Vec<Edit>,
 }
 
@@ -45,7 +45,7 @@ struct Edit {
     at: usize,
     removed: usize,
     text: String,
-    /// Whether it begins something that stands after it.
+    /// True if the text belongs to the code after it. Such an edit follows the others at the same offset.
     opens: bool,
 }
 
@@ -105,7 +105,7 @@ impl Instrumented {
         Self { text: whole, edits }
     }
 
-    /// The offset in the author's text of an offset in this one.
+    /// Converts an offset in this text to the offset in the author's text.
     pub(super) fn original(&self, offset: usize) -> usize {
         let (mut here, mut there) = (0, 0);
         for Edit { at, removed, text, .. } in &self.edits {
@@ -186,7 +186,7 @@ impl Printed {
     }
 }
 
-/// What a bracket is.
+/// The kind of a bracket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bracket {
     /// A whole tag.
@@ -214,13 +214,13 @@ struct Frame {
     start: usize,
     /// The offset of the first operand of the current chain of operators, for each level.
     chain: [Option<usize>; LEVELS],
-    /// Whether a filter that replaces an operator still needs its closing parenthesis.
+    /// True if a filter that replaces an operator still needs its closing parenthesis.
     open: [bool; LEVELS],
-    /// Whether the last operator of the chain was replaced, so that another filter can follow without parentheses.
+    /// True if the last operator of the chain was replaced, so that another filter can follow without parentheses.
     flat: [bool; LEVELS],
     /// The offset of the value to which `.`, `[` and `(` refer.
     primary: usize,
-    /// Whether a comma, or a colon, was met.
+    /// True if a comma, or a colon, was met.
     has_comma: bool,
     has_colon: bool,
 }
@@ -240,22 +240,22 @@ impl Frame {
     }
 }
 
-/// What a name means that follows.
+/// The meaning of a name that follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Name {
     #[default]
     Value,
-    /// After `.`.
+    /// An attribute, after `.`.
     Attribute,
-    /// After `|`.
+    /// A filter, after `|`.
     Filter,
-    /// After `is`.
+    /// A test, after `is`.
     Test,
-    /// After the name of a test, where its argument may stand.
+    /// An argument of a test, after its name.
     Argument,
 }
 
-/// The statement of a tag, as far as it matters.
+/// The statements of tags that this module distinguishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Statement {
     #[default]
@@ -270,17 +270,17 @@ struct Writer<'s> {
     source: &'s str,
     edits: Vec<Edit>,
     frames: Vec<Frame>,
-    /// The end of the token before.
+    /// The end of the previous token.
     end: usize,
     after_operand: bool,
     starts_tag: bool,
     name: Name,
     statement: Statement,
-    /// Whether the tokens are the names that a statement sets.
+    /// True if the tokens are the names that a statement sets.
     in_target: bool,
-    /// Whether such a name is an attribute.
+    /// True if such a name is an attribute.
     sets_attribute: bool,
-    /// Where the value of a `set` begins.
+    /// The start of the value of a `set`.
     value: Option<usize>,
 }
 
@@ -293,7 +293,7 @@ impl Writer<'_> {
         self.edits.push(Edit { at, removed: 0, text: text.into(), opens: true });
     }
 
-    /// The next token may begin a value.
+    /// Resets the state: the next token may begin a value.
     fn begin(&mut self) {
         self.after_operand = false;
         self.name = Name::Value;

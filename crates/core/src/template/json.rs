@@ -1,4 +1,4 @@
-//! `tojson`: JSON as Python's `json.dumps` writes it, safe within HTML.
+//! The filter `tojson`: JSON in the format of Python's `json.dumps`, safe within HTML.
 
 use super::budget::Budget;
 use super::print::number;
@@ -9,15 +9,16 @@ use std::fmt::Write as _;
 
 /// The form of the text.
 struct Form {
-    /// What one level is indented by. `None`: all in one line.
+    /// The indentation of one level. `None`: all in one line.
     indent: Option<String>,
-    /// Whether other characters than those of ASCII are escaped.
+    /// True if characters outside of ASCII are escaped.
     ascii: bool,
-    /// Whether the keys of objects are sorted.
+    /// True if the keys of objects are sorted.
     sorted: bool,
 }
 
-/// The filter. Jinja2 has the argument `indent`; the others are those of `json.dumps`, which templates for models use.
+/// Applies the filter. Jinja2 has the argument `indent`; the others are those of `json.dumps`, which templates for
+/// models use.
 pub(super) fn tojson(budget: &Budget, value: &Value, rest: &[Value], named: &Kwargs) -> Result<Value, Error> {
     let given = super::arguments::arguments(&["indent", "ensure_ascii", "sort_keys"], rest, named)?;
     let indent = match given.get::<Option<Value>>("indent")? {
@@ -136,7 +137,7 @@ impl Form {
     }
 }
 
-/// A number as `json.dumps` writes it.
+/// A number in the format of `json.dumps`.
 fn json_number(value: &Value) -> String {
     let text = number(value);
     match text.as_str() {

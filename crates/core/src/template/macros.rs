@@ -1,15 +1,15 @@
-//! Macros as the Python library understands them.
+//! Macros with the semantics of the Python library.
 //!
 //! The engine evaluates the default of a parameter before the other parameters have values, and a macro takes only the
 //! arguments that it declares. In Jinja2 a default may use the other parameters, and a macro that mentions `varargs` or
-//! `kwargs` takes any further arguments. This module writes such macros in a way that the engine understands:
+//! `kwargs` takes any further arguments. This module rewrites such macros for the engine:
 //!
 //! ```text
 //! {% macro m(a, b=a) %}…     {% macro m(a, b) %}{% if b is undefined %}{% set b = a %}{% endif %}…
 //! {% endmacro %}             {% endmacro %}{% set m = m|gathering(true, true) %}
 //! ```
 //!
-//! Errors name places in the text as its author wrote it.
+//! Errors name places in the author's text.
 
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -25,30 +25,30 @@ const VARARGS: &str = "varargs";
 /// The name for further arguments with names.
 const KWARGS: &str = "kwargs";
 
-/// A template as the engine reads it.
+/// A template, rewritten for the engine.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) text: String,
-    /// Where each piece begins, in the order of the text: here, and in the text of the author.
+    /// The start of each piece, in the order of the text: in this text, and in the text of the author.
     pieces: Vec<(usize, usize)>,
 }
 
 impl Written {
-    /// The offset in the author's text.
+    /// Converts an offset in this text to the offset in the author's text.
     pub(super) fn offset(&self, at: usize) -> usize {
         let piece = self.pieces.partition_point(|(here, _)| *here <= at).checked_sub(1);
         piece.map_or(at, |piece| self.pieces[piece].1 + (at - self.pieces[piece].0))
     }
 }
 
-/// A macro whose end was not reached yet.
+/// A macro whose end has not been reached.
 struct Open<'t> {
     /// The name of a macro; a `call` block has none.
     name: Option<&'t str>,
     parameters: Vec<Parameter<'t>>,
     /// The offset of the parenthesis after its parameters.
     closing: usize,
-    /// Whether a comma is needed before another parameter.
+    /// True if a comma is needed before another parameter.
     needs_comma: bool,
     varargs: bool,
     kwargs: bool,
@@ -58,7 +58,7 @@ struct Parameter<'t> {
     name: &'t str,
     /// The text of its default.
     default: Option<Range<usize>>,
-    /// Where the parameter without its default ends.
+    /// The end of the parameter without its default.
     end: usize,
     /// The names that the default mentions.
     mentions: Vec<&'t str>,
@@ -66,13 +66,14 @@ struct Parameter<'t> {
 
 /// A change of the text.
 struct Edit {
-    /// What is replaced.
+    /// The range that is replaced.
     range: Range<usize>,
-    /// What replaces it: pieces of the author's text, and others.
+    /// The replacement: pieces of the author's text, and others.
     by: Vec<Result<Range<usize>, String>>,
 }
 
-/// The text for the engine. `None` if it is the author's text. An invalid template is left to the engine's parser.
+/// The text for the engine. `None` if the author's text needs no change. An invalid template is left to the engine's
+/// parser.
 pub(super) fn written(text: &str) -> Option<Written> {
     if !text.contains("macro") && !text.contains("call") {
         return None;
@@ -126,7 +127,7 @@ fn mention(open: &mut [Open<'_>], tokens: &[(Token<'_>, Range<usize>)]) {
     }
 }
 
-/// Where the end of a tag begins, with its control of white space.
+/// The start of the end of a tag, with its control of white space.
 fn start_of_end(text: &str, end: &Range<usize>) -> usize {
     match text[..end.start].ends_with(['-', '+']) && text[end.start..].starts_with('%') {
         true => end.start - 1,
@@ -134,7 +135,7 @@ fn start_of_end(text: &str, end: &Range<usize>) -> usize {
     }
 }
 
-/// The parameters of a macro whose tag continues here, and the token that ends the tag.
+/// The parameters of a macro whose tag continues at the first token, and the token that ends the tag.
 fn header<'t>(
     tokens: &[(Token<'t>, Range<usize>)],
     mut at: usize,
@@ -194,12 +195,12 @@ impl Open<'_> {
         self.parameters.iter().any(|parameter| parameter.name == name)
     }
 
-    /// Whether a default uses another parameter.
+    /// Returns true if a default uses another parameter.
     fn has_own_defaults(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.mentions.iter().any(|name| self.declares(name)))
     }
 
-    /// Takes the defaults out of the tag, and puts them at the beginning of the body.
+    /// Moves the defaults from the tag to the beginning of the body.
     fn defaults_in_body(&self, tag_end: usize) -> Vec<Edit> {
         let mut edits = Vec::new();
         let mut by = Vec::new();
@@ -286,7 +287,7 @@ impl fmt::Debug for Gathering {
 }
 
 impl Gathering {
-    /// Whether the macro uses its `caller`.
+    /// Returns true if the macro uses its `caller`.
     fn takes_caller(&self) -> bool {
         self.inner.get_attr("caller").is_ok_and(|takes| takes.is_true())
     }

@@ -155,7 +155,7 @@ fn of_text(text: &str, method: &str, arguments: &[Value]) -> Result<Option<Value
     }))
 }
 
-/// The words of a text from its end, at most so many parts.
+/// The words of a text from its end, at most `most` parts.
 fn words_from_end(text: &str, most: usize) -> Vec<&str> {
     let (mut words, mut rest) = (Vec::new(), text.trim_end());
     while !rest.is_empty() {

@@ -34,7 +34,7 @@ impl std::fmt::Display for TemplateName {
 pub struct TemplateRefusal {
     /// The name as the template wrote it.
     pub name: String,
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub reason: String,
 }
 

@@ -10,11 +10,11 @@ use super::instrument::RESERVED;
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// The most operators, filters and attributes in one tag. One of them costs a few kilobytes of stack in an
+/// Greatest number of operators, filters and attributes in one tag. Each costs a few kilobytes of stack in an
 /// unoptimized build.
 const LINKS: usize = 200;
 
-/// The most `elif` around any place of a template.
+/// Greatest number of `elif` around any place of a template.
 const BRANCHES: usize = 200;
 
 /// Syntax that the engine must not see, and the offset where it begins.

@@ -1,4 +1,4 @@
-//! Which files a rendering read, for their origins.
+//! The files that a rendering read, for their origins.
 
 use super::{TemplateName, TemplateRefusal, TemplateSource, TemplateText};
 use crate::authority::Place;

@@ -9,7 +9,7 @@ use minijinja::{Error, Value};
 struct Specification<'t> {
     fill: char,
     align: Option<char>,
-    /// Sign, separator and precision: what the number itself looks like.
+    /// Sign, separator and precision: the format of the number itself.
     sign: &'t str,
     zeros: bool,
     width: usize,
@@ -17,8 +17,8 @@ struct Specification<'t> {
     precision: &'t str,
 }
 
-/// The format and its arguments without percentages and conversions: the text of each takes the place of its field. `None`
-/// if there are none, or if the engine has to report an error.
+/// The format and its arguments without percentages and conversions: the text of each replaces its field. `None` if
+/// there are none, or if the engine has to report an error.
 pub(super) fn without(text: &str, arguments: &[Value]) -> Result<Option<(String, Vec<Value>)>, Error> {
     if !text.contains("%}") && !text.contains('!') {
         return Ok(None);

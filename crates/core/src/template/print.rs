@@ -77,7 +77,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Python's `pprint`: on one line where it fits into 80 columns, else one item a line.
+/// Formats a value like Python's `pprint`: on one line if it fits into 80 columns, else one item a line.
 pub(super) fn pretty(value: &Value) -> Result<String, Error> {
     let mut text = String::new();
     pretty_into(&mut text, &sorted(value)?, 0, 0)?;
@@ -140,7 +140,7 @@ fn pretty_into(text: &mut String, value: &Value, indent: usize, after: usize) ->
     Ok(())
 }
 
-/// A value as Python writes it inside a list.
+/// A value in the form that Python prints inside a list.
 pub(super) fn repr(value: &Value) -> String {
     let listed = Value::from(vec![value.clone()]).to_string();
     listed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&listed).to_owned()

@@ -1,9 +1,9 @@
-//! Which inputs a rendering prints whole, and where in its result the first input begins.
+//! The inputs that a rendering prints whole, and the place of the first input in its result.
 //!
-//! A worker's instructions often print its inputs. The parts that were printed are not sent a second time, and the text before
-//! the first of them is the same for every call (`docs/reference/loop.md`). An input is known by the memory of its texts, which
-//! loops, macros and filters that return a value unchanged pass on. The tags `{{ NAME.KEY }}` are also marked in the text for
-//! the engine, because numbers and lists have no such memory.
+//! A worker's instructions often print its inputs. The parts that were printed are not sent a second time, and the text
+//! before the first of them is the same for every call (`docs/reference/loop.md`). An input is identified by the memory
+//! address of its texts, which loops, macros and filters that return a value unchanged pass on. The tags
+//! `{{ NAME.KEY }}` are also marked in the text for the engine, because numbers and lists have no such address.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -14,13 +14,13 @@ use minijinja::Value;
 use minijinja::value::{Enumerator, Object};
 use serde_json::Value as Json;
 
-/// A text made of a template, with what it shows of its inputs.
+/// A text made from a template, with the inputs that it shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// The byte of the text where the first input may begin that was printed. Everything before it is the same for all values
-    /// of the inputs, unless a condition chose it. `None`: no input was printed whole.
+    /// The byte of the text at which the first printed input may begin. Everything before it is the same for all values
+    /// of the inputs, unless a condition chose it. `None` if no input was printed whole.
     pub begins: Option<usize>,
     /// The variables, and parts of them, that were printed whole, as JSON pointers into the variables.
     pub printed: BTreeSet<String>,
@@ -31,32 +31,33 @@ pub(super) struct Watch {
     variables: Json,
     /// The names of the variables that differ between calls.
     inputs: BTreeSet<String>,
-    /// The bytes of the result so far.
+    /// Number of bytes of the result up to now.
     written: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The texts of the variables by their place in memory.
+    /// The texts of the variables by their memory address.
     texts: HashMap<usize, String>,
-    /// An input was looked up since the last value was printed.
+    /// True if an input was looked up since the last value was printed.
     looked_up: bool,
     begins: Option<usize>,
-    /// The variable that the tag prints which is being evaluated.
+    /// The variable that is printed by the tag under evaluation.
     pending: Option<String>,
     printed: BTreeSet<String>,
-    /// The texts that were printed into a macro or a block, which may be printed later: each variable, and the length of
-    /// `computed` at that time.
+    /// The texts that were printed into a macro or a block, which may be printed later: each variable, and the length
+    /// of `computed` at that time.
     captured: Vec<(String, usize)>,
-    /// The texts that were printed and are not known, such as the results of macros, each before a NUL.
+    /// The printed texts whose source is not known, such as the results of macros, each before a NUL.
     computed: String,
 }
 
-/// A shorter text stands in another one by chance. If only a macro printed it, it counts as not printed.
+/// Minimal length of a text to search for. A shorter text occurs in another one by chance. If only a macro printed it,
+/// it counts as not printed.
 const LONG: usize = 16;
 
-/// The bytes in which captured texts are searched at most. Those beyond count as not printed.
+/// Greatest number of bytes in which captured texts are searched. Texts beyond count as not printed.
 const MOST_SEARCHED: usize = 16 << 20;
 
 impl Watch {
@@ -86,12 +87,13 @@ impl Watch {
         Value::from_object(Variables { values, watch: Arc::clone(self) })
     }
 
-    /// Whether the pointer names a variable or a part of one.
+    /// Returns true if the pointer names a variable or a part of one.
     pub(super) fn has(&self, pointer: &str) -> bool {
         self.variables.pointer(pointer).is_some()
     }
 
-    /// A tag is about to print this value, which has the name of a variable. `joined`: only the items of a list.
+    /// Marks the value that a tag is about to print, and that has the name of a variable. `joined` is true if only the
+    /// items of a list are printed.
     pub(super) fn mark(&self, value: &Value, pointer: &str, joined: bool) {
         let Some(variable) = self.variables.pointer(pointer) else { return };
         let is_it = match value.as_str() {
@@ -105,7 +107,7 @@ impl Watch {
         }
     }
 
-    /// Runs what prints a value, and notes what it shows.
+    /// Runs a function that prints a value, and notes the inputs that it shows.
     pub(super) fn print<E>(&self, value: &Value, write: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let before = self.written.load(Ordering::Relaxed);
         write()?;
@@ -139,8 +141,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Notes the captured texts that were printed with what a macro or a block returned. They are searched in their order, each
-    /// behind the one before, so that the search usually reads what was printed once.
+    /// Notes the captured texts that were printed with the result of a macro or a block. They are searched in their
+    /// order, each after the one before, so that the search usually reads the printed text once.
     fn find_captured(&self, state: &mut State) {
         let (mut left, mut next) = (MOST_SEARCHED, 0);
         let (captured, computed) = (std::mem::take(&mut state.captured), std::mem::take(&mut state.computed));
@@ -182,7 +184,7 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// A pointer to a member of what another pointer names.
+/// Extends a pointer by the name of a member.
 pub(super) fn extended(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
@@ -193,7 +195,7 @@ fn first(pointer: &str) -> String {
     name.replace("~1", "/").replace("~0", "~")
 }
 
-/// A value for the engine. Each text in it gets a place in memory of its own.
+/// Converts a value for the engine. Each text in it gets a memory address of its own.
 fn known(json: &Json, pointer: &str, texts: &mut HashMap<usize, String>) -> Value {
     match json {
         Json::String(text) => {
@@ -214,7 +216,7 @@ fn known(json: &Json, pointer: &str, texts: &mut HashMap<usize, String>) -> Valu
     }
 }
 
-/// The variables of a rendering. They notice when an input is looked up.
+/// The variables of a rendering. They record each lookup of an input.
 #[derive(Debug)]
 struct Variables {
     values: HashMap<String, Value>,

@@ -17,14 +17,14 @@ use super::nesting::{self, Unfit};
 use super::shown::Watch;
 use super::{InsertArguments, Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
 
-/// What a template takes as the engine compiles it, as a multiple of its length.
+/// Size of a template that the engine has compiled, as a multiple of its length.
 const COMPILED: usize = 4;
 
-/// The texts of one rendering: each is read once and kept, to find columns in it when something fails.
+/// The texts of one rendering. Each is read once and kept, to find columns in it for errors.
 pub(super) struct Texts {
     source: Arc<dyn TemplateSource>,
     limit: usize,
-    /// What the rendering may still build.
+    /// The budget of the values that the rendering builds.
     pub(super) budget: Arc<Budget>,
     /// Notes which variables the rendering shows, if its caller asks.
     pub(super) watch: Option<Arc<Watch>>,
@@ -32,14 +32,14 @@ pub(super) struct Texts {
     files: Mutex<BTreeMap<String, Arc<str>>>,
 }
 
-/// A template as it was read.
+/// A template after reading.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) text: String,
-    /// The text that the engine gets.
+    /// The text for the engine.
     pub(super) instrumented: Instrumented,
     pub(super) origin: Origin,
-    /// The text with macros as the engine understands them, if it is another one.
+    /// The text with macros rewritten for the engine, if it differs.
     written: Option<Written>,
 }
 
@@ -58,7 +58,7 @@ impl Texts {
         Self::with(text, origin, source, limit, None)
     }
 
-    /// The texts of a rendering of which `watch` notes what it shows.
+    /// The texts of a rendering whose shown variables `watch` notes.
     pub(super) fn watched(
         text: &str,
         origin: &Origin,
@@ -86,7 +86,7 @@ impl Texts {
         self.templates.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// The place of an offset in the text that the engine got.
+    /// The place of an offset in the engine's text.
     pub(super) fn place_of_engine(&self, name: &str, offset: usize) -> Place {
         let original = self.loaded(name).map_or(offset, |loaded| {
             let offset = loaded.instrumented.original(offset);

@@ -14,7 +14,7 @@ pub(super) fn width(width: usize) -> Result<usize, Error> {
     Ok(width)
 }
 
-/// Checks the widths in a format, `%20s` or (with `braces`) `{:>20}`, and in the arguments where those give the width.
+/// Checks the widths in a format, `%20s` or (with `braces`) `{:>20}`, and in the arguments if these give the width.
 pub(super) fn check_format(format: &str, braces: bool, arguments: &[Value]) -> Result<(), Error> {
     let mut from_arguments = false;
     for (start, _) in format.match_indices(if braces { '{' } else { '%' }) {

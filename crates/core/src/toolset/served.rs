@@ -1,4 +1,4 @@
-//! Files beside what toolsets serve.
+//! A file system that combines files with the places that toolsets serve.
 
 use super::ToolsetRegistry;
 use crate::{
@@ -18,12 +18,12 @@ pub struct WithServed {
 }
 
 impl WithServed {
-    /// These files, and what these toolsets serve.
+    /// Combines these files with the places that these toolsets serve.
     pub fn new(files: Arc<dyn FileSystem>, toolsets: Arc<ToolsetRegistry>) -> Self {
         Self { files, toolsets }
     }
 
-    /// What reads there.
+    /// The file system that reads at that place.
     fn reader(&self, at: &Located) -> Result<&dyn FileSystem, FsError> {
         let place = at.place();
         let Some(served) = place.server() else { return Ok(&*self.files) };
@@ -33,7 +33,7 @@ impl WithServed {
         })
     }
 
-    /// What writes there.
+    /// The file system that writes at that place.
     fn writer(&self, at: &Located) -> Result<&dyn FileSystem, FsError> {
         match at.place().server() {
             None => Ok(&*self.files),
@@ -44,7 +44,7 @@ impl WithServed {
         }
     }
 
-    /// Copies what a toolset serves to a file.
+    /// Copies the content of a served place to a file.
     async fn fetch(&self, from: &Located, to: &Located) -> Result<(), FsError> {
         let files = self.writer(to)?;
         if files.stat(to).await?.is_some() {

@@ -36,11 +36,10 @@ use std::sync::{Arc, LazyLock};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filesystem;
 
-/// One of its tools, for one worker.
+/// A tool of the toolset, for one worker.
 struct FileTool {
     tool: Tool,
-    /// The worker's authority: `list_files` and `search_files` touch every subtree that it reaches, which only the
-    /// authority knows.
+    /// The worker's authority: it determines the subtrees that `list_files` and `search_files` touch.
     authority: Arc<Authority>,
 }
 
@@ -195,7 +194,7 @@ impl Tool {
         Self::Exists,
     ];
 
-    /// Made and compiled once: a program may have many runs at a time.
+    /// The schemas of the tool. They are made and compiled once: a program may have many runs at a time.
     fn schemas(self) -> &'static Schemas {
         static ALL: LazyLock<Vec<Schemas>> = LazyLock::new(|| {
             let built_in = |schema| Arc::new(Schema::built_in(schema));
@@ -259,7 +258,7 @@ impl Tool {
         }
     }
 
-    /// Whether it changes files, and so can predict its changes.
+    /// Returns true if the tool changes files, and can therefore predict its changes.
     fn changes_files(self) -> bool {
         self.risk() != Risk::Read
     }
@@ -346,12 +345,12 @@ impl Tool {
     }
 }
 
-/// A text argument of validated input; empty where the schema has made it optional and it is absent.
+/// A text argument of validated input; empty if the schema makes it optional and it is absent.
 fn argument<'a>(input: &'a Value, name: &str) -> &'a str {
     input.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// As [`argument`], with a default for an absent one.
+/// A text argument of validated input; `default` if it is absent.
 fn argument_or<'a>(input: &'a Value, name: &str, default: &'a str) -> &'a str {
     input.get(name).and_then(Value::as_str).unwrap_or(default)
 }
@@ -372,7 +371,7 @@ impl FileTool {
     }
 }
 
-/// What a tool says about a change is its own, whatever the file holds.
+/// Marks the output of a tool that changes files as the tool's own words, whatever the file contains.
 fn own_words(output: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
     output.map(|output| ToolOutput { origins: Some(Origins::TRUSTED), ..output })
 }

@@ -15,10 +15,10 @@ use crate::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Its one tool.
+/// The name of its only tool.
 const ASK_USER: &str = "ask_user";
 
-/// The toolset kind `user`: a worker has it if it says `interaction: user`.
+/// The toolset kind `user`: a worker has it with `interaction: user`.
 pub struct User;
 
 impl ToolsetKind for User {
@@ -121,7 +121,8 @@ fn wanted(input: &Value) -> Result<Option<Schema>, String> {
 }
 
 impl Composite for AskUser {
-    /// The user's own words are those of the operator. What the question offers to choose from keeps its origin.
+    /// Returns true: the user's own words are those of the operator, and the choices that the question offers keep
+    /// their origin.
     fn knows_origins(&self) -> bool {
         true
     }

@@ -139,7 +139,8 @@ fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// Whether the allowlist names the worker, and if so whether only by a wildcard.
+/// Returns true if only a wildcard of the allowlist names the worker, false if an entry names it literally, and `None`
+/// if the allowlist does not name it.
 fn allowed(allow_workers: &[String], reference: &str) -> Option<bool> {
     if allow_workers.iter().any(|name| !is_glob(name) && name == reference) {
         return Some(false);
@@ -217,10 +218,10 @@ fn worker_call_id() -> FunctionId {
     FunctionId { source: FunctionSource::Toolset(Workers.name().into()), name: "worker_call".into() }
 }
 
-/// Forwards a call to the worker that it names. The gate judges that call with all rules that apply to this one.
+/// Forwards a call to the worker that it names. The gate judges that call by all rules that apply to this one.
 struct WorkerCall {
     policy: Option<Arc<Policy>>,
-    /// The worker may call no other workers than those that it makes.
+    /// True if the worker may only call workers that it makes.
     only_generated: bool,
 }
 
@@ -230,7 +231,8 @@ impl Composite for WorkerCall {
         Effects { main: MainArgument::Texts(vec![worker.to_owned()]), ..Effects::default() }
     }
 
-    /// A worker must be made before it can be called. Where that can't pass the gate, neither call is of use.
+    /// The effects of a call that makes a worker, since a worker must be made before it can be called. If that can't
+    /// pass the gate, neither call is of use.
     fn least(&self) -> Option<Effects> {
         self.only_generated.then(generated::always_asks)
     }

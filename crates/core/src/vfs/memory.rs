@@ -62,7 +62,7 @@ impl MemoryFileSystem {
         nodes.0.entry(Key(place.clone())).or_insert(Node::Directory);
     }
 
-    /// The content of the file there, if it is one.
+    /// The content of the file at that place, if it is a file.
     pub fn get(&self, place: &Place) -> Option<Arc<[u8]>> {
         match self.lock().get(place) {
             Some(Node::File(content)) => Some(Arc::clone(content)),
@@ -96,7 +96,7 @@ impl Nodes {
         }
     }
 
-    /// Whether a place can be created: its base exists or may be created, and no parent is a file.
+    /// Checks that a place can be created: its base exists or may be created, and no parent is a file.
     fn can_make(&self, at: &Located) -> Result<(), FsError> {
         if self.get(&at.base).is_none() && !at.may_make_base() {
             return Err(FsError::NotFound(at.mount.at.clone()));

@@ -1,4 +1,4 @@
-//! Has calls made, in this process or by a driver elsewhere.
+//! Makes calls, in this process or through a driver elsewhere.
 
 use super::run;
 use crate::{
@@ -21,7 +21,7 @@ use std::{borrow::Cow, sync::Arc};
 pub(crate) struct FrameCaller<'a> {
     engine: &'a Engine,
     frame: &'a Frame,
-    /// The called function, where it is known already.
+    /// The called function, if it is known already.
     known: Option<&'a Function>,
 }
 
@@ -41,10 +41,10 @@ impl Caller for FrameCaller<'_> {
     }
 }
 
-/// Has one call made. `known` is the called function, where the caller has it already.
+/// Makes one call. `known` is the called function, if the caller has it already.
 ///
 /// # Errors
-/// Only what ends the run.
+/// Only errors that end the run.
 pub(crate) async fn call(
     engine: &Engine,
     frame: &Frame,
@@ -60,11 +60,11 @@ pub(crate) async fn call(
     })
 }
 
-/// Makes a call that another process has written down, for a driver that makes calls in several processes. The engine is
-/// one of this process for the same run, over the same program.
+/// Makes a call that another process has serialised, for a driver that makes calls in several processes. The engine
+/// belongs to this process and to the same run, over the same program.
 ///
 /// # Errors
-/// Only what ends the run. This includes a program without the workers or functions that the data names.
+/// Only errors that end the run, such as a program without the workers or functions that the data names.
 pub async fn make_from_spec(engine: &Engine, frame: FrameSpec, call: CallSpec) -> Result<Outcome, Halt> {
     let workers = workers(engine, &frame.workers, &call).await?;
     let frame = Frame::from_spec(frame, &workers);
@@ -97,13 +97,13 @@ async fn make(
     engine.call(Call { path, function: &function, input, frame, attachments: &[], by_operator }).await
 }
 
-/// The program is not the one in which the call was written down.
+/// The error if the program is not the one in which the call was serialised.
 fn gone(call: &CallSpec, name: &str) -> Halt {
     let reason = format!("`{name}` no longer exists");
     Halt::Diverged { path: call.path.clone(), step: StepName::Call, reason }
 }
 
-/// Resolves what is not among the functions of the calling worker.
+/// Resolves a callee that is not among the functions of the calling worker.
 async fn called(engine: &Engine, frame: &Frame, callee: &Callee, path: &CallPath) -> Result<Function, Stop> {
     let failed = |message| Stop::failed(FailureKind::Definition, message);
     let host = engine.host();
@@ -123,8 +123,8 @@ async fn called(engine: &Engine, frame: &Frame, callee: &Callee, path: &CallPath
     }
 }
 
-/// A worker as the function that the worker of a frame, or code on its behalf, calls: with the arguments that the caller's
-/// definition fixes.
+/// A worker in the form of a function that the worker of a frame, or code on its behalf, calls: with the arguments that
+/// the caller's definition fixes.
 pub(crate) fn called_by(
     frame: &Frame,
     definitions: &dyn Definitions,
@@ -140,7 +140,7 @@ pub(crate) fn called_by(
 /// The worker that the calling worker names: one that it has generated, or one of the program.
 ///
 /// # Errors
-/// There is none.
+/// There is no such worker.
 pub(crate) async fn delegate(
     engine: &Engine,
     frame: &Frame,
@@ -164,7 +164,7 @@ pub(crate) async fn generated(engine: &Engine, frame: &Frame, name: &str) -> Opt
     engine.host().toolsets.generated(&engine.host().run, creator, &name, &arguments).ok()
 }
 
-/// The function that the calling worker is, since it has no prompt.
+/// The function that implements the calling worker, which has no prompt.
 pub(super) async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Failure> {
     let host = engine.host();
     let failed = |message| Failure::new(FailureKind::Definition, message);
@@ -186,7 +186,7 @@ pub(super) async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Fai
     kind.entry(code, &context).await.map_err(failed)
 }
 
-/// The same function, which this or another execution has made in a step before.
+/// Makes the same function again, which this or another execution has made in an earlier step.
 pub(super) async fn code_again(engine: &Engine, frame: &Frame, path: &CallPath) -> Result<Function, Halt> {
     let mut made = None;
     engine.host().driver.unrecorded(Box::pin(async { made = Some(code(engine, frame).await) })).await?;

@@ -29,7 +29,7 @@ pub(super) fn wait_before_retry(
     Some(step.mul_f64(0.5 + fraction / 2.0))
 }
 
-/// Says how long the server wants to be left alone, if that is longer than a request waits.
+/// The message for a wait that the server asks for and that is longer than a request waits.
 pub(super) fn too_long_to_wait(error: &ModelError) -> Option<String> {
     let asked = error.retry_after().filter(|asked| error.is_transient() && *asked > LONGEST_ASKED)?;
     let (minutes, seconds) = (asked.as_secs() / 60, asked.as_secs() % 60);

@@ -5,16 +5,21 @@ mod attachments;
 mod calls;
 mod code;
 mod context;
+mod context_limit;
 mod conversation;
 mod ensures;
 mod enter;
 mod explain;
+mod handed;
 mod input;
 mod inserts;
+mod judges;
 mod prepare;
+mod prepared;
 mod request;
 mod server_tools;
 mod sets;
+mod talks;
 
 pub use crate::content::media_type;
 use crate::{
@@ -44,7 +49,7 @@ use crate::{
 pub(crate) use asides::attached;
 pub(super) use enter::tools_again;
 pub use explain::explain;
-use prepare::Prepared;
+use prepared::Prepared;
 use request::{Answered, Request, Unanswered};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -59,7 +64,7 @@ pub fn function(
     fixing(definition, reference, wildcard, policy, None)
 }
 
-/// As [`function`], with the arguments that the caller's definition fixes. Models are not shown these.
+/// A worker as a [`function`], with the arguments that the caller's definition fixes. Models are not shown these.
 pub(crate) fn fixing(
     definition: &Arc<WorkerDefinition>,
     reference: &str,
@@ -105,12 +110,12 @@ struct WorkerBody {
 }
 
 impl Composite for WorkerBody {
-    /// Two callers may have generated different workers of one name.
+    /// Identifies the definition: two callers may have generated different workers of one name.
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(async { Some(sha256(self.definition.text.as_bytes()).into()) })
     }
 
-    /// A missing `path` parameter defaults to the manifest's mount of that name, if the caller holds it
+    /// Completes `path` parameters: a missing one defaults to the manifest's mount of that name, if the caller holds it
     /// (`docs/reference/manifest.md` and `docs/reference/sandbox.md`). Parameters that the operator leaves out are
     /// bound before the run.
     fn complete(&self, engine: &Engine, frame: &Frame, input: &Value) -> Option<Value> {
@@ -133,7 +138,7 @@ impl Composite for WorkerBody {
         (!bound.is_empty()).then(|| Value::Object(given.clone().into_iter().chain(bound).collect()))
     }
 
-    /// Depth and cycles (`docs/reference/worker-files.md`).
+    /// Checks depth and cycles (`docs/reference/worker-files.md`).
     fn admit(&self, engine: &Engine, frame: &Frame) -> Result<(), Failure> {
         let id = &self.definition.id;
         let delegation = engine.host().definitions.delegation();
@@ -207,14 +212,15 @@ impl Composite for WorkerBody {
     }
 }
 
-/// Enters the worker and runs its conversation to the end. `trail` becomes what the conversation has received.
+/// Enters the worker and runs its conversation to the end. `trail` is set to the contents that the conversation has
+/// received.
 async fn answer(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
     usage: &mut Usage,
     trail: &mut Trail,
 ) -> Result<End, Stop> {
-    if conversation::needs_lease(worker, call) {
+    if talks::needs_lease(worker, call) {
         Box::pin(conversation::lease(worker, call)).await?;
     }
     // Boxed: what is done before the first request needs much room, which the conversation would keep.
@@ -237,13 +243,13 @@ async fn answer(
     Ok(prepared.translate_back(End::Done(value)))
 }
 
-/// The conversation of a worker that is ready for its first turn.
+/// Creates the conversation of a worker that is ready for its first turn.
 fn begin(prepared: &Prepared) -> Conversation {
     Conversation::new(Arc::clone(&prepared.setup), Arc::clone(&prepared.first))
         .after(prepared.frame.trail().clone())
 }
 
-/// Notifies the model of the end of a conversation in every case.
+/// Informs the model of the end of a conversation, whatever the result.
 struct Forget<'a> {
     model: Arc<dyn Model>,
     run: &'a str,
@@ -264,16 +270,16 @@ enum Answer {
     Said(Said),
 }
 
-/// What the answers of one conversation need.
+/// The state that the answers of one conversation need.
 struct Talk<'a> {
     prepared: &'a Prepared,
     call: &'a CompositeCall<'a>,
     usage: &'a mut Usage,
-    /// What the conversation has received.
+    /// The contents that the conversation has received.
     trail: &'a mut Trail,
     /// The tokens that every request sends beside its messages.
     fixed: u64,
-    /// Knows how many tokens the provider counted last.
+    /// The estimate of tokens, which contains the provider's last count.
     estimate: &'a mut Estimate,
 }
 
@@ -378,8 +384,8 @@ impl<'a> Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// One turn of the conversation, which is compacted first if it would not fit. If the provider knows better that it does
-    /// not, it is compacted once more.
+    /// Makes one turn of the conversation, which is compacted first if it would not fit. If the provider reports that
+    /// it does not fit, it is compacted once more.
     async fn ask(&mut self, conversation: &mut Conversation) -> Result<(Arc<Message>, FinishReason), Stop> {
         self.fit(conversation).await?;
         // Answers that failed have made these.
@@ -431,7 +437,7 @@ impl Talk<'_> {
     }
 }
 
-/// Counts calls before any of them is made.
+/// Counts calls in the budget before any of them is made.
 async fn count(
     prepared: &Prepared,
     call: &CompositeCall<'_>,

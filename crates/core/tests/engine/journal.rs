@@ -1,4 +1,4 @@
-//! The journal is the whole truth: what a model was sent can be had from it alone.
+//! Tests that the journal contains the whole truth: everything that a model was sent can be rebuilt from it alone.
 
 use crate::world::{World, calls, calls_of, text, tool, worker, worker_with_tools};
 use llm_do_core::{
@@ -111,7 +111,7 @@ fn records_grow_with_the_turns_and_not_with_their_square() {
     assert!(many < few * 5, "{few} bytes for 20 turns, {many} for 80");
 }
 
-/// One answer of a model that may say anything to anybody.
+/// An answer of a model that may contain anything.
 fn any_answer() -> impl Strategy<Value = Result<ModelResponse, ModelError>> {
     let arguments = prop::sample::select(vec![
         json!({}),

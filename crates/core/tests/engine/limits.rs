@@ -218,7 +218,7 @@ fn without_a_known_maximum_no_provider_is_asked_for_a_million_tokens() {
     assert!(ran.seen[0].max_tokens.is_some_and(|max| max <= 10_000));
 }
 
-/// One dollar for a million tokens sent, ten for a million produced.
+/// The price of one dollar for a million tokens sent, and ten for a million produced.
 pub(crate) fn price() -> Option<Price> {
     let usd = |amount| Usd::dollars(amount).unwrap();
     Some(Price::flat(usd(1.0), usd(10.0)))

@@ -1,4 +1,4 @@
-//! Tools that a provider runs: judged once, before the conversation.
+//! Tests of tools that a provider runs: each is judged once, before the conversation.
 
 use crate::world::{World, rule, text, worker};
 use llm_do_core::{
@@ -18,7 +18,7 @@ fn searching() -> World {
     World::new().worker(main, vec![text("done")])
 }
 
-/// Who decided about each tool.
+/// The decisions about each tool.
 fn decided(ran: &crate::world::Ran) -> Vec<(String, Rule)> {
     let verdicts = ran.records.iter().filter_map(|record| match &record.body {
         RecordKind::Verdict { rule, .. } if record.path.as_str().contains("server") => {

@@ -54,7 +54,7 @@ pub(crate) struct World {
     pub(crate) mounts: HashMap<&'static str, Mount>,
     pub(crate) gate: Gate,
     pub(crate) answers: Vec<Option<Answer>>,
-    /// What models answer to requests for summaries, in place of their scripts.
+    /// The answer of models to requests for summaries, instead of their scripts.
     pub(crate) summaries: Option<Result<ModelResponse, ModelError>>,
     pub(crate) capabilities: Capabilities,
     pub(crate) files: Arc<MemoryFileSystem>,
@@ -64,11 +64,11 @@ pub(crate) struct World {
     pub(crate) settings_override: ModelSettings,
     pub(crate) chat: bool,
     pub(crate) attended: bool,
-    /// How often a model yields before it answers, by the conversation's path.
+    /// Number of times that a model yields before it answers, by the conversation's path.
     pub(crate) delay: fn(&CallPath) -> usize,
     /// The known terms of the model.
     pub(crate) terms: Terms,
-    /// Whether the model's provider runs tools of its own.
+    /// True if the model's provider runs tools of its own.
     pub(crate) server_tools: bool,
 }
 
@@ -258,7 +258,7 @@ impl Ran {
         self.results_of("main")
     }
 
-    /// As [`Ran::results`], of another worker.
+    /// The results of another worker, like [`Ran::results`].
     pub(crate) fn results_of(&self, worker: &str) -> Vec<(String, bool)> {
         let last = self.seen.iter().rfind(|seen| seen.worker == worker).expect("the worker was asked");
         let results =

@@ -1,4 +1,4 @@
-//! What is known of a template before it is rendered.
+//! Tests of the facts that are known about a template before it is rendered.
 
 use crate::*;
 

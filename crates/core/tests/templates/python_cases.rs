@@ -20,7 +20,7 @@ impl TemplateSource for Named {
     }
 }
 
-/// One rendering recorded from the Python library.
+/// A rendering recorded from the Python library.
 struct Case {
     id: String,
     source: String,
@@ -56,7 +56,7 @@ fn cases(text: &str) -> Vec<Case> {
     text.lines().map(case).collect()
 }
 
-/// What people are told, with the table of differences.
+/// The documentation for people, with the table of differences.
 fn document() -> String {
     std::fs::read_to_string(crate_dir().join("../../docs/reference/templates.md"))
         .expect("the documentation of templates")

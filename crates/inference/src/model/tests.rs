@@ -1,4 +1,4 @@
-//! The process of a model ends or hangs while it works.
+//! Tests in which the process of a model ends or hangs while it works.
 
 use super::*;
 use crate::tiny_model::Gguf;

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// The weights, if the machine has them. They are looked for in `LLM_DO_TEST_GGUF`, then in the models folder.
+/// Returns the path of the weights, if the machine has them: `LLM_DO_TEST_GGUF`, or else a file of the models folder.
 pub(crate) fn weights() -> Option<PathBuf> {
     let home = std::env::var_os("LLM_DO_HOME")
         .map(PathBuf::from)
@@ -36,8 +36,8 @@ pub(crate) fn weights() -> Option<PathBuf> {
     found
 }
 
-/// The model, and the right to use it: only one of these tests has it at a time, in this process and in any other,
-/// since answers made side by side would fight for the cores.
+/// A model, with the exclusive right to use it: only one of these tests has it at a time, in this process and in any
+/// other, since concurrent answers would compete for the cores.
 pub(crate) struct Turn {
     model: LocalModel,
     _lock: File,
@@ -61,7 +61,7 @@ pub(crate) fn open(path: impl Into<PathBuf>) -> Result<LocalModel, LoadError> {
     LocalModel::open(path, Arc::default())
 }
 
-/// The model with real weights.
+/// Opens the model with real weights.
 pub(crate) fn real_model() -> Option<Turn> {
     let path = weights()?;
     let lock = File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/local-model.lock")).expect("a lock file");
@@ -69,7 +69,7 @@ pub(crate) fn real_model() -> Option<Turn> {
     Some(Turn { model: open(path).expect("a GGUF file"), _lock: lock })
 }
 
-/// What was told of an answer.
+/// The deltas of an answer.
 #[derive(Default)]
 pub(crate) struct Deltas {
     pub(crate) told: Mutex<Vec<Delta>>,
@@ -83,7 +83,7 @@ impl DeltaSink for Deltas {
     }
 }
 
-/// A request in the making.
+/// A request that a test builds.
 #[derive(Clone, Default)]
 pub(crate) struct Ask {
     pub(crate) system: String,
@@ -126,7 +126,7 @@ impl Ask {
         model.respond(request, deltas).await
     }
 
-    /// The answer, which must not fail.
+    /// Returns the answer, which must not fail.
     pub(crate) async fn answer(&self, model: &LocalModel) -> ModelResponse {
         self.of(model, &Deltas::default()).await.unwrap()
     }

@@ -1,4 +1,4 @@
-//! GGUF files made by tests: a model of a few kilobytes, and files that do harm.
+//! GGUF files made by tests: a model of a few kilobytes, and harmful files.
 
 /// Builds a GGUF file.
 #[derive(Clone, Debug, Default)]
@@ -12,12 +12,12 @@ pub(crate) struct Gguf {
 const EMBEDDING: u64 = 32;
 const FEED_FORWARD: u64 = 64;
 const LAYERS: u32 = 2;
-/// Tokens that its conversation may have.
+/// Most tokens of a conversation.
 const WINDOW: u32 = 4096;
 
 impl Gguf {
-    /// A complete model of two layers with random weights. Its tokens are single characters, and it writes printable
-    /// ones only, so that a text has the same tokens again. It never ends an answer by itself.
+    /// Makes a complete model of two layers with random weights. Its tokens are single characters, and it writes
+    /// printable ones only, so that a text is split into the same tokens again. It never ends an answer by itself.
     pub(crate) fn tiny() -> Self {
         let mut file = Self::llama(LAYERS);
         let mut tokens = vec![("<unk>".to_owned(), 2), ("<s>".to_owned(), 3), ("</s>".to_owned(), 3)];
@@ -56,12 +56,12 @@ impl Gguf {
         file
     }
 
-    /// Makes llama.cpp end its process while it loads: it asserts that a model has layers.
+    /// Makes a file with which llama.cpp ends its process while it loads: it asserts that a model has layers.
     pub(crate) fn that_aborts() -> Self {
         Self::llama(0)
     }
 
-    /// The parameters of a model, without a vocabulary and without weights.
+    /// Makes a file with the parameters of a model, without a vocabulary and without weights.
     fn llama(layers: u32) -> Self {
         let mut file = Self::default();
         file.text("general.architecture", "llama");
@@ -100,7 +100,7 @@ impl Gguf {
         self.tensors.push((name.to_owned(), shape.to_vec()));
     }
 
-    /// The file's content.
+    /// Returns the file's content.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = b"GGUF".to_vec();
         bytes.extend(3u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! One call of a worker.
+//! A call of a worker.
 
 use super::{
     error::Error,
@@ -49,7 +49,7 @@ impl<O> Call<O> {
         self.with(|input| input.attachments.push(file))
     }
 
-    /// Attaches a file whose content is at hand.
+    /// Attaches a file whose content the program already has.
     pub fn attach_content(self, content: Attachment) -> Self {
         self.with(|input| input.contents.push(content))
     }

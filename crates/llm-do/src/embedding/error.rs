@@ -1,4 +1,4 @@
-//! How calls end without an output.
+//! Errors of calls that end without an output.
 
 use crate::{problem::Problem, run::Report};
 use llm_do_core::{
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// Why a call has no output. One variant for each way in which it can end.
+/// The reason why a call has no output. Each way in which a call can end has one variant.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -51,13 +51,13 @@ pub struct Ended {
     pub run: Arc<str>,
     /// The folder of its journal.
     pub journal: PathBuf,
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What happened, and what to do.
+    /// A description of the failure, and its solution.
     pub message: String,
-    /// What there is of an output: the last invalid one, or the text before a limit.
+    /// The part of an output that exists: the last invalid one, or the text before a limit.
     pub partial: Option<Arc<Value>>,
-    /// What the run used.
+    /// Usage of the run.
     pub usage: Usage,
 }
 
@@ -71,7 +71,7 @@ pub struct Suspended {
     pub journal: PathBuf,
     /// The questions that wait.
     pub waiting: Vec<Waiting>,
-    /// What the run has used so far.
+    /// Usage of the run so far.
     pub usage: Usage,
 }
 
@@ -98,7 +98,7 @@ impl From<Problem> for Error {
 }
 
 impl Error {
-    /// ID of the run, if one was started.
+    /// Returns the ID of the run, if one was started.
     pub fn run(&self) -> Option<&Arc<str>> {
         match self {
             Self::NotStarted(_) | Self::InvalidInput(_) => None,
@@ -111,7 +111,7 @@ impl Error {
         }
     }
 
-    /// The output of a run as a type, or how the run ended.
+    /// Converts the output of a run to a type, or returns the error with which the run ended.
     pub(super) fn output_of<O: DeserializeOwned>(report: Report) -> Result<O, Self> {
         let Report { run, dir: journal, status, end, usage, halt, .. } = report;
         let ended = |Failure { kind, message, partial }: Failure| {

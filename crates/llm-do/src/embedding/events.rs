@@ -33,18 +33,18 @@ impl<O> Events<O> {
         Self { running, report: None, receiver }
     }
 
-    /// The run.
+    /// Returns the run.
     pub fn run(&self) -> &Running<O> {
         &self.running
     }
 
-    /// The next event. `None`: the run has ended.
+    /// Returns the next event. `None`: the run has ended.
     pub async fn next(&mut self) -> Option<Event> {
         poll_fn(|context| self.poll_event(context)).await
     }
 
-    /// The next piece of the worker's own answer. `None`: the run has ended. A worker that calls tools may say something
-    /// before each call.
+    /// Returns the next piece of the worker's own answer. `None`: the run has ended. A worker that calls tools may say
+    /// something before each call.
     pub async fn next_text(&mut self) -> Option<String> {
         let root = CallPath::root();
         loop {
@@ -94,7 +94,7 @@ impl<O> Stream for Events<O> {
     }
 }
 
-/// A sink, and what it receives.
+/// Returns a sink, and the receiver of its events.
 pub(super) fn channel() -> (Arc<dyn EventSink>, UnboundedReceiver<Event>) {
     let (sender, receiver) = unbounded_channel();
     (Arc::new(Channel(sender)), receiver)
@@ -110,7 +110,7 @@ impl EventSink for Channel {
     }
 }
 
-/// A sink for both, where there are two.
+/// Combines two sinks, if there are two.
 pub(super) fn both(
     one: Option<Arc<dyn EventSink>>,
     other: Option<Arc<dyn EventSink>>,

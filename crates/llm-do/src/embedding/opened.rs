@@ -1,11 +1,11 @@
-//! What all calls of an opened program share.
+//! State shared by all calls of an opened program.
 
 use super::options::Options;
 use crate::granted::ModelSource;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// What belongs to an opened program beside its definitions.
+/// State of an opened program beside its definitions.
 pub(super) struct Opened {
     /// Options of all runs.
     pub(super) options: Options,

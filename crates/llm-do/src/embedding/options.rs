@@ -37,10 +37,10 @@ pub struct Options {
     driver: Option<Arc<MakeDriver>>,
 }
 
-/// Makes the driver of a run from the one that keeps its journal.
+/// A function that makes the driver of a run from the one that keeps its journal.
 pub(super) type MakeDriver = dyn Fn(Arc<LocalDriver>) -> Arc<dyn Driver> + Send + Sync;
 
-/// One option, in the order in which they were given.
+/// An option. Options apply in the order in which they were given.
 #[derive(Clone)]
 enum Change {
     Model(String),
@@ -52,19 +52,19 @@ enum Change {
 }
 
 impl Options {
-    /// No options.
+    /// Returns options that change nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The model of every worker that is not locked, as `PROVIDER:MODEL`.
+    /// Sets the model of every worker that is not locked, as `PROVIDER:MODEL`.
     #[must_use]
     pub fn model(self, name: impl Into<String>) -> Self {
         self.and(Change::Model(name.into()))
     }
 
-    /// The effect of a call that needs an approval. Without it: the operator is asked, or the call is refused if there is
-    /// none. A program's manifest can only make the mode stricter.
+    /// Sets the effect of a call that needs an approval. Without it the operator is asked, or the call is refused if
+    /// there is no operator. A program's manifest can only make the mode stricter.
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         self.and(Change::Mode(mode))
@@ -88,14 +88,14 @@ impl Options {
         self.and(Change::Rule { option: "deny", rule: Rule::Blocked, text: rule.into() })
     }
 
-    /// A limit of the whole run: a number with `usd`, `tokens`, `turns`, `calls`, `s`, `m` or `h`, such as `0.50usd`. Of two
-    /// limits of one kind the tighter applies.
+    /// Adds a limit of the whole run: a number with `usd`, `tokens`, `turns`, `calls`, `s`, `m` or `h`, such as
+    /// `0.50usd`. Of two limits of one kind the tighter applies.
     #[must_use]
     pub fn budget(self, limit: impl Into<String>) -> Self {
         self.and(Change::Budget(limit.into()))
     }
 
-    /// A capability beyond the program's own folder, such as `/data:ro` or `network=api.example.com`.
+    /// Adds a capability beyond the program's own folder, such as `/data:ro` or `network=api.example.com`.
     #[must_use]
     pub fn grant(self, capability: impl Into<String>) -> Self {
         self.and(Change::Grant(capability.into()))
@@ -115,7 +115,7 @@ impl Options {
         self
     }
 
-    /// Receives what happens in a run, as it happens.
+    /// Passes the events of a run to a sink, as they happen.
     #[must_use]
     pub fn events(mut self, events: impl EventSink + 'static) -> Self {
         self.events = Some(Arc::new(events));
@@ -133,7 +133,7 @@ impl Options {
         self
     }
 
-    /// These options, and then the others.
+    /// Adds the options of `other`, which take precedence.
     #[must_use]
     pub(super) fn then(mut self, other: Self) -> Self {
         self.changes.extend(other.changes);
@@ -143,12 +143,12 @@ impl Options {
         self
     }
 
-    /// Whether runs with them need options of their own.
+    /// Returns true if runs with these options need run options of their own.
     pub(super) fn change_the_run(&self) -> bool {
         !self.changes.is_empty() || self.operator.is_some()
     }
 
-    /// The name of the first option that changes what a run may do or use.
+    /// Returns the name of the first option that changes the run's permissions or resources.
     pub(super) fn first_change(&self) -> Option<&'static str> {
         self.changes.first().map(|change| match change {
             Change::Model(_) => "model",
@@ -172,10 +172,10 @@ impl Options {
         self.driver.clone()
     }
 
-    /// The options of a run. Files of sets in rules are relative to `here`.
+    /// Returns the options of a run. Files of sets in rules are relative to `here`.
     ///
     /// # Errors
-    /// A text that can't be read.
+    /// A text can't be read.
     pub(super) fn run(&self, base: RunOptions, here: &Path) -> Result<RunOptions, Problem> {
         let mut run = RunOptions { can_ask: base.can_ask || self.operator.is_some(), ..base };
         for change in &self.changes {

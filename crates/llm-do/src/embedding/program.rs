@@ -1,4 +1,4 @@
-//! An opened program, and how it is opened.
+//! An opened program, and its builder.
 
 use super::{
     opened::Opened,
@@ -42,9 +42,9 @@ pub struct Program {
     opened: Arc<Opened>,
 }
 
-/// How a program is opened: its tools, its models, where its journals are kept, and the options of its runs.
+/// A builder that opens a program: its tools, its models, the folder of its journals, and the options of its runs.
 ///
-/// Nothing is read before [`ProgramBuilder::open`], which also reports everything that is wrong.
+/// Nothing is read before [`ProgramBuilder::open`], which also reports all errors.
 #[must_use]
 pub struct ProgramBuilder {
     target: PathBuf,
@@ -61,22 +61,22 @@ pub struct ProgramBuilder {
 
 type Factory = dyn Fn(&ModelName) -> Result<Arc<dyn Model>, ModelError> + Send + Sync;
 
-/// Where journals are kept.
+/// The folder of the journals.
 enum Journals {
-    /// In the program's own folder, `.llm-do/runs`.
+    /// The program's own folder, `.llm-do/runs`.
     Program,
     In(PathBuf),
     Temporary,
 }
 
-/// Where models come from.
+/// The source of models.
 enum Given {
     Providers,
     Models(Arc<dyn Models>),
     Script(String),
 }
 
-/// The name of a model that is given and not named.
+/// The name of a model that the embedding program passes.
 const GIVEN: &str = "script:given";
 
 impl Program {
@@ -88,7 +88,7 @@ impl Program {
         Self::builder(target).open()
     }
 
-    /// Opens it with tools, models and options.
+    /// Returns a builder, which takes tools, models and options.
     pub fn builder(target: impl Into<PathBuf>) -> ProgramBuilder {
         ProgramBuilder {
             target: target.into(),
@@ -104,23 +104,24 @@ impl Program {
         }
     }
 
-    /// A worker of the program, by its ID: `summarizer`, `reports/weekly`.
+    /// Returns a worker of the program, by its ID: `summarizer`, `reports/weekly`.
     ///
     /// # Errors
-    /// There is no such worker, it is wrong, it has no model, or it asks for more than was granted.
+    /// The worker does not exist, it is wrong, it has no model, or it asks for more than was granted.
     pub fn worker(&self, id: &str) -> Result<Worker, Problem> {
         self.taken(self.loaded.worker(id)?)
     }
 
-    /// The worker that the program starts with: `main`, unless its manifest or [`ProgramBuilder::entry`] names another.
+    /// Returns the worker that the program starts with: `main`, unless its manifest or [`ProgramBuilder::entry`] names
+    /// another.
     ///
     /// # Errors
-    /// As [`Program::worker`].
+    /// The same as for [`Program::worker`].
     pub fn entry(&self) -> Result<Worker, Problem> {
         self.taken(self.loaded.clone())
     }
 
-    /// The IDs of the program's own workers, sorted.
+    /// Returns the IDs of the program's own workers, sorted.
     pub fn workers(&self) -> Vec<String> {
         let mut workers: Vec<String> =
             self.loaded.program().workers().iter().map(|worker| worker.id.to_string()).collect();
@@ -133,7 +134,7 @@ impl Program {
         self.loaded.warnings()
     }
 
-    /// The folder of the journals, one folder for each run.
+    /// Returns the folder of the journals, one folder for each run.
     pub fn journals(&self) -> &Path {
         self.loaded.machinery.runs_dir()
     }
@@ -146,7 +147,7 @@ impl Program {
 }
 
 impl ProgramBuilder {
-    /// The worker that the program starts with, in place of `main`.
+    /// Sets the worker that the program starts with, in place of `main`.
     pub fn entry(mut self, id: impl Into<String>) -> Self {
         self.entry = Some(id.into());
         self
@@ -180,21 +181,21 @@ impl ProgramBuilder {
         self
     }
 
-    /// Takes all models from here, whatever the workers name. No provider gets a request.
+    /// Takes all models from `models`, whatever the workers name. No provider gets a request.
     pub fn models(mut self, models: impl Models + 'static) -> Self {
         self.models = Given::Models(Arc::new(models));
         self
     }
 
-    /// Lets a script answer in place of every model, for tests and examples. The text is YAML or JSON, in the format of
-    /// `script:FILE` (`docs/guides/models.md`).
+    /// Makes a script answer in place of every model, for tests and examples. The text is YAML or JSON, in the format
+    /// of `script:FILE` (`docs/guides/models.md`).
     pub fn script(mut self, script: impl Into<String>) -> Self {
         self.models = Given::Script(script.into());
         self
     }
 
-    /// The user's folder of llm-do: the key of journals, remembered grants, `config.yaml`. Without it `LLM_DO_HOME`, else
-    /// `~/.llm-do`.
+    /// Sets the user's folder of llm-do, with the key of journals, remembered grants and `config.yaml`. Without it
+    /// `LLM_DO_HOME` is used, else `~/.llm-do`.
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
         self
@@ -230,7 +231,7 @@ impl ProgramBuilder {
     /// Opens the program.
     ///
     /// # Errors
-    /// There is no program, it is wrong, or a tool or option is.
+    /// There is no program, or the program, a tool or an option is wrong.
     pub fn open(mut self) -> Result<Program, Problem> {
         let models = std::mem::replace(&mut self.models, Given::Providers);
         let source = match models {
@@ -269,7 +270,7 @@ impl ProgramBuilder {
         Ok(Program { loaded, opened: Arc::new(opened) })
     }
 
-    /// Everything that `llm-do check` finds in the program, with the registered tools and kinds of toolsets.
+    /// Returns all findings of `llm-do check` in the program, with the registered tools and kinds of toolsets.
     ///
     /// # Errors
     /// A tool can't be registered, or the user's configuration is wrong.
@@ -315,7 +316,7 @@ fn scripted(text: &str) -> Result<Arc<dyn Model>, Problem> {
         .map_err(|error| Problem::Option { option: "script", reason: error.to_string() })
 }
 
-/// One model under every name.
+/// A set of models with the same model under every name.
 struct Everywhere(Arc<dyn Model>);
 
 impl Models for Everywhere {

@@ -37,10 +37,10 @@ impl<O> Resumption<O> {
         Self { worker, run, answers: Vec::new(), options: Options::new() }
     }
 
-    /// The questions that the run waits for.
+    /// Returns the questions that the run waits for.
     ///
     /// # Errors
-    /// There is no such run, or its journal can't be read.
+    /// The run does not exist, or its journal can't be read.
     pub fn waiting(&self) -> Result<Vec<Waiting>, Error> {
         Ok(self.past()?.waiting())
     }
@@ -61,7 +61,7 @@ impl<O> Resumption<O> {
         self
     }
 
-    /// An operator and a receiver of events. The run keeps the other options that it was started with.
+    /// Sets an operator and a receiver of events. The run keeps the other options that it was started with.
     pub fn options(mut self, options: Options) -> Self {
         self.options = self.options.then(options);
         self

@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-/// A run that was prepared. It advances while it is awaited, and nothing of it runs elsewhere: to let it run in the
-/// background, give it to a task of your runtime.
+/// A prepared run. It advances while it is awaited, and nothing of it runs elsewhere: to let it run in the background,
+/// give it to a task of your runtime.
 ///
-/// If it is dropped before its end, the run stops where it is. Its journal tells so, and [`Worker::resume`] continues it.
-/// [`Running::canceller`] ends it in order.
+/// If it is dropped before its end, the run stops at that point. The journal shows this, and [`Worker::resume`]
+/// continues the run. [`Running::canceller`] ends it in order.
 ///
 /// [`Worker::resume`]: crate::Worker::resume
 #[must_use = "a run advances while it is awaited"]
@@ -27,12 +27,12 @@ pub struct Running<O> {
     journal: PathBuf,
     canceller: Canceller,
     report: BoxFuture<'static, Report>,
-    /// Keeps a temporary folder of journals.
+    /// The opened program, which keeps a temporary folder of journals.
     _opened: Arc<Opened>,
     output: PhantomData<fn() -> O>,
 }
 
-/// An output, with what is known about the run that made it.
+/// An output, with data about the run that made it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Completed<O> {
@@ -42,7 +42,7 @@ pub struct Completed<O> {
     pub run: Arc<str>,
     /// The tokens that it used.
     pub usage: Usage,
-    /// What they cost; `None` if the price of a model is unknown.
+    /// Cost of the tokens; `None` if the price of a model is unknown.
     pub cost: Option<Usd>,
     /// The time from its first record to its last.
     pub took: Duration,
@@ -61,17 +61,18 @@ impl<O> Running<O> {
         Self { id, journal, canceller, report: Box::pin(run.finish()), _opened: opened, output: PhantomData }
     }
 
-    /// ID of the run.
+    /// Returns the ID of the run.
     pub fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// The folder of its journal.
+    /// Returns the folder of the run's journal.
     pub fn journal(&self) -> &Path {
         &self.journal
     }
 
-    /// Ends the run from elsewhere, for example from another task. The run then gives [`Error::Cancelled`].
+    /// Returns a handle that ends the run from elsewhere, for example from another task. The run then returns
+    /// [`Error::Cancelled`].
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
     }
@@ -102,7 +103,7 @@ impl<O: DeserializeOwned> Future for Running<O> {
     }
 }
 
-/// The result of a run.
+/// Returns the result of a run.
 pub(super) fn completed<O: DeserializeOwned>(report: Report) -> Result<Completed<O>, Error> {
     let (run, usage, took, journal) =
         (Arc::clone(&report.run), report.usage, report.took, report.dir.clone());

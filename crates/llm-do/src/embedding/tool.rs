@@ -78,7 +78,7 @@ impl fmt::Debug for Tool {
 }
 
 impl Tool {
-    /// A tool with that name and description, of an async function that takes one value and returns a `Result`.
+    /// Makes a tool with that name and description of an async function that takes one value and returns a `Result`.
     pub fn new<A, F, R, T, E>(name: &'static str, description: impl Into<Arc<str>>, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
@@ -90,7 +90,7 @@ impl Tool {
         Self::with_context(name, description, move |_, input| function(input))
     }
 
-    /// The same of a function that takes the context of the call as well.
+    /// Makes a tool of a function that also takes the context of the call.
     pub fn with_context<A, F, R, T, E>(
         name: &'static str,
         description: impl Into<Arc<str>>,
@@ -128,19 +128,20 @@ impl Tool {
         }
     }
 
-    /// Declares its risk. It decides about calls that no rule is about: [`Risk::Read`] runs, all others ask.
+    /// Declares the risk of the tool. The risk decides about calls to which no rule applies: [`Risk::Read`] runs, all
+    /// others ask.
     #[must_use]
     pub fn risk(self, risk: Risk) -> Self {
         Self { risk, ..self }
     }
 
-    /// Declares that it reads and changes nothing: its calls run without a question.
+    /// Declares that the tool reads and changes nothing: its calls run without a question.
     #[must_use]
     pub fn reads(self) -> Self {
         self.risk(Risk::Read)
     }
 
-    /// Declares that it changes data.
+    /// Declares that the tool changes data.
     #[must_use]
     pub fn writes(self) -> Self {
         self.risk(Risk::Write)
@@ -152,7 +153,7 @@ impl Tool {
         Self { concurrency: Concurrency::Parallel, ..self }
     }
 
-    /// Declares that its results hold what others wrote: mails, pages, comments of customers.
+    /// Declares that the tool's results contain texts of other people: mails, pages, comments of customers.
     #[must_use]
     pub fn untrusted(self) -> Self {
         Self { results: Some(ResultOrigin::Untrusted), ..self }
@@ -164,18 +165,18 @@ impl Tool {
         Self { results: Some(ResultOrigin::Trusted), ..self }
     }
 
-    /// Its time limit, in place of 120 seconds.
+    /// Sets the time limit of a call, in place of 120 seconds.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// Its name.
+    /// Returns the name of the tool.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The JSON Schema of its input.
+    /// Returns the JSON Schema of the tool's input.
     pub fn input(&self) -> &Value {
         &self.input
     }
@@ -184,7 +185,7 @@ impl Tool {
         self.risk
     }
 
-    /// Why it can't be a tool.
+    /// Returns the reason why it can't be a tool.
     pub(super) fn problem(&self) -> Option<String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(fits) {
@@ -198,8 +199,8 @@ impl Tool {
         Schema::new(self.input.clone()).err().map(|error| error.to_string())
     }
 
-    /// The tool as a kind of toolset offers it, for [`ToolsetKind::build`](crate::toolset::ToolsetKind::build). `toolset` is
-    /// the kind's name.
+    /// Returns the tool in the form for [`ToolsetKind::build`](crate::toolset::ToolsetKind::build). `toolset` is the
+    /// kind's name.
     pub fn function(&self, toolset: &'static str, context: &ToolsetContext<'_>) -> Function {
         let described = json!([self.name, self.description, self.input, self.risk]);
         let leaf = ToolLeaf {
@@ -250,8 +251,8 @@ impl Leaf for ToolLeaf {
     }
 }
 
-/// The schema of an input as models see it: without the name of the Rust type, and without formats such as `uint32`, which
-/// providers don't know.
+/// Returns the schema of an input as models see it: without the name of the Rust type, and without formats such as
+/// `uint32`, which providers don't know.
 fn schema_of<A: JsonSchema>() -> Value {
     fn plain(schema: &mut schemars::Schema) {
         let of_rust = |format: &str| {

@@ -79,10 +79,10 @@ impl ToolsetKind for Tools {
     }
 }
 
-/// Adds a kind to those that a host knows. Nothing takes the place of another kind, or of a tool of llm-do.
+/// Adds a kind to those that a host knows. A kind can't replace another kind, or a tool of llm-do.
 ///
 /// # Errors
-/// It would.
+/// The kind would replace another kind or a tool.
 pub(super) fn register(kinds: &mut ToolsetRegistry, kind: Arc<dyn ToolsetKind>) -> Result<(), Problem> {
     let name = kind.name();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

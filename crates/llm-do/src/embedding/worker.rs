@@ -29,12 +29,12 @@ impl Worker {
 }
 
 impl<O> Worker<O> {
-    /// Its ID.
+    /// Returns the ID of the worker.
     pub fn id(&self) -> &str {
         &self.session.entry().id
     }
 
-    /// What it does, in the words of its author.
+    /// Returns the description that the author of the worker wrote.
     pub fn description(&self) -> Option<&str> {
         self.session.entry().description.as_deref()
     }
@@ -72,8 +72,9 @@ impl<O> Worker<O> {
 }
 
 impl<O: DeserializeOwned + 'static> Worker<O> {
-    /// A call with this input: an object with the worker's parameters, a text for its only required text parameter, or any
-    /// value for a worker that declares no parameters. `()` is no input. Await the call for its output.
+    /// Returns a call with this input: an object with the worker's parameters, a text for its only required text
+    /// parameter, or any value for a worker that declares no parameters. `()` is no input. Await the call for its
+    /// output.
     pub fn call(&self, input: impl Serialize) -> Call<O> {
         Call::new(self.clone(), serde_json::to_value(input).map_err(|error| error.to_string()))
     }

@@ -1,4 +1,4 @@
-//! What was granted before: `grants.yaml` in the user's folder. See `docs/reference/sandbox.md`.
+//! Grants from earlier runs: `grants.yaml` in the user's folder. See `docs/reference/sandbox.md`.
 
 use super::{Grantor, MissingGrant};
 use crate::replaced_file::lock_to_replace;
@@ -12,31 +12,31 @@ use std::{
 
 const FIRST_LINE: &str = "# What you have granted to programs: `llm-do grants list` shows it, `llm-do grants revoke` takes it back.\n";
 
-/// One thing that was granted: to one program, an exact set of capabilities.
+/// A remembered grant: an exact set of capabilities of one program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RememberedGrant {
     /// Root of the program, or the lone worker file, without links on the way.
     pub program: PathBuf,
-    /// What it got, as [`super::Grant::parse`] reads it, sorted.
+    /// The granted capabilities, as [`super::Grant::parse`] reads them, sorted.
     pub capabilities: BTreeSet<String>,
-    /// When.
+    /// The time of the grant.
     pub granted_at: Timestamp,
 }
 
-/// The user's `grants.yaml`. A program is known by its place, so a copy elsewhere asks for itself.
+/// The user's `grants.yaml`. A program is identified by its place, so a copy elsewhere needs its own grant.
 #[derive(Clone, Debug)]
 pub struct RememberedGrants {
     file: PathBuf,
 }
 
-/// A `grants.yaml` that can't be read or written. Then nothing counts as granted.
+/// A `grants.yaml` that can't be read or written. In this case nothing counts as granted.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct BadGrantsFile {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub reason: String,
 }
 
@@ -48,20 +48,20 @@ struct Document {
 }
 
 impl RememberedGrants {
-    /// Those in the user's folder (`~/.llm-do`). Nothing is read before it is asked for.
+    /// Returns the grants in the user's folder (`~/.llm-do`). The file is read only when it is needed.
     pub fn of(home: &Path) -> Self {
         Self { file: home.join("grants.yaml") }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// All of them, in the order in which they were given.
+    /// Returns all grants, in the order in which they were given.
     ///
     /// # Errors
-    /// A file that is there and can't be read.
+    /// The file exists and can't be read.
     pub fn list(&self) -> Result<Vec<RememberedGrant>, BadGrantsFile> {
         let text = match fs::read_to_string(&self.file) {
             Ok(text) => text,
@@ -92,10 +92,10 @@ impl RememberedGrants {
         })
     }
 
-    /// Takes back everything that `which` chooses, and says what that was.
+    /// Revokes all grants that `which` chooses, and returns them.
     ///
     /// # Errors
-    /// As [`RememberedGrants::remember`].
+    /// The same as for [`RememberedGrants::remember`].
     pub fn revoke(
         &self,
         which: impl Fn(&RememberedGrant) -> bool,
@@ -130,7 +130,7 @@ impl Grantor for RememberedGrants {
     }
 }
 
-/// What is asked for, whatever the order.
+/// Returns the requested capabilities as a set, so that their order does not matter.
 fn set_of(missing: &[MissingGrant]) -> BTreeSet<String> {
     missing.iter().map(|missing| missing.grant.to_string()).collect()
 }

@@ -1,4 +1,4 @@
-//! Files that are made from others are up to date. `UPDATE_EXPECT=1` writes them.
+//! Checks that generated files are up to date. `UPDATE_EXPECT=1` writes them.
 #![allow(clippy::unwrap_used)] // in a test a panic is the report
 
 mod stubs;

@@ -17,7 +17,7 @@ use syn::{
     parse_quote,
 };
 
-/// Modules of the root that are no promise.
+/// Modules of the root that are not promised.
 const NOT_PROMISED: [&str; 2] = ["host", "__private"];
 
 /// The workspace's crates that items come from.
@@ -250,7 +250,7 @@ fn declared(item: &Item, name: &str) -> Option<Item> {
     Some(item)
 }
 
-/// What an `impl` promises about the type of that name.
+/// Returns the promises of an `impl` about the type of that name.
 fn implemented(item: &Item, name: &str) -> Option<Item> {
     let Item::Impl(of) = item else { return None };
     let is_it = |of: &Type| match of {

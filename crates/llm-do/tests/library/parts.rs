@@ -14,7 +14,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Says how many messages it was sent, and by what name it was opened.
+/// A model whose answer is the number of messages in the request, and the name by which it was opened.
 struct Counting(String);
 
 impl Model for Counting {

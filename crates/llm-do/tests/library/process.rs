@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What only the process itself may do.
+/// Calls that only the process itself may make.
 const FORBIDDEN: [&str; 12] = [
     "process::exit",
     "process::abort",

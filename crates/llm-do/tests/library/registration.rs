@@ -1,4 +1,4 @@
-//! What can be registered, and what `check` finds with it.
+//! Registration of tools and toolsets, and the findings of `check` about them.
 
 use crate::Folder;
 use llm_do::{

@@ -1,4 +1,4 @@
-//! A driver that has every child call made in a process of its own. It keeps the journal and what the calls share.
+//! A driver that makes every child call in a separate process. It keeps the journal and the state that the calls share.
 
 use crate::wire::{Ask, MARK, ToCall, ToRun, exchanged_to_wire, line, stepped_to_wire};
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
@@ -32,7 +32,7 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// The name of the test that is the other process, and the variable that tells it which program.
+/// The name of the test that is the other process, and the variable that names the program for it.
 const CHILD: &str = "a_process_that_makes_one_call";
 pub(crate) const PROGRAM: &str = "LLM_DO_TEST_PROGRAM";
 
@@ -45,7 +45,7 @@ pub(crate) fn child(program: &str) -> Command {
 
 pub(crate) struct InProcesses {
     inner: Arc<LocalDriver>,
-    /// What a child needs to open the program.
+    /// The program that a child opens.
     program: String,
     started: AtomicUsize,
 }
@@ -55,7 +55,7 @@ impl InProcesses {
         Self { inner, program, started: AtomicUsize::new(0) }
     }
 
-    /// How many processes were started.
+    /// Returns the number of started processes.
     pub(crate) fn started(&self) -> usize {
         self.started.load(Ordering::Relaxed)
     }
@@ -194,7 +194,7 @@ fn later<'a, T: Serialize>(work: impl Future<Output = T> + Send + 'a) -> Answere
     Answered::Later(Box::pin(async move { json(&work.await) }))
 }
 
-/// The caller of calls that another process wants made: it is not here.
+/// The caller of the calls that another process requests. It is in that process.
 struct WrittenDown(FrameSpec);
 
 impl Caller for WrittenDown {

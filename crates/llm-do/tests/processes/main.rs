@@ -203,7 +203,7 @@ fn settings(home: &Path) -> Settings {
     settings
 }
 
-/// Approves each call and wants that remembered. Gives the same answer to each input.
+/// An operator that approves each call, asks to remember that, and gives the same answer to each input.
 #[derive(Default)]
 struct Approving(AtomicUsize);
 
@@ -220,7 +220,7 @@ impl Operator for Approving {
     }
 }
 
-/// A run, as the tests look at it.
+/// The parts of a run that the tests examine.
 struct Outcome {
     report: Report,
     records: Vec<Record>,
@@ -242,13 +242,13 @@ impl Outcome {
         }
     }
 
-    /// How many calls were made within the first. A step of code has a path, but is no call.
+    /// Returns the number of calls made within the first. A step of code has a path, but is not a call.
     fn calls_made(&self) -> usize {
         let steps = |path: &CallPath| path.to_string().contains("step-");
         self.by_call().keys().filter(|path| path.depth() > 0 && !steps(path)).count()
     }
 
-    /// The records of each call in order, without what differs between any two runs.
+    /// Returns the records of each call in order, without the parts that differ between any two runs.
     fn by_call(&self) -> BTreeMap<CallPath, Vec<String>> {
         let mut calls: BTreeMap<CallPath, Vec<String>> = BTreeMap::new();
         for Record { path, step, body, .. } in &self.records {

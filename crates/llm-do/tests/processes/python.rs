@@ -70,7 +70,7 @@ pub(crate) fn script() -> Value {
     ]})
 }
 
-/// What each call of code returns, by its path. One call fails.
+/// Returns the output of each call of code, by its path. One call fails.
 pub(crate) fn outputs() -> [(&'static str, Value); 5] {
     let gathered =
         json!({"number": 7, "said": ["talked", ["talked", "talked"]], "note": "alpha", "count": 2});
@@ -92,7 +92,7 @@ pub(crate) fn install_supervisor() {
     confine::install_binary(supervisor);
 }
 
-/// Whether this machine has Python. In CI it must.
+/// Returns true if this machine has Python. In CI it must.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn has_python() -> bool {
     let there = Path::new("/usr/bin/python3").exists();

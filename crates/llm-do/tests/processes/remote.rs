@@ -32,14 +32,14 @@ use std::{
 };
 use tokio::sync::mpsc as channel;
 
-/// What may arrive for a request.
+/// The reply to a request.
 pub(crate) enum Arrived {
     Run,
     Reply(Value),
 }
 
 enum Waiting {
-    /// Its thread is blocked.
+    /// The thread of the request is blocked.
     Blocked(mpsc::Sender<Arrived>),
     Future(channel::UnboundedSender<Arrived>),
 }
@@ -79,7 +79,7 @@ impl RemoteDriver {
         id
     }
 
-    /// A request of a method that can't wait: blocks this process, which has nothing else to do.
+    /// Makes a request of a method that can't wait: blocks this process, which has nothing else to do.
     fn now<T: DeserializeOwned>(&self, ask: Ask) -> T {
         let (sender, receiver) = mpsc::channel();
         let id = self.begin(ask, Waiting::Blocked(sender));

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
-/// Begins a line that is a message. The test harness prints lines of its own.
+/// The beginning of a line that is a message. The test harness prints lines of its own.
 pub(crate) const MARK: char = '\u{1}';
 
-/// To the process that makes a call.
+/// A message to the process that makes a call.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum ToCall {
     /// Make this call.
@@ -32,7 +32,7 @@ pub(crate) enum ToCall {
     Reply(u64, Value),
 }
 
-/// To the process that holds the run.
+/// A message to the process that holds the run.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum ToRun {
     /// A request.
@@ -43,7 +43,7 @@ pub(crate) enum ToRun {
     Ended(Result<Outcome, Halt>),
 }
 
-/// The methods of a driver, and of what the calls of a run share.
+/// The methods of a driver, and of the state that the calls of a run share.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Ask {
     Step {
@@ -82,7 +82,7 @@ pub(crate) enum Ask {
     Forget(CallPath),
 }
 
-/// How a step ended: `None` if its deadline expired.
+/// The end of a step: `None` if its deadline expired.
 pub(crate) type WireStepped = Result<(Option<RecordKind>, u64, Duration), Halt>;
 
 pub(crate) fn stepped_to_wire(stepped: Result<Stepped, Halt>) -> WireStepped {

@@ -1,4 +1,4 @@
-//! A reader that gives up on rows without an end.
+//! A reader that fails if a row is too long.
 
 use super::LONGEST_ROW;
 use std::{
@@ -7,14 +7,14 @@ use std::{
     rc::Rc,
 };
 
-/// Counts the bytes that are read since the last row began.
+/// A reader that counts the bytes since the last row began.
 pub(super) struct Bounded<R> {
     inner: R,
     read: Rc<Cell<u64>>,
 }
 
 impl<R> Bounded<R> {
-    /// The reader, and the count, which is set to zero with each row.
+    /// Returns the reader, and the count, which the caller sets to zero with each row.
     pub(super) fn new(inner: R) -> (Self, Rc<Cell<u64>>) {
         let read = Rc::new(Cell::new(0));
         (Self { inner, read: Rc::clone(&read) }, read)

@@ -1,4 +1,4 @@
-//! The files of a folder, one row each.
+//! The files of a folder, each of which is a row.
 
 use crate::{
     problem::Problem,
@@ -13,32 +13,33 @@ use std::{
     sync::Arc,
 };
 
-/// Longest text of a file that becomes a parameter.
+/// The largest text of a file that becomes a parameter, in bytes.
 const LONGEST_TEXT: usize = 16 << 20;
 
 /// The files, in the order of their names. The names are in memory; the files are not.
 pub(crate) struct Folder {
-    /// The folder, which no file is read outside of.
+    /// The folder. All files are read inside of it.
     dir: Dir,
-    /// Its path, after links are followed.
+    /// The path of the folder, after links are followed.
     real: PathBuf,
     files: std::vec::IntoIter<(PathBuf, Target)>,
     texts: bool,
     row: u64,
 }
 
-/// What the name of a file stands for.
+/// The target of a name in the folder.
 #[derive(Debug)]
 enum Target {
     File,
-    /// A link to that file of the folder, as a path in it.
+    /// A link to that file of the folder, as a path in the folder.
     Link(PathBuf),
-    /// A link that is no row, and why.
+    /// A link that can't be a row, with the reason.
     Refused(String),
 }
 
 impl Folder {
-    /// The files directly in that folder, without hidden ones and those that are left out. Links are followed within the folder.
+    /// Lists the files directly in that folder, without hidden files and those of `left_out`. Links are followed within
+    /// the folder.
     pub(super) fn new(dir: &Path, left_out: &[PathBuf], texts: bool) -> io::Result<Self> {
         let (mut files, real) = (Vec::new(), fs::canonicalize(dir)?);
         for entry in fs::read_dir(dir)? {
@@ -87,7 +88,7 @@ impl Folder {
         Ok(Some(Row { place, content }))
     }
 
-    /// The text, if it is wanted, and the hash of the content.
+    /// Returns the text, if it is wanted, and the hash of the content.
     fn read(&self, path: &Path) -> io::Result<(Option<String>, String)> {
         let mut file = self.dir.open(path)?;
         let (mut hash, mut text, mut buffer) = (Sha256::new(), Vec::new(), vec![0; 1 << 16]);
@@ -118,7 +119,8 @@ impl Folder {
     }
 }
 
-/// Where a link in a folder leads. `None`: to something that is no file, which would be no row without the link either.
+/// Returns the target of a link in a folder, or `None` if the target is not a file: it would not be a row without the
+/// link either.
 fn linked(link: &Path, folder: &Path) -> Option<Target> {
     let refused = |reason: String| Some(Target::Refused(reason));
     match fs::canonicalize(link) {

@@ -1,4 +1,4 @@
-//! JSON, one value a line.
+//! JSON Lines: a value in each line.
 
 use super::LONGEST_ROW;
 use crate::{
@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-/// The lines that are not empty.
+/// A reader of the lines that are not empty.
 pub(crate) struct JsonLines {
     reader: BufReader<File>,
     file: Arc<str>,
@@ -63,8 +63,8 @@ impl JsonLines {
     }
 }
 
-/// A row that an earlier map could not read: an object in the place of what it found there mends it. Beside it are the
-/// parameters that the earlier map gave it.
+/// Reads a row that an earlier map could not read: an object in the place of the unreadable content repairs it. The
+/// parameters that the earlier map gave the row are beside it.
 fn earlier(mut object: Map<String, Value>) -> Result<Content, Broken> {
     match object.shift_remove(ROW) {
         Some(Value::Object(mended)) => {
@@ -81,7 +81,7 @@ fn earlier(mut object: Map<String, Value>) -> Result<Content, Broken> {
     }
 }
 
-/// The message without the line, which counts from the beginning of this text.
+/// Formats the message without the line number, which counts from the beginning of this text.
 fn without_line(error: &BadJson) -> String {
     let no_json = if error.fault == Fault::Refused { "" } else { "it is not JSON: " };
     format!("{no_json}{} (column {})", error.message, error.column)

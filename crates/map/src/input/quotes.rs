@@ -1,5 +1,5 @@
-//! A quote that is never closed. The parser of tables takes the end of a file for the end of the quote, so that the rest of
-//! the file would be one field.
+//! Detects a quote that is never closed. The parser of tables takes the end of a file for the end of the quote, so the
+//! rest of the file would be one field.
 
 use std::{
     cell::Cell,
@@ -7,18 +7,18 @@ use std::{
     rc::Rc,
 };
 
-/// Where a reader is in a table. The rules are those of the parser: a quote opens a field at its beginning only, and two quotes
-/// within one are a quote of the text.
+/// The place of a reader in a table. The rules are those of the parser: a quote opens a field only at its beginning,
+/// and two quotes within a quoted field are a quote of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// At the beginning of a field.
+    /// The beginning of a field.
     #[default]
     Begin,
-    /// In a field without quotes, or behind the closing quote and more.
+    /// A field without quotes, or the text behind a closing quote.
     Plain,
-    /// Between quotes.
+    /// The text between quotes.
     Quoted,
-    /// Behind a quote that closes the field, unless another one follows.
+    /// The position behind a quote that closes the field, unless another quote follows.
     Closing,
 }
 
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-/// What is read of a table so far.
+/// The state of a table that is partly read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     place: Place,
@@ -42,14 +42,14 @@ struct Seen {
     ended: bool,
 }
 
-/// Looks at what a parser reads.
+/// A reader that watches the bytes that a parser reads through it.
 pub(super) struct Watched<R> {
     inner: R,
     delimiter: u8,
     seen: Rc<Cell<Seen>>,
 }
 
-/// The state of the quotes in what a [`Watched`] reader has read so far.
+/// The state of the quotes in the part that a [`Watched`] reader has read so far.
 pub(super) struct Quotes(Rc<Cell<Seen>>);
 
 impl<R> Watched<R> {
@@ -72,7 +72,7 @@ impl<R: Read> Read for Watched<R> {
 }
 
 impl Quotes {
-    /// Whether the row that ends at that byte has an open quote: the file has ended there.
+    /// Returns true if the row that ends at that byte has an open quote: the file has ended there.
     pub(super) fn is_open_at(&self, byte: u64) -> bool {
         let seen = self.0.get();
         seen.ended && seen.place == Place::Quoted && seen.bytes == byte
@@ -85,7 +85,7 @@ mod tests {
     use csv::{ByteRecord, ReaderBuilder};
     use proptest::prelude::*;
 
-    /// Whether a quote is open at the end of a text, and the rows that the parser finds in it.
+    /// Returns true if a quote is open at the end of a text, and the rows that the parser finds in the text.
     fn parsed(text: &[u8]) -> (bool, Vec<Vec<Vec<u8>>>) {
         let (watched, quotes) = Watched::new(text, b',');
         let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(watched);
@@ -117,7 +117,8 @@ mod tests {
     }
 
     proptest! {
-        /// If a quote is open, closing it at the end changes no row; if none is, a quote at the end of a further field opens one.
+        /// Closing an open quote at the end changes no row. If no quote is open, a quote at the end of a further field
+        /// opens one.
         #[test]
         fn the_parser_agrees_about_quotes(text in "[a\",\r\n]{0,40}") {
             let (open, rows) = parsed(text.as_bytes());

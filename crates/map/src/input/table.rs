@@ -1,4 +1,4 @@
-//! CSV and TSV.
+//! CSV and TSV tables.
 
 use super::{
     bounded::Bounded,
@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-/// The rows below a header.
+/// A reader of the rows below a header.
 pub(crate) struct Table {
     reader: csv::Reader<Watched<Bounded<File>>>,
     read: Rc<Cell<u64>>,
@@ -26,7 +26,7 @@ pub(crate) struct Table {
     columns: Vec<String>,
     record: ByteRecord,
     row: u64,
-    /// Lines end in CR LF. The reader stops at the CR, so that it counts the line with the next row.
+    /// True if lines end in CR LF. The reader stops at the CR, so it counts the line with the next row.
     crlf: bool,
 }
 
@@ -99,7 +99,7 @@ impl Table {
     }
 }
 
-/// Whether the first line does. The place in the file stays.
+/// Returns true if the first line ends in CR LF. The position in the file does not change.
 fn ends_in_crlf(file: &mut File) -> io::Result<bool> {
     let start = file.stream_position()?;
     let mut first = Vec::new();

@@ -3,15 +3,15 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use std::ops::Range;
 use tokio::time::sleep;
 
-/// A provider that takes so many requests a second.
+/// A provider that takes a fixed number of requests a second.
 struct Server {
     limit: f64,
     burst: f64,
     tokens: Mutex<(f64, Instant)>,
     retry_after: Option<Duration>,
-    /// Counts are of whole seconds that begin together, and not of a bucket.
+    /// True if requests are counted in whole seconds that begin together, and not by a token bucket.
     windowed: bool,
-    /// Seconds in which everything is refused.
+    /// Seconds in which all requests are refused.
     down: Range<u64>,
     start: Instant,
 }
@@ -40,8 +40,8 @@ impl Server {
     }
 }
 
-/// Sends requests up to the end of these seconds: the requests that were taken a second in them, and the part that was
-/// refused.
+/// Sends requests up to the end of these seconds. Returns the number of requests a second that were accepted in them,
+/// and the share that was refused.
 async fn measured(server: Server, latency: Duration, seconds: Range<u64>) -> (f64, f64) {
     let pace = Pace::new("p".into(), 256);
     let start = server.start;

@@ -1,4 +1,4 @@
-//! Calls of tools: what a server is sent, what it asks the user meanwhile, and how a call is cancelled.
+//! Calls of tools: requests to a server, its questions to the user during a call, and cancellation.
 
 use super::{Asked, Connection, Heard};
 use crate::{
@@ -29,7 +29,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// How long a request waits that the server wants to have again without an answer of the user.
+/// Time before a request is sent again that the server wants to have again without an answer of the user.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// A request that was sent and has no answer yet.
@@ -49,27 +49,27 @@ pub(super) struct Parked {
 pub(crate) struct Call<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Map<String, Value>,
-    /// How long it may take without a sign of progress.
+    /// The time that the call may take without a sign of progress.
     pub(crate) patience: Duration,
-    /// How long it may take altogether, from one question to the user to the next.
+    /// The time that the call may take in total, from one question to the user to the next.
     pub(crate) most: Duration,
-    /// The same for every round.
+    /// The idempotency key, which is the same for every round.
     pub(crate) key: &'a str,
     /// The server's last questions with the user's answers, and how the call continues.
     pub(crate) answered: Option<(Continuation, Vec<(ElicitRequestParams, UserAnswer)>)>,
-    /// What the connection belongs to: it is held until the server has been told of a cancelled call.
+    /// The owner of the connection: it is held until the server has been sent notice of a cancelled call.
     pub(crate) keep: Arc<dyn Any + Send + Sync>,
 }
 
-/// What came of a call.
+/// The result of a call so far.
 pub(crate) enum Called {
-    /// Its result.
+    /// The server's result.
     Done(CallToolResult),
     /// The server asks the user something first.
     Asks(Vec<ElicitRequestParams>, Continuation),
 }
 
-/// How a call continues after a question.
+/// The way in which a call continues after a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Continuation {
@@ -79,13 +79,13 @@ pub(crate) enum Continuation {
     Waits,
 }
 
-/// Why a call has no result.
+/// The reason for which a call has no result.
 pub(crate) enum CallError {
     /// The server's answer to the request is an error.
     Answered(String),
     /// The server has not taken the request.
     Refused(String),
-    /// There is no answer.
+    /// The answer has not arrived, and the server may have carried out the call.
     Lost(String),
 }
 
@@ -101,10 +101,10 @@ impl Connection {
         drop(self.parked().remove(key));
     }
 
-    /// Calls a tool, or continues a call after a question to the user. A dropped call is cancelled there.
+    /// Calls a tool, or continues a call after a question to the user. A dropped call is cancelled at the server.
     ///
     /// # Errors
-    /// Why there is no result.
+    /// The call has no result.
     pub(crate) async fn call(&self, mut call: Call<'_>) -> Result<Called, CallError> {
         let _counted = Counted::new(&self.heard);
         let params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.arguments.clone());
@@ -203,7 +203,7 @@ impl Connection {
         }
     }
 
-    /// The next question of the server.
+    /// Waits for the next question of the server.
     async fn question(&self) -> Asked {
         loop {
             match self.questions.lock().await.recv().await {
@@ -216,7 +216,7 @@ impl Connection {
     }
 }
 
-/// A call that is under way.
+/// Counts a call that is under way.
 struct Counted<'a>(&'a Heard);
 
 impl<'a> Counted<'a> {
@@ -239,7 +239,7 @@ fn with_state(params: CallToolRequestParams, state: Option<String>) -> CallToolR
     }
 }
 
-/// What a server of revision 2026-07-28 wants to know before it continues.
+/// Returns the questions that a server of revision 2026-07-28 asks before it continues.
 fn asks(wanted: InputRequiredResult) -> Result<Called, CallError> {
     let (mut keys, mut questions) = (Vec::new(), Vec::new());
     for (key, request) in wanted.input_requests.unwrap_or_default() {
@@ -258,7 +258,7 @@ fn asks(wanted: InputRequiredResult) -> Result<Called, CallError> {
     Ok(Called::Asks(questions, Continuation::Again { keys, state: wanted.request_state }))
 }
 
-/// Cancels a request whose caller is no longer there. The run of the caller may end at the same time.
+/// Cancels a request whose caller is gone. The caller's run may end at the same time.
 struct Pending {
     peer: Peer<RoleClient>,
     request: Option<RequestId>,

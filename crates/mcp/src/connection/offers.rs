@@ -1,4 +1,4 @@
-//! What a server offers: its tools, resources and prompts.
+//! Lists of a server: its tools, resources and prompts.
 
 use super::Connection;
 use crate::{known::Definition, listing};
@@ -30,7 +30,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// The request for the page.
+    /// Returns the request for the page.
     fn params(&self) -> Option<PaginatedRequestParams> {
         Some(PaginatedRequestParams::default().with_cursor(self.cursor.clone()))
     }
@@ -45,11 +45,11 @@ impl Pages {
 }
 
 impl Connection {
-    /// Its tools: what all pages of its list hold. A tool that is none is in the list, too: [`listing::check`] says why it
-    /// can't be offered.
+    /// Returns the tools of all pages of the server's list. An entry that is no valid tool is in the list, too:
+    /// [`listing::check`] gives the reason why it can't be offered.
     ///
     /// # Errors
-    /// Why there is no list.
+    /// The server does not list its tools.
     pub(crate) async fn list(&self) -> Result<Vec<Definition>, String> {
         let (mut tools, mut pages) = (Vec::new(), Pages::default());
         loop {
@@ -64,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// The tools of a page, and the cursor of the next one.
+    /// Returns the tools of a page, and the cursor of the next one.
     async fn page_of_tools(
         &self,
         params: Option<PaginatedRequestParams>,
@@ -88,10 +88,10 @@ impl Connection {
         }
     }
 
-    /// Its resources: what all pages of its list hold. Each page must come within `patience`.
+    /// Returns the resources of all pages of the server's list. Each page must come within `patience`.
     ///
     /// # Errors
-    /// Why there is no list.
+    /// The server does not list its resources.
     pub(crate) async fn resources(&self, patience: Duration) -> Result<Vec<Resource>, String> {
         if self.peer.peer_info().is_none_or(|info| info.capabilities.resources.is_none()) {
             return Err("it offers no resources".to_owned());
@@ -109,10 +109,10 @@ impl Connection {
         }
     }
 
-    /// The parts of a resource.
+    /// Returns the parts of a resource.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// The resource can't be read.
     pub(crate) async fn resource(
         &self,
         uri: &str,
@@ -125,10 +125,10 @@ impl Connection {
         }
     }
 
-    /// Its prompts: what all pages of its list hold. Each page must come within `patience`.
+    /// Returns the prompts of all pages of the server's list. Each page must come within `patience`.
     ///
     /// # Errors
-    /// Why there is no list.
+    /// The server does not list its prompts.
     pub(crate) async fn prompts(&self, patience: Duration) -> Result<Vec<Prompt>, String> {
         if self.peer.peer_info().is_none_or(|info| info.capabilities.prompts.is_none()) {
             return Err("it offers no prompts".to_owned());
@@ -146,10 +146,10 @@ impl Connection {
         }
     }
 
-    /// The messages of a prompt with these arguments.
+    /// Returns the messages of a prompt with these arguments.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The server does not return messages.
     pub(crate) async fn prompt(
         &self,
         name: &str,
@@ -163,7 +163,8 @@ impl Connection {
         }
     }
 
-    /// The answer to a request. The server is told if it comes too late.
+    /// Waits for the answer to a request, for at most this time. If it does not come in time, the server gets a
+    /// cancellation.
     async fn within<T>(
         &self,
         patience: Duration,
@@ -180,7 +181,7 @@ impl Connection {
     }
 }
 
-/// The tools of a page that the library can't read as a whole, and the cursor of the next one.
+/// Returns the tools of a page that the library can't read as a whole, and the cursor of the next page.
 fn tools_of(mut page: Value) -> Result<(Vec<Definition>, Option<String>), String> {
     let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
         return Err("its answer can't be read: it has no list `tools`".to_owned());

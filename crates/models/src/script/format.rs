@@ -43,11 +43,11 @@ struct WrittenEntry {
     usage: Option<Tokens>,
 }
 
-/// What answers, when.
+/// An entry: its conditions, and its answer.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) when: When,
-    /// How often it answers one conversation; always, if not given.
+    /// The number of times that the entry answers one conversation; unlimited if not given.
     pub(super) times: Option<u32>,
     pub(super) delay: Duration,
     pub(super) stream: Stream,
@@ -61,7 +61,7 @@ pub(super) struct Entry {
 pub(super) struct When {
     pub(super) worker: Option<String>,
     pub(super) turn: Option<u32>,
-    /// Entries answer turns of conversations unless they say otherwise.
+    /// The purpose of requests that the entry answers. By default, entries answer turns of conversations.
     #[serde(default)]
     pub(super) purpose: Purpose,
     pub(super) last: Option<String>,
@@ -79,7 +79,7 @@ impl<'de> Deserialize<'de> for Regex {
     }
 }
 
-/// What is said.
+/// The content of an answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) reasoning: Option<String>,
@@ -97,7 +97,7 @@ pub(super) struct Call {
     pub(super) tool: String,
     pub(super) id: Option<String>,
     pub(super) arguments: Option<Value>,
-    /// Text instead of a value, to be no JSON, for example.
+    /// Text instead of a value, for example invalid JSON.
     pub(super) raw_arguments: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Tokens {
     }
 }
 
-/// How text is told.
+/// The way in which text is streamed.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// Characters in a piece, at least one.
@@ -162,13 +162,13 @@ struct WrittenFailure {
     retry_after_ms: Option<u64>,
 }
 
-/// Whether the text has anything to render.
+/// Returns true if the text has anything to render.
 pub(super) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%") || text.contains("{#")
 }
 
 impl Script {
-    /// Reads a script; `check` says what is wrong with a template.
+    /// Reads a script. `check` returns the error of a template.
     pub(super) fn read(path: &str, check: &dyn Fn(&str) -> Result<(), String>) -> Result<Self, ModelError> {
         let missing = |error: &dyn std::fmt::Display| {
             ModelError::new(
@@ -309,7 +309,7 @@ fn strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     }
 }
 
-/// A YAML error with its place, and the nearest name where one is wrong.
+/// Returns a YAML error with its place, and the nearest name if a name is wrong.
 fn told(error: &Error) -> String {
     let inner = error.without_snippet();
     let what = match inner {

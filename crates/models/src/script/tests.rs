@@ -37,7 +37,7 @@ impl DeltaSink for Deltas {
     }
 }
 
-/// One request of a conversation whose last message is this.
+/// Sends a request of a conversation whose last message is this.
 async fn ask_at(
     model: &dyn Model,
     place: &str,

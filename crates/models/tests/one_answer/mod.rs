@@ -10,8 +10,8 @@ use std::{
 /// The request that was answered: its path and its JSON.
 pub(crate) type Answered = (String, Value);
 
-/// Answers one request after another, each with a content type and a body. Each of the body's pieces is sent as a chunk of
-/// its own, as soon as the iterator gives it.
+/// Answers one request after another, each with a content type and a body. Each of the body's pieces is sent as a chunk
+/// of its own, as soon as the iterator gives it.
 pub(crate) fn serve<P: IntoIterator<Item = Vec<u8>>>(
     answers: impl IntoIterator<Item = (&'static str, P)> + Send + 'static,
 ) -> (String, JoinHandle<Vec<Answered>>) {

@@ -144,7 +144,7 @@ impl Talk {
         self.model.respond(request, &self.told).await
     }
 
-    /// Asks, keeps the answer, and answers each of its calls with this.
+    /// Asks, keeps the answer, and answers each of its calls with `result`.
     async fn turn(&mut self, result: &str) -> ModelResponse {
         let response = self.ask().await.unwrap();
         self.say(Role::Assistant, response.parts.clone());

@@ -1,4 +1,4 @@
-//! What is sent: files, caches, signatures, headers, settings, schemas, histories, connections.
+//! Tests of the content of requests: files, caches, signatures, headers, settings, schemas, histories, connections.
 
 use crate::*;
 
@@ -267,8 +267,8 @@ async fn all_conversations_share_connections_and_a_dropped_request_is_abandoned(
     tokio::task::spawn_blocking(move || talk.server.wait_for_abandoned(1)).await.unwrap();
 }
 
-/// A history holds what models, servers and changes of models have put into it. The server refuses names and ids that its
-/// provider would refuse.
+/// A history contains names and ids from models and servers. The server refuses names and ids that its provider would
+/// refuse.
 #[tokio::test]
 async fn names_and_ids_that_no_provider_takes_are_mapped() {
     let made_up = ["functions.ping", "ping<|channel|>commentary", "", &"p".repeat(65), "пинг"];
@@ -335,7 +335,7 @@ async fn parameters_that_anthropic_refuses_have_other_names_there_and_their_own_
     }
 }
 
-/// A file that the model before could read, and the model that answers now can not.
+/// An earlier model could read a file, and the present model can't.
 #[tokio::test]
 async fn a_file_of_an_earlier_turn_does_not_stop_a_model_that_takes_none() {
     for way in WAYS {

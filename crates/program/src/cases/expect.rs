@@ -1,4 +1,4 @@
-//! What must hold of a call.
+//! The expectations about a call.
 
 use super::{Matcher, is_portable, read::bad_case};
 use crate::{
@@ -12,10 +12,10 @@ use llm_do_core::{gate::Calls, outcome::FailureKind, price::Usd, template::check
 use serde::Deserialize;
 use std::{sync::Arc, time::Duration};
 
-/// What must hold of a call. A case has at least one expectation.
+/// The expectations about a call. A case has at least one.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
-    /// Of the output.
+    /// The expected output.
     pub output: Option<Matcher>,
     /// Conditions on the output.
     pub ensures: Vec<Ensured>,
@@ -27,7 +27,7 @@ pub struct Expect {
     pub files: Vec<ExpectedFile>,
     /// The kind of failure with which the call ends.
     pub fails: Option<FailureKind>,
-    /// What the call may use.
+    /// Limits for the call.
     pub limits: CaseLimits,
 }
 
@@ -42,7 +42,7 @@ pub enum Ensured {
         file: String,
         /// The function.
         function: String,
-        /// Where they stand.
+        /// The place of the file and the function.
         span: Span,
     },
 }
@@ -50,53 +50,53 @@ pub enum Ensured {
 /// A call that is expected, or excluded.
 #[derive(Clone, Debug)]
 pub struct CallExpected {
-    /// As written, without `!`.
+    /// The call as written, without `!`.
     pub text: String,
-    /// Where it stands.
+    /// The place of the text.
     pub span: Span,
-    /// Whether it must never be made.
+    /// True if the call must never be made.
     pub never: bool,
-    /// Which calls.
+    /// The pattern and conditions of the calls.
     pub calls: Calls,
 }
 
 /// A file of the copy, after the call.
 #[derive(Clone, Debug)]
 pub struct ExpectedFile {
-    /// Its path from the root.
+    /// The path of the file from the root.
     pub path: String,
-    /// Where the path stands.
+    /// The place of the path.
     pub span: Span,
-    /// What it must be like.
+    /// The expectation about the file.
     pub expected: FileExpected,
 }
 
-/// What a file must be like.
+/// An expectation about a file.
 #[derive(Clone, Debug)]
 pub enum FileExpected {
-    /// Its text.
+    /// The text of the file.
     Text(Matcher),
-    /// It does not exist.
+    /// The file does not exist.
     Absent,
 }
 
-/// What a call may use.
+/// Limits for a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CaseLimits {
-    /// Cost.
+    /// The highest cost.
     pub max_cost_usd: Option<Usd>,
-    /// Time of the run.
+    /// The longest time of the run.
     pub timeout: Option<Duration>,
-    /// Turns of the worker's own conversation.
+    /// The largest number of turns of the worker's own conversation.
     pub max_turns: Option<u64>,
-    /// Calls of tools and workers in the whole run.
+    /// The largest number of calls of tools and workers in the whole run.
     pub max_tool_calls: Option<u64>,
-    /// Tokens of the whole run.
+    /// The largest number of tokens of the whole run.
     pub max_tokens: Option<u64>,
 }
 
 impl Expect {
-    /// The expectations that a checked map of a file describes.
+    /// Reads the expectations of a checked map of a file.
     pub(super) fn of(node: &Node, found: &mut Vec<Diagnostic>) -> Self {
         let limits = node.get("limits");
         let count = |key: &str| limits.and_then(|node| node.get(key)).and_then(Node::as_count);
@@ -139,7 +139,7 @@ impl Expect {
         }
     }
 
-    /// Whether nothing is expected.
+    /// Returns true if there is no expectation.
     pub fn is_empty(&self) -> bool {
         let Self { output, ensures, judge, calls, files, fails, limits } = self;
         output.is_none()
@@ -222,7 +222,7 @@ fn call(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<CallExpe
     }
 }
 
-/// The parts of `tests.py:close`.
+/// Splits `tests.py:close` into file and function.
 fn file_and_function(text: &str) -> Option<(&str, &str)> {
     let (file, function) = text.rsplit_once(':')?;
     (file.ends_with(".py") && is_portable(file) && is_word(function)).then_some((file, function))

@@ -1,4 +1,4 @@
-//! Where files of cases are, and whose they are.
+//! Finds files of cases, and the workers that they belong to.
 
 use crate::{
     resolve::{Layout, without_extension},
@@ -12,26 +12,26 @@ pub const CASES_YAML: &str = ".cases.yaml";
 pub const CASES_JSONL: &str = ".cases.jsonl";
 /// The folder of tests, in which the path of a file is the ID of its worker.
 const TESTS: &str = "tests/";
-/// Most entries that are looked at.
+/// The largest number of entries that are visited.
 const MOST: usize = 500_000;
 
-/// Whether a path is that of a file of cases.
+/// Returns true if a path is that of a file of cases.
 pub fn is_cases_file(path: &str) -> bool {
     stem(path).is_some()
 }
 
-/// The path without the ending of files of cases: `workers/price` of `workers/price.cases.yaml`.
+/// Returns the path without the ending of files of cases: `workers/price` for `workers/price.cases.yaml`.
 fn stem(path: &str) -> Option<&str> {
     let stem = path.strip_suffix(CASES_YAML).or_else(|| path.strip_suffix(CASES_JSONL))?;
     stem.rsplit('/').next().is_some_and(|name| !name.is_empty()).then_some(stem)
 }
 
-/// The folder of a file's recordings: `workers/price.recorded`.
+/// Returns the folder of a file's recordings: `workers/price.recorded`.
 pub fn recorded_folder(path: &str) -> String {
     format!("{}.recorded", stem(path).unwrap_or(path))
 }
 
-/// The files of cases of a program, sorted by path.
+/// Lists the files of cases of a program, sorted by path.
 pub fn files(tree: &dyn SourceTree) -> Vec<String> {
     let (mut found, mut budget) = (Vec::new(), MOST);
     walk(tree, "", 0, &mut budget, &mut found);
@@ -56,8 +56,8 @@ fn walk(tree: &dyn SourceTree, folder: &str, depth: usize, budget: &mut usize, f
     }
 }
 
-/// The IDs of the workers that a file of cases may be about, the first that exists: the path below `tests/`, the worker
-/// beside the file, and the worker of the file's name.
+/// Returns the possible IDs of the worker of a file of cases, in order of precedence: the path below `tests/`, the
+/// worker beside the file, and the worker of the file's name. The first worker that exists is the one.
 pub fn worker_candidates(layout: &Layout, path: &str) -> Vec<String> {
     let stem = stem(path).unwrap_or(path);
     let name = stem.rsplit('/').next().unwrap_or(stem);
@@ -73,7 +73,7 @@ pub fn worker_candidates(layout: &Layout, path: &str) -> Vec<String> {
     ids
 }
 
-/// The files of cases of a single worker file.
+/// Lists the files of cases of a single worker file.
 pub fn of_worker_file(tree: &dyn SourceTree, worker: &str) -> Vec<String> {
     let stem = without_extension(worker).unwrap_or(worker);
     let name = stem.rsplit('/').next().unwrap_or(stem);
@@ -86,7 +86,7 @@ pub fn of_worker_file(tree: &dyn SourceTree, worker: &str) -> Vec<String> {
     paths
 }
 
-/// A path that is relative to the folder of a file of cases, as one from the root.
+/// Converts a path that is relative to the folder of a file of cases to one from the root.
 pub fn beside_file(file: &str, path: &str) -> String {
     let path = path.trim_start_matches("./").trim_end_matches('/');
     match file.rsplit_once('/') {
@@ -95,7 +95,7 @@ pub fn beside_file(file: &str, path: &str) -> String {
     }
 }
 
-/// Whether a path is relative and stays below where it begins, on any system.
+/// Returns true if a path is relative and stays below its base, on any system.
 pub fn is_portable(path: &str) -> bool {
     let fits = |part: &str| !part.is_empty() && part != ".." && !part.contains(['\\', ':', '\0']);
     !path.is_empty() && path.trim_end_matches('/').split('/').all(fits)

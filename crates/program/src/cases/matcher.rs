@@ -1,4 +1,4 @@
-//! What an output or a file must be like.
+//! Matchers for outputs and files.
 
 use super::read::{bad_case, bad_regex, bad_schema};
 use crate::{
@@ -10,14 +10,14 @@ use regex::Regex;
 use serde_json::{Value, json};
 use std::{fmt, sync::Arc};
 
-/// What a value must be like.
+/// An expectation about a value.
 #[derive(Clone, Debug)]
 pub enum Matcher {
     /// An object that has at least these keys, each with such a value.
     Subset(Vec<(String, Matcher)>),
     /// A list of exactly such items.
     Items(Vec<Matcher>),
-    /// This text, number, truth or nothing. Numbers are compared by value.
+    /// A text, number or boolean, or null. Numbers are compared by value.
     Scalar(Value),
     /// A text in which this regular expression occurs; other values are compared as JSON.
     Matches(Regex),
@@ -25,16 +25,16 @@ pub enum Matcher {
     Schema(Arc<Schema>),
     /// Exactly this value.
     Exactly(Value),
-    /// One of these.
+    /// Any of these matchers.
     AnyOf(Vec<Matcher>),
 }
 
-/// The first place where a value is not as expected.
+/// The first place where a value does not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The place: `items[0].price`; empty for the whole value.
     pub at: String,
-    /// What was expected, and what there is.
+    /// The expected and the actual value, as text.
     pub what: String,
 }
 
@@ -47,12 +47,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Longest excerpt of a value in a mismatch, in characters.
+/// The longest excerpt of a value in a mismatch, in characters.
 const EXCERPT: usize = 160;
 
 impl Matcher {
-    /// The matcher that a value of a file describes. A map with one of the keys `matches`, `schema`, `exactly` and `any_of`
-    /// alone is that matcher; every other value is one of a subset.
+    /// Reads the matcher that a value of a file describes. A map whose only key is `matches`, `schema`, `exactly` or
+    /// `any_of` is that matcher; every other value is matched as a subset.
     pub(super) fn of(node: &Node, found: &mut Vec<Diagnostic>) -> Self {
         let entries = node.entries();
         if let [only] = entries {
@@ -96,7 +96,7 @@ impl Matcher {
         }
     }
 
-    /// Whether any text fits.
+    /// Returns true if any text could match.
     pub(super) fn can_fit_text(&self) -> bool {
         match self {
             Self::Subset(_) | Self::Items(_) => false,
@@ -106,7 +106,7 @@ impl Matcher {
         }
     }
 
-    /// The whole value, if only one fits.
+    /// Returns the whole value, if only one matches.
     pub fn exact(&self) -> Option<&Value> {
         match self {
             Self::Exactly(value) | Self::Scalar(value) => Some(value),
@@ -117,7 +117,7 @@ impl Matcher {
     /// Compares a value.
     ///
     /// # Errors
-    /// The first place where it is another.
+    /// The first place where the value does not match.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
         self.check_at("", value)
     }
@@ -210,14 +210,14 @@ impl Matcher {
     }
 }
 
-/// A matcher whose value is of another type.
+/// Returns the finding for a matcher whose value has another type.
 fn wrong_matcher(entry: &Entry, takes: &str) -> Diagnostic {
     let key = &entry.key;
     bad_case(codes::BAD_EXPECTATION, &entry.value.span, format!("`{key}` takes {takes}"))
         .help(format!("if the output has a key `{key}`, write `{{exactly: …}}` for the whole of its object"))
 }
 
-/// Whether two values are equal; numbers by value.
+/// Returns true if two values are equal; numbers are compared by value.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => {

@@ -1,4 +1,4 @@
-//! Reading a file of cases.
+//! Reads a file of cases.
 
 use super::{
     CASES_JSONL, Case, CaseFiles, CaseOrigin, CasesFile, Expect, InlineFile, MOST_REPEATS, Stub, is_case_name,
@@ -19,7 +19,7 @@ const LARGEST: Largest = Largest {
     bytes: 16 << 20,
     help: "split it: the cases of a worker can also lie below `tests/`",
 };
-/// Most findings about the lines of a file: of a file of another format, each line is wrong.
+/// The largest number of findings about the lines of a file: in a file of another format, each line is wrong.
 const MOST_FINDINGS: usize = 100;
 
 /// Reads a file of cases of a program.
@@ -33,7 +33,7 @@ pub fn read(tree: &dyn SourceTree, path: &str, found: &mut Vec<Diagnostic>) -> O
     }
 }
 
-/// The cases of a file, as far as they can be understood. Every problem is added to `found`.
+/// Parses the cases of a file, as far as they can be understood. Adds every problem to `found`.
 pub fn parse(path: &str, file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) -> CasesFile {
     let cases = if path.ends_with(CASES_JSONL) || path.ends_with(".jsonl") {
         lines(file, found)
@@ -44,7 +44,7 @@ pub fn parse(path: &str, file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) ->
     CasesFile { path: path.to_owned(), cases }
 }
 
-/// Cases of one name among those that share a folder of recordings.
+/// Finds cases of the same name among those that share a folder of recordings.
 pub(crate) fn same_names<'a>(cases: impl IntoIterator<Item = &'a Case>, found: &mut Vec<Diagnostic>) {
     let mut names: HashMap<&str, &Span> = HashMap::new();
     for case in cases {
@@ -109,7 +109,7 @@ fn lines(file: &Arc<SourceFile>, found: &mut Vec<Diagnostic>) -> Vec<Case> {
     cases
 }
 
-/// The file with escapes for those characters in texts of JSON that YAML refuses or takes for line breaks.
+/// Returns the file with escapes for those characters in texts of JSON that YAML refuses or takes for line breaks.
 fn escaped(file: &Arc<SourceFile>) -> Arc<SourceFile> {
     let refused =
         |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}');
@@ -126,7 +126,7 @@ fn escaped(file: &Arc<SourceFile>) -> Arc<SourceFile> {
     SourceFile::new(Arc::clone(file.path()), text)
 }
 
-/// A case of a checked map.
+/// Reads a case from a checked map.
 fn case(node: &Node, repeat: u32, found: &mut Vec<Diagnostic>) -> Option<Case> {
     let name = node.get("name")?;
     let text = name.as_text()?;
@@ -205,7 +205,7 @@ fn origin(node: &Node) -> CaseOrigin {
     }
 }
 
-/// A finding about a case.
+/// Returns a finding about a case.
 pub(super) fn bad_case(code: Code, span: &Span, message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(code, message).at(span)
 }

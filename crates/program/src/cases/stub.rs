@@ -1,14 +1,14 @@
-//! What stands in for a callee.
+//! Stubs that replace the callees of a case.
 
 use crate::{span::Span, yaml::Node};
 use serde_json::Value;
 
-/// What stands in for a function that the worker calls.
+/// A replacement for a function that the worker calls.
 #[derive(Clone, Debug)]
 pub struct Stub {
     /// The function: a tool, or a worker's ID.
     pub function: String,
-    /// Where the name stands.
+    /// The place of the name.
     pub span: Span,
     /// The results of its calls.
     pub results: StubResults,
@@ -17,9 +17,9 @@ pub struct Stub {
 /// The results of the calls of a stub.
 #[derive(Clone, Debug)]
 pub enum StubResults {
-    /// Each call has this one.
+    /// A result that each call has.
     Always(StubResult),
-    /// The first call has the first one, and so on. A further call fails.
+    /// Results in order of the calls. A further call fails.
     InOrder(Vec<StubResult>),
 }
 
@@ -33,8 +33,8 @@ pub enum StubResult {
 }
 
 impl Stub {
-    /// What a value of `given` describes: a list holds the results of the calls in order, `{error: TEXT}` is an error,
-    /// `{exactly: VALUE}` an output of any kind, and anything else an output.
+    /// Reads the stub that a value of `given` describes: a list holds the results of the calls in order, `{error:
+    /// TEXT}` is an error, `{exactly: VALUE}` an output of any kind, and anything else an output.
     pub(super) fn of(function: &str, span: &Span, node: &Node) -> Self {
         let results = match &node.data {
             crate::yaml::Data::List(items) => {
@@ -45,7 +45,7 @@ impl Stub {
         Self { function: function.to_owned(), span: span.clone(), results }
     }
 
-    /// All results that it may have.
+    /// Returns all results that the stub may have.
     pub fn all(&self) -> &[StubResult] {
         match &self.results {
             StubResults::Always(result) => std::slice::from_ref(result),
@@ -53,7 +53,7 @@ impl Stub {
         }
     }
 
-    /// The result of its call of that number, from 0; `None` if there are fewer.
+    /// Returns the result of the call with that number, from 0, or `None` if there are fewer results.
     pub fn result(&self, call: usize) -> Option<&StubResult> {
         match &self.results {
             StubResults::Always(result) => Some(result),

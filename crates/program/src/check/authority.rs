@@ -36,8 +36,8 @@ pub(super) fn check(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mu
     }
 }
 
-/// Finds files of sets in folders that a worker may write: it could then choose the values that a rule allows. The file itself
-/// is protected, and the folders above it are not.
+/// Finds files of sets in folders that a worker may write: it could then choose the values that a rule allows. The file
+/// itself is protected, but the folders above it are not.
 fn sets(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mut Vec<Diagnostic>) {
     let program = scope.packages.program();
     let own = scope.workers.values().filter(|worker| worker.definition.source == program.code.source);
@@ -69,7 +69,7 @@ fn sets(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mut Vec<Diagno
     }
 }
 
-/// Whether a file lies in a mount that the program declares for writing.
+/// Returns true if a file lies in a mount that the program declares for writing.
 fn may_write(authority: &Authority, place: &Place) -> bool {
     let declared = |mount: &&Mount| mount.access == Access::Write && mount.origin == Origin::Declared;
     authority.view().mounts().iter().filter(declared).any(|mount| place.is_within(&mount.place))

@@ -17,14 +17,14 @@ use llm_do_core::{
 /// The keys that give a worker tools and callees.
 const TOOLS: [&str; 4] = ["toolsets", "imports", "allow_workers", "code"];
 
-/// Those of one worker that depend on nothing else.
+/// Finds the unused capabilities of one worker that depend on nothing else.
 pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
     missing(effective, scope.packages.get(effective.located.package), found);
     useless(effective, &scope.host.toolsets, found);
     unread(effective, &scope.host.toolsets, found);
 }
 
-/// Those that depend on the other workers.
+/// Finds the unused capabilities that depend on the other workers.
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     scope.each(found, |effective, found| restricted_to_nothing(scope, effective, found));
     let may = |effective: &Effective| {
@@ -39,7 +39,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Read-only mounts of missing folders. For a writable mount, the first write creates the folder.
+/// Finds read-only mounts of missing folders. For a writable mount, the first write creates the folder.
 fn missing(effective: &Effective, package: &Package, found: &mut Vec<Diagnostic>) {
     if effective.mistakes.concern(&["sandbox"]) {
         return;
@@ -69,7 +69,7 @@ fn missing(effective: &Effective, package: &Package, found: &mut Vec<Diagnostic>
     }
 }
 
-/// Paths of `restrict` that do not exist, where the worker sees what its caller sees.
+/// Finds paths of `restrict` that do not exist, if the worker sees the same files as its caller.
 fn restricted_to_nothing(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
     let Some(list) = effective.keys.get("sandbox").and_then(|sandbox| sandbox.get("restrict")) else {
         return;
@@ -104,19 +104,20 @@ fn restricted_to_nothing(scope: &Scope<'_>, effective: &Effective, found: &mut V
     }
 }
 
-/// Whether it has tools that are processes: only those could use the network. Any kind that is not known may start them.
+/// Returns true if the worker has tools that are processes: only those could use the network. An unknown kind of
+/// toolset may start processes.
 fn runs_processes(effective: &Effective, kinds: &ToolsetRegistry) -> bool {
     runs_code(effective)
         || kinds.starts_processes(&effective.definition)
         || effective.toolsets.keys().any(|name| kinds.get(name).is_none())
 }
 
-/// Whether it has Python tools or is a Python function. Without modules, the toolset has no tools.
+/// Returns true if the worker has Python tools or is a Python function. Without modules, the toolset has no tools.
 fn runs_code(effective: &Effective) -> bool {
     !effective.definition.tools.is_empty() || effective.definition.code.is_some()
 }
 
-/// `network_enabled`, where it is not false.
+/// Returns the place of `network_enabled`, if it is not false.
 fn network(sandbox: &Node) -> Option<&Span> {
     let network = sandbox.get("network_enabled")?;
     (network.data != Data::Flag(false)).then_some(&network.span)
@@ -131,7 +132,7 @@ fn useless_network(who: &str, span: &Span) -> Diagnostic {
     .help("remove it, so that the operator does not have to grant it")
 }
 
-/// What a toolset shows beside files, where nothing reads it.
+/// Finds toolsets whose mounts no tool of the worker reads.
 fn unread(effective: &Effective, kinds: &ToolsetRegistry, found: &mut Vec<Diagnostic>) {
     let reads = |name: &str| {
         let reads =

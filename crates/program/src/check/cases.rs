@@ -1,4 +1,4 @@
-//! Cases against the signatures of the program. See `docs/reference/cases.md`.
+//! Checks cases against the signatures of the program. See `docs/reference/cases.md`.
 
 use super::{rules, scope::Scope};
 use crate::{
@@ -106,7 +106,8 @@ fn input(worker: &Effective, case: &Case, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Paths of an input that lead out of the copy of the program, in which the case runs. Links are followed when it runs.
+/// Finds paths of an input that lead out of the copy of the program, in which the case runs. The case follows links
+/// when it runs.
 fn beyond_the_copy(worker: &Effective, case: &Case, input: &Value, at: &Span, found: &mut Vec<Diagnostic>) {
     let parameters = &worker.definition.signature.parameters;
     for parameter in parameters.iter().filter(|parameter| parameter.path.is_some()) {
@@ -122,7 +123,7 @@ fn beyond_the_copy(worker: &Effective, case: &Case, input: &Value, at: &Span, fo
     }
 }
 
-/// What keeps a value from fitting a schema, in one line.
+/// Returns the violations of a schema by a value, in one line.
 fn violations(schema: &Schema, value: &Value) -> Option<String> {
     let reasons = schema.validate(&schema.filled(value)).err()?;
     Some(reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
@@ -178,7 +179,7 @@ fn expectations(scope: &Scope<'_>, tree: &dyn SourceTree, case: &Case, found: &m
     }
 }
 
-/// Whether a worker returns what a judge does: `{pass: boolean, reason: string}`.
+/// Returns true if a worker returns the judgement of a judge: `{pass: boolean, reason: string}`.
 pub(super) fn returns_judgement(worker: &Effective) -> bool {
     let has = |name: &str, kind: &str| {
         let returns = worker.definition.returns.as_ref()?.value();
@@ -188,8 +189,8 @@ pub(super) fn returns_judgement(worker: &Effective) -> bool {
     has("pass", "boolean").is_some() && has("reason", "string").is_some()
 }
 
-/// What keeps a worker from being a judge: it returns something else than `{pass: boolean, reason: string}`, or needs other
-/// input than the call's input and output.
+/// Returns the finding for a worker that can't be a judge: it does not return `{pass: boolean, reason: string}`, or
+/// needs other input than the call's input and output.
 fn bad_judge(judge: &Effective, span: &Span) -> Option<Diagnostic> {
     let id = &judge.definition.id;
     let wrong = |message: String| {
@@ -232,7 +233,7 @@ fn bad_stub(span: &Span, message: String) -> Diagnostic {
         .help("write an output, a list of outputs for its calls in order, or `{error: TEXT}`; `{exactly: VALUE}` is an output that is a list or has one of these keys")
 }
 
-/// The schema of what a stubbed worker returns.
+/// Returns the schema of the output of a stubbed worker.
 fn returns_of(scope: &Scope<'_>, stub: &Stub) -> Option<Arc<Schema>> {
     let name = stub.function.as_str();
     let worker = scope.workers.get(name).or_else(|| scope.workers.get(name.replace("__", "/").as_str()))?;
@@ -272,7 +273,7 @@ fn case_files(tree: &dyn SourceTree, file: &CasesFile, case: &Case, found: &mut 
     }
 }
 
-/// Why no file of that path can be added to the program's files and the case's own.
+/// Returns the reason why no file of that path can be added to the program's files and the case's own.
 fn cannot_be_written(tree: &dyn SourceTree, files: &[InlineFile], path: &str) -> Option<String> {
     if !is_portable(path) {
         return Some("is not a path below the root".into());

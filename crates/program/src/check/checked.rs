@@ -1,8 +1,8 @@
-//! A program that was read, with its findings, which are brought up to date when workers are edited.
+//! A program with its findings, which are updated when workers are edited.
 //!
-//! Findings are kept by what they depend on: on the files beside the workers, on one worker alone, on the calls between
-//! workers, or on the program as a whole. A first check works out all of them. After an edit, those that depend on something
-//! else stay. Both are the same code, so that they find the same.
+//! Findings are stored by their dependencies: the files beside the workers, one worker alone, the calls between
+//! workers, or the program as a whole. A first check computes all of them. After an edit, those that do not depend on
+//! the edited text stay. Both use the same code, so that they give the same findings.
 
 use super::{
     Files, exports,
@@ -24,7 +24,7 @@ use crate::{
 use serde_json::Value;
 use std::{collections::BTreeMap, mem, sync::Arc};
 
-/// Keys of a worker that say nothing to any other worker, nor to an analysis of the whole program.
+/// Keys of a worker that affect no other worker and no analysis of the whole program.
 const OF_THE_WORKER_ALONE: [&str; 8] = [
     "description",
     "model",
@@ -39,32 +39,32 @@ const OF_THE_WORKER_ALONE: [&str; 8] = [
 /// Keys that decide which workers a worker may call.
 const OF_CALLS: [&str; 4] = ["allow_workers", "imports", "toolsets", "code"];
 
-/// The analyses that an edit concerns, besides those of the edited worker by itself.
+/// The analyses that an edit concerns, in addition to those of the edited worker.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Concern {
     Worker,
     Program,
-    /// Those of the program, and of its calls.
+    /// The analyses of the program, and of its calls.
     Calls,
 }
 
-/// What an edit has changed.
+/// The effect of an edit.
 pub(crate) struct Change {
-    /// Whether keys of a worker are other ones.
+    /// True if keys of a worker have changed.
     pub(crate) keys: bool,
-    /// Whether the program was analysed as a whole.
+    /// True if the program was analysed as a whole.
     pub(crate) program: bool,
 }
 
-/// A program that was read, with its findings.
+/// A program with its findings.
 pub(crate) struct Checked {
     pub(crate) source: Source,
     pub(crate) loading: Loading,
-    /// The name of the worker that a run starts with, whether it can be understood or not.
+    /// The name of the worker that a run starts with, even if the worker has errors.
     entry: Option<Arc<str>>,
     /// The workers that a service starts runs with. Those of a library run in other programs.
     exported: Vec<Arc<str>>,
-    /// Whether others start its workers, and it needs no entry.
+    /// True if other programs start its workers, so that it needs no entry.
     is_for_others: bool,
     /// The workers that belong to the program even if no worker calls them, sorted.
     roots: Vec<WorkerFile>,
@@ -72,7 +72,7 @@ pub(crate) struct Checked {
     exposed: Exposed,
     graph: Graph,
     of_files: Vec<Diagnostic>,
-    /// What each worker has by itself, if it has anything.
+    /// The findings about each worker by itself.
     of_workers: BTreeMap<Arc<str>, Vec<Diagnostic>>,
     of_program: Vec<Diagnostic>,
     of_calls: Vec<Diagnostic>,
@@ -136,7 +136,7 @@ impl Checked {
         checked
     }
 
-    /// Takes in other texts of files of workers. `None` where the program has to be read again; then nothing has changed.
+    /// Applies new texts of worker files. Returns `None` if the program must be read again; nothing has changed then.
     pub(crate) fn edit(&mut self, paths: &[String]) -> Option<Change> {
         let is_root = |file: &WorkerFile| self.roots.binary_search(file).is_ok();
         let load_again = |path: &String| self.loading.load_again(path, is_root);
@@ -153,7 +153,7 @@ impl Checked {
         Some(Change { keys, program: concern > Concern::Worker })
     }
 
-    /// The analyses that may find something else after an edit, or the same at another place.
+    /// Returns the analyses whose findings, or their places, may differ after an edit.
     fn concern(&self, Edit { old, new, .. }: &Edit) -> Concern {
         let (was, is) = match (&old.effective, &new.effective) {
             (Some(was), Some(is)) if was.mistakes == is.mistakes && old.complete == new.complete => (was, is),
@@ -176,7 +176,7 @@ impl Checked {
         }
     }
 
-    /// Analyses these workers, and what else is concerned.
+    /// Runs the analyses of these workers, and the others that are concerned.
     fn analyse(&mut self, workers: Vec<Arc<Effective>>, concern: Concern) {
         let Loading { packages, workers: all, host, .. } = &self.loading;
         self.exposed.add(workers.iter().map(AsRef::as_ref), host.code.as_deref());
@@ -207,7 +207,7 @@ impl Checked {
         }
     }
 
-    /// All findings, unfinished.
+    /// Returns all findings, not yet sorted or completed with hints.
     pub(crate) fn findings(&self) -> Vec<Diagnostic> {
         let mut found = self.of_files.clone();
         found.extend(self.loading.findings());
@@ -218,7 +218,7 @@ impl Checked {
     }
 }
 
-/// The values of some keys of a worker.
+/// Returns the values of some keys of a worker.
 fn values(worker: &Effective, of: impl Fn(&str) -> bool) -> Vec<(&str, Value)> {
     let entries = worker.keys.entries().iter().filter(|entry| of(&entry.key));
     entries.map(|entry| (entry.key.as_str(), entry.value.to_json())).collect()

@@ -1,5 +1,5 @@
-//! Configurations of toolsets that are valid and can't work, whatever the operator grants: a place that does not exist, a
-//! variable that no process may get. A run is refused for the same reasons.
+//! Configurations of toolsets that are valid but can't work, whatever the operator grants: a place that does not exist,
+//! a variable that no process may get. A run is refused for the same reasons.
 
 use super::scope::Scope;
 use crate::{
@@ -50,7 +50,7 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
     }
 }
 
-/// Definitions of the program's manifest that no worker lists.
+/// Reports definitions of the program's manifest that no worker lists.
 pub(super) fn unlisted(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     if !scope.complete {
         return;
@@ -78,7 +78,7 @@ pub(super) fn unlisted(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Reports names under `tools` that no tool of a kind has whose tools are always the same.
+/// Reports names under `tools` that are not tools of a kind whose tools are always the same.
 fn no_tools(toolset: &str, configuration: &Node, tools: &[&str], found: &mut Vec<Diagnostic>) {
     for (wanted, span) in configuration.get("tools").into_iter().flat_map(Node::texts) {
         if !tools.contains(&wanted) {
@@ -93,8 +93,8 @@ fn no_tools(toolset: &str, configuration: &Node, tools: &[&str], found: &mut Vec
     }
 }
 
-/// Reports names under `tools` that no tool has. A run asks which tools there are; before, only the tools that the operator has
-/// agreed to are known.
+/// Reports names under `tools` that no tool has. A run lists the existing tools; before, only the tools that the
+/// operator has agreed to are known.
 fn not_offered(toolset: &str, configuration: &Node, foreseen: &ForeseenTools, found: &mut Vec<Diagnostic>) {
     if !foreseen.open.is_empty() {
         return;

@@ -17,8 +17,8 @@ use std::{
 #[derive(Default)]
 pub(crate) struct Exposed {
     levels: HashMap<Key, Vec<ModuleTools>>,
-    /// The tools of each list of levels, by its address, which the list keeps; `None` if not all of them are known. Workers
-    /// of one folder share a list.
+    /// The tools of each list of levels, by its address, which the list keeps; `None` if not all of them are known.
+    /// Workers of one folder share a list.
     lists: HashMap<usize, (Arc<[ToolLevel]>, Option<Tools>)>,
 }
 
@@ -77,12 +77,12 @@ impl Exposed {
         Some(tools)
     }
 
-    /// The tools of the modules of a level, if it was inspected.
+    /// Returns the tools of the modules of a level, if it was inspected.
     pub(super) fn of(&self, level: &ToolLevel) -> Option<&[ModuleTools]> {
         self.levels.get(&key(level)).map(Vec::as_slice)
     }
 
-    /// The Python tools of a worker; `None` where not all of them are known.
+    /// Returns the Python tools of a worker, or `None` if not all of them are known.
     pub(super) fn tools(&self, effective: &Effective) -> Option<&Tools> {
         match &effective.definition.tools {
             levels if levels.is_empty() => Some(&NO_TOOLS),

@@ -9,7 +9,7 @@ use crate::{
 use llm_do_core::{schema::Schema, worker::WorkerDefinition};
 use serde_json::{Value, json};
 
-/// The fixed arguments of all workers.
+/// Checks the fixed arguments of all workers.
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     scope.each(found, |effective, found| {
         for (reference, with) in &effective.with {
@@ -52,7 +52,7 @@ fn of_callee(callee: &Effective, with: &Node, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Why a parameter of a worker does not accept a value.
+/// Returns the reason why a parameter of a worker does not accept a value.
 pub(super) fn refused(worker: &WorkerDefinition, name: &str, value: &Node) -> Option<String> {
     let mut schema = worker.signature.schema.value().as_ref().clone();
     if let Value::Object(schema) = &mut schema {

@@ -1,5 +1,5 @@
-//! What reaches what: for each worker, the untrusted content that reaches its conversation, and the effects that this
-//! content could steer. See `docs/guides/check.md`.
+//! The flow of untrusted content: for each worker, the untrusted content that reaches its conversation, and the effects
+//! that this content could steer. See `docs/guides/check.md`.
 //!
 //! Content moves along the calls (an input to the callee, an output to the caller) and through files that one worker
 //! writes and another reads. An output whose type has no room for instructions stops it. Calls of Python code are not
@@ -19,23 +19,23 @@ use llm_do_core::{function::Risk, schema::leaves_no_room};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What reaches what in a program.
+/// The flow of untrusted content in a program.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     /// The workers that untrusted content reaches, by name.
     pub workers: Vec<WorkerFlow>,
 }
 
-/// What reaches one worker.
+/// The untrusted content that reaches a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerFlow {
-    /// Its name.
+    /// The name of the worker.
     pub worker: Arc<str>,
     /// The untrusted sources that reach it, the nearest first; at most eight.
     pub sources: Vec<Reach>,
     /// The effects of its own functions that untrusted content could steer.
     pub effects: Vec<Effect>,
-    /// Where a typed output would keep the content away; empty if there are no effects.
+    /// The places where a typed output would keep the content away; empty if there are no effects.
     pub cuts: Vec<Cut>,
 }
 
@@ -46,18 +46,18 @@ pub struct Reach {
     pub source: Source,
     /// The worker that gets it first.
     pub reader: Arc<str>,
-    /// The caller that hands the source's files to that worker, if it does not see them itself.
+    /// The caller that passes the source's files to that worker, if it does not see them itself.
     pub handed_by: Option<Arc<str>>,
-    /// The further way, in order.
+    /// The steps after that worker, in order.
     pub steps: Vec<Step>,
 }
 
-/// Something that others write.
+/// A source of untrusted content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// What it is.
+    /// The kind of source.
     pub kind: SourceKind,
-    /// The place that makes it one.
+    /// The place that declares the source, or that gives the worker its toolset.
     pub span: Option<Span>,
 }
 
@@ -82,65 +82,65 @@ pub enum SourceKind {
     Function {
         /// The function.
         name: Arc<str>,
-        /// Why its results are untrusted.
+        /// The reason why its results are untrusted.
         why: Why,
     },
 }
 
-/// Why the results of a function are untrusted.
+/// The reason why the results of a function are untrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// Its author says so.
+    /// The author declares the results untrusted.
     Declared,
-    /// Its process has the network.
+    /// The process of the function has the network.
     Network,
-    /// Its tools are only known in a run.
+    /// The tools are only known in a run.
     Unknown,
 }
 
-/// A way from one worker to the next.
+/// A step from one worker to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The worker that has the content.
     pub from: Arc<str>,
     /// The worker that gets it.
     pub to: Arc<str>,
-    /// How.
+    /// The way of the content.
     pub through: Through,
 }
 
-/// How content moves from one worker to another.
+/// The way in which content moves from one worker to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
-    /// From a callee to its caller.
+    /// An output, from a callee to its caller.
     Output,
-    /// From a caller to its callee.
+    /// An input, from a caller to its callee.
     Input,
-    /// Through a file that one writes and the other reads.
+    /// A file that one worker writes and the other reads.
     Files,
 }
 
-/// A function that could do what untrusted content says.
+/// A function whose effects untrusted content could steer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
-    /// Its name.
+    /// The name of the function.
     pub function: Arc<str>,
-    /// Its risk, if it is known before a run.
+    /// The risk of the function, if it is known before a run.
     pub risk: Option<Risk>,
-    /// Where it comes from.
+    /// The place that gives the worker the function.
     pub span: Option<Span>,
 }
 
 /// A place where a type would keep untrusted content away from effects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cut {
-    /// The output of this worker, on the way of the content, has room for instructions.
+    /// The output of this worker, through which the content moves, has room for instructions.
     Output {
         /// The worker.
         worker: Arc<str>,
         /// The fields with room; empty if the output has no fields or no type.
         fields: Vec<String>,
-        /// Its `returns`, or its file.
+        /// The place of its `returns`, or of its file.
         span: Span,
     },
     /// The worker reads the content itself. Another worker could read it and return a type.
@@ -148,14 +148,14 @@ pub enum Cut {
         /// The worker.
         worker: Arc<str>,
     },
-    /// The output belongs to a library, whose types are not relied on.
+    /// The output belongs to a library, whose types are not trusted.
     Library {
         /// The worker.
         worker: Arc<str>,
     },
 }
 
-/// The flow of a program. Warns where untrusted content, private files and a way out meet in one worker.
+/// Computes the flow of a program. Warns if untrusted content, private files and a way out meet in one worker.
 pub(super) fn check(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mut Vec<Diagnostic>) -> Flow {
     if !facts::any_source(scope, authorities) {
         return Flow::default();
@@ -176,7 +176,7 @@ pub(super) fn check(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mu
     flow
 }
 
-/// Where types would keep the sources away from a worker, each place once.
+/// Returns the places where types would keep the sources away from a worker, each once.
 fn cuts(scope: &Scope<'_>, worker: &Arc<str>, sources: &[Reach]) -> Vec<Cut> {
     let mut cuts: Vec<Cut> = Vec::new();
     for reach in sources {
@@ -202,7 +202,7 @@ fn cuts(scope: &Scope<'_>, worker: &Arc<str>, sources: &[Reach]) -> Vec<Cut> {
     cuts
 }
 
-/// The fields of an object type that have room for instructions.
+/// Returns the fields of an object type that have room for instructions.
 fn roomy(schema: &Value) -> Vec<String> {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Vec::new() };
     let has_room = |property: &Value| {

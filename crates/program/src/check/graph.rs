@@ -48,7 +48,7 @@ impl Graph {
         graph
     }
 
-    /// The same after an edit of some workers, of which the others have to be what they were.
+    /// Updates the graph after an edit of some workers. The other workers must be unchanged.
     pub(super) fn after(mut self, edited: &[Arc<Effective>], workers: &Workers) -> Self {
         let number = |worker: &Arc<Effective>| self.numbers.get(&worker.definition.id).copied();
         let numbers: Option<Vec<usize>> = edited.iter().map(number).collect();
@@ -68,12 +68,12 @@ impl Graph {
         worker.calls.iter().filter_map(|(name, at)| Some((*self.numbers.get(name)?, *at))).collect()
     }
 
-    /// The place that names a callee.
+    /// Returns the place that names a callee.
     fn place<'a>(&self, scope: &Scope<'a>, caller: usize, at: usize) -> &'a Span {
         &scope.workers[&self.names[caller]].callees[at].1
     }
 
-    /// One finding for each strongly connected component: its shortest cycle.
+    /// Adds a finding for each strongly connected component, with its shortest cycle.
     fn cycles(&self, scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
         for members in self.components() {
             let start = members[0];
@@ -94,9 +94,9 @@ impl Graph {
         }
     }
 
-    /// The strongly connected components with more than one worker, and workers that call themselves, each sorted.
-    /// Tarjan's algorithm ("Depth-First Search and Linear Graph Algorithms", 1972) with an explicit stack, because a
-    /// call chain may be as long as the program.
+    /// Returns the strongly connected components with more than one worker, and workers that call themselves, each
+    /// sorted. Tarjan's algorithm ("Depth-First Search and Linear Graph Algorithms", 1972) with an explicit stack,
+    /// because a call chain may be as long as the program.
     fn components(&self) -> Vec<Vec<usize>> {
         const UNSEEN: usize = usize::MAX;
         let count = self.calls.len();
@@ -144,7 +144,7 @@ impl Graph {
         components
     }
 
-    /// The shortest path from a worker back to itself, with the last call: its caller and its place there.
+    /// Returns the shortest path from a worker back to itself, with the last call: its caller and its place there.
     fn cycle(&self, start: usize, inside: &BTreeSet<usize>) -> Option<(Vec<usize>, (usize, usize))> {
         let mut from: BTreeMap<usize, usize> = BTreeMap::new();
         let mut waiting = VecDeque::from([start]);
@@ -175,7 +175,7 @@ impl Graph {
         None
     }
 
-    /// Calls that a worker that runs start with can reach only below the depth limit.
+    /// Finds calls that are only reachable below the depth limit from a worker that runs start with.
     fn depth(&self, scope: &Scope<'_>, root: &Arc<str>, limit: u32, found: &mut Vec<Diagnostic>) {
         let Some(&begin) = self.numbers.get(root) else { return };
         let below = match scope.entry == Some(root) {
@@ -212,7 +212,7 @@ impl Graph {
     }
 }
 
-/// Workers of the program that no chain of calls from the entry, an export or a judge of cases reaches.
+/// Finds workers of the program that no chain of calls from the entry, an export or a judge of cases reaches.
 fn unreached(scope: &Scope<'_>, graph: &Graph, cases: &[CasesFile], found: &mut Vec<Diagnostic>) {
     let program = scope.packages.program();
     let exports: Vec<String> = program.exports().map(|(id, _)| id).collect();
@@ -261,13 +261,13 @@ fn unreached(scope: &Scope<'_>, graph: &Graph, cases: &[CasesFile], found: &mut 
     }
 }
 
-/// Whether a worker has code of the program or is code. Code may call any worker by a computed name.
+/// Returns true if a worker has code of the program or is code. Code may call any worker by a computed name.
 fn may_call_any(effective: &Effective) -> bool {
     let own = |level: &ToolLevel| level.package.source == FunctionSource::Program;
     effective.definition.code.is_some() || effective.definition.tools.iter().any(own)
 }
 
-/// The numbers of the workers that an allowlist pattern matches.
+/// Returns the numbers of the workers that an allowlist pattern matches.
 pub(super) fn matching(scope: &Scope<'_>, package: PackageId, glob: &str) -> Vec<usize> {
     if glob == "*" {
         return (0..scope.workers.len()).collect();

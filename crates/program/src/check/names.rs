@@ -1,4 +1,4 @@
-//! Names that file systems that ignore case, or a model, would confuse.
+//! Names that a model, or a file system that ignores case, would confuse.
 
 use super::{
     exposed::Tool,
@@ -16,7 +16,8 @@ use crate::{
 use llm_do_core::function::tool_name;
 use std::collections::{BTreeMap, HashMap};
 
-/// Duplicate tool names of a worker. The names of built-in tools are reserved: a rule for `shell` is about the built-in tool.
+/// Finds duplicate tool names of a worker. The names of built-in tools are reserved: a rule for `shell` applies to the
+/// built-in tool.
 pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
     let code = scope.host.toolsets.code().map(|kind| kind.name());
     let tools = scope.exposed.tools(effective).filter(|tools| !tools.is_empty());
@@ -114,7 +115,7 @@ impl Named<'_> {
     }
 }
 
-/// Workers whose IDs differ only in case. Many file systems treat them as one file.
+/// Finds workers whose IDs differ only in case. Many file systems treat them as one file.
 pub(super) fn case(program: &Package, workers: &[WorkerFile], found: &mut Vec<Diagnostic>) {
     let mut folded: HashMap<String, &WorkerFile> = HashMap::with_capacity(workers.len());
     for located in workers {

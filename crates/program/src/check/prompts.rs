@@ -25,7 +25,8 @@ const TAUGHT: [&str; 2] = ["worker_call", "worker_create"];
 /// Maximum depth of nested templates, as in rendering.
 const DEEPEST: usize = 10;
 
-/// What the instructions of a worker have. It depends on nothing else of the program than the files that they name.
+/// Checks the instructions of a worker. The findings depend only on the worker and the files that its instructions
+/// name.
 pub(super) fn of_worker(toolsets: &ToolsetRegistry, effective: &Effective) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut reader = Reader {
@@ -61,12 +62,13 @@ type Read = BTreeMap<String, Span>;
 
 struct Reader<'a> {
     source: &'a dyn TemplateSource,
-    /// Whether there is a text of a toolset with that name. `None` if it is the name of a file.
+    /// Looks up a text of a toolset by name. Returns `None` if the name is that of a file, and an error if the toolset
+    /// has no such text.
     of_toolset: &'a dyn Fn(&TemplateName) -> Option<Result<(), String>>,
     found: &'a mut Vec<Diagnostic>,
     /// Variables that are read but not set by a template.
     read: Read,
-    /// Variables that a template may do without.
+    /// Variables that are optional in a template.
     guarded: BTreeSet<String>,
     /// Built-in functions that a template mentions. They are parameters if the worker declares these names.
     functions: BTreeSet<String>,
@@ -164,7 +166,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks for names of tools in a text, after its first lines.
+    /// Finds names of tools in a text, after its first lines.
     fn teach(&mut self, file: &Arc<SourceFile>, lines: usize) {
         let text = file.text();
         let begin: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
@@ -199,7 +201,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name of a reference that has one, with its span.
+/// Returns the name of a reference that has one, with its span.
 fn named(reference: &Reference, at: impl Fn(&Place) -> Span) -> Option<(String, Span)> {
     let name = reference.name.clone()?;
     let span = at(&reference.place);
@@ -208,14 +210,14 @@ fn named(reference: &Reference, at: impl Fn(&Place) -> Span) -> Option<(String, 
     Some((name, whole.unwrap_or(span)))
 }
 
-/// The span of a word that starts at a place.
+/// Returns the span of a word that starts at a place.
 fn word(begin: &Span, word: &str) -> Span {
     let Some(range) = begin.range() else { return begin.clone() };
     let whole = Span::new(begin.file(), range.start..range.start + word.len());
     if whole.text() == word { whole } else { begin.clone() }
 }
 
-/// A prompt that tells the model to call a tool that the worker does not have.
+/// Reports a prompt that instructs the model to call a tool that the worker does not have.
 fn untaught(
     toolsets: &ToolsetRegistry,
     effective: &Effective,
@@ -287,8 +289,8 @@ fn unknown(effective: &Effective, read: &Read, guarded: &BTreeSet<String>, found
     }
 }
 
-/// A template that uses some parameters but not this one has probably forgotten it. A template that uses none gets
-/// them all in the message.
+/// Reports a template that uses some parameters but not this one: its author has probably forgotten it. A template that
+/// uses none gets them all in the message.
 fn unused(effective: &Effective, read: &Read, functions: &BTreeSet<String>, found: &mut Vec<Diagnostic>) {
     let signature = &effective.definition.signature;
     let is_read = |name: &str| read.contains_key(name) || functions.contains(name);
@@ -330,7 +332,7 @@ fn unused(effective: &Effective, read: &Read, functions: &BTreeSet<String>, foun
     }
 }
 
-/// A parameter hides the built-in variable of its name, which the author may not know.
+/// Reports a parameter that hides the built-in variable of its name, which the author may not know.
 fn shadowed(effective: &Effective, found: &mut Vec<Diagnostic>) {
     let definition = &effective.definition;
     if definition.code.is_some() {
@@ -358,7 +360,7 @@ fn shadowed(effective: &Effective, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The key that declares a parameter in the worker's file.
+/// Returns the key that declares a parameter in the worker's file.
 fn declaration<'a>(effective: &'a Effective, name: &str) -> Option<&'a Entry> {
     let all = effective.keys.get("parameters")?;
     all.entry(name).or_else(|| all.get("properties")?.entry(name))

@@ -1,7 +1,7 @@
 //! Rules that name functions which do not exist: such a rule protects nothing. See `docs/reference/approvals.md`.
 //!
-//! A worker's rules are about the calls of the worker and its callees, those of the manifest about all workers of the
-//! program, and those of the operator about the workers of the run.
+//! A worker's rules apply to the calls of the worker and its callees, those of the manifest to all workers of the
+//! program, and those of the operator to the workers of the run.
 
 use super::{exposed::Exposed, scope::Scope};
 use crate::{
@@ -32,13 +32,13 @@ struct Naming<'a> {
     function: &'a str,
     /// The place in a file; a rule of the operator has none.
     span: Option<&'a Span>,
-    /// The key or option that it is written under, quoted.
+    /// The key or option that contains it, quoted.
     source: String,
-    /// What it says of the function's arguments.
+    /// The pattern and the conditions on the function's arguments.
     arguments: Option<Arguments<'a>>,
 }
 
-/// What a rule says of arguments.
+/// The pattern and the conditions of a rule on arguments.
 struct Arguments<'a> {
     calls: Cow<'a, Calls>,
     rule: Option<Rule>,
@@ -52,7 +52,7 @@ impl<'a> Naming<'a> {
         Self { function, span, source: source.into(), arguments: None }
     }
 
-    /// A rule of a file.
+    /// Returns the naming of a file's rule.
     fn of_file(rule: &'a FileRule, source: &str) -> Self {
         let arguments = Arguments { calls: Cow::Borrowed(&rule.calls), rule: rule.rule, tests: &rule.tests };
         let naming = Self::new(rule.calls.pattern.tool(), Some(&rule.span), source);
@@ -72,17 +72,17 @@ impl<'a> Naming<'a> {
 #[derive(Default)]
 struct Functions {
     names: BTreeSet<String>,
-    /// What is known of the arguments of some of them.
+    /// The arguments of those functions whose arguments are known.
     signatures: BTreeMap<String, Signature>,
     /// Matches the workers that only a pattern of an allowlist names.
     globs: Vec<GlobMatcher>,
-    /// The toolset, if it is only one whose tools these are.
+    /// The toolset, if all of the tools belong to it.
     toolset: Option<&'static str>,
-    /// Whether there may be functions that only a run makes known.
+    /// True if there may be functions that are only known in a run.
     open: bool,
-    /// Beginnings of names of such functions.
+    /// Prefixes of the names of such functions.
     open_names: Vec<String>,
-    /// Whether errors, or Python that was not inspected, hide some of them.
+    /// True if errors, or Python that was not inspected, hide some functions.
     hidden: bool,
 }
 
@@ -91,11 +91,11 @@ struct Functions {
 struct Signature {
     /// The schema of its input, where it is known.
     input: Option<Arc<Value>>,
-    /// Whether one of its arguments is the main one, which the pattern of a rule is compared with.
+    /// True if one of the arguments is the main one, which the pattern of a rule is compared with.
     has_main: bool,
 }
 
-/// The rules of the workers: `tool_rules`, `ensures`, and the `approval.tools` of their toolsets.
+/// Checks the rules of the workers: `tool_rules`, `ensures`, and the `approval.tools` of their toolsets.
 pub(super) fn of_workers(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     scope.each(found, |effective, found| {
         test(of_calls(effective), || Functions::of(scope, &closure(scope, effective)), found);
@@ -108,8 +108,8 @@ pub(super) fn of_workers(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     });
 }
 
-/// The rules of the manifest: `approval.tools`, and those of its `toolsets`. With `whole`, the scope has all workers of
-/// the program.
+/// Checks the rules of the manifest: `approval.tools`, and those of its `toolsets`. With `whole`, the scope has all
+/// workers of the program.
 pub(super) fn of_manifest(scope: &Scope<'_>, whole: bool, found: &mut Vec<Diagnostic>) {
     let program = scope.packages.program();
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
@@ -126,8 +126,8 @@ pub(super) fn of_manifest(scope: &Scope<'_>, whole: bool, found: &mut Vec<Diagno
     }
 }
 
-/// The functions that the cases of a worker name, each with its place. Those of `calls` have a pattern and conditions, those of
-/// `given` do not.
+/// Checks the functions that the cases of a worker name, each with its place. Those of `calls` have a pattern and
+/// conditions, those of `given` do not.
 pub(super) fn of_cases(
     scope: &Scope<'_>,
     worker: &Effective,
@@ -146,7 +146,7 @@ pub(super) fn of_cases(
     test(namings.collect(), || Functions::of(scope, &closure(scope, worker)), found);
 }
 
-/// The rules of the operator, which are about the calls of a run.
+/// Checks the rules of the operator, which apply to the calls of a run.
 pub(crate) fn of_operator(scope: &Scope<'_>, rules: &[RuleLine]) -> Vec<Diagnostic> {
     let lines = rules.iter().map(|line| {
         let arguments = Arguments { calls: Cow::Owned(line.calls()), rule: Some(line.rule), tests: &[] };
@@ -177,7 +177,7 @@ pub(super) fn read_code(scope: &Scope<'_>) -> Option<Exposed> {
     read_code_for(scope, named.iter().map(String::as_str))
 }
 
-/// Inspects the Python of the workers if one of these functions can only be there.
+/// Inspects the Python of the workers if one of these functions can only be defined there.
 fn read_code_for<'n>(scope: &Scope<'_>, named: impl Iterator<Item = &'n str>) -> Option<Exposed> {
     let mut named = named.peekable();
     named.peek()?;
@@ -191,12 +191,12 @@ fn read_code_for<'n>(scope: &Scope<'_>, named: impl Iterator<Item = &'n str>) ->
     Some(exposed)
 }
 
-/// `tool_rules`.
+/// Returns the functions that `tool_rules` names.
 fn of_calls(effective: &Effective) -> Vec<Naming<'_>> {
     effective.rules.iter().map(|rule| Naming::of_file(rule, "`tool_rules`")).collect()
 }
 
-/// The tools that `ensures` names.
+/// Returns the tools that `ensures` names.
 fn judges(effective: &Effective) -> Vec<Naming<'_>> {
     if effective.definition.ensures.is_empty() {
         return Vec::new();
@@ -210,14 +210,14 @@ fn judges(effective: &Effective) -> Vec<Naming<'_>> {
     tools.map(|(text, span)| Naming::new(text, Some(span), "`ensures`")).collect()
 }
 
-/// `approval.tools` and `approval.rules` of the manifest.
+/// Returns the functions that `approval.tools` and `approval.rules` of the manifest name.
 fn of_approval<'a>(scope: &Scope<'a>) -> Vec<Naming<'a>> {
     let rules = scope.packages.program().manifest.approval_rules.iter();
     let source = |rule: &FileRule| if rule.is_item { "`approval.rules`" } else { "`approval.tools`" };
     rules.map(|rule| Naming::of_file(rule, source(rule))).collect()
 }
 
-/// `approval.tools` of each toolset.
+/// Returns the functions that `approval.tools` of each toolset names.
 fn of_toolsets<'a>(scope: &Scope<'a>, toolsets: &'a Toolsets) -> Vec<(&'a dyn ToolsetKind, Vec<Naming<'a>>)> {
     let kinds = toolsets.iter().filter_map(|(name, configuration)| {
         let rules = configuration.get("approval")?.get("tools")?.entries().iter();
@@ -237,7 +237,7 @@ fn of_toolsets<'a>(scope: &Scope<'a>, toolsets: &'a Toolsets) -> Vec<(&'a dyn To
     kinds.collect()
 }
 
-/// A worker and all workers that it can reach by exact references. Code may call every worker of the program.
+/// Returns a worker and all workers that it can reach by exact references. Code may call every worker of the program.
 fn closure<'a>(scope: &Scope<'a>, worker: &'a Effective) -> Vec<&'a Effective> {
     if worker.definition.code.is_some() {
         return scope.workers.values().map(AsRef::as_ref).collect();
@@ -257,7 +257,7 @@ fn closure<'a>(scope: &Scope<'a>, worker: &'a Effective) -> Vec<&'a Effective> {
     reached
 }
 
-/// Reports the rules that no function fits, and those that say of arguments what can't be.
+/// Reports the rules that no function matches, and those with conditions on arguments that can never hold.
 fn test(namings: Vec<Naming<'_>>, functions: impl FnOnce() -> Functions, found: &mut Vec<Diagnostic>) {
     if namings.is_empty() {
         return;
@@ -298,7 +298,7 @@ fn test(namings: Vec<Naming<'_>>, functions: impl FnOnce() -> Functions, found: 
 }
 
 impl Functions {
-    /// All functions that these workers may call, and the built-in ones.
+    /// Returns all functions that these workers may call, and the built-in ones.
     fn of(scope: &Scope<'_>, workers: &[&Effective]) -> Self {
         let mut functions = Self::default();
         for kind in scope.host.toolsets.kinds() {
@@ -317,7 +317,7 @@ impl Functions {
         functions
     }
 
-    /// The functions that a toolset makes for these workers.
+    /// Returns the functions that a toolset makes for these workers.
     fn of_kind(scope: &Scope<'_>, workers: &[&Effective], kind: &dyn ToolsetKind) -> Self {
         let mut functions = Self { toolset: Some(kind.name()), ..Self::default() };
         functions.built_in(kind);
@@ -341,7 +341,7 @@ impl Functions {
         }
     }
 
-    /// The tools of a worker that something outside the program lists, as far as they are known before a run.
+    /// Adds the tools of a worker that a server outside the program lists, as far as they are known before a run.
     fn listed(&mut self, scope: &Scope<'_>, worker: &Effective, kind: &dyn ToolsetKind) {
         for tool in worker.configured(kind) {
             let signature = Signature { input: Some(tool.input), has_main: tool.has_main_argument };
@@ -366,7 +366,7 @@ impl Functions {
         }
     }
 
-    /// Whether a run may make a function known whose name fits.
+    /// Returns true if a function with a matching name may become known in a run.
     fn may_have(&self, function: &str) -> bool {
         let plain = function.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
         self.open_names.iter().any(|open| {
@@ -374,7 +374,7 @@ impl Functions {
         })
     }
 
-    /// A worker, by its ID or by a reference to it.
+    /// Adds a worker, by its ID or by a reference to it.
     fn worker(&mut self, name: &str, worker: Option<&Effective>) {
         let input = worker.filter(|worker| !worker.mistakes.concern(&["parameters", "schema_in_ref"]));
         let input = input.map(|worker| Arc::clone(worker.definition.signature.schema.value()));
@@ -391,7 +391,7 @@ impl Functions {
         }
     }
 
-    /// The callees of a worker, by their IDs and by the references to them.
+    /// Adds the callees of a worker, by their IDs and by the references to them.
     fn callees(&mut self, scope: &Scope<'_>, worker: &Effective) {
         let (globs, exact): (Vec<_>, Vec<_>) =
             worker.callees.iter().map(|(reference, _)| reference).partition(|reference| is_glob(reference));
@@ -412,7 +412,7 @@ impl Functions {
         self.open |= delegation.and_then(|it| it.get("dynamic")?.as_flag()).unwrap_or(false);
     }
 
-    /// The Python tools of a worker.
+    /// Adds the Python tools of a worker.
     fn code(&mut self, scope: &Scope<'_>, worker: &Effective) {
         let configuration = scope.host.toolsets.code().and_then(|kind| worker.toolsets.get(kind.name()));
         let listed = configuration.and_then(|configuration| configuration.get("tools"));
@@ -433,7 +433,7 @@ impl Functions {
         }
     }
 
-    /// A set of a rule that no tool can return.
+    /// Reports a set of a rule that no tool can return.
     fn unknown_set(&self, naming: &Naming<'_>) -> Option<Diagnostic> {
         let Arguments { calls, tests, .. } = naming.arguments.as_ref()?;
         let open = self.hidden
@@ -456,7 +456,7 @@ impl Functions {
         })
     }
 
-    /// What a rule says of arguments that none of the functions which it names can have.
+    /// Reports a pattern or condition on arguments that fits none of the functions that the rule names.
     fn misfit(&self, naming: &Naming<'_>) -> Option<Diagnostic> {
         let Arguments { calls, rule, tests } = naming.arguments.as_ref()?;
         let named = self.signatures.iter().filter(|(name, _)| calls.pattern.names_one_of(&[name]));
@@ -508,7 +508,7 @@ impl Functions {
         })
     }
 
-    /// Whether one of them has a name that a rule matches.
+    /// Returns true if one of the functions has a name that a rule matches.
     fn fit(&self, naming: &Naming<'_>) -> bool {
         let name = naming.function;
         if !naming.is_pattern() {

@@ -1,4 +1,4 @@
-//! The program that the analyses look at.
+//! The program that the analyses read.
 
 use super::exposed::Exposed;
 use crate::{
@@ -24,14 +24,14 @@ pub(crate) struct Scope<'a> {
     pub(super) exported: &'a [Arc<str>],
     /// All workers of the project; empty for a single file, which is checked with its callees.
     pub(super) scanned: &'a [WorkerFile],
-    /// Whether `workers` has all calls: every reference and every worker file was understood.
+    /// True if `workers` has all calls: every reference and every worker file was understood.
     pub(super) complete: bool,
-    /// For a single file: the folder that it works on.
+    /// The folder that a single file works on.
     pub(super) work: Option<&'a Place>,
 }
 
 impl<'a> Scope<'a> {
-    /// Loaded workers, as far as they need no entry.
+    /// Creates a scope of loaded workers, for analyses that need no entry.
     pub(crate) fn of(
         packages: &'a Packages,
         workers: &'a Workers,
@@ -47,7 +47,7 @@ impl<'a> Scope<'a> {
         Self { packages, workers, host, exposed, reserved, entry, exported, scanned, complete, work }
     }
 
-    /// The workers that runs start with, as far as they load, each once.
+    /// Returns the workers that runs start with, if they load, each once.
     pub(super) fn roots(&self) -> impl Iterator<Item = &'a Arc<str>> {
         let entry = self.entry;
         let exported = self.exported.iter().filter(move |exported| Some(*exported) != entry);

@@ -1,7 +1,7 @@
 //! Tools that the provider of a worker's model does not have. See `docs/reference/server-side-tools.md`.
 //!
-//! A run finds the same when it opens its models. `--model` may name another one, so this does not keep a run from
-//! starting.
+//! A run finds the same when it opens its models. `--model` may name another model, so these findings do not keep a run
+//! from starting.
 
 use super::scope::Scope;
 use crate::{
@@ -33,7 +33,7 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
     }
 }
 
-/// The model that the files name for a worker.
+/// Returns the model that the files name for a worker.
 fn model(effective: &Effective, program: &Package) -> Option<ModelName> {
     let of_program = || {
         let manifest = &program.manifest;
@@ -44,7 +44,7 @@ fn model(effective: &Effective, program: &Package) -> Option<ModelName> {
     effective.definition.model.clone().or_else(of_program)
 }
 
-/// The interface behind a model, if the files tell.
+/// Returns the interface behind a model, if the files declare it.
 fn host(model: &ModelName, own: &Manifest, program: &Manifest) -> Option<ToolHost> {
     let declared = [own, program].into_iter().find_map(|manifest| manifest.providers.get(model.provider()));
     match declared {

@@ -1,4 +1,4 @@
-//! Types for other languages that were written for other signatures.
+//! Finds types for other languages that were generated from other signatures.
 
 use super::scope::Scope;
 use crate::{

@@ -24,13 +24,13 @@ use std::{
     sync::Arc,
 };
 
-/// Whether a worker's configuration of a toolset offers a tool.
+/// Returns true if a worker's configuration of a toolset offers a tool.
 pub(super) fn offers(effective: &Effective, toolset: &str, tool: &str) -> bool {
     let named = effective.toolsets.get(toolset).and_then(|configuration| configuration.get("tools"));
     named.is_none_or(|names| names.texts().any(|(name, _)| name == tool || name == tool_name(tool)))
 }
 
-/// The definition of a tool; the module's file if the reader does not report it.
+/// Returns the place of a tool's definition; the module's file if the reader does not report it.
 pub(super) fn place(packages: &Packages, level: &ToolLevel, tool: &CodeTool) -> Span {
     match (&tool.file, level.modules.first()) {
         (Some(file), _) => span(packages, file, tool.line, None),
@@ -39,7 +39,7 @@ pub(super) fn place(packages: &Packages, level: &ToolLevel, tool: &CodeTool) -> 
     }
 }
 
-/// A module as a whole.
+/// Returns the place of a module as a whole.
 fn whole(packages: &Packages, module: &CodeModule) -> Span {
     match module {
         CodeModule::File(file) => span(packages, file, None, None),
@@ -47,12 +47,12 @@ fn whole(packages: &Packages, module: &CodeModule) -> Span {
     }
 }
 
-/// The name of a module in messages.
+/// Returns the name of a module in messages.
 fn shown(packages: &Packages, module: &CodeModule) -> String {
     whole(packages, module).file().path().to_string()
 }
 
-/// The tools of a whole program.
+/// Checks the tools of a whole program.
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     let known = modules_of_workers(scope, found);
     // A manifest's configuration is for all workers: at least one must have each tool.
@@ -66,17 +66,17 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The names of the Python tools of each package's workers; `None` where not all of them are known.
+/// The names of the Python tools of each package's workers; `None` if not all of them are known.
 type Known<'a> = BTreeMap<PackageId, Option<BTreeSet<&'a str>>>;
 
-/// The tools that a worker names itself, and its rules about them.
+/// Checks the tools that a worker names itself, and its rules about them.
 pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
     let Some(tools) = scope.exposed.tools(effective) else { return };
     names(scope, effective, tools, found);
     retries(effective, tools, found);
 }
 
-/// The modules of the workers that are loaded, and the functions that are workers.
+/// Checks the modules of the workers that are loaded, and the functions that are workers.
 pub(super) fn modules_of_workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> Known<'a> {
     let mut seen: HashSet<Key> = HashSet::new();
     let mut lists: HashSet<*const ToolLevel> = HashSet::new();
@@ -102,12 +102,12 @@ pub(super) fn modules_of_workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagn
     known
 }
 
-/// The configuration of the kind that makes functions of code.
+/// Returns the configuration of the kind that makes functions of code.
 fn of_code<'a>(scope: &Scope<'_>, toolsets: &'a Toolsets) -> Option<&'a Node> {
     toolsets.get(scope.host.toolsets.code()?.name())
 }
 
-/// Problems of the modules of a level and their tools.
+/// Finds problems of the modules of a level and their tools.
 fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &mut Vec<Diagnostic>) {
     let packages = scope.packages;
     let Some(exposed) = scope.exposed.of(level) else { return };
@@ -175,7 +175,7 @@ fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &
     }
 }
 
-/// Where a worker names a module itself.
+/// Returns the place where a worker names a module itself.
 fn imported<'a>(scope: &Scope<'_>, effective: &'a Effective, module: &CodeModule) -> Option<&'a Span> {
     let imports = effective.keys.get("imports").and_then(|imports| imports.get("tools"));
     let custom = of_code(scope, &effective.toolsets).and_then(|custom| custom.get("module"));
@@ -193,7 +193,7 @@ fn imported<'a>(scope: &Scope<'_>, effective: &'a Effective, module: &CodeModule
     found.map(|(_, span)| span)
 }
 
-/// Tools that a nearer level shadows.
+/// Finds tools that a nearer level shadows.
 fn shadows(scope: &Scope<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>) {
     let mut nearest: BTreeMap<&str, (&ToolLevel, &CodeTool)> = BTreeMap::new();
     for level in levels {
@@ -257,13 +257,13 @@ fn entry(scope: &Scope<'_>, code: &CodeEntry, named: Option<&Span>, found: &mut 
     }
 }
 
-/// The module of an entry, with the functions of these names.
+/// Returns the module of an entry, with the functions of these names.
 fn level_of(code: &CodeEntry, names: Vec<Arc<str>>) -> ToolLevel {
     let module = ToolModule { module: code.module.clone(), names };
     ToolLevel { name: "the entry".into(), package: Arc::clone(&code.package), modules: vec![module] }
 }
 
-/// The names of tools in a configuration of the toolset, with their places.
+/// Returns the names of tools in a configuration of the toolset, with their places.
 fn named(custom: &Node) -> Vec<(&str, &Span)> {
     let listed = custom.get("tools").into_iter().flat_map(Node::texts);
     let own = custom.entries().iter().filter(|entry| {
@@ -277,7 +277,8 @@ fn has(tools: &Tools, name: &str) -> bool {
     tools.values().any(|tool| *tool.code.name == *name) || tools.contains_key(name)
 }
 
-/// Whether `custom.tools` contains a name and a module has a function of that name, which then counts as exposed.
+/// Returns true if `custom.tools` contains a name and a module has a function of that name, which then counts as
+/// exposed.
 fn listed(scope: &Scope<'_>, effective: &Effective, custom: &Node, name: &str) -> bool {
     let in_list = custom.get("tools").is_some_and(|tools| tools.texts().any(|(listed, _)| listed == name));
     let Some(reader) = scope.host.code.as_ref().filter(|_| in_list) else { return false };
@@ -290,7 +291,7 @@ fn listed(scope: &Scope<'_>, effective: &Effective, custom: &Node, name: &str) -
     })
 }
 
-/// The tools that a worker's own configuration names.
+/// Checks the tools that a worker's own configuration names.
 fn names(scope: &Scope<'_>, effective: &Effective, tools: &Tools, found: &mut Vec<Diagnostic>) {
     let Some(custom) = of_code(scope, &effective.toolsets) else { return };
     if effective.mistakes.concern(&["imports", "toolsets"]) {
@@ -325,7 +326,7 @@ fn unknown<'a>(
     });
 }
 
-/// Rules with `retries` for Python tools that can't be retried.
+/// Finds rules with `retries` for Python tools that can't be retried.
 fn retries(effective: &Effective, tools: &Tools, found: &mut Vec<Diagnostic>) {
     for (pattern, span) in retried(&effective.keys) {
         let not_retried = tools.iter().find_map(|(seen, Tool { code, .. })| {

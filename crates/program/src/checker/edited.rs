@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-/// A tree in which an editor puts texts over files, and which counts how often each file was read.
+/// A tree in which an editor's texts replace files, and which counts the reads of each file.
 pub(super) struct EditedTree {
     tree: Arc<dyn SourceTree>,
     over: RwLock<Arc<OverlayTree>>,
@@ -19,24 +19,24 @@ pub(super) struct EditedTree {
 }
 
 impl EditedTree {
-    /// The tree as it is.
+    /// Creates the tree without replaced texts.
     pub(super) fn new(tree: Arc<dyn SourceTree>) -> Self {
         let over = RwLock::new(Arc::new(OverlayTree::new(Arc::clone(&tree), [])));
         Self { tree, over, reads: Mutex::default(), counts: AtomicBool::new(true) }
     }
 
-    /// Puts these texts over files, and takes away those that were there.
+    /// Puts these texts over files, and removes those that were there.
     pub(super) fn put(&self, texts: &BTreeMap<String, String>) {
         let over = Arc::new(OverlayTree::new(Arc::clone(&self.tree), texts.clone()));
         *self.over.write().unwrap_or_else(PoisonError::into_inner) = over;
     }
 
-    /// How often a file was read. `path` is plain.
+    /// Returns the number of reads of a file. `path` is plain.
     pub(super) fn reads(&self, path: &str) -> u32 {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied().unwrap_or(0)
     }
 
-    /// Counts the reads of these files from the beginning.
+    /// Resets the counts of these files.
     pub(super) fn forget(&self, paths: &[String]) {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         for path in paths {
@@ -44,7 +44,7 @@ impl EditedTree {
         }
     }
 
-    /// Counts all reads from the beginning.
+    /// Resets all counts.
     pub(super) fn forget_all(&self) {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

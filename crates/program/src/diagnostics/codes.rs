@@ -18,12 +18,12 @@ impl fmt::Display for Code {
 }
 
 impl Code {
-    /// Its page: what it means, an example, what to do. Markdown.
+    /// Returns the page of the code in Markdown: its meaning, an example, and solutions.
     pub fn page(self) -> &'static str {
         ALL.iter().zip(PAGES).find(|(code, _)| code.id == self.id).map_or("", |(_, page)| page)
     }
 
-    /// The code of that ID, in capitals or not.
+    /// Finds the code of that ID, in capitals or not.
     pub fn find(id: &str) -> Option<Self> {
         ALL.iter().copied().find(|code| code.id.eq_ignore_ascii_case(id))
     }

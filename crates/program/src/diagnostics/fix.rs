@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// A change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
-    /// What it does, as an imperative: `remove the second one`.
+    /// The action of the fix, as an imperative: `remove the second one`.
     pub title: String,
-    /// Its edits, all in one file, in order and without overlap. Either all are applied or none.
+    /// The edits of the fix, all in one file, in order and without overlap. Either all are applied or none.
     pub edits: Vec<Edit>,
 }
 
@@ -22,25 +22,25 @@ pub struct Edit {
 }
 
 impl Fix {
-    /// Replaces one range.
+    /// Creates a fix that replaces one range.
     pub fn replace(title: impl Into<String>, span: &Span, text: impl Into<String>) -> Option<Self> {
         span.range()?;
         Some(Self { title: title.into(), edits: vec![Edit { span: span.clone(), text: text.into() }] })
     }
 
-    /// The same for a plain value; `None` for an alias (`*name`) or a tagged value.
+    /// Creates a fix that replaces a plain value. Returns `None` for an alias (`*name`) or a tagged value.
     pub fn rewrite(title: impl Into<String>, value: &Span, text: impl Into<String>) -> Option<Self> {
         let written = value.text();
         let plain = !written.is_empty() && !written.starts_with(['*', '&', '!', '|', '>']);
         plain.then(|| Self::replace(title, value, text))?
     }
 
-    /// The file that it changes.
+    /// Returns the file that the fix changes.
     pub fn file(&self) -> Option<&Arc<SourceFile>> {
         self.edits.first().map(|edit| edit.span.file())
     }
 
-    /// The text with the edits applied; `None` if they overlap or are outside the text.
+    /// Returns the text with the edits applied, or `None` if they overlap or are outside the text.
     pub fn apply(&self, text: &str) -> Option<String> {
         let mut out = String::with_capacity(text.len());
         let mut at = 0;

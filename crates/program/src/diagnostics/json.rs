@@ -4,7 +4,7 @@ use super::{Diagnostic, Fix};
 use crate::span::Span;
 use serde_json::{Map, Value, json};
 
-/// `{"diagnostics": [...]}`. Fields are only ever added.
+/// Converts findings to `{"diagnostics": [...]}`. Fields are only ever added.
 pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
     json!({ "diagnostics": diagnostics.iter().map(one).collect::<Vec<_>>() })
 }
@@ -30,7 +30,7 @@ fn one(diagnostic: &Diagnostic) -> Value {
     Value::Object(out)
 }
 
-/// Offsets are bytes of the file, which is UTF-8.
+/// Converts a fix. Offsets are bytes of the file, which is UTF-8.
 fn fix(fix: &Fix) -> Value {
     let edits = fix.edits.iter().map(|edit| {
         let mut out = Map::new();

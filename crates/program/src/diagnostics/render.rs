@@ -7,7 +7,7 @@ use annotate_snippets::{
 };
 use std::ops::Range;
 
-/// Whether terminal colours are used.
+/// The choice of terminal colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// Plain text.
@@ -16,11 +16,11 @@ pub enum Colour {
     Always,
 }
 
-/// Longest source line that is shown. Of a longer line, only the place is shown.
+/// The longest source line that is shown. Of a longer line, only the place is shown.
 const LONGEST_LINE: usize = 2_000;
 
-/// All findings as text, separated by empty lines, ending with a newline. Source text and file names are untrusted:
-/// characters that a screen does not show, or that move its cursor, are escaped.
+/// Formats all findings as text, separated by empty lines, ending with a newline. Source text and file names are
+/// untrusted: characters that a screen does not show, or that move its cursor, are escaped.
 pub fn render(diagnostics: &[Diagnostic], colour: Colour) -> String {
     let renderer = match colour {
         Colour::Never => Renderer::plain(),
@@ -67,7 +67,7 @@ fn group(diagnostic: &Diagnostic) -> Group<'_> {
     group
 }
 
-/// The fix, as removed and added lines.
+/// Formats the fix as removed and added lines.
 fn suggestion(diagnostic: &Diagnostic) -> Option<Group<'_>> {
     let fix = diagnostic.fix.as_ref()?;
     let group =
@@ -128,7 +128,7 @@ fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: Annota
     }
 }
 
-/// Untrusted text as it is shown.
+/// Escapes untrusted text for display.
 fn shown(text: &str) -> String {
     // A tab has no width of its own in an excerpt, and lines of either form end in the same way.
     visible::text(&text.replace("\r\n", "\n")).replace('\t', "    ")
@@ -145,7 +145,7 @@ impl Excerpt<'_> {
         shown(&self.text[self.range.clone()])
     }
 
-    /// The place of a range of the file, as far as it lies in the excerpt.
+    /// Returns the place of a range of the file, as far as it lies in the excerpt.
     fn columns(&self, range: &Range<usize>) -> Range<usize> {
         let column = |at: usize| shown(&self.text[self.range.start..self.inside(at)]).len();
         column(range.start)..column(range.end.max(range.start))

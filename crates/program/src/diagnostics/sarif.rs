@@ -7,11 +7,11 @@ use super::{Code, Diagnostic, Edit, Fix, Severity};
 use crate::span::Span;
 use serde_json::{Map, Value, json};
 
-/// The base that paths are relative to.
+/// The base to which paths are relative.
 const ROOT: &str = "PROGRAM";
 
-/// One log with one run. `version` is the version of llm-do; `root` is the program's root as a `file:` URI with a
-/// trailing slash, if known.
+/// Converts findings to a log with one run. `version` is the version of llm-do; `root` is the program's root as a
+/// `file:` URI with a trailing slash, if known.
 pub fn to_sarif(diagnostics: &[Diagnostic], version: &str, root: Option<&str>) -> Value {
     let mut rules: Vec<Code> = Vec::new();
     for diagnostic in diagnostics {
@@ -79,7 +79,7 @@ fn result(diagnostic: &Diagnostic, rules: &[Code]) -> Value {
     Value::Object(out)
 }
 
-/// The message, followed by the notes and help.
+/// Formats the message, followed by the notes and help.
 fn message(diagnostic: &Diagnostic) -> String {
     let rest = diagnostic.notes.iter().chain(&diagnostic.help);
     rest.fold(diagnostic.message.clone(), |text, line| format!("{text}\n{line}"))
@@ -107,7 +107,7 @@ fn artifact(span: &Span) -> Value {
     }
 }
 
-/// From the first character to behind the last. `None` for a file as a whole.
+/// Returns the region from the first character to behind the last, or `None` for a whole file.
 fn region(span: &Span) -> Option<Value> {
     let (line, column) = span.line_column()?;
     let range = span.range()?;
@@ -128,7 +128,7 @@ fn change(fix: &Fix) -> Value {
     })
 }
 
-/// A path as a URI reference: everything but unreserved characters and slashes is escaped.
+/// Converts a path to a URI reference: escapes everything but unreserved characters and slashes.
 pub fn percent_encoded(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -11,11 +11,11 @@ use crate::{
 pub(super) struct Callee {
     pub(super) reference: String,
     pub(super) span: Span,
-    /// The arguments that it fixes.
+    /// The arguments that the item fixes.
     pub(super) with: Option<Node>,
 }
 
-/// The references and patterns of lists of workers, each once.
+/// Reads the references and patterns of lists of workers, each once.
 pub(super) fn allowlist(lists: [Option<&Node>; 2], found: &mut Vec<Diagnostic>) -> Vec<Callee> {
     let mut callees: Vec<Callee> = Vec::new();
     let items = lists.into_iter().flatten().flat_map(|list| match &list.data {

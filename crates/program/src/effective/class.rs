@@ -14,7 +14,7 @@ use llm_do_core::{schema::Schema, worker::CodeModule};
 use serde_json::Value;
 
 impl Context<'_> {
-    /// The schema of a class that a reference names.
+    /// Returns the schema of a class that a reference names.
     pub(super) fn schema_of_class(
         &self,
         located: &WorkerFile,
@@ -86,7 +86,7 @@ impl Context<'_> {
     }
 }
 
-/// The reference without the class.
+/// Returns the reference without the class.
 fn place_of(text: &str) -> &str {
     text.rsplit_once(':').or_else(|| text.rsplit_once('.')).map_or(text, |(place, _)| place)
 }

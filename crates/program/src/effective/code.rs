@@ -41,14 +41,14 @@ const OF_MODELS: [&str; 10] = [
 ];
 
 impl Context<'_> {
-    /// Hash of the code of a worker, where a host reads it.
+    /// Computes the hash of the code of a worker, if a host can read the code.
     pub(super) fn code_sha256(&self, tools: &[ToolLevel], entry: Option<&CodeEntry>) -> Option<Arc<str>> {
         let reader = self.host.code.as_ref().filter(|_| !tools.is_empty() || entry.is_some())?;
         Some(reader.sha256(tools, entry))
     }
 
-    /// The function that a worker file names under `code`, and the text of its file. The outer `None` means that it
-    /// has errors.
+    /// Returns the function that a worker file names under `code`, and the text of its file. The outer `None` means
+    /// that it has errors.
     pub(super) fn code_of(
         &self,
         located: &WorkerFile,
@@ -92,7 +92,7 @@ impl Context<'_> {
         Some(Some((CodeEntry { package, module: function.module, function: function.name.into() }, text)))
     }
 
-    /// The definition of a function that is the entry. It has the project's settings.
+    /// Returns the definition of a function that is the entry. It has the project's settings.
     pub(crate) fn code(
         &self,
         located: &WorkerFile,

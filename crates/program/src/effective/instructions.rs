@@ -20,7 +20,7 @@ use std::sync::Arc;
 const PROMPTS: [&str; 5] = ["jinja2", "j2", "jinja", "txt", "md"];
 
 impl Context<'_> {
-    /// The prompt: after the front matter, under `instructions:`, or in the prompts folder.
+    /// Returns the prompt: after the front matter, under `instructions:`, or in the prompts folder.
     pub(super) fn instructions(
         &self,
         located: &WorkerFile,
@@ -83,7 +83,7 @@ impl Context<'_> {
         Some((instructions, file, facts))
     }
 
-    /// The empty instructions of a worker that is code.
+    /// Returns the empty instructions of a worker that is code.
     pub(super) fn no_instructions(
         &self,
         located: &WorkerFile,
@@ -99,7 +99,7 @@ impl Context<'_> {
         (instructions, Arc::clone(&document.file), TemplateFacts::default())
     }
 
-    /// `prompts/{id}.{jinja2,j2,jinja,txt,md}`.
+    /// Finds the prompt in `prompts/{id}.{jinja2,j2,jinja,txt,md}`.
     fn prompt(
         &self,
         located: &WorkerFile,
@@ -156,7 +156,7 @@ impl Context<'_> {
     }
 }
 
-/// The finding for a template that cannot be read.
+/// Returns the finding for a template that can't be read.
 pub(crate) fn bad_template(file: &Arc<SourceFile>, error: TemplateError) -> Diagnostic {
     let finding = Diagnostic::error(codes::BAD_TEMPLATE, format!("invalid template: {}", error.message))
         .at(&Span::at(file, error.place.line, error.place.column));
@@ -169,7 +169,8 @@ pub(crate) fn bad_template(file: &Arc<SourceFile>, error: TemplateError) -> Diag
 /// Prompts have the same size limit as definitions.
 const _: () = assert!(LARGEST_DEFINITION <= 4 << 20);
 
-/// Lines before the text of an `instructions:` key: those before the key, and one for a block (`|`).
+/// Returns the number of lines before the text of an `instructions:` key: those before the key, and one for a block
+/// (`|`).
 fn value_lines(entry: &Entry) -> u32 {
     let line = |span: &Span| span.line_column().map_or(1, |(line, _)| line);
     let value = line(&entry.value.span);

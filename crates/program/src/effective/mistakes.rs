@@ -9,8 +9,8 @@ use std::{collections::BTreeSet, sync::Arc};
 pub(crate) struct Mistakes(BTreeSet<String>);
 
 impl Mistakes {
-    /// The keys that these findings are about: those that contain a place of an error, and those that an unknown key
-    /// probably means.
+    /// Returns the keys to which these findings refer: those that contain a place of an error, and those that an
+    /// unknown key probably means.
     pub(super) fn of(keys: &Node, found: &[Diagnostic]) -> Self {
         let mut mistaken = BTreeSet::new();
         for error in found.iter().filter(|finding| finding.is_error()) {
@@ -27,13 +27,13 @@ impl Mistakes {
         Self(mistaken)
     }
 
-    /// Whether one of these keys has an error.
+    /// Returns true if one of these keys has an error.
     pub(crate) fn concern(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.0.contains(*key))
     }
 }
 
-/// Whether a place begins in a span.
+/// Returns true if a place begins in a span.
 fn contains(whole: &Span, place: &Span) -> bool {
     let (Some(whole_range), Some(range)) = (whole.range(), place.range()) else { return false };
     Arc::ptr_eq(whole.file(), place.file())

@@ -12,7 +12,7 @@ use llm_do_core::{
 };
 
 impl Context<'_> {
-    /// A model's name, or that of the profile of the package that a text names.
+    /// Returns a model's name, or the model of the package's profile that a text names.
     pub(crate) fn model_name(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Option<ModelName> {
         let text = node.as_text()?;
         let profiles = &self.package.manifest.models;
@@ -33,7 +33,8 @@ impl Context<'_> {
         self.provider_model(node, found)
     }
 
-    /// The settings that a worker inherits: those of its project, and those of the profile that names its model.
+    /// Returns the settings that a worker inherits: those of its project, and those of the profile that names its
+    /// model.
     pub(super) fn inherited_settings(&self, keys: &Node) -> InheritedSettings {
         let project = self.package.manifest.model_settings.as_ref().map(settings).unwrap_or_default();
         let (own, program) = (&self.package.manifest, &self.packages.program().manifest);
@@ -50,7 +51,7 @@ impl Context<'_> {
         InheritedSettings { project, profile }
     }
 
-    /// A model's name, its provider known.
+    /// Returns a model's name, after a check that its provider is known.
     pub(crate) fn provider_model(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Option<ModelName> {
         let model = match node.as_text()?.parse::<ModelName>() {
             Ok(model) => model,
@@ -77,7 +78,7 @@ impl Context<'_> {
     }
 }
 
-/// A worker's own model must be one that the worker allows.
+/// Checks that the worker allows its own model.
 pub(super) fn check_compatible(
     keys: &Node,
     name: Option<&ModelName>,

@@ -1,4 +1,4 @@
-//! `retries` of `tool_rules`: which tools they may apply to.
+//! `retries` of `tool_rules`: the tools that they may apply to.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -14,8 +14,8 @@ use llm_do_core::{
     toolset::{Configuration, ToolsetRegistry},
 };
 
-/// Rules with `retries` for tools that can't be retried, as far as their names tell: built-in tools and callees. For other
-/// tools see [`crate::check`].
+/// Reports rules with `retries` for tools that can't be retried, as far as their names show: built-in tools and
+/// callees. For other tools see [`crate::check`].
 pub(super) fn check(
     keys: &Node,
     toolsets: &Toolsets,
@@ -60,7 +60,7 @@ pub(super) fn check(
     }
 }
 
-/// The rules of a worker that ask for retries.
+/// Returns the rules of a worker that ask for retries.
 pub(crate) fn retried(keys: &Node) -> impl Iterator<Item = (Pattern, Span)> {
     written(keys.get("tool_rules")).into_iter().filter_map(|rule| {
         let retries = rule.value.entry("retries")?;
@@ -69,7 +69,7 @@ pub(crate) fn retried(keys: &Node) -> impl Iterator<Item = (Pattern, Span)> {
     })
 }
 
-/// The finding for a tool that can't be retried; `why` continues its name.
+/// Returns the finding for a tool that can't be retried; `why` continues its name.
 pub(crate) fn not_retried(span: &Span, tool: &str, why: &str) -> Diagnostic {
     Diagnostic::error(codes::NOT_RETRIED, format!("`{tool}` cannot be retried: it {why}"))
         .at(span)

@@ -17,8 +17,8 @@ use std::sync::Arc;
 const MOST_FILES: usize = 64;
 
 impl Context<'_> {
-    /// The schema that a reference names: a file relative to the worker's file, else in the project's `schemas/`, or
-    /// a Python class.
+    /// Reads the schema that a reference names: a file relative to the worker's file, else in the project's `schemas/`,
+    /// or a Python class.
     pub(super) fn schema(
         &self,
         located: &WorkerFile,
@@ -32,7 +32,7 @@ impl Context<'_> {
         self.bundle(located, text, node, found).map(|bundle| bundle.schema)
     }
 
-    /// As [`Context::schema`], for an input: its defaults must fit.
+    /// Reads a schema like [`Context::schema`], for an input: its defaults must fit.
     pub(super) fn schema_of_input(
         &self,
         located: &WorkerFile,
@@ -82,7 +82,8 @@ impl Context<'_> {
         Some(bundle)
     }
 
-    /// The file that a reference to a schema names: relative to the worker's file, then the project's `schemas/`.
+    /// Returns the file that a reference to a schema names: relative to the worker's file, then the project's
+    /// `schemas/`.
     pub(super) fn schema_file(
         &self,
         located: &WorkerFile,
@@ -137,7 +138,7 @@ struct Bundle {
 }
 
 impl Bundle {
-    /// The place of a default of a subschema: the subschema in its file, the file, and the default in the text.
+    /// Returns the place of a default of a subschema: the subschema in its file, the file, and the default in the text.
     fn place(&self, pointer: &str) -> (String, &str, Span) {
         let of_file = |(at, ..): &&(String, String, Arc<SourceFile>)| {
             pointer.strip_prefix(at.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -153,16 +154,16 @@ impl Bundle {
 }
 
 struct File {
-    /// From the package's root.
+    /// The path from the package's root.
     path: String,
     source: Arc<SourceFile>,
-    /// Its place in the whole schema, a JSON Pointer.
+    /// The place of the file in the whole schema, a JSON Pointer.
     at: String,
     schema: Value,
 }
 
 impl<'a> Files<'a> {
-    /// The file as one schema.
+    /// Reads the file as one schema.
     fn read(tree: &'a dyn SourceTree, path: &str) -> Result<Bundle, Box<Diagnostic>> {
         let mut files = Self { tree, all: Vec::new() };
         files.add(path.to_owned())?;
@@ -212,7 +213,7 @@ impl<'a> Files<'a> {
         Ok(at)
     }
 
-    /// A name for a file that no definition of the schema has.
+    /// Returns a name for a file that no definition of the schema has.
     fn free_name(&self, first: &Value, path: &str) -> String {
         let name = path.rsplit('/').next().unwrap_or(path);
         let stem = name.strip_suffix(".json").unwrap_or(name);
@@ -238,7 +239,7 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// A reference of a file, relative to the whole schema.
+    /// Converts a reference of a file to one relative to the whole schema.
     fn target(&mut self, file: usize, reference: &str) -> Result<String, Box<Diagnostic>> {
         let File { path, source, at, .. } = &self.all[file];
         let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
@@ -279,7 +280,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The file that a relative name means in a file, as a path from the root. `None` if it is outside.
+/// Resolves a relative name in a file to a path from the root. Returns `None` if it is outside.
 fn beside(file: &str, name: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder_of(file).split('/').filter(|part| !part.is_empty()).collect();
     if name.starts_with('/') {

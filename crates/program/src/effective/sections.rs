@@ -18,7 +18,7 @@ use llm_do_core::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The rules of `tool_rules`, and their time limits and retries.
+/// Reads the rules of `tool_rules`, with their time limits and retries.
 pub(super) fn rules(
     keys: &Node,
     tree: &dyn SourceTree,
@@ -67,7 +67,7 @@ pub(super) fn rules(
     (rules, overrides)
 }
 
-/// `ensures`: a list of tools and conditions, or a map from these to messages for the model.
+/// Reads `ensures`: a list of tools and conditions, or a map from these to messages for the model.
 pub(super) fn ensures(keys: &Node, found: &mut Vec<Diagnostic>) -> Arc<[Ensure]> {
     let Some(node) = keys.get("ensures") else { return Arc::new([]) };
     let bare = node.texts().map(|(that, span)| (that, None, span));
@@ -120,7 +120,7 @@ pub(super) fn settings(node: &Node) -> ModelSettings {
     }
 }
 
-/// The tightest value of each limit over all layers, or the default.
+/// Returns the tightest value of each limit over all layers, or the default.
 pub(super) fn limits(host: &LoadOptions, layers: &[Option<&Node>]) -> Limits {
     let given = layers.iter().flatten().fold(host.limits, |given, node| given.and(&limits::given(node)));
     given.over(&Limits::default())

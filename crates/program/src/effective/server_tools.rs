@@ -8,8 +8,8 @@ use crate::{
 use llm_do_core::server_tool::ServerTool;
 use serde_json::{Value, json};
 
-/// The tools that a worker's provider runs, each with its place in the file. Finds options that a tool does not have, and
-/// tools that are listed twice.
+/// Reads the tools that a worker's provider runs, each with its place in the file. Reports options that a tool does not
+/// have, and tools that are listed twice.
 pub(crate) fn read<'n>(keys: &'n Node, found: &mut Vec<Diagnostic>) -> Vec<(ServerTool, &'n Node)> {
     let items = keys.get("server_side_tools").map(Node::items).unwrap_or_default();
     let mut tools: Vec<(ServerTool, &Node)> = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn read<'n>(keys: &'n Node, found: &mut Vec<Diagnostic>) -> Vec<(Serv
     tools
 }
 
-/// A tool by its name, or a map with its options. The shape of both is checked.
+/// Reads a tool by its name, or a map with its options. The shape of both is checked.
 fn one(item: &Node, found: &mut Vec<Diagnostic>) -> Option<ServerTool> {
     let written = match item.as_text() {
         Some(name) => json!({"tool_type": name}),

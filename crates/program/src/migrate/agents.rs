@@ -1,4 +1,4 @@
 //! `.agent` files: workers under an older extension, known by their `name`.
 
-/// Their extension.
+/// The extension of the files.
 pub(super) const EXTENSION: &str = ".agent";

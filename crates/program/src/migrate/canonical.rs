@@ -6,7 +6,7 @@ use crate::{
     yaml::{Data, Entry, Node},
 };
 
-/// Renames and converts known keys and removes unknown ones; whether anything changed.
+/// Renames and converts known keys and removes unknown ones. Returns true if anything changed.
 pub(super) fn canonical(
     node: &mut Node,
     table: &'static [Key],

@@ -19,19 +19,19 @@ pub(super) enum Role {
     Manifest,
 }
 
-/// One definition.
+/// A definition file.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// Its path; for a new file, its target path.
+    /// The path of the file; for a new file, its target path.
     pub(super) path: String,
-    /// Its target path.
+    /// The target path.
     pub(super) to: String,
     pub(super) role: Role,
-    /// The text on disk. `None`: there is no such file yet.
+    /// The text on disk, or `None` if the file does not exist yet.
     original: Option<Arc<str>>,
     /// The text that the spans of the tree point into.
     text: Arc<SourceFile>,
-    /// The number of lines removed before it.
+    /// The number of lines removed before the text.
     shift: usize,
     /// The YAML part of the text.
     yaml: Range<usize>,
@@ -41,13 +41,13 @@ pub(super) struct Draft {
     /// The old and new instructions after the front matter.
     body: Option<String>,
     pub(super) new_body: Option<String>,
-    /// Whether the whole file must be written.
+    /// True if the whole file must be written.
     anew: bool,
-    /// Whether it had `entry: true`.
+    /// True if the file had `entry: true`.
     pub(super) is_entry: bool,
-    /// Whether its keys were inside `worker:` or `workshop:`.
+    /// True if the keys were inside `worker:` or `workshop:`.
     pub(super) was_wrapped: bool,
-    /// Of a manifest: keys that belong to the root worker.
+    /// The keys of a manifest that belong to the root worker.
     pub(super) root_worker: Vec<Entry>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn is_yaml(path: &str) -> bool {
 }
 
 impl Draft {
-    /// Reads a definition file of any format. Problems are added to `findings`.
+    /// Reads a definition file of any format. Adds problems to `findings`.
     pub(super) fn read(tree: &dyn SourceTree, path: &str, findings: &mut Findings) -> Option<Self> {
         let document = front_matter::read(tree, path).and_then(|file| {
             if path.ends_with(".worker") || path.ends_with(agents::EXTENSION) {
@@ -111,7 +111,7 @@ impl Draft {
         })
     }
 
-    /// A new definition.
+    /// Creates a new definition.
     pub(super) fn new(path: &str, role: Role, keys: Vec<Entry>, body: Option<String>) -> Self {
         let keys = made(Data::Map(keys));
         Self {
@@ -133,7 +133,7 @@ impl Draft {
         }
     }
 
-    /// The same with its keys at the top level, with their text and the number of lines before them.
+    /// Replaces the keys by those at the top level, with their text and the number of lines before them.
     pub(super) fn unwrapped(mut self, text: String, lines: usize, keys: Node, file: Arc<SourceFile>) -> Self {
         let start = self.yaml.start;
         self.yaml = start..start + text.len();
@@ -144,7 +144,7 @@ impl Draft {
         self
     }
 
-    /// The same, but the whole file is written.
+    /// Replaces the keys, so that the whole file is written.
     pub(super) fn written_anew(mut self, keys: Node) -> Self {
         self.rewrite_with(keys);
         self
@@ -156,22 +156,22 @@ impl Draft {
         self.anew = true;
     }
 
-    /// The keys as they were read.
+    /// Returns the keys as they were read.
     pub(super) fn before(&self) -> &Node {
         &self.before
     }
 
-    /// The text that places point into, and its YAML part.
+    /// Returns the text into which places point, and its YAML part.
     pub(super) fn source(&self) -> (&Arc<SourceFile>, Range<usize>) {
         (&self.text, self.yaml.clone())
     }
 
-    /// The line of a span in the file on disk.
+    /// Returns the line of a span in the file on disk.
     pub(super) fn line(&self, span: &Span) -> Option<usize> {
         span.line_column().map(|(line, _)| line + self.shift)
     }
 
-    /// The file name without its extension.
+    /// Returns the file name without its extension.
     pub(super) fn stem(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         name.rsplit_once('.').map_or(name, |(stem, _)| stem)
@@ -202,7 +202,7 @@ impl Draft {
         }
     }
 
-    /// The new file; `None` with a note if it cannot be written with the same content.
+    /// Returns the new file, or `None` with a note if it can't be written with the same content.
     pub(super) fn finish(&self, findings: &mut Findings) -> Option<Change> {
         let before = self.original.clone().unwrap_or_else(|| "".into());
         let from = self.original.is_some().then(|| self.path.clone());
@@ -234,7 +234,7 @@ impl Draft {
         Some(change(text))
     }
 
-    /// The old text with the changes.
+    /// Returns the old text with the changes.
     fn edited(&self) -> Option<String> {
         let whole = self.text.text();
         let rest = whole.len() - self.yaml.end;
@@ -242,7 +242,7 @@ impl Draft {
         Some(self.compose(&out[self.yaml.start..out.len() - rest]))
     }
 
-    /// A whole file of this YAML.
+    /// Composes a whole file of this YAML.
     fn compose(&self, yaml: &str) -> String {
         if self.role == Role::Manifest {
             // An empty file is an error.
@@ -262,7 +262,7 @@ impl Draft {
         format!("---{newline}{yaml}{end}---{newline}{body}")
     }
 
-    /// Whether a text parses to the intended content.
+    /// Returns true if a text parses to the intended content.
     fn is_right(&self, text: &str) -> bool {
         let file = SourceFile::new(self.to.as_str(), text);
         match self.role {
@@ -283,7 +283,7 @@ impl Draft {
         }
     }
 
-    /// Notes for comments that the new text does not have.
+    /// Adds notes for comments that the new text does not have.
     fn lost_comments(&self, text: &str, findings: &mut Findings) {
         let file = SourceFile::new("", text);
         let after = match self.role {
@@ -308,7 +308,7 @@ impl Draft {
     }
 }
 
-/// The target of a worker by its extension.
+/// Returns the target of a worker by its extension.
 pub(super) fn with_extension(path: &str) -> String {
     let stem = path
         .strip_suffix(agents::EXTENSION)
@@ -317,7 +317,7 @@ pub(super) fn with_extension(path: &str) -> String {
     format!("{stem}.worker")
 }
 
-/// Records an older format.
+/// Returns the older format of a file, by its path.
 pub(super) fn form_of(path: &str) -> Option<Form> {
     match path {
         path if path.ends_with(agents::EXTENSION) => Some(Form::Agents),

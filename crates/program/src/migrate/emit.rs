@@ -5,20 +5,20 @@ use crate::{
     yaml::{self, Data, Entry, Node},
 };
 
-/// Longest list that is written on one line, in characters.
+/// The longest list that is written on one line, in characters.
 const LINE: usize = 72;
 
-/// One entry of a block map, its lines ended, indented by so many spaces.
+/// Formats an entry of a block map, with a newline after each line, indented by `indent` spaces.
 pub(super) fn entry(key: &str, value: &Node, indent: usize) -> String {
     format!("{:indent$}{}:{}\n", "", text(key, false), after_colon(value, indent))
 }
 
-/// All entries of a map.
+/// Formats all entries of a map.
 pub(super) fn map(entries: &[Entry], indent: usize) -> String {
     entries.iter().map(|e| entry(&e.key, &e.value, indent)).collect()
 }
 
-/// The text after `key:` in a block map whose keys have this indentation, without the last newline.
+/// Formats the text after `key:` in a block map whose keys have this indentation, without the last newline.
 pub(super) fn after_colon(value: &Node, indent: usize) -> String {
     let deeper = indent + 2;
     match &value.data {
@@ -45,7 +45,7 @@ pub(super) fn after_colon(value: &Node, indent: usize) -> String {
     }
 }
 
-/// The text after `-`, where the dash has this indentation.
+/// Formats the text after `-`, where the dash has this indentation.
 fn item_text(item: &Node, indent: usize) -> String {
     match &item.data {
         Data::Map(entries) if !entries.is_empty() => {
@@ -56,7 +56,7 @@ fn item_text(item: &Node, indent: usize) -> String {
     }
 }
 
-/// A value on one line.
+/// Formats a value on one line.
 pub(super) fn flow(value: &Node) -> String {
     match &value.data {
         Data::Null => "null".into(),
@@ -72,7 +72,7 @@ pub(super) fn flow(value: &Node) -> String {
     }
 }
 
-/// A text as a scalar: plain where it is read back as the same text, else in double quotes.
+/// Formats a text as a scalar: plain if it is read back as the same text, else in double quotes.
 pub(super) fn text(written: &str, in_flow: bool) -> String {
     let plain_start = written.starts_with(|c: char| c.is_alphanumeric() || "_./$".contains(c));
     let breaks = |c: char| c.is_control() || (in_flow && ",[]{}".contains(c)) || "#\"'\\".contains(c);
@@ -90,7 +90,7 @@ fn reads_back(written: &str) -> bool {
     as_value && read(format!("{written}: 1\n")).is_ok_and(|node| node.get(written).is_some())
 }
 
-/// A text of several lines as a literal block, if it can be one.
+/// Formats a text of several lines as a literal block, if possible.
 fn literal(written: &str, indent: usize) -> Option<String> {
     let body = written.strip_suffix('\n').unwrap_or(written);
     let plain = body.contains('\n')

@@ -101,7 +101,7 @@ pub(super) fn settle(
     }
 }
 
-/// The workshop's own worker.
+/// Creates the workshop's own worker.
 fn root(mut entries: Vec<Entry>) -> Draft {
     let at = entries.iter().position(|entry| entry.key == "instructions");
     let body = at.and_then(|at| entries.remove(at).value.as_text().map(str::to_owned));
@@ -111,7 +111,7 @@ fn root(mut entries: Vec<Entry>) -> Draft {
     Draft::new("main.worker", Role::Worker, entries, Some(body.unwrap_or_else(|| DISPATCH.into())))
 }
 
-/// The one worker that no other calls, if there is one and it calls others.
+/// Returns the only worker that no other worker calls, if there is exactly one and it calls others.
 fn only_root(drafts: &[Draft], ids: &[(String, bool)]) -> Option<String> {
     let callees = |draft: &Draft| -> Vec<String> {
         let lists = [

@@ -1,4 +1,4 @@
-//! Findings of a program whose cure is a migration.
+//! Findings of a program that a migration would fix.
 
 use super::{Change, Content, Plan, Scope, Weight, plan};
 use crate::{
@@ -10,21 +10,21 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Something that a program names is not there. In an older layout it may lie elsewhere.
+/// Findings about missing files. In an older layout, the file may have another path.
 const MISSING: [Code; 4] =
     [codes::WORKER_NOT_FOUND, codes::ENTRY_MISSING, codes::NO_ENTRY, codes::TOOL_MODULE_NOT_FOUND];
 
 /// Values that a migration may rewrite without making them valid.
 const KEPT: [Code; 2] = [codes::BAD_VALUE, codes::NOT_SUPPORTED];
 
-/// What a migration would do.
+/// The effect of a migration on the errors of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cures {
-    /// It was not asked: no error is of a kind that it could cure.
+    /// The migration was not planned: no error is of a kind that it could fix.
     Unasked,
-    /// It would change no file.
+    /// The migration would change no file.
     Nothing,
-    /// It would change files.
+    /// The migration would change files.
     Something,
 }
 
@@ -49,7 +49,8 @@ pub(crate) fn add_hints(source: &Source, found: &mut [Diagnostic]) -> Cures {
     Cures::Something
 }
 
-/// The changes of a migration, and its command. A lone file is looked at alone, because its folder may be anything.
+/// Returns the changes of a migration, and its command. A file without a project is migrated alone, because its folder
+/// may contain anything.
 fn migration(source: &Source) -> Option<(Plan, String)> {
     let tree = source.tree.as_ref();
     match &source.start {
@@ -79,7 +80,7 @@ fn cures(plan: &Plan, tree: &dyn SourceTree, finding: &Diagnostic) -> bool {
     rewritten && !is_lost(plan, tree, finding)
 }
 
-/// Whether a change puts the file that the finding misses into its place.
+/// Returns true if a change creates the file that the finding reports as missing.
 fn supplies(change: &Change, finding: &Diagnostic) -> bool {
     let stem = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -92,7 +93,7 @@ fn supplies(change: &Change, finding: &Diagnostic) -> bool {
     moves && missed.map_or_else(begins, |missed| missed == stem(&change.to))
 }
 
-/// Whether a text has the line of a span, at whatever depth.
+/// Returns true if a text has the line of a span, at any indentation.
 fn has_line(text: &str, span: &Span) -> bool {
     let Some((line, _)) = span.line_column() else { return true };
     let Some(wanted) = span.file().text().lines().nth(line - 1) else { return true };
@@ -100,7 +101,7 @@ fn has_line(text: &str, span: &Span) -> bool {
     lines.contains(wanted.trim())
 }
 
-/// Whether the plan says of the finding's line that it can't be converted.
+/// Returns true if a note of the plan reports that the finding's line can't be converted.
 fn is_lost(plan: &Plan, tree: &dyn SourceTree, finding: &Diagnostic) -> bool {
     let Some(span) = &finding.span else { return false };
     let line = span.line_column().map(|(line, _)| line);

@@ -7,20 +7,20 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Folders that are none of a program's definitions.
+/// Folders that contain no definitions of a program.
 const IGNORED: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do"];
 /// Depth and number of entries at which the walk stops.
 const DEEPEST: usize = 32;
 const MOST: usize = 100_000;
 
-/// All regular files, and what else is in the way.
+/// All regular files of a tree, and the names that are in use.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     /// Regular files, sorted.
     pub(super) files: Vec<String>,
-    /// Everything that has a name: files, folders, links; in lower case, because some file systems make no difference.
+    /// All names in use: files, folders, links; in lower case, because some file systems ignore case.
     taken: BTreeSet<String>,
-    /// Of these, entries that are not folders: files, links, devices.
+    /// Names of entries that are not folders: files, links, devices.
     closed: BTreeSet<String>,
 }
 
@@ -86,22 +86,22 @@ impl Inventory {
         }
     }
 
-    /// Whether it is a regular file.
+    /// Returns true if the path is that of a regular file.
     pub(super) fn has(&self, path: &str) -> bool {
         self.files.binary_search_by(|file| file.as_str().cmp(path)).is_ok()
     }
 
-    /// Whether any entry has that name, ignoring case.
+    /// Returns true if any entry has that name, ignoring case.
     pub(super) fn is_taken(&self, path: &str) -> bool {
         self.taken.contains(&path.to_lowercase())
     }
 
-    /// Whether an entry of that name is not a folder.
+    /// Returns true if an entry of that name is not a folder.
     pub(super) fn is_closed(&self, path: &str) -> bool {
         self.closed.contains(&path.to_lowercase())
     }
 
-    /// The files below a folder.
+    /// Returns the files below a folder.
     pub(super) fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a str> {
         self.files
             .iter()

@@ -45,7 +45,7 @@ pub(super) fn worker(draft: &mut Draft, names: &Names, findings: &mut Findings) 
     }
 }
 
-/// Gives all keys that a table knows their names in it, and puts the others aside.
+/// Gives all keys of a table their canonical names, and puts the others aside.
 pub(super) fn canonical_keys(draft: &mut Draft, table: &'static [Key], findings: &mut Findings) {
     let mut left = Vec::new();
     if canonical(&mut draft.keys, table, "", &mut left) {
@@ -56,7 +56,7 @@ pub(super) fn canonical_keys(draft: &mut Draft, table: &'static [Key], findings:
     }
 }
 
-/// `provider:model`, in the names that providers have here.
+/// Converts `provider:model` to the current names of providers.
 pub(super) fn models(draft: &mut Draft, findings: &mut Findings) {
     let mut changed = false;
     if let Some(model) = draft.keys.get("model").cloned()
@@ -97,7 +97,7 @@ pub(super) fn models(draft: &mut Draft, findings: &mut Findings) {
     }
 }
 
-/// A model's name as it is written here; `None` if it names no provider.
+/// Returns a model's name in the current form, or `None` if it names no provider.
 fn canonical_model(text: &str) -> Option<String> {
     const RENAMED: [(&str, &str); 4] = [
         ("google-gla:", "gemini:"),
@@ -119,7 +119,7 @@ fn canonical_model(text: &str) -> Option<String> {
     known.contains(&provider).then(|| format!("{provider}:{model}"))
 }
 
-/// `sandboxes: {NAME: {path, mode, …}}` as `sandbox.paths`. Workers with one had file tools.
+/// Converts `sandboxes: {NAME: {path, mode, …}}` to `sandbox.paths`. Workers with such a key had file tools.
 fn sandboxes(draft: &mut Draft, findings: &mut Findings) -> bool {
     let Some(old) = take(&mut draft.keys, "sandboxes") else { return false };
     findings.forms.insert(Form::Keys);
@@ -157,7 +157,7 @@ fn sandboxes(draft: &mut Draft, findings: &mut Findings) -> bool {
     true
 }
 
-/// The toolset `filesystem`, for a worker that had file tools because it had a sandbox.
+/// Adds the toolset `filesystem` to a worker that had file tools because it had a sandbox.
 fn file_tools(draft: &mut Draft, findings: &mut Findings) {
     if draft.keys.get("toolsets").is_some_and(|toolsets| toolsets.get("filesystem").is_some()) {
         return;
@@ -171,7 +171,7 @@ fn file_tools(draft: &mut Draft, findings: &mut Findings) {
     }
 }
 
-/// `{name: web_search, config: {…}}` as `{tool_type: web_search, …}`.
+/// Converts `{name: web_search, config: {…}}` to `{tool_type: web_search, …}`.
 fn server_side_tools(draft: &mut Draft, findings: &mut Findings) {
     let key = match draft.keys.get("server_side_tools") {
         Some(_) => "server_side_tools",

@@ -19,10 +19,10 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The new manifest.
+/// The name of the new manifest.
 pub(super) const NEW: &str = MANIFESTS[0];
 
-/// The form of an older manifest, by its name.
+/// Returns the form of an older manifest, by its name.
 fn form(name: &str) -> Form {
     match name.split('.').next() {
         Some("workshop") => Form::Workshop,
@@ -33,7 +33,7 @@ fn form(name: &str) -> Form {
     }
 }
 
-/// The manifest of a tree.
+/// Finds the manifest of a tree.
 pub(super) fn find(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut Findings) -> Option<Draft> {
     let mut there: Vec<(&str, Option<Form>)> =
         MANIFESTS.into_iter().filter(|name| inventory.has(name)).map(|name| (name, None)).collect();
@@ -82,7 +82,7 @@ pub(super) fn manifest(draft: &mut Draft, names: &Names, layout: &Layout, findin
     worker_paths(draft, layout);
 }
 
-/// The old `version` was always the project's own.
+/// Converts `version`, which was always the project's own.
 fn version(draft: &mut Draft) {
     if let Some(node) = get_mut(&mut draft.keys, "version")
         && let Data::Number(number) = &node.data
@@ -92,7 +92,7 @@ fn version(draft: &mut Draft) {
     }
 }
 
-/// `sandbox.shell: [npm, python]`, commands that may run.
+/// Converts `sandbox.shell: [npm, python]`, the commands that may run.
 fn sandbox_shell(draft: &mut Draft, findings: &mut Findings) {
     let Some(shell) = get_mut(&mut draft.keys, "sandbox").and_then(|sandbox| take(sandbox, "shell")) else {
         return;
@@ -111,7 +111,7 @@ fn sandbox_shell(draft: &mut Draft, findings: &mut Findings) {
     }
 }
 
-/// A workshop is its root worker too: what belongs to a worker goes into `main.worker`.
+/// Moves the keys of a worker from a workshop's manifest to `main.worker`: a workshop is its own root worker.
 fn root_worker(draft: &mut Draft, findings: &mut Findings) {
     let known = |table: &[crate::shape::Key], entry: &Entry| {
         let snake = snake_case(&entry.key);
@@ -139,7 +139,7 @@ fn root_worker(draft: &mut Draft, findings: &mut Findings) {
     draft.root_worker = part;
 }
 
-/// `worker_paths` without the roots that are searched anyway.
+/// Removes the roots that are searched anyway from `worker_paths`.
 fn worker_paths(draft: &mut Draft, layout: &Layout) {
     let Some(Node { data: Data::List(items), .. }) = get_mut(&mut draft.keys, "worker_paths") else { return };
     if !items.iter().any(|item| item.as_text().is_some_and(|path| path.trim_matches(['.', '/']) == "workers"))
@@ -159,7 +159,7 @@ fn worker_paths(draft: &mut Draft, layout: &Layout) {
     }
 }
 
-/// The keys of `project.json`.
+/// Converts the keys of `project.json`.
 fn json(draft: &mut Draft, findings: &mut Findings) {
     let old = draft.before().clone();
     let mut keys = Vec::new();
@@ -215,14 +215,14 @@ fn json(draft: &mut Draft, findings: &mut Findings) {
     }
 }
 
-/// Whether Python code of that path is found without being named.
+/// Returns true if Python code of that path is found without being named.
 fn is_found(path: &str) -> bool {
     let path = path.trim_start_matches("./");
     path == "tools.py" || path.starts_with("tools/") || path.starts_with("toolsets/")
 }
 
-/// Gives write access to the mounts of an older manifest that stated none and that workers write to by name
-/// (`write: ["${NAME}"]`): a mount that says nothing is read-only now.
+/// Gives write access to the mounts of an older manifest that stated no mode and that workers write to by name (`write:
+/// ["${NAME}"]`): a mount without a mode is read-only now.
 pub(super) fn grant_writes(drafts: &mut [Draft], findings: &mut Findings) {
     let workers = drafts.iter().filter(|draft| draft.role == Role::Worker);
     let written: BTreeSet<String> = workers

@@ -18,14 +18,14 @@ pub(super) struct Names {
     layout: crate::resolve::Layout,
 }
 
-/// A worker, as it can be named now.
+/// The new name of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct New {
-    /// Its ID, or `./path` outside the workers roots.
+    /// The ID of the worker, or `./path` outside the workers roots.
     reference: String,
-    /// Its file has a new place.
+    /// True if the file has a new path.
     moved: bool,
-    /// The old name was not its ID.
+    /// True if the old name was not the ID.
     renamed: bool,
 }
 
@@ -66,18 +66,18 @@ impl Names {
         if located.rooted || to == "main.worker" { located.id } else { format!("./{}", located.id) }
     }
 
-    /// The ID of a worker's new file, if it has to be its `name`.
+    /// Returns the ID of a worker's new file, if it has to be its `name`.
     pub(super) fn id(&self, to: &str) -> Option<String> {
         let located = self.layout.identify(to);
         located.rooted.then_some(located.id)
     }
 
-    /// The worker with a bare name.
+    /// Returns the reference of the worker with a bare name.
     pub(super) fn worker(&self, name: &str) -> Option<String> {
         self.by_old.get(name).map(|new| new.reference.clone())
     }
 
-    /// The new reference, if it changes.
+    /// Returns the new reference, if it changes.
     pub(super) fn rewritten(&self, reference: &str) -> Option<String> {
         let path = plain(reference).ok()?;
         let new = self.by_old.get(&path)?;
@@ -98,7 +98,7 @@ impl Names {
         }
     }
 
-    /// `name` has to be the ID, under a workers root.
+    /// Makes `name` equal to the ID, under a workers root.
     pub(super) fn settle_name(&self, draft: &mut Draft, findings: &mut Findings) {
         let Some(id) = self.id(&draft.to) else { return };
         let Some(entry) = draft.keys.entry("name").cloned() else { return };

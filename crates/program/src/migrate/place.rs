@@ -18,9 +18,9 @@ pub(super) struct Layout {
     /// Further folders with workers.
     pub(super) worker_paths: Vec<String>,
     pub(super) prompts_root: String,
-    /// The tree is a folder of workers and nothing more.
+    /// True if the tree is a folder of workers and nothing else.
     pub(super) flat: bool,
-    /// It is one that is found by its path, such as `~/.llm-do/workers`.
+    /// True if the tree is a registry that is found by its path, such as `~/.llm-do/workers`.
     pub(super) is_registry: bool,
 }
 
@@ -49,14 +49,14 @@ impl Layout {
         }
     }
 
-    /// The new layout, as the resolver knows it.
+    /// Returns the new layout in the form of the resolver.
     pub(super) fn resolver(&self) -> resolve::Layout {
         let mut roots = vec![self.workers_root.clone()];
         roots.extend(self.worker_paths.iter().cloned());
         resolve::Layout { roots }
     }
 
-    /// What a worker's file was called by in the old layout.
+    /// Returns the name by which a worker's file was called in the old layout.
     pub(super) fn old_id(&self, path: &str) -> String {
         let stem = with_extension(path);
         let stem = stem.strip_suffix(".worker").unwrap_or(&stem);
@@ -67,7 +67,7 @@ impl Layout {
         below.unwrap_or(stem).to_owned()
     }
 
-    /// The target of a worker. `called`: bare names that workers use for each other.
+    /// Returns the target of a worker. `called` contains the bare names that workers use for each other.
     fn place(&self, draft: &Draft, called: &BTreeSet<String>, has_main: bool) -> String {
         let path = draft.path.as_str();
         let root = &self.workers_root;
@@ -111,7 +111,7 @@ impl Layout {
     }
 }
 
-/// Whether a name can be an ID: parts of letters, digits, `_`, `-` and `.`, none of them hidden.
+/// Returns true if a name can be an ID: parts of letters, digits, `_`, `-` and `.`, none of them hidden.
 fn is_id(name: &str) -> bool {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
@@ -175,7 +175,7 @@ fn tell_forms(draft: &Draft, layout: &Layout, findings: &mut Findings) {
     }
 }
 
-/// A single file keeps its path; it is left unchanged if its target would differ.
+/// Keeps the path of a single file; the file is left unchanged if its target would differ.
 pub(super) fn stay(drafts: &mut Vec<Draft>, path: &str, inventory: &Inventory, findings: &mut Findings) {
     for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Worker) {
         draft.to = if draft.path == path { with_extension(path) } else { draft.path.clone() };
@@ -197,7 +197,7 @@ fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
-/// Bare names in a worker's allowlists and toolsets, and in an old manifest's lists.
+/// Returns the bare names in a worker's allowlists and toolsets, and in an old manifest's lists.
 fn called_by(keys: &Node) -> Vec<String> {
     let listed = |node: Option<&Node>| -> Vec<String> {
         node.into_iter().flat_map(Node::texts).map(|(text, _)| text.to_owned()).collect()
@@ -227,7 +227,7 @@ fn called_by(keys: &Node) -> Vec<String> {
     names
 }
 
-/// Files that move together with a worker in the same folder: from, to.
+/// Returns the files that move together with a worker in the same folder: from, to.
 pub(super) fn companions(
     drafts: &[Draft],
     inventory: &Inventory,

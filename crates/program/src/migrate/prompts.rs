@@ -1,4 +1,4 @@
-//! Workers in YAML, their instructions under `instructions:` or in `prompts/`.
+//! Workers in YAML, with instructions under `instructions:` or in `prompts/`.
 
 use super::{
     Absorbed, Findings, Form, Weight,
@@ -34,7 +34,7 @@ const TELLING: [&str; 12] = [
     "server_side_tools",
 ];
 
-/// Whether a YAML file is a worker rather than other data.
+/// Returns true if a YAML file is a worker rather than other data.
 pub(super) fn is_worker(draft: &Draft, inventory: &Inventory, flat: bool) -> bool {
     if draft.was_wrapped {
         return true;
@@ -118,7 +118,7 @@ pub(super) fn take_in(
     absorbed.push(Absorbed { path: prompt.clone(), into: draft.to.clone(), text: text.text().clone() });
 }
 
-/// Which texts name which prompts.
+/// The texts that mention each prompt, by the file name of the prompt.
 #[derive(Debug, Default)]
 pub(super) struct Mentions {
     by_name: BTreeMap<String, BTreeSet<String>>,
@@ -148,7 +148,7 @@ impl Mentions {
         Self { by_name }
     }
 
-    /// Whether another text than the prompt's own names it.
+    /// Returns true if a text other than the prompt's own names it.
     fn is_named_elsewhere(&self, prompt: &str) -> bool {
         let name = prompt.rsplit('/').next().unwrap_or(prompt);
         // A name without clear boundaries may be anywhere in the text.

@@ -1,4 +1,4 @@
-//! Reads the definitions of a tree: which files are workers or manifests, whatever their form.
+//! Reads the definitions of a tree, and decides which files are workers or manifests, whatever their form.
 
 use super::{
     Findings, Weight, agents,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{manifest_names, resolve::is_cases, source::SourceTree};
 
-/// All definitions of a tree, old and new.
+/// Reads all definitions of a tree, old and new.
 pub(super) fn read_all(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut Findings) -> Vec<Draft> {
     let mut drafts = Vec::new();
     if let Some(manifest) = manifests::find(tree, inventory, findings) {
@@ -58,7 +58,7 @@ pub(super) fn read_all(tree: &dyn SourceTree, inventory: &Inventory, findings: &
     drafts
 }
 
-/// `NAME/worker.yaml` in a registry.
+/// Returns true for `NAME/worker.yaml` in a registry.
 fn is_folder_form(path: &str, flat: bool) -> bool {
     flat && (path.ends_with("/worker.yaml") || path.ends_with("/worker.yml"))
 }

@@ -3,7 +3,7 @@
 use super::{golem, inventory::Inventory};
 use crate::manifest_names;
 
-/// Whether a tree is one: it has no manifest, no entry and no workers root.
+/// Returns true if a tree is a flat registry: it has no manifest, no entry and no workers root.
 pub(super) fn is_flat(inventory: &Inventory) -> bool {
     let entry = |path: &str| {
         matches!(path, "main.worker" | "main.agent" | "main.yaml" | "main.yml") || path == golem::ENTRY

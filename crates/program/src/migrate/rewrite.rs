@@ -1,22 +1,21 @@
 //! In-place changes of YAML. Unchanged parts keep their text, including comments.
 //!
-//! The new tree is made from the old one: an entry whose key has the span of an old key is that entry, even under a
-//! new name. The caller parses the result again and compares it, and does not use a result that differs from the new
-//! tree.
+//! The new tree is made from the old one: an entry whose key has the span of an old key is that entry, even under a new
+//! name. The caller parses the result again and compares it, and does not use a result that differs from the new tree.
 
 use super::emit;
 use crate::yaml::{Data, Entry, Node};
 use std::ops::Range;
 
-/// A stretch of text and what takes its place.
+/// A stretch of text and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Edit {
     range: Range<usize>,
     text: String,
 }
 
-/// Changes the text of `before`, the first `end` bytes of `text`, to that of `after`; the rest stays. `None` if the
-/// trees differ too much, or the text has an unsupported form, so that it must be written from scratch.
+/// Changes the text of `before`, the first `end` bytes of `text`, to that of `after`; the rest stays. Returns `None` if
+/// the trees differ too much, or the text has an unsupported form, so that it must be written from scratch.
 pub(super) fn rewrite(text: &str, start: usize, end: usize, before: &Node, after: &Node) -> Option<String> {
     let mut edits = Vec::new();
     let newline = if text[..end].contains("\r\n") { "\r\n" } else { "\n" };
@@ -60,7 +59,7 @@ struct Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    /// Whether the map of these entries is written as `{…}`.
+    /// Returns true if the map of these entries is written as `{…}`.
     fn is_flow(&self, entries: &[Entry]) -> bool {
         let first = entries.first().and_then(|entry| entry.key_span.range()).map_or(0, |range| range.start);
         self.text[..first].trim_end().ends_with('{')
@@ -71,7 +70,8 @@ impl Rewriter<'_> {
         self.text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)
     }
 
-    /// The lines of each entry of a block map. Blank lines and comments no deeper than the keys belong to what follows.
+    /// Returns the lines of each entry of a block map. Blank lines and comments no deeper than the keys belong to the
+    /// entry after them.
     fn regions(&self, entries: &[Entry], within: &Range<usize>) -> Option<(usize, Vec<Range<usize>>)> {
         let starts: Vec<usize> =
             entries.iter().map(|e| e.key_span.range().map(|r| r.start)).collect::<Option<_>>()?;
@@ -99,7 +99,7 @@ impl Rewriter<'_> {
         Some((column, regions))
     }
 
-    /// `end` before the blank lines and comments that belong to what follows.
+    /// Returns `end` moved before the blank lines and comments that belong to the next entry.
     fn without_tail(&self, start: usize, end: usize, column: usize) -> usize {
         let mut end = end;
         loop {
@@ -155,7 +155,7 @@ impl Rewriter<'_> {
         Some(())
     }
 
-    /// The value of one entry of a block map.
+    /// Changes the value of one entry of a block map.
     fn value(
         &self,
         old: &Entry,
@@ -212,7 +212,7 @@ impl Rewriter<'_> {
         true
     }
 
-    /// The range of `{…}` or `[…]`, if it is on one line.
+    /// Returns the range of `{…}` or `[…]`, if it is on one line.
     fn flow_extent(&self, node: &Node) -> Option<Range<usize>> {
         let (open, close, first, last) = match &node.data {
             Data::Map(entries) => {
@@ -237,7 +237,7 @@ impl Rewriter<'_> {
         self.flow_extent(node).or_else(|| node.span.range()).map(|range| range.end)
     }
 
-    /// Items of a list, one by one, if only scalars differ.
+    /// Changes the items of a list, one by one, if only scalars differ.
     fn items(&self, old: &[Node], new: &[Node], edits: &mut Vec<Edit>) -> bool {
         let before = edits.len();
         for (a, b) in old.iter().zip(new) {
@@ -249,7 +249,7 @@ impl Rewriter<'_> {
         true
     }
 
-    /// A map written as `{…}`, if only names of keys and scalars differ.
+    /// Changes a map written as `{…}`, if only names of keys and scalars differ.
     fn in_place(&self, old: &[Entry], new: &[Entry], edits: &mut Vec<Edit>) -> bool {
         let before = edits.len();
         let pairs = old.iter().zip(new);
@@ -268,12 +268,12 @@ impl Rewriter<'_> {
     }
 }
 
-/// Whether two values are equal, ignoring their spans.
+/// Returns true if two values are equal, ignoring their spans.
 pub(super) fn same(a: &Node, b: &Node) -> bool {
     a.to_json() == b.to_json()
 }
 
-/// The comments of a YAML text with their places. Those inside of a scalar are none.
+/// Returns the comments of a YAML text with their places. Text inside of a scalar is not a comment.
 pub(super) fn comments(text: &str, node: &Node) -> Vec<(usize, String)> {
     let mut scalars = Vec::new();
     collect_scalars(node, &mut scalars);

@@ -1,15 +1,15 @@
-//! Older rules: names of tools that are called differently now, and the shell's rules at the top level.
+//! Older rules: names of tools that have been renamed, and the shell's rules at the top level.
 
 use super::{Findings, Form, draft::Draft, get_mut, made_entry, made_text, map_at, take};
 use crate::yaml::{Data, Entry, Node};
 
-/// Rules for the tools of the old sandbox, and what they are now.
+/// Rules for the tools of the old sandbox, and their current form.
 const SANDBOX: [(&str, &str); 3] =
     [("sandbox.read", "read"), ("sandbox.write", "write"), ("sandbox.delete", "delete")];
 /// Tools that were renamed.
 const RENAMED: [(&str, &str); 2] = [("worker.call", "worker_call"), ("worker.create", "worker_create")];
 
-/// The rule for an older form.
+/// Returns the rule for an older form.
 pub(super) fn rule(node: &Node) -> Option<&'static str> {
     let flag = |snake: &str, camel: &str| {
         node.entry(snake).or_else(|| node.entry(camel)).and_then(|entry| entry.value.as_flag())
@@ -27,7 +27,8 @@ pub(super) fn rule(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// Makes `tool_rules`, `shell_rules` and `shell_default` canonical; whether the worker had the old sandbox's tools.
+/// Makes `tool_rules`, `shell_rules` and `shell_default` canonical. Returns true if the worker had the old sandbox's
+/// tools.
 pub(super) fn convert(draft: &mut Draft, findings: &mut Findings) -> bool {
     shell(draft, findings);
     let mut had_files = false;
@@ -87,7 +88,7 @@ pub(super) fn convert(draft: &mut Draft, findings: &mut Findings) -> bool {
     had_files
 }
 
-/// `shell_rules` and `shell_default` as `toolsets.shell`.
+/// Converts `shell_rules` and `shell_default` to `toolsets.shell`.
 fn shell(draft: &mut Draft, findings: &mut Findings) {
     let (rules, default) = (take(&mut draft.keys, "shell_rules"), take(&mut draft.keys, "shell_default"));
     if rules.is_none() && default.is_none() {
@@ -134,7 +135,7 @@ fn shell(draft: &mut Draft, findings: &mut Findings) {
     }
 }
 
-/// The toolsets; a list of them as a map.
+/// Returns the toolsets as a map, converted from a list if necessary.
 fn toolsets_as_map(draft: &mut Draft) -> Option<&mut Node> {
     let listed: Option<Vec<String>> = match draft.keys.get("toolsets").map(|node| &node.data) {
         Some(Data::List(_) | Data::Text(_)) => {

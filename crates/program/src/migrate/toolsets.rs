@@ -1,4 +1,4 @@
-//! Older toolsets: lists of names, names that are called differently now, `delegation`, `_approval_config`.
+//! Older toolsets: lists of names, names that have been changed, `delegation`, `_approval_config`.
 
 use super::{
     Findings, Form, canonical::canonical, draft::Draft, get_mut, made, made_entry, made_text, map_at,
@@ -13,7 +13,7 @@ use crate::{
 
 /// The toolset kinds.
 const KINDS: [&str; 5] = ["filesystem", "workers", "shell", "custom", "mcp"];
-/// The file tools that the old `write_approval` was about; deleting and moving are newer, and still ask.
+/// The file tools that the old `write_approval` applied to; deleting and moving are newer, and still ask.
 const WRITING: [&str; 3] = ["write_file", "edit_file", "append_file"];
 /// The file tools that change nothing.
 const READING: [&str; 5] = ["list_files", "read_file", "search_files", "file_info", "file_exists"];
@@ -33,23 +33,23 @@ const READING_COMMANDS: [&str; 13] = [
     "git show",
     "git status",
 ];
-/// Keys of `workers` that are no worker's name.
+/// Keys of `workers` that are not names of workers.
 const WORKERS_KEYS: [&str; 6] = ["allowed_workers", "allow_workers", "style", "dynamic", "tools", "approval"];
 
-/// One toolset on its way.
+/// A toolset that is being converted.
 struct Old {
     name: String,
     key_span: Span,
     value: Node,
 }
 
-/// The toolsets as they will be.
+/// The converted toolsets.
 #[derive(Default)]
 struct New {
     entries: Vec<Entry>,
-    /// Values without a place.
+    /// Values without a place in the current format.
     left: Vec<(String, Node, Span)>,
-    /// `sandbox`, which was a toolset once.
+    /// The `sandbox`, which was a toolset in older formats.
     sandbox: Option<Node>,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
     }
 }
 
-/// The same with keys without spans.
+/// Removes the spans of keys.
 fn rootless(mut node: Node) -> Node {
     if let Data::Map(entries) = &mut node.data {
         for entry in entries {
@@ -203,7 +203,7 @@ fn one(old: Old, names: &Names, new: &mut New, findings: &mut Findings) {
 }
 
 impl New {
-    /// One more toolset; into one that is there already.
+    /// Adds a toolset, or merges it into an existing one of its name.
     fn add(&mut self, entry: Entry) {
         let Some(known) = self.entries.iter_mut().find(|known| known.key == entry.key) else {
             self.entries.push(entry);
@@ -234,7 +234,7 @@ impl New {
     }
 }
 
-/// An entry into a map, and into what is there.
+/// Merges an entry into a map. Existing values are kept.
 fn merge(node: &mut Node, entry: Entry) {
     match (get_mut(node, &entry.key), entry.value.data) {
         (Some(known), Data::Map(others)) => others.into_iter().for_each(|other| merge(known, other)),
@@ -251,7 +251,7 @@ fn add_missing(node: &mut Node, key: &str, value: Node) {
     }
 }
 
-/// The kind that the path of a Python class means.
+/// Returns the kind for the path of a Python class.
 fn class(path: &str) -> Option<&'static str> {
     let name = path.rsplit(['.', ':']).next().filter(|name| *name != path)?;
     match name {
@@ -272,7 +272,7 @@ fn commands(patterns: &[&str], asks: bool) -> Node {
     made(Data::List(patterns.iter().map(rule).collect()))
 }
 
-/// A worker that was a toolset of its own.
+/// Returns the toolset for a worker that was a toolset of its own.
 fn one_worker(id: &str, mut configuration: Node) -> Node {
     let approval = take(&mut configuration, "approval");
     let mut entries = vec![made_entry("allowed_workers", made(Data::List(vec![made_text(id)])))];
@@ -280,7 +280,7 @@ fn one_worker(id: &str, mut configuration: Node) -> Node {
     made(Data::Map(entries))
 }
 
-/// `_approval_config`, and older forms of rules, as `approval`.
+/// Converts `_approval_config`, and older forms of rules, to `approval`.
 fn approvals(value: &mut Node, findings: &mut Findings) {
     if let Some(old) = take(value, "_approval_config") {
         findings.forms.insert(Form::ApprovalConfig);
@@ -327,7 +327,7 @@ fn approvals(value: &mut Node, findings: &mut Findings) {
     }
 }
 
-/// Delegation: `allow_workers`, a map of workers, or `allowed_workers`.
+/// Converts delegation: `allow_workers`, a map of workers, or `allowed_workers`.
 fn workers(value: &mut Node, names: &Names) {
     let Data::Map(entries) = &mut value.data else { return };
     let mut callees: Vec<Node> = Vec::new();
@@ -381,7 +381,7 @@ fn add_kept(kept: &mut Vec<Entry>, key: &str, value: Node) {
     }
 }
 
-/// `read_approval` and `write_approval` of the old file tools.
+/// Converts `read_approval` and `write_approval` of the old file tools.
 fn filesystem(value: &mut Node, span: &Span, new: &mut New) {
     let asks = |value: &mut Node, key: &str| take(value, key).and_then(|entry| entry.value.as_flag());
     let reading = asks(value, "read_approval");
@@ -406,7 +406,7 @@ fn filesystem(value: &mut Node, span: &Span, new: &mut New) {
     }
 }
 
-/// Whether custom tools are written in a language that is not Python.
+/// Returns true if custom tools are written in a language other than Python.
 fn is_script(value: &Node) -> bool {
     let module = value.get("module").and_then(Node::as_text).unwrap_or_default();
     [".ts", ".js", ".mjs", ".cjs", ".tsx"].iter().any(|extension| module.ends_with(extension))

@@ -1,4 +1,4 @@
-//! What a migration leaves as it is although it does not work any more.
+//! Notes about parts that a migration leaves unchanged although they no longer work.
 
 use super::{
     Findings, Scope, Weight,
@@ -17,7 +17,7 @@ const CALLS: [&str; 2] = ["worker_call", "worker_create"];
 /// Extensions of programs that are not written in Python.
 const SCRIPTS: [&str; 5] = ["ts", "tsx", "js", "mjs", "cjs"];
 
-/// Adds notes for what the user has to change by hand.
+/// Adds notes about the parts that the user has to change by hand.
 pub(super) fn tell(drafts: &[Draft], inventory: &Inventory, scope: &Scope, findings: &mut Findings) {
     // Nothing is told about files that are canonical already.
     if findings.forms.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn tell(drafts: &[Draft], inventory: &Inventory, scope: &Scope, findi
     }
 }
 
-/// Keys that loading still refuses.
+/// Adds notes about keys that loading still refuses.
 fn refused_keys(draft: &Draft, findings: &mut Findings) {
     let table = match draft.role {
         Role::Worker => WORKER,
@@ -61,7 +61,7 @@ fn refused_keys(draft: &Draft, findings: &mut Findings) {
     }
 }
 
-/// A prompt that teaches the model a tool that the worker does not have.
+/// Adds notes about a prompt that teaches the model a tool that the worker does not have.
 fn prompt(draft: &Draft, manifest: Option<&Draft>, findings: &mut Findings) {
     let Some(body) = &draft.new_body else { return };
     let delegation = |draft: &Draft| draft.keys.get("toolsets").and_then(|t| t.get("workers")).cloned();
@@ -90,12 +90,12 @@ fn prompt(draft: &Draft, manifest: Option<&Draft>, findings: &mut Findings) {
     }
 }
 
-/// Whether a text has a word.
+/// Returns true if a text has a word.
 fn names(text: &str, word: &str) -> bool {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|part| part == word)
 }
 
-/// Whether a file has the place of Python tools, and another language.
+/// Returns true if a file is at a place of Python tools, but in another language.
 fn is_script(path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let Some((stem, extension)) = name.rsplit_once('.') else { return false };

@@ -12,12 +12,12 @@ use crate::{
     yaml::{Entry, Node},
 };
 
-/// Reads a definition file of any format. Problems are added to `findings`.
+/// Reads a definition file of any format. Adds problems to `findings`.
 pub(super) fn read(tree: &dyn SourceTree, path: &str, findings: &mut Findings) -> Option<Draft> {
     Draft::read(tree, path, findings).map(|draft| unwrap(draft, findings))
 }
 
-/// The draft with its keys at the top level.
+/// Returns the draft with its keys at the top level.
 fn unwrap(mut draft: Draft, findings: &mut Findings) -> Draft {
     let (name, inner) = match draft.before().entries() {
         [entry]
@@ -38,7 +38,8 @@ fn unwrap(mut draft: Draft, findings: &mut Findings) -> Draft {
     }
 }
 
-/// The YAML without the wrapper's line, its text moved to the left: how many lines were left out, and what it says.
+/// Removes the wrapper's line from the YAML and moves the text to the left. Returns the text, the number of removed
+/// lines, and the parsed content.
 fn dedented(draft: &Draft, wrapper: &Entry) -> Option<(String, usize, Node, std::sync::Arc<SourceFile>)> {
     let (file, yaml) = draft.source();
     let whole = file.text();

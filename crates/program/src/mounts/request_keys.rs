@@ -12,10 +12,10 @@ use llm_do_core::{
 };
 use std::sync::Arc;
 
-/// The port of a host whose entry names none.
+/// The port of a host whose entry names no port.
 const TLS: u16 = 443;
 
-/// The entries of `keys`. Each belongs to one host of the sandbox's list of domains.
+/// Reads the entries of `keys`. Each belongs to one host of the sandbox's list of domains.
 pub(super) fn read(keys: &Node, merged: &Merged, found: &mut Vec<Diagnostic>) -> Vec<(RequestKey, Span)> {
     let mut read: Vec<(RequestKey, Span)> = Vec::new();
     for entry in keys.entries() {
@@ -34,7 +34,7 @@ pub(super) fn read(keys: &Node, merged: &Merged, found: &mut Vec<Diagnostic>) ->
     read
 }
 
-/// The host and port of an entry, which names one host.
+/// Returns the host and port of an entry, which names one host.
 fn place(domain: &Domain) -> Option<(Host, u16)> {
     let (host, port) = Host::with_port(&domain.to_string()).ok()?;
     Some((host, port.unwrap_or(TLS)))

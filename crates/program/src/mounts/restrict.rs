@@ -9,7 +9,7 @@ use crate::{
 };
 use llm_do_core::authority::VirtualPath;
 
-/// The intersection of both layers: the paths of each list that the other list covers.
+/// Returns the intersection of both layers: the paths of each list that the other list covers.
 pub(super) fn intersection(both: &[&Node], found: &mut Vec<Diagnostic>) -> Vec<VirtualPath> {
     let mut kept: Option<Vec<VirtualPath>> = None;
     for list in both.iter().filter_map(|sandbox| sandbox.get("restrict")) {
@@ -69,7 +69,7 @@ pub(super) fn report_unreachable(layers: Layers<'_>, merged: &Merged, found: &mu
     }
 }
 
-/// The layers whose `restrict` is about declared mounts. Without mounts, a worker sees what its caller sees.
+/// Returns the layers whose `restrict` applies to declared mounts. Without mounts, a worker sees what its caller sees.
 fn declaring<'a>(layers: Layers<'a>) -> impl Iterator<Item = &'a Node> {
     let declares = |sandbox: &&Node| sandbox.get("root").is_some() || sandbox.get("paths").is_some();
     let project = layers.project.filter(declares);

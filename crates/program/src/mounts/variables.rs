@@ -8,7 +8,8 @@ use crate::{
 use llm_do_core::authority::variable_refused;
 use std::sync::Arc;
 
-/// The names of `env`. Those that decide what a process loads, or that the launcher sets itself, can't be given.
+/// Reads the names of `env`. Variables that determine the code that a process loads, or that the launcher sets itself,
+/// can't be given.
 pub(super) fn read(list: &Node, found: &mut Vec<Diagnostic>) -> Vec<(Arc<str>, Span)> {
     let mut names: Vec<(Arc<str>, Span)> = Vec::new();
     for (text, span) in list.texts() {

@@ -30,7 +30,7 @@ pub(crate) struct Packages {
 }
 
 impl Packages {
-    /// The program and all its dependencies. Opens only the manifest of each library.
+    /// Loads all dependencies of the program. Opens only the manifest of each library.
     pub(crate) fn load(program: Package, host: &LoadOptions, found: &mut Vec<Diagnostic>) -> Self {
         let lock = Lock::load(program.tree.as_ref(), found).unwrap_or_default();
         let mut packages = Self { all: vec![program], lock, broken: BTreeSet::new() };
@@ -46,29 +46,29 @@ impl Packages {
         &self.all[0]
     }
 
-    /// All of them, the program first.
+    /// Returns all packages, the program first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PackageId, &Package)> {
         self.all.iter().enumerate().map(|(id, package)| (PackageId(id), package))
     }
 
-    /// The library of that name, of any package's dependencies.
+    /// Returns the library of that name, of any package's dependencies.
     pub(crate) fn library(&self, name: &str) -> Option<PackageId> {
         self.iter().find(|(_, package)| package.library.as_deref() == Some(name)).map(|(id, _)| id)
     }
 
-    /// A dependency of a package by the name that its workers use.
+    /// Returns a dependency of a package by the name that its workers use.
     pub(crate) fn dependency(&self, from: PackageId, name: &str) -> Option<PackageId> {
         let mut dependencies = self.get(from).dependencies.iter();
         dependencies.find(|id| self.get(**id).library.as_deref() == Some(name)).copied()
     }
 
-    /// The package that a name before a colon means: a dependency, or the library itself that says its own name.
+    /// Returns the package to which a name before a colon refers: a dependency, or the library itself by its own name.
     pub(crate) fn named(&self, from: PackageId, name: &str) -> Option<PackageId> {
         let itself = || (self.get(from).own_name() == Some(name)).then_some(from);
         self.dependency(from, name).or_else(itself)
     }
 
-    /// Loads what a package depends on. `chain` holds the libraries on the way to it.
+    /// Loads the dependencies of a package. `chain` contains the libraries on the way to it.
     fn depend(
         &mut self,
         from: PackageId,
@@ -106,7 +106,7 @@ impl Packages {
         }
     }
 
-    /// Whether a reference names a library that was declared and did not load.
+    /// Returns true if a reference names a library that was declared and did not load.
     pub(crate) fn is_broken(&self, reference: &str) -> bool {
         reference.split_once(':').is_some_and(|(library, _)| self.broken.contains(library))
     }
@@ -176,7 +176,8 @@ impl Packages {
         Some(id)
     }
 
-    /// A library in the program's own folder is used as it was installed. A user who edits it must be told.
+    /// Compares an installed library with its source in the program's own folder. The installed copy is used, so a user
+    /// who edits the source must be told.
     fn compare_with_source(
         &self,
         from: PackageId,
@@ -311,7 +312,7 @@ impl Packages {
         Some(Package { installed, pinned: pinned.cloned(), ..package })
     }
 
-    /// Compares every whole library with the lock file, which a run does only file by file. Reads all their files.
+    /// Compares every library as a whole with the lock file, while a run compares file by file. Reads all their files.
     pub(crate) fn compare_with_lock(&self, found: &mut Vec<Diagnostic>) {
         if self.lock.libraries().next().is_none() {
             // Reported only once if there is no lock file. A damaged lock file is not a missing one.
@@ -342,7 +343,7 @@ impl Packages {
         }
     }
 
-    /// The worker that a reference resolves to in a package with these imports.
+    /// Returns the worker that a reference resolves to in a package with these imports.
     ///
     /// # Errors
     /// The error has no span; the caller knows the place of the reference.
@@ -426,7 +427,7 @@ impl Packages {
         .into())
     }
 
-    /// The names that a reference in a package could have, for "did you mean". Scans the package.
+    /// Returns the names that a reference in a package could have, for "did you mean". Scans the package.
     pub(crate) fn names(&self, from: PackageId) -> Vec<String> {
         let package = self.get(from);
         let mut names: Vec<String> = package.scan().into_iter().map(|worker| worker.id).collect();

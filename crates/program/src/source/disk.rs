@@ -20,25 +20,25 @@ pub struct DiskTree {
     path: PathBuf,
     dir: Dir,
     opened: AtomicU64,
-    /// Whether its files are shown with absolute paths.
+    /// True if its files are shown with absolute paths.
     elsewhere: bool,
 }
 
 impl DiskTree {
-    /// The tree below a folder.
+    /// Opens the tree below a folder.
     ///
     /// # Errors
-    /// If the folder does not exist or cannot be opened.
+    /// The folder does not exist or can't be opened.
     pub fn open(root: &Path) -> Result<Self, SourceError> {
         let path = std::fs::canonicalize(root)?;
         let dir = Dir::open_ambient_dir(&path, ambient_authority())?;
         Ok(Self { root: place(&path)?, path, dir, opened: AtomicU64::new(0), elsewhere: false })
     }
 
-    /// The tree of a library. Its files are shown with absolute paths.
+    /// Opens the tree of a library. Its files are shown with absolute paths.
     ///
     /// # Errors
-    /// As [`DiskTree::open`].
+    /// The errors of [`DiskTree::open`].
     pub fn of_library(root: &Path) -> Result<Self, SourceError> {
         Ok(Self { elsewhere: true, ..Self::open(root)? })
     }
@@ -160,7 +160,8 @@ impl SourceTree for DiskTree {
     }
 }
 
-/// Opening a FIFO must not wait for a writer, and a terminal must not become the controlling one.
+/// Returns the flags for opening: a FIFO must not wait for a writer, and a terminal must not become the controlling
+/// one.
 #[cfg(unix)]
 fn without_waiting() -> i32 {
     use rustix::fs::OFlags;
@@ -175,7 +176,7 @@ fn kind(is_file: bool, is_folder: bool) -> Kind {
     }
 }
 
-/// A canonical path as a place.
+/// Converts a canonical path to a place.
 fn place(path: &Path) -> Result<Place, SourceError> {
     path.to_str().map(Place::new).ok_or_else(|| SourceError::Io("its path is not UTF-8".into()))
 }

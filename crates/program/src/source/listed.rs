@@ -1,4 +1,4 @@
-//! A tree that remembers the folders that were listed. A check lists all folders of workers, and then looks for each callee
+//! A tree that caches the listings of folders. A check lists all folders of workers, and then looks for each callee
 //! under several names.
 
 use super::{Kind, RealPlace, SourceError, SourceTree, plain};
@@ -8,13 +8,13 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// The files of one load, whose listed folders stay as they were.
+/// The files of one load. A folder that was listed is assumed to be unchanged.
 pub(crate) struct ListedTree {
     tree: Arc<dyn SourceTree>,
     folders: RwLock<HashMap<String, Folder>>,
 }
 
-/// What a folder has.
+/// The entries of a folder.
 struct Folder {
     /// Names and kinds, sorted by name.
     entries: Vec<(String, Kind)>,
@@ -28,7 +28,7 @@ impl Folder {
         Some(self.entries[place].1)
     }
 
-    /// Whether a file system that ignores case may find something by this name.
+    /// Returns true if a file system that ignores case may find an entry by this name.
     fn may_have(&self, name: &str) -> bool {
         let lower = name.to_ascii_lowercase();
         self.lower.contains(&lower) || self.kind(&lower).is_some()
@@ -36,12 +36,13 @@ impl Folder {
 }
 
 impl ListedTree {
-    /// The same files; no folder is listed yet.
+    /// Wraps a tree. No folder is listed yet.
     pub(crate) fn new(tree: Arc<dyn SourceTree>) -> Self {
         Self { tree, folders: RwLock::default() }
     }
 
-    /// What the listed folders say of a plain path. The outer `None`: nothing.
+    /// Returns the kind of a plain path according to the listed folders. The outer `None` means that they do not
+    /// contain the answer.
     fn known(&self, path: &str) -> Option<Option<Kind>> {
         let folders = self.folders.read().unwrap_or_else(PoisonError::into_inner);
         let mut path = path;

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Files by path.
+/// A tree of files by path.
 #[derive(Debug)]
 pub struct MemoryTree {
     root: Place,
@@ -16,8 +16,8 @@ pub struct MemoryTree {
 }
 
 impl MemoryTree {
-    /// A tree of these files at `root`. Paths are relative to it. A path outside of it is dropped, because no reader
-    /// could name it.
+    /// Creates a tree of these files at `root`. Paths are relative to it. A path outside of it is dropped, because no
+    /// reader could name it.
     pub fn new<P: AsRef<str>, C: Into<Vec<u8>>>(
         root: Place,
         files: impl IntoIterator<Item = (P, C)>,

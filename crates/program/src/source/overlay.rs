@@ -1,24 +1,24 @@
-//! A tree with other texts in the place of some of its files: what an editor has not saved yet.
+//! A tree in which other texts replace some files: the unsaved texts of an editor.
 
 use super::{Kind, MemoryTree, RealPlace, SourceError, SourceTree};
 use llm_do_core::authority::Place;
 use std::sync::Arc;
 
-/// A tree whose files have other texts, or which has further files.
+/// A tree in which some files have other texts, or which has further files.
 pub struct OverlayTree {
     tree: Arc<dyn SourceTree>,
     over: MemoryTree,
 }
 
 impl OverlayTree {
-    /// The tree with these texts by path, relative to its root. A path outside of it is dropped, because no reader could name
-    /// it.
+    /// Creates the tree with these texts by path, relative to its root. A path outside of it is dropped, because no
+    /// reader could name it.
     pub fn new(tree: Arc<dyn SourceTree>, texts: impl IntoIterator<Item = (String, String)>) -> Self {
         let over = MemoryTree::new(tree.root().clone(), texts);
         Self { tree, over }
     }
 
-    /// Whether it has a text for that path, or for one below it.
+    /// Returns the kind of the path if it, or a path below it, has a text.
     fn has(&self, path: &str) -> Option<Kind> {
         let kind = self.over.kind(path).ok().flatten()?;
         // The root is a folder of every tree.

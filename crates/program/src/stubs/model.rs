@@ -1,5 +1,5 @@
-//! What JSON Schemas say about types, as far as programming languages have types for it. The rest is any value: a type
-//! may be wider than its schema, and never narrower.
+//! The types that JSON Schemas describe, as far as programming languages can express them. Anything else becomes any
+//! value: a type may be wider than its schema, and never narrower.
 
 use super::names::{Taken, pascal};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The reference to the schema that is being read.
 const WHOLE: &str = "#";
-/// Deeper schemas are any value.
+/// The depth below which schemas become any value.
 const DEEPEST: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) enum Type {
     Int,
     Float,
     Text,
-    /// One of these texts.
+    /// A choice of these texts.
     Choice(Vec<String>),
     List(Box<Type>),
     Map(Box<Type>),
@@ -44,7 +44,7 @@ pub(super) struct Field {
     pub(super) description: Option<String>,
 }
 
-/// The objects of all workers: an object comes behind those that it is made of, unless it contains itself.
+/// The objects of all workers. An object comes behind the objects of its fields, unless it contains itself.
 pub(super) struct Model {
     pub(super) objects: Vec<Object>,
     taken: Taken,
@@ -59,23 +59,23 @@ struct Reading<'a> {
 }
 
 impl Model {
-    /// An empty one, in which these names are not free.
+    /// Creates an empty model, in which these names are reserved.
     pub(super) fn new(reserved: &[&str]) -> Self {
         Self { objects: Vec::new(), taken: Taken::with(reserved) }
     }
 
-    /// A name that nothing has.
+    /// Returns a name that is not in use.
     pub(super) fn free(&mut self, name: &str) -> String {
         self.taken.free(name)
     }
 
-    /// The type of a whole schema.
+    /// Reads the type of a whole schema.
     pub(super) fn read(&mut self, schema: &Value, name: &str) -> Type {
         let mut reading = Reading { root: schema, name, known: BTreeMap::new() };
         self.referred(WHOLE, &mut reading, 0)
     }
 
-    /// The object of that name.
+    /// Returns the object of that name.
     pub(super) fn object(&self, of: &Type) -> Option<&Object> {
         let Type::Object(name) = of else { return None };
         self.objects.iter().find(|object| object.name == *name)

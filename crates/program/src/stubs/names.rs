@@ -1,9 +1,9 @@
-//! Names in the written languages, whatever the names in the program.
+//! Valid names in the generated languages, whatever the names in the program.
 
 use llm_do_visible as visible;
 use std::collections::BTreeSet;
 
-/// Names that are taken.
+/// The names that are in use.
 #[derive(Default)]
 pub(super) struct Taken(BTreeSet<String>);
 
@@ -12,7 +12,7 @@ impl Taken {
         Self(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    /// This name, or the first free one with a number behind it.
+    /// Returns this name, or the first free one with a number behind it.
     pub(super) fn free(&mut self, name: &str) -> String {
         let mut free = name.to_owned();
         let mut number = 2;
@@ -24,7 +24,7 @@ impl Taken {
     }
 }
 
-/// `a/short-one` as `AShortOne`: ASCII, and an identifier everywhere.
+/// Converts `a/short-one` to `AShortOne`: ASCII, and an identifier in every language.
 pub(super) fn pascal(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let name: String = words
@@ -39,7 +39,7 @@ pub(super) fn pascal(text: &str) -> String {
     }
 }
 
-/// `Some key` as `some_key`: ASCII, and an identifier unless it is a keyword.
+/// Converts `Some key` to `some_key`: ASCII, and an identifier unless it is a keyword.
 pub(super) fn snake(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
@@ -62,7 +62,8 @@ pub(super) fn snake(text: &str) -> String {
     }
 }
 
-/// A text for people on one line, without what could end a comment or show a reader another text than the compiler reads.
+/// Converts a text for people to one line, without characters that could end a comment or make the visible text differ
+/// from the text that the compiler reads.
 pub(super) fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let safe = |c: char| if c.is_ascii_control() || c == '\\' || c == '"' { ' ' } else { c };

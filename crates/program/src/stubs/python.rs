@@ -8,7 +8,7 @@ use crate::signatures::Signatures;
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Write as _};
 
-/// What the module itself uses.
+/// Names that the module itself uses.
 const RESERVED: &[&str] = &[
     "Any",
     "AsyncIterable",
@@ -37,7 +37,7 @@ const KEYWORDS: &[&str] = &[
     "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
-/// What `Program` has, so that a worker of this name is reached by `program[…]` only.
+/// Attributes of `Program`. A worker of such a name is only accessible by `program[…]`.
 const OF_PROGRAM: &[&str] = &[
     "SIGNATURES",
     "aclose",
@@ -52,7 +52,7 @@ const OF_PROGRAM: &[&str] = &[
     "workers",
 ];
 
-/// What the module may import: for all, and for type checkers.
+/// The names that the module may import: for all, and for type checkers.
 const IMPORTS: [(&str, &[&str]); 1] =
     [("typing", &["TYPE_CHECKING", "Any", "Dict", "List", "Literal", "TypedDict", "Union"])];
 const FOR_CHECKERS: [(&str, &[&str]); 4] = [
@@ -62,7 +62,7 @@ const FOR_CHECKERS: [(&str, &[&str]); 4] = [
     ("typing_extensions", &["Unpack"]),
 ];
 
-/// The beginning of a module with that body, which imports what the body uses.
+/// Returns the beginning of a module with that body, which imports the names that the body uses.
 fn head(body: &str) -> String {
     let words: BTreeSet<&str> = body.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
     let import = |indent: &str, (module, names): &(&str, &[&str])| {
@@ -139,8 +139,9 @@ fn is_attribute(name: &str) -> bool {
     is_identifier(name) && !name.starts_with('_') && !OF_PROGRAM.contains(&name)
 }
 
-/// The functional form takes any key. Optional keys are a base of their own, because older versions of Python know no other way.
-/// Bases are classes where the keys allow it: type checkers resolve a base that contains its own class only in this form.
+/// Writes an object in the functional form, which takes any key. Optional keys are a separate base, because older
+/// versions of Python support no other way. Bases are classes if the keys allow it: type checkers resolve a base that
+/// contains its own class only in this form.
 fn typed_dict(object: &Object, text: &mut String) {
     let form = |name: &str, required: bool, total: &str| {
         let mut text = format!("{name} = TypedDict(\n    \"{name}\",\n    {{\n");
@@ -171,7 +172,7 @@ fn typed_dict(object: &Object, text: &mut String) {
     }
 }
 
-/// The fields of an object that are required, or those that are not, as a class.
+/// Returns a class of the fields of an object that are required, or of those that are not.
 fn base(object: &Object, kind: &str, required: bool, total: &str) -> String {
     let mut text = format!("\n\nclass _{}{kind}(TypedDict{total}):\n", object.name);
     for field in object.fields.iter().filter(|field| field.required == required) {
@@ -246,7 +247,7 @@ fn shown(of: &Type) -> String {
     }
 }
 
-/// A literal: JSON's form is Python's as well, with escapes for what is not ASCII.
+/// Formats a literal: JSON's form is valid in Python, with escapes for characters that are not ASCII.
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {

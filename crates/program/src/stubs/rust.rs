@@ -16,7 +16,7 @@ const KEYWORDS: &[&str] = &[
     "where", "while", "yield",
 ];
 
-/// Types, and the enums that their fields need.
+/// The generated types, and the enums that their fields need.
 struct Written {
     model: Model,
     enums: String,
@@ -99,7 +99,7 @@ impl Written {
         text.push_str("}\n\n");
     }
 
-    /// The type; `name` is that of an enum that it may need.
+    /// Returns the type in Rust; `name` is that of an enum that it may need.
     fn shown(&mut self, of: &Type, name: &str) -> String {
         match of {
             Type::Any | Type::Null => "llm_do::serde_json::Value".into(),
@@ -123,7 +123,7 @@ impl Written {
         }
     }
 
-    /// The type of what a list or a map holds elsewhere in memory, so that it needs no box.
+    /// Returns the type of the elements of a list or a map. They are on the heap, so the type needs no box.
     fn apart(&mut self, of: &Type, name: &str) -> String {
         match of {
             Type::Around(name) => name.clone(),
@@ -144,7 +144,7 @@ impl Written {
     }
 }
 
-/// A literal.
+/// Formats a literal.
 fn string(text: &str) -> String {
     format!("\"{}\"", text.escape_default())
 }

@@ -63,7 +63,7 @@ fn shown(of: &Type) -> String {
     }
 }
 
-/// A literal: JSON's form is TypeScript's as well, with escapes for what an editor does not show.
+/// Formats a literal: JSON's form is valid in TypeScript, with escapes for characters that an editor does not show.
 fn quoted(text: &str) -> String {
     visible::json(&Value::from(text).to_string()).into_owned()
 }

@@ -1,20 +1,21 @@
-//! Documents of the common forms, read from the parser's events.
+//! Reads documents of the common forms from the parser's events.
 //!
-//! `serde-saphyr` asks for each value through several layers of serde, and again for each of its two places, which takes three
-//! quarters of the time of reading a file. Almost all documents have only maps, lists, and scalars whose type is beyond
-//! doubt, and those follow from the events of its parser alone. Everything else (anchors, tags, merges, numbers that are not
-//! plain digits, errors of any kind) is left to `serde-saphyr`, which alone says what is valid. A test compares the two.
+//! `serde-saphyr` asks for each value through several layers of serde, and again for each of its two places, which
+//! takes three quarters of the time of reading a file. Almost all documents have only maps, lists, and scalars whose
+//! type is unambiguous, and those follow from the events of its parser alone. Everything else (anchors, tags, merges,
+//! numbers that are not plain digits, errors of any kind) is left to `serde-saphyr`, which alone decides if a document
+//! is valid. A test compares the two.
 
 use super::{Data, Entry, Node, whole};
 use crate::span::{SourceFile, Span};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span as EventSpan, StrInput, options};
 use std::{ops::Range, sync::Arc};
 
-/// Deeper documents, and larger ones, may exceed a limit.
+/// The depth of a document from which on it may exceed a limit, and its size.
 const DEEPEST: usize = 32;
 const LONGEST: usize = 64 * 1024;
 
-/// The tree of a document, if it has only common forms. `range` are its bytes in the file.
+/// Returns the tree of a document, if it has only common forms. `range` is the range of its bytes in the file.
 pub(super) fn read(file: &Arc<SourceFile>, range: Range<usize>) -> Option<Node> {
     let text = file.text().get(range.clone()).filter(|text| text.len() <= LONGEST)?;
     let events = Parser::new_from_str_with_options(text, options! { emit_comments: false });
@@ -84,7 +85,7 @@ impl<'a> Composer<'a> {
     }
 }
 
-/// The value of a scalar, if there is no doubt about its type.
+/// Returns the value of a scalar, if its type is unambiguous.
 fn scalar(text: String, style: ScalarStyle) -> Option<Data> {
     if style != ScalarStyle::Plain {
         return Some(Data::Text(text));
@@ -113,7 +114,7 @@ mod tests {
 
     const CASES: u32 = 5_000;
 
-    /// Whether a document has only common forms. It has to be what the library makes of it then.
+    /// Returns true if a document has only common forms. The result must then equal that of the library.
     fn is_common(text: &str) -> bool {
         let file = SourceFile::new("x.yaml", text);
         let node = read(&file, 0..text.len());

@@ -5,11 +5,11 @@ use crate::{diagnostics::Fix, span::SourceFile, span::Span};
 use serde::de::IgnoredAny;
 use std::{ops::Range, sync::Arc};
 
-/// The lines before a syntax error in which its cause may be.
+/// The number of lines before a syntax error that may contain its cause.
 const BEFORE: usize = 3;
 
-/// The change that puts a value in quotes, and the value as it is then, if that mends a syntax error. The error lies at
-/// the offset `at` of the file, in a document at `range`.
+/// Returns the change that puts a value in quotes, and the quoted value, if that fixes a syntax error. The error lies
+/// at the offset `at` of the file, in a document at `range`.
 pub(super) fn missing(file: &Arc<SourceFile>, range: Range<usize>, at: usize) -> Option<(Fix, String)> {
     let text = &file.text()[range.clone()];
     let at = at.checked_sub(range.start)?.min(text.len());
@@ -34,7 +34,7 @@ pub(super) fn missing(file: &Arc<SourceFile>, range: Range<usize>, at: usize) ->
     })
 }
 
-/// Whether a text is YAML, at least as far as this.
+/// Returns true if a text is valid YAML, at least up to this position.
 fn mends(text: &str, end: usize) -> bool {
     match serde_saphyr::from_str_with_options::<IgnoredAny>(text, options(text.len())) {
         Ok(_) => true,
@@ -46,7 +46,8 @@ fn mends(text: &str, end: usize) -> bool {
     }
 }
 
-/// The value of a line `key: value` or `- value` that is not in quotes and that YAML may read as something else than text.
+/// Returns the value of a line `key: value` or `- value` that is not in quotes and that YAML may read as something
+/// other than text.
 fn plain_value(line: &str) -> Option<Range<usize>> {
     let content = line.trim_end();
     let mut start = content.len() - content.trim_start().len();

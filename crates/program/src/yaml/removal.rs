@@ -1,5 +1,5 @@
-//! Removing one key of a file. The change is offered only where parsing the changed file again proves that it removes
-//! that key and nothing else.
+//! Removes one key of a file. The change is offered only if parsing the changed file again proves that it removes that
+//! key and nothing else.
 
 use super::{Data, Entry, Node, tree};
 use crate::{
@@ -14,7 +14,8 @@ use std::{ops::Range, sync::Arc};
 const LONGEST_PROVED: usize = 4 << 10;
 
 impl Fix {
-    /// Removes one key of a map with its value. `None` if it cannot be proved that the change removes only that key.
+    /// Removes one key of a map with its value. Returns `None` if it can't be proved that the change removes only that
+    /// key.
     pub fn remove(title: impl Into<String>, entry: &Entry) -> Option<Self> {
         let file = entry.key_span.file();
         let before = keys(file)?;
@@ -33,7 +34,7 @@ impl Fix {
     }
 }
 
-/// The keys of a definition file, including duplicates.
+/// Returns the keys of a definition file, including duplicates.
 fn keys(file: &Arc<SourceFile>) -> Option<Node> {
     let text = file.text();
     let end = if file.path().ends_with(".worker") { fence::keys_end(text)? } else { text.len() };
@@ -43,7 +44,7 @@ fn keys(file: &Arc<SourceFile>) -> Option<Node> {
     tree(file, end).ok()
 }
 
-/// The ranges that may be the entry: whole lines, or up to a neighbour's comma.
+/// Returns the ranges that may be the entry: whole lines, or up to a neighbour's comma.
 fn stretches(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     let line = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let next = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
@@ -63,7 +64,7 @@ fn stretches(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     all
 }
 
-/// The tree without the entry that has this key range.
+/// Returns the tree without the entry that has this key range.
 fn without(node: &Node, key: &Range<usize>) -> Option<Node> {
     let data = match &node.data {
         Data::Map(entries) => {
@@ -97,7 +98,7 @@ fn without(node: &Node, key: &Range<usize>) -> Option<Node> {
     data.map(|data| Node { span: node.span.clone(), data })
 }
 
-/// Whether two trees have the same content, including duplicate keys, wherever it is.
+/// Returns true if two trees have the same content, including duplicate keys, whatever their places.
 fn same(a: &Node, b: &Node) -> bool {
     match (&a.data, &b.data) {
         (Data::Map(a), Data::Map(b)) => {

@@ -1,4 +1,4 @@
-//! Small bad programs, and loading them.
+//! Small bad programs, and functions that load them.
 //!
 //! A folder `check/NAME` is a program and `check/NAME.expected` has its findings. `check/NAME.start` selects how it is
 //! started if not by its entry: `entry ID`, `file PATH`, `target WORD` (as on a command line in the folder,
@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-/// The folders of all cases, sorted.
+/// Returns the folders of all cases, sorted.
 pub(crate) fn cases() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");
     let mut folders: Vec<_> = fs::read_dir(&root)
@@ -39,7 +39,7 @@ pub(crate) fn cases() -> Vec<PathBuf> {
     folders
 }
 
-/// The findings of a case.
+/// Returns the findings of a case.
 pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
     let start = fs::read_to_string(folder.with_extension("start")).unwrap_or_default();
     let start = match start.trim().split_once(' ') {
@@ -75,7 +75,7 @@ pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
     found
 }
 
-/// A case that is a folder with an entry or a file to start, and its host.
+/// Returns a case that is a folder with an entry or a file to start, and its host.
 pub(crate) fn program(folder: &Path) -> Option<(Source, LoadOptions)> {
     let start = fs::read_to_string(folder.with_extension("start")).unwrap_or_default();
     let start = match start.trim().split_once(' ') {
@@ -102,7 +102,8 @@ fn host(roots: Vec<PathBuf>, reader: Reader) -> LoadOptions {
     }
 }
 
-/// The same span, with its file relative to the folder of libraries, so that the place of the repository is not shown.
+/// Returns the same span, with its file relative to the folder of libraries, so that the place of the repository is not
+/// shown.
 fn shown_below(span: &Span, libraries: &Path) -> Span {
     let path = span.file().path().replace(&*libraries.to_string_lossy(), "[LIBRARIES]");
     let file = SourceFile::new(path, Arc::clone(span.file().text()));
@@ -115,7 +116,8 @@ fn shown_below(span: &Span, libraries: &Path) -> Span {
 /// The folder of libraries in the pages.
 pub(crate) const LIBRARIES: &str = "~/.llm-do/libs";
 
-/// The findings of a program of these files, of which some may belong to libraries, and those of one code as text.
+/// Returns the findings of a program of these files, of which some may belong to libraries, and those of one code as
+/// text.
 pub(crate) fn of_files<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a str)>,
     shown: &str,

@@ -1,8 +1,8 @@
-//! When Python is read, and what for.
+//! The cases in which a check reads Python, and those in which it does not.
 
 use crate::*;
 
-/// Counts how often somebody looks.
+/// A reader that counts its calls.
 struct Looks {
     reader: Reader,
     tools: AtomicU32,

@@ -1,4 +1,4 @@
-//! Where tools are looked for, and in which order.
+//! The places of tools, and the order in which they are searched.
 
 use crate::*;
 
@@ -145,7 +145,7 @@ fn without_python_nothing_is_looked_for() {
     assert_eq!(codes_of(entry, bare()), [codes::NOT_SUPPORTED]);
 }
 
-/// Counts the looks at paths of tools.
+/// A tree that counts the lookups of each path.
 struct Counting {
     tree: MemoryTree,
     looks: std::sync::Mutex<BTreeMap<String, u32>>,

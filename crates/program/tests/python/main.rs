@@ -67,7 +67,7 @@ fn worker(program: &Program, reference: &str) -> Arc<WorkerDefinition> {
     program.worker(program.entry(), reference).unwrap()
 }
 
-/// Levels as `name: module module`, modules relative to the root of their package.
+/// Formats levels as `name: module module`, modules relative to the root of their package.
 fn told(levels: &[ToolLevel]) -> Vec<String> {
     levels
         .iter()

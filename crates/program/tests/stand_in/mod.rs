@@ -1,4 +1,4 @@
-//! The toolset kind that runs Python, and what looks into Python, for tests that run none.
+//! The toolset kind that runs Python, and a reader of Python code, for tests that run none.
 //!
 //! The reader understands what a bad program needs: `def NAME(...)` at the beginning of a line, `class NAME` with
 //! annotated fields, imports (of which those of `missing...` fail), and the line `# no interpreter`.
@@ -55,7 +55,7 @@ impl ToolsetKind for Custom {
     }
 }
 
-/// The built-in kinds, that of Python, and those of commands and MCP servers.
+/// Returns the built-in kinds, that of Python, and those of commands and MCP servers.
 pub(crate) fn registry() -> ToolsetRegistry {
     let mut registry = ToolsetRegistry::built_in();
     registry.register(Arc::new(Custom));
@@ -69,12 +69,12 @@ pub(crate) fn registry() -> ToolsetRegistry {
 pub(crate) struct Reader(BTreeMap<String, String>);
 
 impl Reader {
-    /// Of these files, below that root.
+    /// Creates a reader of these files, below that root.
     pub(crate) fn of<'a>(root: &str, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self(files.into_iter().map(|(path, text)| (format!("{root}/{path}"), text.to_owned())).collect())
     }
 
-    /// Also of the Python files below a folder.
+    /// Adds the Python files below a folder.
     pub(crate) fn and_below(mut self, folder: &Path) -> Self {
         let Ok(folder) = folder.canonicalize() else { return self };
         for entry in fs::read_dir(&folder).unwrap() {
@@ -163,7 +163,7 @@ impl Reader {
     }
 }
 
-/// The schema of the parameters in `a: str, b: int = 3) -> str:`.
+/// Returns the schema of the parameters in `a: str, b: int = 3) -> str:`.
 fn arguments(rest: &str) -> Value {
     let inside = rest.split(')').next().unwrap_or_default();
     let parameters = inside.split(", ").filter_map(|parameter| parameter.split_once(": "));

@@ -4,7 +4,8 @@ llm-do starts this file as `python -I -X utf8 host.pyc 3`. The argument is the n
 which the two exchange frames: a length of four bytes and a JSON object. The file needs only the standard
 library, and runs on Python 3.9 to 3.13.
 
-Its sections are joined from `crates/python/host/src`, in the order of the file `ORDER` there.
+Its sections are joined from `crates/python/host/src` and `python/llm_do/__init__.py`, in the order of the file
+`ORDER` there.
 
 One thread reads the socket. The main thread runs the calls that take turns, and the event loop. Code that waits there for
 a call of its own lets the main thread serve other calls meanwhile, above it on the stack. Calls that may run

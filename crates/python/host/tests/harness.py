@@ -32,7 +32,7 @@ def joined_host() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "host.py")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(join("host"))
+        file.write(join())
     return path
 
 

@@ -1,7 +1,7 @@
-//! Python installations: the files of one, and which of them a project may choose by itself.
+//! Python installations: the files of an installation, and the installations that a project may choose by itself.
 //!
-//! A project's environment is a folder of links and texts that lead to an installation. The project wrote them, so where
-//! they lead is accepted only if the machine's own programs are there, or the operator's version manager.
+//! A project's environment is a folder of links and texts that lead to an installation. The project wrote them, so
+//! llm-do accepts their target only if it is a folder of the system's programs, or of the operator's version manager.
 
 use super::{Tree, venv::Venv};
 use llm_do_core::authority::Place;
@@ -21,8 +21,8 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// The installation behind an interpreter: where its links lead or, if it is a copy in its environment, what the
-    /// environment names as its home.
+    /// Returns the installation behind an interpreter: the target of its links or, if it is a copy in its environment,
+    /// the home that the environment names.
     pub(crate) fn behind(interpreter: &Path, venv: Option<&Venv>) -> Result<Self, String> {
         let real = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
         let python = real(interpreter).ok_or("leads to no file")?;
@@ -43,8 +43,8 @@ impl Installation {
         Ok(Self { python, prefix })
     }
 
-    /// The files that it reads, apart from those that every process may read. All of its folder if that holds nothing else;
-    /// otherwise its folder may hold anything, such as somebody's home.
+    /// Lists the files that it reads, apart from those that every process may read: the whole folder if it holds
+    /// nothing else. Otherwise the folder may hold anything, such as a user's home.
     pub(crate) fn places(&self, managed: &Managed) -> Vec<PathBuf> {
         if confine::is_given_to_all(&self.python) {
             return Vec::new();
@@ -70,7 +70,8 @@ impl Installation {
         places
     }
 
-    /// Whether its folder was made for it, as by conda, by `make install` and by the tool caches of CI services.
+    /// Returns true if the folder was made for this installation, as by conda, by `make install` and by the tool caches
+    /// of CI services.
     fn has_own_folder(&self, managed: &Managed) -> bool {
         let libraries = fs::read_dir(self.prefix.join("lib")).into_iter().flatten().flatten();
         let is_python = |entry: &fs::DirEntry| {
@@ -83,12 +84,13 @@ impl Installation {
         !is_shared && libraries.into_iter().any(|entry| is_python(&entry))
     }
 
-    /// Whether a project may choose it: a system folder or a version manager of the operator holds it.
+    /// Returns true if a project may choose the installation: a system folder or a version manager of the operator
+    /// holds it.
     pub(crate) fn is_known(&self, managed: &Managed) -> bool {
         confine::is_given_to_all(&self.python) || managed.holds(&self.prefix)
     }
 
-    /// The folders of its packages.
+    /// Returns the folders of its packages.
     pub(crate) fn sites(&self) -> Vec<PathBuf> {
         let (lib, local) = (self.prefix.join("lib"), self.prefix.join("local").join("lib"));
         [lib, local].iter().flat_map(|lib| super::venv::sites(lib)).collect()
@@ -107,7 +109,8 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
-    /// Those of pyenv, asdf, mise, uv and conda, by the operator's environment. A folder in the project is none of them.
+    /// Finds the folders of pyenv, asdf, mise, uv and conda, by the operator's environment. Folders in the project are
+    /// excluded.
     pub(crate) fn of(environment: &dyn Fn(&str) -> Option<String>, project: &Tree) -> Self {
         let set = |name: &str| environment(name).filter(|value| value.starts_with('/')).map(PathBuf::from);
         let home = set("HOME");
@@ -133,7 +136,7 @@ impl Managed {
     }
 }
 
-/// Whether one of the granted places holds a path.
+/// Returns true if one of the granted places holds a path.
 pub(crate) fn is_granted(granted: &[Place], path: &Path) -> bool {
     path.to_str().is_some_and(|path| granted.iter().any(|place| Place::new(path).is_within(place)))
 }

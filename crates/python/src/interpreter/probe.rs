@@ -1,4 +1,4 @@
-//! The probe: an interpreter says what it is and compiles the host, in a confined process.
+//! The probe: an interpreter reports its version and compiles the host, in a confined process.
 
 use super::{PROBE_LIMIT, write_once};
 use crate::host::HOST;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// The oldest version that runs the host.
 const OLDEST: (u32, u32) = (3, 9);
 
-/// Tells the version of an installation and compiles the host for it.
+/// Reports the version of an installation and compiles the host for it.
 const PROBE: &str = r#"
 import base64, json, os, py_compile, sys, tempfile
 out = os.path.join(tempfile.mkdtemp(), "host.pyc")
@@ -29,7 +29,7 @@ print("\n" + json.dumps({
 }))
 "#;
 
-/// What an interpreter answers to the probe.
+/// The answer of an interpreter to the probe.
 #[derive(Deserialize)]
 pub(crate) struct Probed {
     /// `3.11.7`.
@@ -39,8 +39,8 @@ pub(crate) struct Probed {
     pub(crate) code: String,
 }
 
-/// Runs the probe with an installation alone, without the code that an environment or a user adds to the start of Python
-/// (`-S`, `-I`).
+/// Runs the probe with an installation alone, without the code that an environment or a user adds to the start of
+/// Python (`-S`, `-I`).
 pub(crate) async fn ask(
     python: &Path,
     places: &[PathBuf],
@@ -82,7 +82,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) -> io::R
     }
 }
 
-/// Whether it can run the host.
+/// Checks that the interpreter can run the host.
 pub(crate) fn check_version(probed: &Probed) -> Result<(), String> {
     let mut numbers = probed.version.split('.').map_while(|number| number.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));

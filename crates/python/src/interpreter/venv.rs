@@ -1,4 +1,4 @@
-//! Environments: folders with a `pyvenv.cfg`. Only texts are read; nothing in one is run here.
+//! Environments: folders with a `pyvenv.cfg`. This module only reads texts and runs nothing of an environment.
 
 use llm_do_sandbox::read_regular;
 use std::{
@@ -15,7 +15,7 @@ pub(crate) const CONFIG: &str = "pyvenv.cfg";
 /// An environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Venv {
-    /// Its folder, a real path.
+    /// The folder of the environment, a real path.
     pub(crate) folder: PathBuf,
     /// The folder of the interpreter that made it, as its `pyvenv.cfg` says.
     pub(crate) home: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub(crate) struct Venv {
 }
 
 impl Venv {
-    /// The environment of an interpreter, if it belongs to one.
+    /// Returns the environment of an interpreter, if it belongs to one.
     pub(crate) fn of(interpreter: &Path) -> Option<Self> {
         let folder = interpreter.parent()?.parent()?;
         let config = read_regular(&folder.join(CONFIG), LARGEST).ok()?;
@@ -34,13 +34,13 @@ impl Venv {
         Some(Self { folder: fs::canonicalize(folder).ok()?, home, config })
     }
 
-    /// The folders of its packages.
+    /// Returns the folders of its packages.
     pub(crate) fn sites(&self) -> Vec<PathBuf> {
         sites(&self.folder.join("lib"))
     }
 
-    /// The folders that its `.pth` files add to the module path, as real paths: packages that are installed in place
-    /// (`pip install -e`).
+    /// Returns the folders that its `.pth` files add to the module path, as real paths: packages that are installed in
+    /// place (`pip install -e`).
     pub(crate) fn added(&self) -> Vec<PathBuf> {
         let mut added = Vec::new();
         for site in self.sites() {
@@ -65,7 +65,7 @@ impl Venv {
     }
 }
 
-/// The folders of packages in a library folder: `lib/python3.11/site-packages`, on Debian `dist-packages`.
+/// Returns the folders of packages in a library folder: `lib/python3.11/site-packages`, on Debian `dist-packages`.
 pub(super) fn sites(lib: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(lib).into_iter().flatten().flatten().map(|entry| entry.path());
     let versions = versions

@@ -1,4 +1,4 @@
-//! Time limits of functions that make calls: the records decide, and no clock.
+//! Time limits of functions that make calls: the records decide, not a clock.
 
 use super::*;
 use crate::python::Settings;
@@ -25,7 +25,7 @@ use llm_do_sandbox::confine::{self, Confinement, Confiner};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
-/// Between its steps it sleeps for as many seconds as the file says.
+/// A module that sleeps between its steps for as many seconds as the file says.
 const CODE: &str = "
 import time
 from pathlib import Path
@@ -219,7 +219,7 @@ impl Project {
         called.await.map(|outcome| outcome.end)
     }
 
-    /// The kinds of records, without those that say that the run was resumed.
+    /// Returns the kinds of records, without those of a resume.
     fn kinds(&self) -> Vec<String> {
         let journal = read_journal(self.journal.as_ref().unwrap()).unwrap();
         let kind = |record| serde_json::to_value(record).unwrap()["kind"].as_str().unwrap().to_owned();

@@ -13,28 +13,28 @@ use std::collections::HashMap;
 
 /// Most marks of the scale.
 const MARKS: u64 = 6;
-/// The part of the width that the smallest bar has: one of so many.
+/// The divisor of the width that gives the smallest bar.
 const SMALLEST: u64 = 250;
-/// Deeper calls are not indented further.
+/// Depth from which calls are not indented further.
 const DEEPEST: usize = 12;
 
 /// The calls by their place, each with the position of its row on the page.
 pub(super) struct Rows<'a>(HashMap<&'a CallPath, (usize, &'a CallNode)>);
 
 impl<'a> Rows<'a> {
-    /// The reference to a call's row, if the run has such a call.
+    /// Returns the reference to a call's row, if the run has such a call.
     pub(super) fn reference(&self, path: &CallPath) -> Option<String> {
         Some(format!("#call-{}", self.0.get(path)?.0))
     }
 
-    /// The call at that place.
+    /// Returns the call at that place.
     pub(super) fn call(&self, path: &CallPath) -> Option<&'a CallNode> {
         self.0.get(path).map(|(_, node)| *node)
     }
 }
 
-/// The rule of the style sheet that draws the lines of the scale behind the bars. It stands once for all rows, since a run
-/// can have thousands.
+/// Writes the rule of the style sheet that draws the lines of the scale behind the bars. It applies to all rows, since
+/// a run can have thousands.
 pub(super) fn lines(m: &mut Markup, run: &WholeRun) {
     let timeline = Timeline::of(run);
     let Some(first) = timeline.marks(MARKS).first().copied() else { return };
@@ -48,7 +48,7 @@ pub(super) fn lines(m: &mut Markup, run: &WholeRun) {
     m.ours("); }\n");
 }
 
-/// The section with all calls.
+/// Writes the section with all calls.
 pub(super) fn section(m: &mut Markup, run: &WholeRun) {
     let timeline = Timeline::of(run);
     // In the order of the timeline's rows.
@@ -124,7 +124,7 @@ fn summary(m: &mut Markup, node: &CallNode, row: &TimelineRow, timeline: &Timeli
     }
 }
 
-/// A picture of the call's time. Positions are attributes, since the page's policy allows no style of an element.
+/// Draws a picture of the call's time. Positions are attributes, since the page's policy allows no style of an element.
 fn bar(m: &mut Markup, row: &TimelineRow, timeline: &Timeline) {
     let took = timeline.drawn(timeline.took_ms);
     let label = format!("from {} to {}", duration(row.from_ms), duration(row.to_ms));
@@ -161,14 +161,14 @@ fn bar(m: &mut Markup, row: &TimelineRow, timeline: &Timeline) {
     });
 }
 
-/// The ends of a bar. A bar of no time stays visible, also at the right edge.
+/// Returns the ends of a bar. A bar of no time stays visible, also at the right edge.
 fn visible(from: u64, to: u64, took: u64) -> (u64, u64) {
     let smallest = took / SMALLEST;
     let to = to.max(from.saturating_add(smallest)).min(took.max(1));
     (from.min(to.saturating_sub(smallest)), to)
 }
 
-/// The class of a kind of step, and its name.
+/// Returns the class of a kind of step, and its name.
 fn kind(kind: StepKind) -> (&'static str, &'static str) {
     match kind {
         StepKind::Model => ("model", "model"),

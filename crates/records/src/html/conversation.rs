@@ -21,7 +21,7 @@ use llm_do_core::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The conversation of a call, with its notes. Nothing for a call that has neither.
+/// Writes the conversation of a call, with its notes. Writes nothing for a call that has neither.
 pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
     let told = |record: &&&Record| {
         matches!(
@@ -58,10 +58,11 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
     m.ours("</ol>");
 }
 
-/// So many turns that only make calls are told together: the calls have rows of their own, with all that the model said.
+/// Consecutive turns that only make calls are shown together from this number on: the calls have rows of their own,
+/// with all that the model said.
 const MANY: usize = 4;
 
-/// The places of the calls of an answer, if it only makes calls whose rows show the same arguments.
+/// Returns the places of the calls of an answer, if it only makes calls whose rows show the same arguments.
 fn made_alone(record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) -> Option<Vec<CallPath>> {
     let RecordKind::ModelAnswered { message, finish: FinishReason::ToolCalls, unknown_finish: None, .. } =
         &record.body
@@ -76,13 +77,13 @@ fn made_alone(record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) -> Option<
     shown.collect::<Option<Vec<_>>>().filter(|paths| !paths.is_empty())
 }
 
-/// Whether the row of a call shows all that the model wrote about it.
+/// Returns true if the row of a call shows all that the model wrote about it.
 fn is_shown(made: &ToolCall, path: &CallPath, rows: &Rows<'_>) -> bool {
     matches!(&made.arguments, Arguments::Json(arguments)
         if rows.call(path).is_some_and(|row| row.function == made.name && row.input == *arguments))
 }
 
-/// The turn whose answer a record holds.
+/// Returns the turn whose answer a record holds.
 fn turn_of(record: &Record, call: &WholeCall<'_>) -> Option<u32> {
     call.records.iter().find_map(|other| match other.body {
         RecordKind::ModelRequested { turn, .. } if other.step == record.step => Some(turn),
@@ -212,7 +213,7 @@ fn offered(m: &mut Markup, tools: &[ToolSpec]) {
     });
 }
 
-/// `place`: the call and turn of an answer, by which the calls that it makes are found.
+/// Writes a message. `place`: the call and turn of an answer, by which the calls that it makes are found.
 fn message(m: &mut Markup, message: &Message, place: Option<(&CallPath, u32)>, rows: &Rows<'_>) {
     let (class, who) = match message.role {
         Role::User => ("message user", "to the model"),
@@ -271,7 +272,7 @@ fn pages(m: &mut Markup, sources: &[Source]) {
     }
 }
 
-/// A call as the model wrote it. Arguments that its row shows are not repeated.
+/// Writes a call as the model wrote it. Arguments that its row shows are not repeated.
 fn made(m: &mut Markup, call: &ToolCall, path: Option<&CallPath>, rows: &Rows<'_>) {
     m.class("div", "made", |m| {
         m.ours("<span class=\"arrow\">→</span> ");
@@ -292,7 +293,7 @@ fn made(m: &mut Markup, call: &ToolCall, path: Option<&CallPath>, rows: &Rows<'_
     });
 }
 
-/// The finish reason of an answer and its tokens, on one line.
+/// Returns the finish reason of an answer and its tokens, on one line.
 fn answered(finish: FinishReason, usage: Usage) -> String {
     let mut said = vec![match finish {
         FinishReason::Stop => "done".to_owned(),
@@ -307,7 +308,7 @@ fn answered(finish: FinishReason, usage: Usage) -> String {
     said.join(" · ")
 }
 
-/// What is known of a usage.
+/// Lists the known numbers of a usage.
 fn tokens(usage: Usage) -> Vec<String> {
     let tokens = [
         (usage.input_tokens, "tokens in"),

@@ -1,4 +1,4 @@
-//! One call in full.
+//! A call in full.
 
 use super::{
     calls::Rows,
@@ -21,7 +21,7 @@ use llm_do_core::{
     rule::DecidedBy,
 };
 
-/// The content below a call's row.
+/// Writes the content below a call's row.
 pub(super) fn call(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
     facts(m, run, call, rows);
     m.ours("<h3>Input</h3>");
@@ -43,14 +43,14 @@ pub(super) fn call(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &
     }
 }
 
-/// The origin of a value that is not trusted.
+/// Writes the origin of a value that is not trusted.
 fn origins(m: &mut Markup, origins: &Origins) {
     if !origins.is_trusted() {
         m.worded("p", "notice small", &origins.to_string());
     }
 }
 
-/// What is known of a call, on one line.
+/// Writes the facts of a call on one line.
 fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
     let node = call.node;
     let after = node.started_ms.saturating_sub(run.tree().started_ms);
@@ -106,7 +106,7 @@ fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) 
     m.with("p", &[], |m| m.text(&facts.join(" · ")));
 }
 
-/// Who allowed a call, if that is all there is to say about its approval.
+/// Returns who allowed a call, if its approval needs no other remark.
 fn usual_permission<'a>(records: &[&'a Record]) -> Option<&'a DecidedBy> {
     let mut said = records.iter().filter(|record| is_about_approval(record));
     match (said.next().map(|record| &record.body), said.next()) {
@@ -129,7 +129,7 @@ fn is_about_approval(record: &Record) -> bool {
     )
 }
 
-/// The decisions of the gate and the operator, in order.
+/// Writes the decisions of the gate and the operator, in order.
 fn approvals(m: &mut Markup, records: &[&Record]) {
     let mut said = records.iter().filter(|record| is_about_approval(record)).peekable();
     if said.peek().is_none() || usual_permission(records).is_some() {
@@ -308,7 +308,7 @@ fn answered(m: &mut Markup, given: &Given) {
     asked_for(m, given);
 }
 
-/// The run that asked, and the question as it was shown.
+/// Writes the run that asked, and the question as it was shown.
 fn asked_for(m: &mut Markup, given: &Given) {
     if let Some(requester) = &given.requester {
         m.worded("p", "dim small", &format!("requested by {requester}"));
@@ -328,7 +328,7 @@ fn because(m: &mut Markup, reason: Option<&str>) {
     }
 }
 
-/// The recorded effects of a leaf's code.
+/// Writes the recorded effects of a leaf's code.
 fn effect(m: &mut Markup, records: &[&Record]) {
     for record in records {
         match &record.body {
@@ -345,7 +345,7 @@ fn effect(m: &mut Markup, records: &[&Record]) {
     }
 }
 
-/// The reason of a failure, and the partial answer if there is one.
+/// Writes the reason of a failure, and the partial answer if there is one.
 pub(super) fn failure(m: &mut Markup, failure: &Failure) {
     m.class("div", "failure", |m| {
         m.worded("span", "kind", kind(failure.kind));

@@ -11,22 +11,22 @@ pub(super) struct Markup {
 pub(super) type Attributes<'a> = &'a [(&'static str, &'a str)];
 
 impl Markup {
-    /// Markup of our own.
+    /// Adds markup of our own.
     pub(super) fn ours(&mut self, fragment: &'static str) {
         self.out.push_str(fragment);
     }
 
-    /// Markup that was written apart.
+    /// Adds markup that was written separately.
     pub(super) fn add(&mut self, other: &Self) {
         self.out.push_str(&other.out);
     }
 
-    /// What is written so far.
+    /// Returns the markup that was written so far.
     pub(super) fn as_str(&self) -> &str {
         &self.out
     }
 
-    /// An element with attributes around what `inside` writes.
+    /// Writes an element with attributes, and its content by `inside`.
     pub(super) fn with(
         &mut self,
         name: &'static str,
@@ -38,17 +38,17 @@ impl Markup {
         self.end(name);
     }
 
-    /// An element of a class around what `inside` writes.
+    /// Writes an element of a class, and its content by `inside`.
     pub(super) fn class(&mut self, name: &'static str, class: &'static str, inside: impl FnOnce(&mut Self)) {
         self.with(name, &[("class", class)], inside);
     }
 
-    /// An element of a class that holds a text.
+    /// Writes an element of a class that holds a text.
     pub(super) fn worded(&mut self, name: &'static str, class: &'static str, text: &str) {
         self.class(name, class, |m| m.text(text));
     }
 
-    /// The start of an element.
+    /// Writes the start of an element.
     pub(super) fn start(&mut self, name: &'static str, attributes: Attributes<'_>) {
         self.out.push('<');
         self.out.push_str(name);
@@ -62,7 +62,8 @@ impl Markup {
         self.out.push('>');
     }
 
-    /// The end of an element. That of some follows from what comes next (<https://html.spec.whatwg.org/#optional-tags>).
+    /// Writes the end of an element, except of those whose end follows from the next tag
+    /// (<https://html.spec.whatwg.org/#optional-tags>).
     pub(super) fn end(&mut self, name: &'static str) {
         if ["dt", "dd", "li"].contains(&name) {
             return;
@@ -72,7 +73,7 @@ impl Markup {
         self.out.push('>');
     }
 
-    /// Any text. Characters that would be invisible or reorder others are shown as escapes.
+    /// Writes any text. Characters that would be invisible or reorder others are shown as escapes.
     pub(super) fn text(&mut self, text: &str) {
         let mut rest = text;
         while let Some(at) = rest.find(is_hidden) {
@@ -86,7 +87,7 @@ impl Markup {
         escape(rest, &mut self.out);
     }
 
-    /// The page.
+    /// Returns the page.
     pub(super) fn finish(self) -> String {
         self.out
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::io::{self, Write};
 
-/// Where the template wants the run.
+/// The placeholder that a template has for the run.
 const PLACE: &str = "__LLM_DO_RUN__";
 
 /// A record with the changes that it makes to the view of the run.
@@ -21,10 +21,10 @@ struct Line<'a> {
     view: RunChanges<'a>,
 }
 
-/// The page of a run, from the web app's template: the records of the run with its view, compressed, in the place that it has
-/// for them.
+/// Makes the page of a run from the web app's template. The records and the changes that each makes to the view replace
+/// the template's placeholder, compressed.
 ///
-/// Base64 has no character that could end the script element around it, whatever the run says.
+/// Base64 has no character that could end the script element around it, whatever the run contains.
 pub fn page_from(template: &str, run: &WholeRun) -> String {
     // Compressing into memory does not fail.
     let records = compressed(run).unwrap_or_default();

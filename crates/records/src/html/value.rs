@@ -12,7 +12,7 @@ const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Longest JSON on one line, in bytes.
 const SHORT: usize = 80;
 
-/// A value for people: a text as it is, an object's fields under their names, other values as JSON.
+/// Writes a value for people: a text as it is, an object's fields under their names, other values as JSON.
 pub(super) fn value(m: &mut Markup, value: &Value) {
     match value {
         Value::Object(fields) if !fields.is_empty() => m.with("dl", &[], |m| {
@@ -31,12 +31,12 @@ pub(super) fn value(m: &mut Markup, value: &Value) {
     }
 }
 
-/// Whether a text needs no frame: one short line.
+/// Returns true if a text needs no frame: it is one short line.
 fn is_word(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= SHORT && !text.contains(['\n', '\r'])
 }
 
-/// A text with its lines as they are.
+/// Writes a text with its lines as they are.
 pub(super) fn text_block(m: &mut Markup, text: &str) {
     if text.is_empty() {
         m.ours("<span class=\"dim\">(empty)</span>");
@@ -45,13 +45,13 @@ pub(super) fn text_block(m: &mut Markup, text: &str) {
     }
 }
 
-/// JSON, on one line if that is short, else indented.
+/// Writes JSON, on one line if that is short, else indented.
 pub(super) fn json_block(m: &mut Markup, value: &Value) {
     let depth = (value.to_string().len() > SHORT).then_some(0);
     m.class("pre", "json", |m| json(m, value, depth));
 }
 
-/// `depth`: its indentation; without it, all on one line.
+/// Writes JSON. `depth`: the indentation; without it, all is on one line.
 fn json(m: &mut Markup, value: &Value, depth: Option<usize>) {
     let deeper = depth.map(|depth| depth + 1);
     let indent = |m: &mut Markup, depth: Option<usize>| {
@@ -93,7 +93,7 @@ fn json(m: &mut Markup, value: &Value, depth: Option<usize>) {
     }
 }
 
-/// The change that a call would make to a file.
+/// Writes the change that a call would make to a file.
 pub(super) fn preview(m: &mut Markup, preview: &Preview) {
     let Preview::Change { path, before, after } = preview;
     m.class("figure", "diff", |m| {
@@ -134,7 +134,7 @@ pub(super) fn preview(m: &mut Markup, preview: &Preview) {
     });
 }
 
-/// A file that a model was given or a tool returned: images are shown, other files are described.
+/// Writes a file that a model was given or a tool returned: images are shown, other files are described.
 pub(super) fn blob(m: &mut Markup, blob: &Blob) {
     m.class("figure", "blob", |m| {
         let about = format!("{} · {} · {} bytes", blob.name, blob.media_type, blob.data.len());

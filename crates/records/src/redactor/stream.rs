@@ -8,15 +8,15 @@ use super::{
 /// Bytes of the original for each byte of a form at most: `\u00e9` within JSON within JSON.
 const SPREAD: usize = 16;
 
-/// A text of which the end is still to come. A secret may begin in one piece and end in another, so the end of each piece
-/// is held back while it may be the beginning of a secret.
+/// A text that arrives in pieces. A secret may begin in one piece and end in another, so the end of each piece is held
+/// back while it may be the beginning of a secret.
 #[derive(Debug, Default)]
 pub struct Stream {
     held: String,
 }
 
 impl Stream {
-    /// Takes the next piece, and returns the text up to which no secret can be open.
+    /// Takes the next piece, and returns the text that no later piece can change.
     pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
         self.held.push_str(piece);
         let ready = redactor.closed(&self.held);
@@ -25,14 +25,14 @@ impl Stream {
         redactor.redact(&ready).into_owned()
     }
 
-    /// The rest, after the last piece.
+    /// Returns the rest, after the last piece.
     pub fn finish(self, redactor: &Redactor) -> String {
         redactor.redact(&self.held).into_owned()
     }
 }
 
 impl Redactor {
-    /// The end of that part of a text that what follows it can't change: no secret begins before it and is not yet over.
+    /// Returns the end of the part of a text that later pieces can't change: no secret begins in it and ends after it.
     fn closed(&self, text: &str) -> usize {
         let Some(found) = &self.found else { return text.len() };
         let from = text.len().saturating_sub(found.longest.saturating_mul(SPREAD));
@@ -56,7 +56,7 @@ impl Redactor {
         (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
     }
 
-    /// The first place from which the end of a view is the beginning of a form.
+    /// Returns the first place of the text from which the rest of a view is the beginning of a form.
     fn open(&self, view: &View<'_>) -> Option<usize> {
         let found = self.found.as_ref()?;
         let bytes = view.bytes();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-    /// The pieces of the text, cut at each of these lengths in turn.
+    /// Redacts the text in pieces, cut at each of these lengths in turn.
     fn streamed(redactor: &Redactor, text: &str, lengths: &[usize]) -> String {
         let (mut stream, mut out) = (Stream::default(), String::new());
         let mut chars = text.chars().peekable();

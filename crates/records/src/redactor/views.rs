@@ -1,22 +1,23 @@
-//! A text as those read it who decode it, with the way back to the original.
+//! Decoded views of a text, with the positions of their bytes in the original.
 
 use std::{borrow::Cow, ops::Range};
 
-/// How often escapes are resolved: JSON in a string of JSON, in a string of a record.
+/// The most times that escapes are resolved: JSON in a string of JSON, in a string of a record.
 const DEEPEST: usize = 5;
 
 /// A text after decoding.
 pub(super) struct View<'t> {
     bytes: Cow<'t, [u8]>,
-    /// Where each byte begins in the original, and its end; empty for the original itself.
+    /// The position of each byte in the original, and the end; empty for the original itself.
     origins: Vec<usize>,
     tracked: bool,
     compact: bool,
 }
 
-/// The original, and what is different after resolving JSON escapes, percent-encoding, and after removing white space.
+/// Returns the original, and each text that differs after resolving JSON escapes, decoding percent-encoding, or
+/// removing white space.
 ///
-/// Only `tracked` views know the way back.
+/// Only `tracked` views keep the positions in the original.
 pub(super) fn views(text: &[u8], tracked: bool) -> Vec<View<'_>> {
     let mut views = vec![View { bytes: Cow::Borrowed(text), origins: Vec::new(), tracked, compact: false }];
     for deeper in 0..DEEPEST {
@@ -37,12 +38,12 @@ impl View<'_> {
         &self.bytes
     }
 
-    /// Whether white space is removed.
+    /// Returns true if white space is removed.
     pub(super) fn is_compact(&self) -> bool {
         self.compact
     }
 
-    /// The part of the original that became this part.
+    /// Returns the range of the original that became this range.
     pub(super) fn original(&self, range: Range<usize>) -> Range<usize> {
         if self.origins.is_empty() {
             return range;
@@ -69,7 +70,7 @@ impl<'v, 't> Building<'v, 't> {
         Self { of, bytes: Vec::with_capacity(room), origins }
     }
 
-    /// Appends bytes that stand at `at` in the view that is decoded.
+    /// Appends bytes that are at `at` in the view that is decoded.
     fn push(&mut self, at: usize, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         if self.of.tracked {
@@ -87,7 +88,7 @@ impl<'v, 't> Building<'v, 't> {
     }
 }
 
-/// With the escapes of JSON resolved, as far as they are some. `None`: there are none.
+/// Resolves the escapes of JSON, and leaves anything else as it is. `None`: there are no escapes.
 fn unescaped<'t>(view: &View<'t>) -> Option<View<'t>> {
     let bytes = &*view.bytes;
     let first = bytes.iter().position(|byte| *byte == b'\\')?;
@@ -111,7 +112,7 @@ fn unescaped<'t>(view: &View<'t>) -> Option<View<'t>> {
     changed.then(|| built.finish(false))
 }
 
-/// The escape at the beginning: its length, and the character.
+/// Parses the escape at the beginning: its length, and the character.
 fn escape(bytes: &[u8]) -> Option<(usize, char)> {
     let unit = |at: usize| {
         let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -141,7 +142,7 @@ fn escape(bytes: &[u8]) -> Option<(usize, char)> {
     Some((2, c))
 }
 
-/// With percent-encoding decoded. `None`: there is none.
+/// Decodes percent-encoding. `None`: there is none.
 fn percent_decoded<'t>(view: &View<'t>) -> Option<View<'t>> {
     let bytes = &*view.bytes;
     let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
@@ -168,7 +169,7 @@ fn percent_decoded<'t>(view: &View<'t>) -> Option<View<'t>> {
     Some(built.finish(false))
 }
 
-/// Without white space. `None`: there is no line break.
+/// Removes white space. `None`: there is no line break.
 fn compact<'t>(view: &View<'t>) -> Option<View<'t>> {
     if !view.bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return None;

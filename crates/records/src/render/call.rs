@@ -1,4 +1,4 @@
-//! One call in full, as lines of text.
+//! A call in full, as lines of text.
 
 use super::{
     Line, Tone, caller, compacted, duration, ending, moment, not_offered, shown, source, thousands, tokens,
@@ -21,7 +21,7 @@ use llm_do_core::{
 };
 use serde_json::Value;
 
-/// A call in full: all its records, as text.
+/// Renders a call in full: all its records, as text.
 pub fn render_call(run: &WholeRun, call: &WholeCall<'_>) -> Vec<Line> {
     let mut page = Text { began_ms: run.tree().started_ms, lines: Vec::new() };
     page.facts(call);
@@ -57,7 +57,7 @@ struct Text {
 }
 
 impl Text {
-    /// A line of our words and of foreign text.
+    /// Adds a line of our words and of foreign text.
     fn line(&mut self, tone: Tone, text: &str) {
         self.lines.push(Line(vec![(Tone::Plain, "  ".to_owned()), (tone, shown(text))]));
     }
@@ -67,7 +67,7 @@ impl Text {
         self.lines.push(Line(vec![(Tone::Strong, name.to_owned())]));
     }
 
-    /// A text with its own lines.
+    /// Adds a text with its own lines.
     fn block(&mut self, tone: Tone, text: &str) {
         for line in text.lines() {
             self.lines.push(Line(vec![(Tone::Dim, "  │ ".to_owned()), (tone, shown(line))]));
@@ -97,7 +97,7 @@ impl Text {
         }
     }
 
-    /// The origin of a value that is not trusted.
+    /// Adds the origin of a value that is not trusted.
     fn origins(&mut self, origins: &Origins) {
         if !origins.is_trusted() {
             self.line(Tone::Notice, &origins.to_string());
@@ -140,7 +140,7 @@ impl Text {
         }
     }
 
-    /// The lines that `tell` writes for the records, below a heading if there are any.
+    /// Adds the lines that `tell` writes for the records, below a heading if there are any.
     fn records(&mut self, heading: &str, call: &WholeCall<'_>, tell: fn(&mut Self, &Record)) {
         let before = self.lines.len();
         self.heading(heading);
@@ -294,7 +294,7 @@ impl Text {
         self.asked_for(given);
     }
 
-    /// The run that asked, and the question as it was shown.
+    /// Adds the run that asked, and the question as it was shown.
     fn asked_for(&mut self, given: &Given) {
         let requester = given.requester.as_ref().map(|requester| format!("requested by {requester}"));
         let digest = given.digest.as_ref().map(|digest| format!("shown as {digest}"));
@@ -324,7 +324,7 @@ impl Text {
         }
     }
 
-    /// A line with a time.
+    /// Adds a line with a time.
     fn at(&mut self, record: &Record, tone: Tone, text: &str) {
         let after = duration(record.at_ms.saturating_sub(self.began_ms));
         self.lines.push(Line(vec![(Tone::Dim, format!("  +{after}  ")), (tone, shown(text))]));

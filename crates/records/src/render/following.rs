@@ -25,7 +25,7 @@ impl Default for Following {
 }
 
 impl Following {
-    /// The line of a record; most records have none.
+    /// Returns the line of a record; most records have none.
     pub fn line(&mut self, record: &Record) -> Option<Line> {
         self.view.fold(record.into());
         let (tone, text) = self.said(record)?;
@@ -160,7 +160,7 @@ impl Following {
         Some((tone, text))
     }
 
-    /// The last line of a run that has no record of its end.
+    /// Returns the last line of a run that has no record of its end.
     pub fn last_line(state: RunState) -> Option<Line> {
         match state {
             RunState::Open(Open::CutOff) => {

@@ -16,7 +16,7 @@ const WIDEST_NAME: usize = 32;
 /// Fewest columns of a bar.
 const NARROWEST_BAR: usize = 16;
 
-/// The calls of a run as bars over time. `width`: columns of the terminal.
+/// Renders the calls of a run as bars over time. `width`: columns of the terminal.
 pub fn render_timeline(tree: &RunTree, timeline: &Timeline, width: Option<usize>) -> Vec<Line> {
     let width = width.unwrap_or(WIDTH);
     let widest = |columns: fn(&TimelineRow) -> usize, most: usize| {

@@ -12,7 +12,7 @@ use std::{
 /// The parts of a view that the last record has changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changed {
-    /// Someone reads them.
+    /// True if the changes are to be noted, because someone reads them.
     noted: bool,
     run: bool,
     calls: BTreeSet<CallPath>,
@@ -166,14 +166,14 @@ fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
 }
 
 impl RunView {
-    /// A view that notes which of its parts each record changes.
+    /// Makes a view that notes which of its parts each record changes.
     pub fn with_changes() -> Self {
         let mut view = Self::new();
         view.changes.noted = true;
         view
     }
 
-    /// The changes that the last record has made.
+    /// Returns the changes that the last record has made.
     pub fn changes(&self) -> RunChanges<'_> {
         let changed = &self.changes;
         let calls = changed.calls.iter().filter_map(|path| self.calls.get_key_value(path));
@@ -194,7 +194,7 @@ impl RunView {
 }
 
 impl CallView {
-    /// The state for people.
+    /// Returns the state for people.
     pub fn standing(&self) -> CallStanding {
         match self.state {
             CallState::Open if self.ended_ms.is_some() => CallStanding::Cancelled,

@@ -18,14 +18,14 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{ops::Range, sync::Arc};
 
-/// A conversation, as the records so far have it.
+/// The state of a conversation, according to the records so far.
 #[derive(Clone, Debug, Default)]
 pub struct ConversationView {
     /// The conversation is held with the user.
     pub with_user: bool,
     /// The user speaks first.
     pub listens: bool,
-    /// The context that the next request takes, if a question for the next message has said so.
+    /// The context that the next request takes, if a question for the next message states it.
     pub context: Option<ContextUse>,
     items: Vec<Item>,
     /// The numbers of the answers whose files and results join the next message.
@@ -207,17 +207,17 @@ pub enum NoteTone {
 }
 
 impl ConversationView {
-    /// The parts, oldest first. Parts that the user has taken back are marked.
+    /// Returns the parts, oldest first. Parts that the user has taken back are marked.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// The parts that the user has not taken back, oldest first.
+    /// Returns the parts that the user has not taken back, oldest first.
     pub fn standing(&self) -> impl DoubleEndedIterator<Item = &Item> {
         self.items.iter().filter(|item| !item.undone)
     }
 
-    /// The numbers of the answers whose files and results join the next message, in order.
+    /// Returns the numbers of the answers whose files and results join the next message, in order.
     pub fn joining(&self) -> &[u32] {
         &self.joining
     }
@@ -257,7 +257,7 @@ impl ConversationView {
 }
 
 impl RunView {
-    /// Takes what a record says about a conversation.
+    /// Applies a record to its conversation.
     pub(super) fn of_conversation(&mut self, record: RecordRef<'_>) {
         debug_assert_eq!(self.keep, Keep::All);
         let RecordRef { path, step, body, .. } = record;
@@ -386,7 +386,7 @@ impl RunView {
         changed.is_some()
     }
 
-    /// A call that the user has made in a conversation has returned that.
+    /// Notes the output of a call that the user has made in a conversation.
     fn call_of_user_ended(&mut self, call: &CallPath, output: &Arc<Value>) {
         let Some(conversation) = call.parent() else { return };
         self.change_item(&conversation, |kind| match kind {
@@ -501,7 +501,7 @@ impl RunView {
     }
 }
 
-/// The name of a file that the model gets.
+/// Returns the name of a file that the model gets.
 fn name_of(part: &Part) -> Arc<str> {
     match part {
         Part::Attachment { name, .. } => name.as_ref().into(),

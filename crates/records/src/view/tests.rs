@@ -30,7 +30,7 @@ fn journals_in(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The records of each example, by its name.
+/// Returns the records of each example, by its name.
 fn recorded() -> Vec<(String, Vec<Record>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/recorded");
     let mut found = Vec::new();
@@ -127,7 +127,7 @@ fn chat() -> Vec<Value> {
     ]
 }
 
-/// A chat in which messages are undone, files attached, results kept, and compactions taken back.
+/// Returns a chat in which messages are undone, files attached, results kept, and compactions taken back.
 fn long_chat() -> Vec<Value> {
     let usage = json!({"input_tokens": 10, "output_tokens": 1});
     let compacted = |to: u32| {

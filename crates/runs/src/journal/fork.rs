@@ -9,8 +9,8 @@ use std::{
     sync::Arc,
 };
 
-/// Copies the records of a run that waits into a run of its own, which can be resumed from the same place. Both runs are
-/// then independent of each other. Returns the folder of the new run, beside that of the first.
+/// Copies the records of a run that waits into a run of its own, which can be resumed from the same place. Both runs
+/// are then independent of each other. Returns the folder of the new run, beside that of the first.
 ///
 /// # Errors
 /// The journal is not this user's, or can't be read, or the copy can't be written.
@@ -26,7 +26,7 @@ pub fn fork(run_dir: &Path, redactor: Arc<Redactor>, key: &SealKey) -> Result<Pa
 }
 
 impl JournalWriter {
-    /// Adds a record of another run as it is, at its place and time. The first one names this run.
+    /// Adds a record of another run as it is, with its place and time. The first record names this run.
     fn copy(&self, record: Record) -> std::io::Result<()> {
         let Record { seq, at_ms, path, step, mut body } = record;
         if let RecordKind::RunStarted { run, .. } = &mut body {

@@ -325,7 +325,7 @@ fn a_journal_that_was_removed_is_no_longer_in_its_place() {
     assert!(!is_at(&file, &path), "another file of that name");
 }
 
-/// `runs clean` removes runs that no process writes, and a run that begins is one for a moment.
+/// A run that begins has no writer for a moment, and `runs clean` removes runs that no process writes.
 #[test]
 fn runs_that_begin_are_not_removed_by_a_cleaning() {
     let dir = tempfile::tempdir().unwrap();

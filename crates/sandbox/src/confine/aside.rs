@@ -1,5 +1,5 @@
-//! Files that a process has made and that would define the program: they are renamed, so that neither this run nor the next
-//! one reads them (`docs/reference/sandbox.md`).
+//! Files that a process has made and that would define the program: they are renamed, so that neither this run nor the
+//! next one reads them (`docs/reference/sandbox.md`).
 
 use super::plan::Given;
 use cap_std::{ambient_authority, fs::Dir};
@@ -9,13 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a name gets behind it. It ends no name that anything reads.
+/// The suffix of a renamed file. No program reads names that end in it.
 const SUFFIX: &str = ".set-aside";
-/// How many names are tried.
+/// The number of names that are tried.
 const TRIES: usize = 1000;
 
-/// Renames what was planted in one of the given places, if the program would read it from there. Returns its new place;
-/// `None` if it is no part of the program or can't be renamed.
+/// Renames a planted file or folder in one of the given places, if the program would read it from there. Returns its
+/// new place, or `None` if it is not a part of the program or can't be renamed.
 pub(super) fn set_aside(planted: &Path, given: &[Given], protection: &Protection) -> Option<PathBuf> {
     if !protection.defines(&Place::new(&planted.to_string_lossy())) {
         return None;
@@ -26,7 +26,7 @@ pub(super) fn set_aside(planted: &Path, given: &[Given], protection: &Protection
     Some(planted.with_file_name(name))
 }
 
-/// Renames what is at a path in a folder, without leaving the folder. Returns its new name.
+/// Renames the entry at a path in a folder, without leaving the folder. Returns its new name.
 fn rename(folder: &Path, inside: &Path) -> io::Result<PathBuf> {
     let name = inside.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = Dir::open_ambient_dir(folder, ambient_authority())?;

@@ -1,8 +1,9 @@
-//! A control group for each program: it limits the memory of all processes of the program together, with shared mappings
-//! and files in memory, which no resource limit covers, and the number of processes.
+//! A control group for each program: it limits the memory of all processes of the program together, with shared
+//! mappings and files in memory, which no resource limit covers, and the number of processes.
 //!
-//! Who may make a control group depends on the machine: root may, and a user to whom systemd has delegated a part of the
-//! tree (`user@UID.service`). Without one only the limits of each process hold, and `llm-do doctor` says so.
+//! The permission to make a control group depends on the machine: root has it, and a user to whom systemd has delegated
+//! a part of the tree (`user@UID.service`). Without a control group only the limits of each process apply, and `llm-do
+//! doctor` reports this.
 
 use super::Limits;
 use rustix::{
@@ -18,21 +19,22 @@ use std::{
     time::Duration,
 };
 
-/// Where the hierarchies are mounted.
+/// The folder at which the hierarchies are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// How often a group whose last process has just ended is removed again, a few milliseconds apart.
+/// The number of attempts to remove a group whose last process has just ended, a few milliseconds apart.
 const TRIES: u32 = 20;
 
 /// The control groups of one program: one in the unified hierarchy (version 2), or one for each controller (version 1).
 #[derive(Debug)]
 pub(super) struct ControlGroup(Vec<Group>);
 
-/// Both descriptors are opened before the program has a root of its own, in which there is no tree of control groups.
+/// A control group. Both descriptors are opened before the program has a root of its own, which contains no tree of
+/// control groups.
 #[derive(Debug)]
 struct Group {
     parent: OwnedFd,
     name: String,
-    /// Its `cgroup.procs`.
+    /// The open file `cgroup.procs` of the group.
     members: File,
 }
 
@@ -41,7 +43,7 @@ struct Candidate {
     parent: PathBuf,
     memory: Option<&'static str>,
     processes: bool,
-    /// Files that keep the memory from moving to the swap, where the kernel has them.
+    /// Files that keep the memory from moving to the swap, if the kernel has them.
     swap: Option<(&'static str, bool)>,
 }
 
@@ -49,7 +51,7 @@ impl ControlGroup {
     /// Makes the groups.
     ///
     /// # Errors
-    /// Why there is no group that limits the memory.
+    /// The reason why no group limits the memory.
     pub(super) fn new(limits: &Limits) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let mut groups = Self(Vec::new());
@@ -127,8 +129,8 @@ impl Drop for Group {
     }
 }
 
-/// The places where groups may be made, best first, from the text of `/proc/self/cgroup`: lines `ID:CONTROLLERS:PATH`,
-/// without controllers for version 2. The hierarchies are mounted in `all_mounts`.
+/// Returns the places where groups may be made, best first, from the text of `/proc/self/cgroup`: lines
+/// `ID:CONTROLLERS:PATH`, without controllers for version 2. The hierarchies are mounted in `all_mounts`.
 fn candidates(own: &str, all_mounts: &Path) -> Vec<Candidate> {
     let mut all = Vec::new();
     for line in own.lines() {
@@ -180,7 +182,7 @@ mod tests {
         assert!(candidates("", Path::new(MOUNT)).is_empty());
     }
 
-    /// The kernel's own files of version 2 need a machine without controllers of version 1.
+    /// The test needs a machine without controllers of version 1, for the kernel's own files of version 2.
     #[test]
     fn a_group_of_version_2_is_made_beside_the_own_one() {
         let mounts = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! How the processes of one session are confined.
+//! The confinement of the processes of a session.
 
 use super::{Confinement, Tier, Watch, probe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Decides how the processes of one session are confined: by the kernel's best tier or, if there is none and the
-/// operator has granted it, not at all.
+/// Chooses the confinement of the processes of a session: the kernel's best tier or, if the kernel has none and the
+/// operator has granted it, no confinement.
 #[derive(Debug, Default)]
 pub struct Confiner {
     unconfined: AtomicBool,
@@ -12,7 +12,7 @@ pub struct Confiner {
     watch: Watch,
 }
 
-/// This machine can't confine a process, and the operator has not granted unconfined processes.
+/// An error: this machine can't confine a process, and the operator has not granted unconfined processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this system can't confine processes; the operator's grant `unconfined` runs them with all rights of the operator"
@@ -25,16 +25,16 @@ impl Confiner {
         Self { always: Some(confinement), ..Self::default() }
     }
 
-    /// The operator's `--grant unconfined`: processes run even if the kernel can't confine them. If it can, they are
-    /// confined.
+    /// Applies the operator's `--grant unconfined`: processes run even if the kernel can't confine them. If it can,
+    /// they are confined.
     pub fn allow_unconfined(&self) {
         self.unconfined.store(true, Ordering::Release);
     }
 
-    /// The confinement of processes. The first call in a process waits some milliseconds for the probe.
+    /// Returns the confinement of processes. The first call in a process waits some milliseconds for the probe.
     ///
     /// # Errors
-    /// They can't be confined, and there is no grant for unconfined processes.
+    /// The machine can't confine processes, and there is no grant for unconfined processes.
     pub fn confinement(&self) -> Result<Confinement, Unconfinable> {
         if let Some(always) = self.always {
             return Ok(always);
@@ -46,12 +46,12 @@ impl Confiner {
         }
     }
 
-    /// What the processes of each run leave behind.
+    /// Returns the watch over names that the processes of each run leave behind.
     pub fn watch(&self) -> &Watch {
         &self.watch
     }
 
-    /// How processes are confined, as the start record of a run names it. Nothing where none can run.
+    /// Returns the name of the confinement in the start record of a run, or `None` if no process can run.
     pub fn name(&self) -> Option<&'static str> {
         Some(match self.confinement().ok()? {
             Confinement::Tier(Tier::Namespaces) => "namespaces",
@@ -61,7 +61,7 @@ impl Confiner {
         })
     }
 
-    /// Whether processes run with all rights of the operator.
+    /// Returns true if processes run with all rights of the operator.
     pub fn is_unconfined(&self) -> bool {
         matches!(self.confinement(), Ok(Confinement::Unconfined))
     }

@@ -40,7 +40,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// The entry for `sandbox.network_enabled` that would have allowed it; `None` if none would.
+    /// Returns the entry for `sandbox.network_enabled` that would have allowed the request, or `None` if none would.
     pub fn missing(&self) -> Option<String> {
         let entry = |host: &Host, port: &u16| match port {
             80 | 443 => host.to_string(),
@@ -94,12 +94,12 @@ struct Log {
 }
 
 impl Denials {
-    /// The number of denials so far.
+    /// Returns the number of denials so far.
     pub fn count(&self) -> u64 {
         self.lock().count
     }
 
-    /// The denials since that count, without duplicates, oldest first. Only the latest are kept.
+    /// Returns the denials since that count, without duplicates, oldest first. Only the latest are kept.
     pub fn since(&self, count: u64) -> Vec<Denial> {
         let log = self.lock();
         let new =

@@ -4,7 +4,7 @@
 use super::{Denial, ProcessView};
 use llm_do_core::authority::Network;
 
-/// A refusal of the kernel. `who` is `The command` or similar; `path` is the path concerned, if known.
+/// Explains a refusal of the kernel. `who` is `The command` or similar; `path` is the path concerned, if known.
 pub fn denied(who: &str, path: Option<&str>, view: Option<&ProcessView>) -> String {
     let mut text = match path {
         Some(path) => format!(
@@ -17,8 +17,9 @@ pub fn denied(who: &str, path: Option<&str>, view: Option<&ProcessView>) -> Stri
     text
 }
 
-/// The part of the network in a failure, and the keys that would allow it, one per host. `refused`: the kernel has
-/// refused something other than a file. `found_nobody`: a name or a server was not found.
+/// Explains the part of the network in a failure, with the keys that would allow it, one for each host. `refused` is
+/// true if the kernel has refused something other than a file. `found_nobody` is true if a name or a server was not
+/// found.
 pub fn network(
     who: &str,
     refused: bool,
@@ -51,7 +52,7 @@ fn denial(denial: &Denial) -> String {
     }
 }
 
-/// The possible reason for a missing file. It neither checks nor reveals whether the file exists outside.
+/// Explains the possible reason for a missing file. It neither checks nor reveals whether the file exists outside.
 pub fn unseen(who: &str, path: &str, view: Option<&ProcessView>) -> String {
     format!(
         "{who} sees nothing there: it is confined to the files of its worker. Declare the place of `{path}` under \
@@ -60,7 +61,7 @@ pub fn unseen(who: &str, path: &str, view: Option<&ProcessView>) -> String {
     )
 }
 
-/// The mounts that the worker sees and its processes don't, with the reason of each.
+/// Lists the mounts that the worker sees and its processes don't, with the reason of each.
 fn not_given(view: Option<&ProcessView>) -> String {
     let left_out = view.map(ProcessView::left_out).unwrap_or_default();
     left_out

@@ -104,7 +104,7 @@ pub(super) fn switch_loopback_on() -> Result<()> {
     Ok(())
 }
 
-/// A descriptor that becomes readable when a child changes state; the signal itself is blocked from then on.
+/// Returns a descriptor that becomes readable when a child changes state; the signal itself is blocked from then on.
 pub(super) fn child_events() -> Result<OwnedFd> {
     // SAFETY: the set is initialised before use and lives through all calls; the new descriptor has no other owner.
     unsafe {
@@ -117,7 +117,7 @@ pub(super) fn child_events() -> Result<OwnedFd> {
     }
 }
 
-/// The Landlock ABI version of the kernel; `None` if it lacks Landlock or it is disabled.
+/// Returns the Landlock ABI version of the kernel, or `None` if it lacks Landlock or it is disabled.
 pub(super) fn landlock_version() -> Option<u32> {
     const ASK_VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the call takes no structure.

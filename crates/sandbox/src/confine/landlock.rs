@@ -22,28 +22,30 @@ const WRITTEN_FOR: ABI = ABI::V7;
 /// The oldest version that confines on its own. Earlier versions allow truncating files outside.
 pub(super) const LEAST_ALONE: u32 = 3;
 
-/// From this version on signals can't leave the domain.
+/// The first version in which signals can't leave the domain.
 pub(super) const SCOPES_SIGNALS: u32 = 6;
 
-/// The kernel's version.
+/// Returns the kernel's version.
 pub(super) fn version() -> Option<u32> {
     kernel::landlock_version()
 }
 
-/// Rights for read access. They include execution, because an interpreter could execute a readable file anyway.
+/// Returns the rights for read access. They include execution, because an interpreter could execute a readable file
+/// anyway.
 fn reading() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir})
 }
 
-/// Rights for write access. They exclude creating devices and, in mounts, sockets and pipes, at which other processes
-/// could wait.
+/// Returns the rights for write access. They exclude creating devices and, in mounts, sockets and pipes, at which other
+/// processes could wait.
 fn writing() -> BitFlags<AccessFs> {
     reading()
         | make_bitflags!(AccessFs::{WriteFile | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSym | Refer | Truncate})
 }
 
-/// Rights in a private temporary folder. A place that is given below it (a project below `/tmp`, in tier A) has all
-/// rights of the folder too, whatever its own rule says, so in that case the folder gets no more rights than a mount.
+/// Returns the rights in a private temporary folder. A place that is given below it (a project below `/tmp`, in tier A)
+/// has all rights of the folder too, whatever its own rule says, so in that case the folder gets no more rights than a
+/// mount.
 fn temporary(folder: &Path, plan: &Plan) -> BitFlags<AccessFs> {
     if plan.places.iter().any(|given| given.place.starts_with(folder)) {
         return writing();
@@ -51,12 +53,12 @@ fn temporary(folder: &Path, plan: &Plan) -> BitFlags<AccessFs> {
     writing() | make_bitflags!(AccessFs::{MakeFifo | MakeSock})
 }
 
-/// Rights on the devices that every program expects.
+/// Returns the rights on the devices that every program expects.
 fn device() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile | WriteFile})
 }
 
-/// One rule: a place, the rights on it, and whether it must exist.
+/// A rule: a place, the rights on it, and the origin of the place.
 struct Rule {
     place: PathBuf,
     rights: BitFlags<AccessFs>,
@@ -103,7 +105,7 @@ pub(super) fn confine(plan: &Plan, temporary_folders: &[PathBuf], alone: bool) -
     Ok(())
 }
 
-/// A ruleset without file rules. Its network rules allow only the reach in `network`.
+/// Creates a ruleset without file rules. Its network rules allow only the reach in `network`.
 fn empty_set(network: Reach) -> Result<RulesetCreated, Fault> {
     let fault = |error| Fault::new("landlock", error);
     let mut set = Ruleset::default()

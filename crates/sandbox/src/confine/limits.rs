@@ -15,19 +15,20 @@ use serde::{Deserialize, Serialize};
 /// Nothing limits the size of a mount for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
-    /// Most bytes of memory: of all processes together in a control group, and of private, writable memory of each process.
-    /// Default 4 GiB.
+    /// The largest amount of memory, in bytes: of all processes together in a control group, and of private, writable
+    /// memory of each process. Default 4 GiB.
     pub memory: u64,
-    /// Most processes and threads at one time, all together. Default 512.
+    /// The largest number of processes and threads at one time, all together. Default 512.
     pub processes: u32,
-    /// Most open descriptors of each process. Default 1,024.
+    /// The largest number of open descriptors of each process. Default 1,024.
     pub open_files: u64,
-    /// Most bytes of the private temporary folder, and as many of shared memory. Default 512 MiB.
+    /// The largest size of the private temporary folder, and the same amount of shared memory, in bytes. Default 512
+    /// MiB.
     pub temporary: u64,
-    /// Largest file that may be written, in bytes. Default 1 GiB.
+    /// The largest file that may be written, in bytes. Default 1 GiB.
     pub file_size: u64,
-    /// Most seconds of processor time of each process; `None`: no limit, the default. The caller limits the time of a
-    /// call.
+    /// The largest processor time of each process, in seconds; `None`, the default, means no limit. The caller limits
+    /// the time of a call.
     pub processor_seconds: Option<u64>,
 }
 
@@ -41,80 +42,5 @@ impl Default for Limits {
             file_size: 1 << 30,
             processor_seconds: None,
         }
-    }
-}
-
-#[cfg(target_os = "linux")]
-pub(super) use linux::{apply, limit_pids};
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use super::Limits;
-    use crate::confine::{
-        crowd,
-        plan::{Fault, Task},
-    };
-    use rustix::{
-        fd::BorrowedFd,
-        fs::{Mode, OFlags, openat},
-        process::{Resource, Rlimit, getrlimit, setrlimit},
-    };
-
-    /// The kernel gives out the numbers below this once and reserves them afterwards, so that a namespace has that many more.
-    const RESERVED_PIDS: u32 = 300;
-
-    /// Sets the limits that the kernel keeps for each process, for this one and all that it starts.
-    pub(in crate::confine) fn apply(limits: &Limits, task: Task) -> Result<(), Fault> {
-        let all = [
-            (Resource::Data, limits.memory),
-            (Resource::Nofile, limits.open_files),
-            (Resource::Fsize, limits.file_size),
-            // 0 would not hold where the kernel passes core dumps to a program (core(5)); 1 switches these off too.
-            (Resource::Core, 1),
-            (Resource::Memlock, 8 << 20),
-            (Resource::Msgqueue, 0),
-        ];
-        let processor = limits.processor_seconds.map(|seconds| (Resource::Cpu, seconds));
-        // In a user namespace the user's processes are counted apart from those outside.
-        let processes = match task {
-            Task::Landlock => Some(limits.processes.saturating_add(crowd::on_this_machine())),
-            Task::Unconfined => None,
-            Task::Namespaces | Task::TryNamespaces => Some(limits.processes),
-        }
-        .map(|most| (Resource::Nproc, most.into()));
-        for (resource, most) in all.into_iter().chain(processor).chain(processes) {
-            // Never above what the starting process was held to.
-            let most = getrlimit(resource).maximum.map_or(most, |maximum| most.min(maximum));
-            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
-                .map_err(|error| Fault::new("limits", format!("{resource:?} can't be set: {error}")))?;
-        }
-        Ok(())
-    }
-
-    /// Limits how many processes a process namespace may hold, and says whether that was possible (Linux 6.14).
-    /// `RLIMIT_NPROC` does that too in a user namespace, but not for root.
-    pub(in crate::confine) fn limit_pids(proc: BorrowedFd<'_>, processes: u32) -> Result<bool, Fault> {
-        // Before 6.14 the number belongs to the whole machine, and root would change it there.
-        if !kernel_is_at_least(6, 14) {
-            return Ok(false);
-        }
-        let most = processes.saturating_add(RESERVED_PIDS).to_string();
-        let file = openat(proc, "sys/kernel/pid_max", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
-        file.and_then(|file| rustix::io::write(file, most.as_bytes())).map_err(|error| {
-            Fault::new("limits", format!("the number of processes can't be limited: {error}"))
-        })?;
-        Ok(true)
-    }
-
-    pub(super) fn kernel_is_at_least(major: u32, minor: u32) -> bool {
-        let uname = rustix::system::uname();
-        let mut numbers = uname
-            .release()
-            .to_str()
-            .unwrap_or("")
-            .split(|c: char| !c.is_ascii_digit())
-            .map(|part| part.parse::<u32>().unwrap_or(0));
-        let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        found >= (major, minor)
     }
 }

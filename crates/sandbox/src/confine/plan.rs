@@ -24,9 +24,9 @@ pub(super) struct Plan {
     pub(super) links: Vec<Link>,
     pub(super) network: Reach,
     pub(super) limits: Limits,
-    /// Where the program gets the descriptor that comes with the message, if one does.
+    /// The place at which the program gets the descriptor that comes with the message, if there is one.
     pub(super) channel: Option<ChannelAt>,
-    /// The certificates that the program trusts in the place of the system's, as PEM: a file of its temporary folder.
+    /// The certificates that the program trusts instead of the system's, as PEM: a file of its temporary folder.
     pub(super) authorities: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Reach {
     Nothing,
     /// The proxy, in a network that has nothing else.
     Proxy,
-    /// Everybody.
+    /// All networks of the machine.
     Everything,
 }
 
@@ -92,13 +92,13 @@ pub(super) struct Link {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum HoleKind {
-    /// It is not there.
+    /// The name is invisible.
     Hidden,
-    /// It may be read only.
+    /// The name is read-only.
     ReadOnly,
 }
 
-/// Why a confined process could not be started: the layer that refused, the place and the error.
+/// The reason why a confined process could not be started: the layer that refused, the place and the error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fault {
     pub(super) layer: String,
@@ -141,7 +141,7 @@ pub(super) const SUPERVISOR: &str = "llm-do-confine: supervisor";
 /// Maximum size of a plan, in bytes.
 pub(super) const LARGEST_PLAN: usize = 256 << 20;
 
-/// A frame: the length of what follows as four bytes, then JSON.
+/// Encodes a frame: the length of the JSON text as four bytes, then the text.
 pub(super) fn frame<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, value).expect("plans and reports are plain data");

@@ -12,14 +12,14 @@ pub struct Probe {
     pub layers: Vec<Layer>,
 }
 
-/// One layer of confinement.
+/// A layer of confinement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// `namespaces`, `landlock`, `seccomp`, `cgroup`; on macOS `sandbox-exec`.
     pub name: &'static str,
-    /// Whether it works.
+    /// True if the layer works.
     pub works: bool,
-    /// Its details, or why it is missing.
+    /// The details of the layer, or the reason why it is missing.
     pub found: String,
 }
 
@@ -31,7 +31,7 @@ pub fn probe() -> &'static Probe {
 }
 
 impl Probe {
-    /// Whether a tier can be used here.
+    /// Returns true if a tier can be used here.
     pub fn has(&self, tier: Tier) -> bool {
         let works = |name| self.layers.iter().any(|layer| layer.name == name && layer.works);
         match tier {

@@ -15,8 +15,8 @@ pub use supervised::Running;
 #[cfg(target_os = "linux")]
 pub(super) use supervised::try_out;
 
-use super::{Confinement, Limits, ProcessView, plan::Fault};
-use llm_do_core::authority::{Domain, Network};
+use super::{Confinement, HostKey, Limits, ProcessView, plan::Fault};
+use llm_do_core::authority::Network;
 use std::{ffi::OsString, fmt, io, os::fd::OwnedFd, path::PathBuf};
 
 /// A process to start. It inherits nothing except the fields below.
@@ -24,62 +24,39 @@ use std::{ffi::OsString, fmt, io, os::fd::OwnedFd, path::PathBuf};
 pub struct Process {
     /// The program: a path, or a name that is looked up in the `PATH` of `env`.
     pub program: PathBuf,
-    /// Its arguments, without its own name.
+    /// The arguments of the program, without its own name.
     pub args: Vec<OsString>,
-    /// Its whole environment, except for the variables that the launcher sets: `HOME` and `TMPDIR` (the private
-    /// temporary folder) and, with a list of domains, the proxy variables (`HTTPS_PROXY` and related ones).
+    /// The whole environment of the program, except for the variables that the launcher sets: `HOME` and `TMPDIR` (the
+    /// private temporary folder) and, with a list of domains, the proxy variables (`HTTPS_PROXY` and related ones).
     pub env: Vec<(OsString, OsString)>,
-    /// Its working directory, a real path; `None`: the private temporary folder's parent, `/`.
+    /// The working directory, a real path; `None`: the private temporary folder's parent, `/`.
     pub cwd: Option<PathBuf>,
     /// The places that it may access.
     pub view: ProcessView,
-    /// Whether it may use the network. A list of domains needs [`Namespaces`](super::Tier::Namespaces), and its proxy
-    /// runs on this runtime, so blocking the runtime delays the process.
+    /// The network that the process may use. A list of domains needs [`Namespaces`](super::Tier::Namespaces), and its
+    /// proxy runs on this runtime, so blocking the runtime delays the process.
     pub network: Network,
     /// The keys that the proxy adds to its requests, if it has a list of domains.
     pub keys: Vec<HostKey>,
-    /// Its resource limits.
+    /// The resource limits of the process.
     pub limits: Limits,
-    /// Its confinement.
+    /// The confinement of the process.
     pub confinement: Confinement,
-    /// A descriptor that it gets.
+    /// A descriptor that the process gets.
     pub channel: Option<Channel>,
-}
-
-/// A key that the proxy adds to the requests to one host. The process never gets it.
-#[derive(Clone)]
-pub struct HostKey {
-    /// The host, and the port if it is another than 443.
-    pub domain: Domain,
-    /// The header that carries the key.
-    pub header: String,
-    /// The word before the key, such as `Bearer`.
-    pub scheme: Option<String>,
-    /// The key.
-    pub key: String,
-}
-
-/// Without the key.
-impl fmt::Debug for HostKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostKey")
-            .field("domain", &self.domain)
-            .field("header", &self.header)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A descriptor for a program, and where the program finds it.
 #[derive(Debug)]
 pub enum Channel {
-    /// As its number 3. Its standard input is empty.
+    /// Descriptor number 3. The standard input is empty.
     Third(OwnedFd),
-    /// As its standard input.
+    /// The standard input.
     Input(OwnedFd),
 }
 
 impl Channel {
-    /// The descriptor.
+    /// Returns the descriptor.
     fn descriptor(&self) -> &OwnedFd {
         match self {
             Self::Third(descriptor) | Self::Input(descriptor) => descriptor,
@@ -88,7 +65,7 @@ impl Channel {
 }
 
 impl Process {
-    /// A process without arguments, environment, network or channel, and with the default limits.
+    /// Creates a process without arguments, environment, network or channel, and with the default limits.
     pub fn new(program: impl Into<PathBuf>, view: ProcessView, confinement: Confinement) -> Self {
         Self {
             program: program.into(),
@@ -105,10 +82,10 @@ impl Process {
     }
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// Its exit code, if it ended by itself.
+    /// The exit code, if the program ended by itself.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
@@ -116,7 +93,7 @@ pub struct Exit {
     pub reason: Option<String>,
 }
 
-/// The reason, if there is one, otherwise the code or the signal.
+/// Formats the reason, if there is one, otherwise the code or the signal.
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(reason) = &self.reason {
@@ -160,7 +137,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Why a process was not started.
+/// The reason why a process was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -170,13 +147,13 @@ pub enum StartError {
          `llm_do_sandbox::confine::install()` before anything else"
     )]
     NotInstalled,
-    /// A list of domains.
+    /// The process has a list of domains, but no network of its own.
     #[error(
         "a list of domains in `sandbox.network_enabled` needs namespaces (tier A), and this process has none: make them \
          possible, or decide between `network_enabled: true` and `false`"
     )]
     Domains,
-    /// The keys for its requests, or the authority that it would trust.
+    /// The keys for the process's requests, or its certificate authority, can't be used.
     #[error("the keys of `sandbox.keys` can't be added to requests: {0}")]
     Keys(io::Error),
     /// A layer could not be set up, or the program could not be executed.
@@ -185,7 +162,7 @@ pub enum StartError {
     /// The supervisor failed.
     #[error("the process that supervises confined programs failed: {0}")]
     Supervisor(String),
-    /// The system refused something that every program may do.
+    /// The system refused an operation that every program may do.
     #[error("a confined process could not be started: {0}")]
     System(io::Error),
 }

@@ -31,7 +31,7 @@ const NETWORK_READABLE: [&str; 3] =
 /// Devices without data of users.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
-/// The arguments of `sandbox-exec` before the program's own: the profile and its parameters.
+/// Returns the arguments of `sandbox-exec` before the program's own: the profile and its parameters.
 pub(super) fn arguments(places: &[Given], temporary: &Path, network: bool) -> Vec<OsString> {
     let mut parameters: Vec<(String, OsString)> = vec![("TEMPORARY".to_owned(), temporary.into())];
     let mut text = String::from(

@@ -9,12 +9,13 @@
 //! it. Port 443 is for TLS whose handshake names the requested host (there is nothing to compare for an address),
 //! port 80 is for plain HTTP, and any other port carries any protocol.
 //!
-//! A host with a key (`sandbox.keys`) is not tunnelled: `keys` and `intercept` read each request inside TLS, and add the key.
+//! A host with a key (`sandbox.keys`) is not tunnelled: `keys` and `intercept` read each request inside TLS, and add
+//! the key.
 //!
-//! Limitations: the proxy reads nothing inside the TLS of other hosts. A server that answers for other hosts too can be asked for them
-//! inside a connection to an allowed one (domain fronting, encrypted server names), and an allowed host may forward
-//! the data that it receives. With `*.example.org` the looked-up names can leak data to that domain's name servers.
-//! The proxy ignores the environment's proxy variables and connects directly.
+//! Limitations: the proxy reads nothing inside the TLS of other hosts. A server that answers for other hosts too can be
+//! asked for them inside a connection to an allowed one (domain fronting, encrypted server names), and an allowed host
+//! may forward the data that it receives. With `*.example.org` the looked-up names can leak data to that domain's name
+//! servers. The proxy ignores the environment's proxy variables and connects directly.
 
 mod address;
 mod client;
@@ -58,7 +59,7 @@ use tunnel::Tunnel;
 /// The proxy's port. Nothing else is in that network, so the port is always free.
 pub(super) const PORT: u16 = 3128;
 
-/// The variables by which programs find their proxy.
+/// Returns the variables by which programs find their proxy.
 pub(super) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
     let proxy = format!("http://127.0.0.1:{PORT}");
     [("HTTP_PROXY", &*proxy), ("HTTPS_PROXY", &*proxy), ("ALL_PROXY", &*proxy), ("NO_PROXY", "")]
@@ -71,7 +72,7 @@ pub(super) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
 /// The proxy's limits for one process.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Most connections at once; further ones wait.
+    /// The largest number of connections at once; further ones wait.
     connections: usize,
     /// Time limit for a request's head, and for the pause between two requests.
     head: Duration,
@@ -86,7 +87,7 @@ impl Default for Limits {
     }
 }
 
-/// Most bytes of a request's head.
+/// The largest size of a request's head, in bytes.
 const LONGEST_HEAD: usize = 64 * 1024;
 
 /// A running proxy for one process. It ends, with all of its connections, when this is dropped.
@@ -119,7 +120,7 @@ impl Proxy {
         Ok(Self { _task: Task::spawn(accept(listener, gate)), denials })
     }
 
-    /// Its denials.
+    /// Returns the denials of the proxy.
     pub(super) fn denials(&self) -> &Denials {
         &self.denials
     }
@@ -169,9 +170,9 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>) {
 
 /// The bytes after a `CONNECT`.
 enum Carried {
-    /// They go to the host as they are.
+    /// The bytes go to the host unchanged.
     Tunnel(Tunnel),
-    /// They are requests that get a key.
+    /// The bytes are requests that get a key.
     Interception(Interception),
 }
 
@@ -205,11 +206,11 @@ async fn serve(stream: TcpStream, gate: Arc<Gate>) {
     }
 }
 
-/// Why a request is not forwarded.
+/// The reason why a request is not forwarded.
 enum Stop {
-    /// It is not allowed.
+    /// The request is not allowed.
     Denied(Denial),
-    /// It can't be forwarded now.
+    /// The request can't be forwarded now.
     Unreachable(String),
 }
 
@@ -241,7 +242,7 @@ async fn answer(
     answered(gate, carried_out.await)
 }
 
-/// The answer to a request, or the reason why there is none.
+/// Returns the answer to a request, or an answer with the reason why it failed.
 fn answered(gate: &Gate, carried_out: Result<Response<Answer>, Stop>) -> Response<Answer> {
     match carried_out {
         Ok(response) => response,
@@ -258,8 +259,8 @@ fn answered(gate: &Gate, carried_out: Result<Response<Answer>, Stop>) -> Respons
     }
 }
 
-/// The proxy's own answer, after which the connection ends. Its text is in the first line too, because many clients show
-/// nothing else of an answer to `CONNECT`.
+/// Returns the proxy's own answer, after which the connection ends. Its text is in the first line too, because many
+/// clients show nothing else of an answer to `CONNECT`.
 fn said(status: StatusCode, text: String) -> Response<Answer> {
     let reason = ReasonPhrase::try_from(text.clone());
     let mut response = Response::new(Answer::Text(Some(format!("{text}\n").into())));
@@ -278,7 +279,7 @@ enum Answer {
     Text(Option<Bytes>),
     /// The server's, with the task that drives the connection to it.
     Passed { body: Incoming, _connection: Task },
-    /// The same of a host that has received a key, without this key.
+    /// The server's body if its host has received a key. The key is overwritten.
     Cleaned { body: Box<Cleaned>, _connection: Task },
 }
 

@@ -5,9 +5,9 @@
 //! start fail but never exposes another place.
 
 use super::{
-    kernel, landlock, limits,
+    kernel, landlock,
     plan::{Fault, HoleKind, Plan, Reach},
-    system,
+    resource_limits, system,
 };
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
@@ -38,7 +38,7 @@ const KEPT_OF_PROC: &[&str] = &["cpuinfo", "filesystems", "loadavg", "meminfo", 
 pub(super) const TEMPORARY: &str = "/tmp";
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// One thing to put into the new root.
+/// An entry of the new root.
 enum Node {
     /// A subtree or file of the machine.
     Bound { mount: OwnedFd, is_folder: bool },
@@ -64,7 +64,7 @@ fn read_only() -> MountAttrFlags {
     plain() | MountAttrFlags::MOUNT_ATTR_RDONLY
 }
 
-/// The private temporary folder of a program with this view.
+/// Returns the private temporary folder of a program with this view.
 pub(super) fn temporary_folder(plan: &Plan) -> &'static Path {
     let taken = plan.places.iter().any(|given| given.place == Path::new(TEMPORARY));
     Path::new(if taken { SHARED_MEMORY } else { TEMPORARY })
@@ -81,12 +81,12 @@ pub(super) fn try_out() -> Result<(), Fault> {
     attach(&root, open_system(Path::new("/proc"))?.as_fd())
 }
 
-/// Builds the root and enters it. The calling process is the first of its process namespace. Returns whether the kernel
+/// Builds the root and enters it. The calling process is the first of its process namespace. Returns true if the kernel
 /// limits the number of processes in that namespace.
 pub(super) fn enter(plan: &Plan) -> Result<bool, Fault> {
     keep_to_ourselves()?;
     let proc = new_proc()?;
-    let limited = limits::limit_pids(proc.as_fd(), plan.limits.processes)?;
+    let limited = resource_limits::limit_pids(proc.as_fd(), plan.limits.processes)?;
     let nodes = collect(plan)?;
 
     let root = new_tmpfs(16 << 20, plain())?;
@@ -115,7 +115,7 @@ fn keep_to_ourselves() -> Result<(), Fault> {
         .map_err(|error| fault(format!("mounts can't be made private: {error}")))
 }
 
-/// A `/proc` of this process namespace. Containers that mask parts of their own don't allow a new one.
+/// Mounts a `/proc` of this process namespace. Containers that mask parts of their own don't allow a new one.
 fn new_proc() -> Result<OwnedFd, Fault> {
     let attributes = plain() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     new_mount("proc", &[], attributes)
@@ -140,7 +140,7 @@ fn new_mount(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// A copy of the mount at `at`, with everything that is mounted below.
+/// Clones the mount at `at`, with everything that is mounted below.
 fn clone_tree(path: &Path, at: &OwnedFd) -> Result<OwnedFd, Fault> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -163,7 +163,7 @@ fn is_folder(fd: impl AsFd) -> Result<bool, Fault> {
     Ok(FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
 
-/// Everything that the root will contain, by path. The order of the map places outer places before inner ones.
+/// Collects the entries of the root, by path. The order of the map places outer places before inner ones.
 fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     let mut nodes = BTreeMap::new();
     // If `/etc` is in the view, its files are used as they are: a link among them can't be a mount point.
@@ -207,12 +207,12 @@ fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     Ok(nodes)
 }
 
-/// Whether a place of the new root is an empty folder at first.
+/// Returns true if a place of the new root is an empty folder at first.
 fn is_fresh(path: &Path) -> bool {
     [TEMPORARY, SHARED_MEMORY].iter().any(|fresh| path == Path::new(fresh))
 }
 
-/// A system place of the machine; `None` if the machine doesn't have it.
+/// Returns the node of a system place, or `None` if the machine doesn't have it.
 fn system_node(path: &Path) -> Result<Option<Node>, Fault> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(None) };
     // Links among the programs are kept, so that a merged `/usr` is mounted once.
@@ -268,7 +268,7 @@ fn resolve(root: impl AsFd, inside: &Path) -> Result<OwnedFd, Errno> {
     openat2(root, inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how)
 }
 
-/// A mount point in the new root, made if there is none.
+/// Opens a mount point in the new root, and makes it if it does not exist.
 fn make(root: &OwnedFd, inside: &Path, is_folder: bool) -> Result<OwnedFd, Fault> {
     match resolve(root, inside) {
         Ok(found) => return Ok(found),
@@ -289,7 +289,8 @@ fn make(root: &OwnedFd, inside: &Path, is_folder: bool) -> Result<OwnedFd, Fault
     resolve(root, inside).map_err(fault)
 }
 
-/// The hole that was found when the view was made. `None` if it was a temporary file that is gone.
+/// Finds the hole that was found when the view was made. Returns `None` if it was a temporary file that no longer
+/// exists.
 fn find(root: &OwnedFd, inside: &Path, device: u64, inode: u64) -> Result<Option<OwnedFd>, Fault> {
     let changed =
         || Fault::new("view", "it was moved or replaced while the process was being started; try again");
@@ -335,7 +336,7 @@ impl Masks {
     }
 }
 
-/// Devices are the machine's own, one by one; none else can be made or opened.
+/// Binds the machine's own devices, one by one. No other device can be made or opened.
 fn make_devices(root: &OwnedFd) -> Result<(), Fault> {
     for device in system::DEVICES.iter().map(Path::new) {
         let Ok(opened) = open_system(device) else { continue };

@@ -11,8 +11,8 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// The newest system call that this file knows (`mseal`, Linux 6.10). Newer ones, such as attributes by path and new ways
-/// to mount, fail with `ENOSYS`, which programs expect of an older kernel.
+/// The newest system call that this file knows (`mseal`, Linux 6.10). Newer ones, such as attributes by path and new
+/// ways to mount, fail with `ENOSYS`, which programs expect of an older kernel.
 const NEWEST: u32 = 462;
 
 /// Marks a call of the x32 convention, which has the same architecture number as 64-bit calls.
@@ -21,10 +21,10 @@ const X32: u32 = 0x4000_0000;
 const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
 
-/// What the filter depends on.
+/// The settings of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
-    /// Which internet sockets are allowed.
+    /// The internet sockets that are allowed.
     pub(super) network: Reach,
     /// Landlock is the only barrier between the program and the machine's files and processes: tier B.
     pub(super) alone: bool,
@@ -59,8 +59,8 @@ fn compile(rules: Rules, errno: i32) -> Result<BpfProgram, Fault> {
         .map_err(|error| Fault::new("seccomp", error))
 }
 
-/// Ends the process at a call of the x32 convention, and answers `ENOSYS` to calls that are newer than this file. The other
-/// filters end the process at a call of a foreign architecture.
+/// Ends the process at a call of the x32 convention, and answers `ENOSYS` to calls that are newer than this file. The
+/// other filters end the process at a call of a foreign architecture.
 fn newer_or_foreign() -> BpfProgram {
     const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
     const JUMP_IF_GREATER: u16 = 0x25; // BPF_JMP | BPF_JGT | BPF_K
@@ -92,24 +92,24 @@ fn is_not(argument: u8, value: i32) -> SeccompCondition {
     when(argument, SeccompCmpOp::Ne, bits(value))
 }
 
-/// Holds if the bits of `mask` in the argument equal those of `value`.
+/// Returns a condition that holds if the bits of `mask` in the argument equal those of `value`.
 fn has(argument: u8, mask: u32, value: u32) -> SeccompCondition {
     when(argument, SeccompCmpOp::MaskedEq(mask.into()), value.into())
 }
 
-/// The lower 32 bits of an argument that is an `int`.
+/// Returns the lower 32 bits of an argument that is an `int`.
 fn bits(value: i32) -> u64 {
     u64::from(u32::from_ne_bytes(value.to_ne_bytes()))
 }
 
-/// Calls whose arguments are in memory, where a filter can't see them. They are answered as by an older kernel, so that
-/// programs use the calls with arguments in registers.
+/// Returns the calls whose arguments are in memory, where a filter can't see them. They are answered as by an older
+/// kernel, so that programs use the calls with arguments in registers.
 fn absent() -> Rules {
     [libc::SYS_clone3, libc::SYS_openat2].into_iter().map(|call| (call, Vec::new())).collect()
 }
 
-/// Reading extended attributes, which Landlock doesn't restrict: a process could read those of every file on the machine.
-/// They are answered as by a file system that has none, which programs expect.
+/// Returns the calls that read extended attributes, which Landlock doesn't restrict: a process could read those of
+/// every file on the machine. They are answered as by a file system that has none, which programs expect.
 fn without_attributes() -> Rules {
     let calls = [
         libc::SYS_getxattr,

@@ -6,10 +6,10 @@
 
 use super::{
     cgroup::ControlGroup,
-    crowd::{Crowd, INTERVAL},
-    kernel, landlock, limits,
+    crowd::{Crowd, INTERVAL, descendants},
+    kernel, landlock,
     plan::{ChannelAt, Fault, INTERRUPT, LARGEST_PLAN, Plan, Reach, Report, Task, frame},
-    proxy, root, seccomp,
+    proxy, resource_limits, root, seccomp,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -150,7 +150,7 @@ fn carry_out(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(),
     }
 }
 
-/// Tier A: the outer supervisor.
+/// Runs the outer supervisor of tier A.
 fn in_namespaces(
     plan: &Plan,
     starter: &mut Starter,
@@ -199,9 +199,9 @@ fn wait_for(child: Pid) {
     while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
 }
 
-/// Enters new namespaces of every kind, which know the user and group of outside and no others. Root stays the owner of
-/// root's files, because the mounts of the view must stay usable. Everything else that root may do needs capabilities,
-/// which the program has not, or `/proc`, which is masked.
+/// Enters new namespaces of every kind, which contain only the user and the group of the starting process. Root stays
+/// the owner of root's files, because the mounts of the view must stay usable. All other rights of root need
+/// capabilities, which the program does not have, or `/proc`, which is masked.
 fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
     let layer = "namespaces";
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -237,12 +237,12 @@ fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
 /// The file of the certificates that a program trusts, in its temporary folder.
 const AUTHORITIES: &str = "llm-do-authorities.pem";
 
-/// The variables by which programs find these certificates: OpenSSL (Python, Ruby, curl), requests, curl, Node, and the client
-/// libraries of AWS.
+/// The variables by which programs find these certificates: OpenSSL (Python, Ruby, curl), requests, curl, Node, and the
+/// client libraries of AWS.
 const TRUST: [&str; 5] =
     ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE"];
 
-/// Tier A: the first process of the namespace.
+/// Runs the first process of the namespace, in tier A.
 fn first_of_namespace(
     plan: &Plan,
     starter: &mut Starter,
@@ -273,7 +273,7 @@ fn first_of_namespace(
     Ok(())
 }
 
-/// Tier B, and none at all: the program runs in the machine's own file system.
+/// Starts the program in tier B or without confinement: it runs in the machine's own file system.
 fn beside_the_machine(
     plan: &Plan,
     starter: &mut Starter,
@@ -361,14 +361,14 @@ pub(super) fn hand_over(to: impl AsFd, bytes: &[u8], fd: Option<&OwnedFd>) -> Re
     Ok(())
 }
 
-/// Closes the output of this process, so that a reader sees its end when the program has ended.
+/// Closes the output of this process, so that a reader sees the end of the stream when the program has ended.
 fn let_go_of_output() -> Result<(), Fault> {
     let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(fault("start"))?;
     rustix::stdio::dup2_stdout(&nothing).map_err(fault("start"))?;
     rustix::stdio::dup2_stderr(&nothing).map_err(fault("start"))
 }
 
-/// The last steps, in the process that becomes the program. Returns only what went wrong.
+/// Executes the last steps, in the process that becomes the program. Returns only if one of them fails.
 fn become_program(
     plan: &Plan,
     channel: &OwnedFd,
@@ -383,7 +383,7 @@ fn become_program(
         if let Some(group) = group {
             group.join().map_err(|error| Fault::new("cgroup", error))?;
         }
-        limits::apply(&plan.limits, plan.task)?;
+        resource_limits::apply(&plan.limits, plan.task)?;
         chdir(&plan.cwd)
             .map_err(|error| Fault::new("working directory", missing_in_view(error)).at(&plan.cwd))?;
         if filter.is_some() {
@@ -504,7 +504,7 @@ fn ended(status: WaitStatus) -> Report {
     Report::Ended { code: status.exit_status(), signal: status.terminating_signal() }
 }
 
-/// Kills every descendant. This process has adopted those whose parent has ended, so that none of them is missed.
+/// Kills every descendant. This process has adopted those whose parent has ended, so none of them is missed.
 fn end_all_children() {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -522,42 +522,7 @@ fn end_all_children() {
     }
 }
 
-/// A process below the supervisor.
-pub(super) struct Descendant {
-    pid: Pid,
-    parent: i32,
-    /// How many threads it has.
-    pub(super) threads: u32,
-}
-
-/// Every process below this one, by what `/proc` says of parents.
-pub(super) fn descendants() -> Vec<Descendant> {
-    let mut all: Vec<Descendant> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name is in parentheses and may contain any character; see proc(5) for the fields behind it.
-            let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-            let parent = fields.nth(1)?.parse().ok()?;
-            let threads = fields.nth(15)?.parse().ok()?;
-            Some(Descendant { pid, parent, threads })
-        })
-        .collect();
-    let mut found = Vec::new();
-    let mut parents = vec![getpid().as_raw_nonzero().get()];
-    while let Some(parent) = parents.pop() {
-        let (below, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.parent == parent);
-        parents.extend(below.iter().map(|one| one.pid.as_raw_nonzero().get()));
-        found.extend(below);
-        all = others;
-    }
-    found
-}
-
-/// The private temporary folder of tier B, removed with all that is in it.
+/// The private temporary folder of tier B, removed with its content.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -585,8 +550,9 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes the files in `top`, moves the contents of its folders up into it, and returns whether anything is left. No process
-/// is left that could change anything meanwhile. The folders may be deeper than a recursion can go, and closed to their owner.
+/// Removes the files in `top`, moves the contents of its folders up into it, and returns true if anything is left. No
+/// process is left that could change anything meanwhile. The folders may be deeper than a recursion can go, and closed
+/// to their owner.
 fn remove_layer(top: &Path, next: &mut u64) -> std::io::Result<bool> {
     let mut more = false;
     for entry in fs::read_dir(top)? {

@@ -1,4 +1,4 @@
-//! The parts of the machine that any program needs to run at all, all of them for reading.
+//! The parts of the machine that every program needs to run, all of them read-only.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub(super) const PROGRAMS: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
-/// Files that programs look up there. A root of our own has files of our own for users and hosts.
+/// Files in `/etc` that programs read. A root of our own has files of our own for users and hosts.
 pub(super) const SETTINGS: &[&str] = &[
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -20,7 +20,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "/etc/ssl",
 ];
 
-/// What is needed to find hosts, given with the network.
+/// Files for looking up hosts, readable with the network.
 pub(super) const NETWORK_SETTINGS: &[&str] = &[
     "/etc/gai.conf",
     "/etc/hosts",
@@ -30,15 +30,15 @@ pub(super) const NETWORK_SETTINGS: &[&str] = &[
     "/etc/services",
 ];
 
-/// Devices that hold nothing of anybody.
+/// Devices without data of users.
 pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Places that no process gets, regardless of its view: the kernel's own, and the whole machine.
+/// Returns true for places that no process gets, regardless of its view: the kernel's own, and the whole machine.
 pub(super) fn is_never_given(place: &Path) -> bool {
     place == Path::new("/") || ["/proc", "/sys", "/dev"].iter().any(|kernel| place.starts_with(kernel))
 }
 
-/// All system places as paths.
+/// Returns all system places as paths.
 pub(super) fn places(network: bool) -> Vec<PathBuf> {
     let network = if network { NETWORK_SETTINGS } else { &[] };
     [PROGRAMS, SETTINGS, network].concat().into_iter().map(PathBuf::from).collect()

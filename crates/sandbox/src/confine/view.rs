@@ -46,9 +46,9 @@ pub struct ProcessView {
 /// A mount of the worker's view that its processes see, under its real path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shown {
-    /// Where the worker sees it.
+    /// The virtual path of the mount.
     pub at: VirtualPath,
-    /// Its real place, which is the path that a process uses.
+    /// The real place of the mount, which is the path that a process uses.
     pub place: PathBuf,
     /// The widest access of a process there.
     pub access: Access,
@@ -57,9 +57,10 @@ pub struct Shown {
 /// A mount of the worker's view that its processes do not get.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeftOut {
-    /// Where the worker sees it.
+    /// The virtual path of the mount.
     pub at: VirtualPath,
-    /// Why its processes don't, as a sentence's end: "the mount `/data` is not given to processes: …".
+    /// The reason why processes don't get it, as the end of a sentence: "the mount `/data` is not given to processes:
+    /// …".
     pub reason: String,
 }
 
@@ -67,23 +68,23 @@ pub struct LeftOut {
 /// worker, a module that tools import, a task of an editor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Planted {
-    /// Where it is.
+    /// The place of the name.
     pub place: PathBuf,
-    /// Whether something else had that name when the process started.
+    /// True if the name existed when the process started, with another file or folder.
     pub replaced: bool,
-    /// Its new name, if it would define the program and was therefore renamed.
+    /// The new name, if it would define the program and was therefore renamed.
     pub set_aside: Option<PathBuf>,
 }
 
 impl ProcessView {
-    /// A view of nothing but the system's programs and a private temporary folder.
+    /// Creates a view that contains only the system's programs and a private temporary folder.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The caller's view within its bounds, as places that a process may be given in `tier`.
+    /// Computes the caller's view within its bounds, as places that a process may be given in `tier`.
     ///
-    /// Where neither worker nor project declares a mount, processes may only read (`docs/reference/sandbox.md`). A
+    /// If neither worker nor project declares a mount, processes may only read (`docs/reference/sandbox.md`). A
     /// writable mount inside the program that doesn't exist yet is made. Scans every name below the given places for
     /// names that must not be seen. This takes tens of milliseconds per ten thousand files, so cache the result while
     /// the authority stays the same.
@@ -94,10 +95,10 @@ impl ProcessView {
         Self::within(authority, tier, Access::Write)
     }
 
-    /// The same, but read-only. Creates nothing.
+    /// Computes the same view, but read-only. Creates nothing.
     ///
     /// # Errors
-    /// As [`ProcessView::of`].
+    /// The errors of [`ProcessView::of`].
     pub fn of_reader(authority: &Authority, tier: Tier) -> io::Result<Self> {
         Self::within(authority, tier, Access::Read)
     }
@@ -157,15 +158,15 @@ impl ProcessView {
         Ok(view.normal())
     }
 
-    /// This view with further readable places: an interpreter, its packages, the modules of tools. Missing places are
-    /// skipped. Nothing in them is masked beyond the view's existing masks.
+    /// Adds readable places: an interpreter, its packages, the modules of tools. Skips missing places. Nothing in them
+    /// is masked beyond the view's existing masks.
     #[must_use]
     pub fn with_readable(self, places: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(places, false)
     }
 
-    /// This view with further writable places. Only for places that llm-do itself gives to a process, never for those
-    /// that a program's files request.
+    /// Adds writable places. Only for places that llm-do itself gives to a process, never for those that a program's
+    /// files request.
     #[must_use]
     pub fn with_writable(self, places: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(places, true)
@@ -181,8 +182,8 @@ impl ProcessView {
         self.normal()
     }
 
-    /// This view with the links on the way to a path, so that a process can follow them as others do. A link gives nothing:
-    /// what it leads to must be in the view as well.
+    /// Adds the links on the way to a path, so that a process can follow them as other programs do. A link grants no
+    /// access: its target must be in the view as well.
     #[must_use]
     pub fn with_links_to(mut self, path: &Path) -> Self {
         let mut left: Vec<OsString> = components(path).rev().collect();
@@ -211,7 +212,8 @@ impl ProcessView {
         self.normal()
     }
 
-    /// Whether a place is readable as it is. Given once more, it would be read-only where it may be writable.
+    /// Returns true if the view already shows a place. Adding the place again would make it read-only where it may be
+    /// writable.
     fn shows(&self, place: &Path) -> bool {
         let system = super::system::PROGRAMS.iter().any(|program| place.starts_with(program));
         let given = self.given.iter().any(|given| place.starts_with(&given.place));
@@ -219,7 +221,7 @@ impl ProcessView {
         system || (given && !self.holes.iter().any(hidden))
     }
 
-    /// One form for what lets a process touch the same.
+    /// Normalises the view, so that views with equal access are equal.
     fn normal(mut self) -> Self {
         // Of two entries for one place the one that allows more wins.
         self.given.sort_by(|a, b| a.place.cmp(&b.place).then(b.write.cmp(&a.write)));
@@ -231,26 +233,28 @@ impl ProcessView {
         self
     }
 
-    /// A text that is equal for views with equal access. An opaque key.
+    /// Returns a text that is equal for views with equal access. An opaque key.
     pub fn key(&self) -> String {
         serde_json::to_string(&(&self.given, &self.holes, &self.links))
             .unwrap_or_else(|_| format!("{self:?}"))
     }
 
-    /// The mounts that processes see, by virtual path: what a tool needs to name its files both ways.
+    /// Returns the mounts that processes see, by virtual path, so that a tool can translate the names of its files in
+    /// both directions.
     pub fn shown(&self) -> &[Shown] {
         &self.shown
     }
 
-    /// The real working directory of a process with this view, which was made for `authority`, if the view contains it.
+    /// Returns the real working directory of a process with this view, which was made for `authority`, if the view
+    /// contains it.
     pub fn working_folder(&self, authority: &Authority, confinement: Confinement) -> Option<PathBuf> {
         let cwd = working_directory(authority);
         let located = authority.view().mounts().iter().find(|mount| mount.at == cwd)?;
         self.leading_to(located.place.as_str().into(), confinement)
     }
 
-    /// That folder as the real working directory of a process with this view, if the view contains it or something below
-    /// it.
+    /// Returns that folder as the real working directory of a process with this view, if the view contains the folder
+    /// or a place below it.
     pub fn leading_to(&self, folder: PathBuf, confinement: Confinement) -> Option<PathBuf> {
         // Without a view of its own a process sees all folders, whether or not it may look into them.
         let own_root = confinement == Confinement::Tier(Tier::Namespaces);
@@ -258,20 +262,20 @@ impl ProcessView {
         (leads_there && folder.is_dir()).then_some(folder)
     }
 
-    /// The mounts that processes don't see, and why.
+    /// Returns the mounts that processes don't see, with the reasons.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// Whether a process can write anywhere beyond its temporary folder.
+    /// Returns true if a process can write anywhere beyond its temporary folder.
     pub fn can_write(&self) -> bool {
         self.given.iter().any(|given| given.write)
     }
 
-    /// Finds the special names in the writable places that are not what they were when this view was made for
-    /// `authority`, renames those that would define the program, and returns all of them, sorted. The kernel doesn't know
-    /// names: a process can create a `.git` in a writable folder, or move a folder with one away and create another.
-    /// Entries are compared by inode. Scans the writable places.
+    /// Finds the special names in the writable places that have changed since this view was made for `authority`,
+    /// renames those that would define the program, and returns all of them, sorted. The kernel doesn't know names: a
+    /// process can create a `.git` in a writable folder, or move a folder with one away and create another. Entries are
+    /// compared by inode. Scans the writable places.
     ///
     /// # Errors
     /// Any system error during the scan.
@@ -308,7 +312,7 @@ impl ProcessView {
         Ok(planted)
     }
 
-    /// The real path of a virtual one, if processes see it.
+    /// Returns the real path of a virtual one, if processes see it.
     pub fn real(&self, path: &VirtualPath) -> Option<PathBuf> {
         let innermost = self.shown.iter().filter_map(|shown| Some((shown, path.rest(&shown.at)?)));
         let (shown, rest) = innermost.max_by_key(|(shown, _)| shown.at.as_str().len())?;
@@ -321,10 +325,10 @@ impl ProcessView {
     }
 }
 
-/// Most links on the way to one path, as in the kernel.
+/// The largest number of links on the way to one path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The names of a path, without its root.
+/// Returns the names of a path, without its root.
 fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -333,7 +337,7 @@ fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     })
 }
 
-/// The system's error for a place that no longer exists.
+/// Returns the system's error for a place that no longer exists.
 pub(super) fn gone(error: Errno) -> String {
     match error {
         Errno::NOENT => "it is not there any more".into(),
@@ -375,7 +379,7 @@ struct Part<'a> {
     mount: &'a Mount,
     place: Place,
     access: Access,
-    /// Where other mounts lie over this one.
+    /// Mounts that cover parts of this one.
     covered_by: Vec<&'a VirtualPath>,
 }
 
@@ -409,13 +413,13 @@ impl<'a> Rules<'a> {
         Self { authority, parts }
     }
 
-    /// The mounts that no tier can give to a process, with the reason.
+    /// Lists the mounts that no tier can give to a process, with the reason.
     fn unfit(&self) -> impl Iterator<Item = (&Mount, String)> {
         let mounts = self.authority.view().mounts().iter();
         mounts.filter_map(|mount| Some((mount, unfit(mount)?.to_owned())))
     }
 
-    /// The most that any mount allows at a place.
+    /// Returns the widest access that any mount allows at a place.
     fn allowed(&self, place: &Place) -> Option<Access> {
         let through = |part: &Part<'_>| {
             place.rest(&part.place)?;
@@ -438,7 +442,8 @@ impl<'a> Rules<'a> {
         self.parts.iter().filter_map(through).max()
     }
 
-    /// Whether something else may hold for a place in a folder than for the folder, other than by its name.
+    /// Returns true if the access to a place in a folder may differ from the access to the folder for another reason
+    /// than its name.
     fn turns_below(&self, folder: &Place) -> bool {
         let below = |place: &Place| place != folder && place.is_within(folder);
         self.authority.protection().tells_below(folder)
@@ -515,33 +520,33 @@ impl<'a> Rules<'a> {
 #[derive(Default)]
 struct Special {
     holes: Vec<Hole>,
-    /// Links that would have to be holes. Nothing can be mounted over a link. One that must not be seen does no harm
-    /// where it can't be replaced: its target is judged by its own name.
+    /// Links that would have to be holes. Nothing can be mounted over a link. A link that must not be seen does no harm
+    /// if it can't be replaced: its target is judged by its own name.
     links: Vec<Hole>,
 }
 
 impl Hole {
-    /// Whether it is around the same file or folder, wherever that is now.
+    /// Returns true if it is around the same file or folder, wherever that is now.
     fn is_same(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// A hole around what is there now; `None` if nothing is any more.
+    /// Creates a hole around the entry that exists there now. Returns `None` if there is none any more.
     fn at(place: PathBuf, kind: HoleKind) -> Option<Self> {
         let found = fs::symlink_metadata(&place).ok()?;
         Some(Self { place, kind, device: found.dev(), inode: found.ino() })
     }
 }
 
-/// The most that a process may do in a mount. It may only read the default mount, which no file declares. Paths that are
-/// passed or bound are mounted elsewhere.
+/// Returns the widest access of a process in a mount. A process may only read the default mount, which no file
+/// declares. Paths that are passed or bound are mounted elsewhere.
 fn most(mount: &Mount) -> Access {
     let default = mount.origin != Origin::Declared && mount.at == VirtualPath::root();
     if default { Access::Read } else { mount.access }
 }
 
-/// The virtual working directory of a worker's processes: `/` if a mount there is given to processes, otherwise the
-/// first mount.
+/// Returns the virtual working directory of a worker's processes: `/` if a mount there is given to processes, otherwise
+/// the first mount.
 pub(crate) fn working_directory(authority: &Authority) -> VirtualPath {
     let fit =
         || authority.view().mounts().iter().filter(|mount| unfit(mount).is_none()).map(|mount| &mount.at);
@@ -549,7 +554,7 @@ pub(crate) fn working_directory(authority: &Authority) -> VirtualPath {
     if fit().any(|at| *at == root) { root } else { fit().min().cloned().unwrap_or(root) }
 }
 
-/// Why processes do not get a mount; file tools check each access there.
+/// Returns the reason why processes do not get a mount, or `None` if they get it. File tools check each access there.
 pub(crate) fn unfit(mount: &Mount) -> Option<&'static str> {
     let asks = |rule: Option<Rule>| rule.is_some_and(|rule| rule != Rule::PreApproved);
     let Approvals { read, write, delete } = mount.approvals;

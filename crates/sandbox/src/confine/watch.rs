@@ -1,5 +1,5 @@
-//! What the processes of a run leave behind in the folders that they may write: special names that the kernel can't keep
-//! them from creating ([`ProcessView::set_aside_planted`]).
+//! Watches for special names that the processes of a run leave behind in the folders that they may write, and that the
+//! kernel can't keep them from creating ([`ProcessView::set_aside_planted`]).
 
 use super::{Planted, ProcessView};
 use llm_do_core::authority::Authority;
@@ -12,22 +12,22 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// How long the end of a run waits for the end of its killed processes.
+/// The time that the end of a run waits for the end of its killed processes.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// Most names that have a notice of their own. A process may create any number of them.
+/// The largest number of names that have a notice of their own. A process may create any number of them.
 const MOST_NOTICES: usize = 20;
 
-/// The views of the processes of each run, and what was planted in them so far.
+/// The views of the processes of each run, and the names that were planted in them so far.
 #[derive(Debug, Default)]
 pub struct Watch {
     runs: Mutex<HashMap<String, Watched>>,
 }
 
-/// The processes of one run.
+/// The processes of a run.
 #[derive(Debug)]
 struct Watched {
-    /// By [`ProcessView::key`].
+    /// The views and their authorities, by [`ProcessView::key`].
     views: HashMap<String, (ProcessView, Arc<Authority>)>,
     found: BTreeSet<Planted>,
     /// Cloned into each [`Watching`]; the receiver learns when all of them are gone.
@@ -35,7 +35,7 @@ struct Watched {
     ended: mpsc::Receiver<Infallible>,
 }
 
-/// Held as long as a process runs.
+/// A guard that exists as long as a process runs.
 #[derive(Debug)]
 pub struct Watching {
     _running: Option<mpsc::Sender<Infallible>>,
@@ -46,8 +46,8 @@ impl Watch {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Call this before a process of a run starts with a view that was made for that authority. The result must live as
-    /// long as the process.
+    /// Registers a process of a run. Call this before the process starts with a view that was made for that authority.
+    /// The result must live as long as the process.
     pub fn begin(&self, run: &str, view: &ProcessView, authority: &Arc<Authority>) -> Watching {
         if !view.can_write() {
             return Watching { _running: None };
@@ -61,7 +61,7 @@ impl Watch {
         Watching { _running: Some(watched.running.clone()) }
     }
 
-    /// Looks at the folders of a view as [`ProcessView::set_aside_planted`] does, and keeps what it finds for the end of the
+    /// Scans the folders of a view like [`ProcessView::set_aside_planted`], and keeps the result for the end of the
     /// run. Call it after a process with that view has ended.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ impl Watch {
         Ok(planted)
     }
 
-    /// The same for all views of a run, whose processes may still run. Call it before the program's own code is started
-    /// again: it must not import what a process has planted for it.
+    /// Scans the folders of all views of a run, whose processes may still run. Call it before the program's own code is
+    /// started again: it must not import a file that a process has planted.
     ///
     /// # Errors
     /// Any system error during the scan.
@@ -90,8 +90,8 @@ impl Watch {
         views.iter().try_for_each(|(view, authority)| self.look(run, view, authority).map(drop))
     }
 
-    /// Call this after the last process of a run was told to end. It waits for the end of all of them, looks at their
-    /// folders once more, and returns a notice for the operator about each name that appeared in them.
+    /// Waits for the end of all processes of a run, scans their folders once more, and returns a notice for the
+    /// operator about each name that appeared in them. Call this after the last process of the run was told to end.
     pub async fn end(&self, run: &str) -> Vec<String> {
         let Some(Watched { views, mut found, running, mut ended }) = self.runs().remove(run) else {
             return Vec::new();
@@ -125,7 +125,7 @@ impl Watch {
 }
 
 impl Planted {
-    /// A notice about each, as far as they are few, and the number of the others.
+    /// Returns a notice about each of the first names, and a notice with the number of the others.
     pub fn notices<'a>(
         planted: impl IntoIterator<Item = &'a Self, IntoIter: ExactSizeIterator>,
     ) -> Vec<String> {
@@ -162,7 +162,7 @@ impl fmt::Display for Planted {
     }
 }
 
-/// A name in which a line break does not look like the end of the notice.
+/// Escapes a name, so that a line break in it does not look like the end of the notice.
 fn escaped(name: &str) -> String {
     name.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }

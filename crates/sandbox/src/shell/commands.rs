@@ -1,7 +1,7 @@
 //! Commands with declared arguments: `toolsets.shell.commands` (`docs/guides/shell.md`).
 //!
-//! Each is a tool of its own. The author writes the words, and each argument takes a place within one word, so that no value can
-//! become another word, an option or a further program.
+//! Each is a tool of its own. The author writes the words, and each argument takes a place within one word, so that no
+//! value can become another word, an option or a further program.
 
 use super::{
     rules::{danger, danger_of_input},
@@ -19,7 +19,7 @@ use llm_do_core::{
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// Longest name of a command.
+/// The longest name of a command, in bytes.
 const LONGEST_NAME: usize = 64;
 
 /// A command of a configuration.
@@ -40,7 +40,7 @@ struct Argument {
     schema: Value,
     is_path: bool,
     is_optional: bool,
-    /// Whether a value may begin with a dash: those that the author or their type has chosen.
+    /// True if a value may begin with a dash: the author or the type determines the value.
     is_safe: bool,
 }
 
@@ -54,10 +54,10 @@ enum Piece {
     Argument(String),
 }
 
-/// The commands of a configuration, which fits its schema.
+/// Reads the commands of a configuration, which fits its schema.
 ///
 /// # Errors
-/// What can't work in them.
+/// The problems in the commands.
 pub(crate) fn read(configuration: &Value) -> Result<Vec<Command>, Vec<ConfigurationProblem>> {
     let (mut commands, mut problems) = (Vec::new(), Vec::new());
     for (name, written) in configuration.get("commands").and_then(Value::as_object).into_iter().flatten() {
@@ -160,14 +160,14 @@ impl Command {
         templates.flat_map(|template| &template.0).any(|piece| *piece == Piece::Argument(name.to_owned()))
     }
 
-    /// The command as its author wrote it.
+    /// Formats the command as its author wrote it.
     fn shown(&self) -> String {
         let stages =
             self.stages.iter().map(|words| words.iter().map(Template::shown).collect::<Vec<_>>().join(" "));
         stages.collect::<Vec<_>>().join(" | ")
     }
 
-    /// Its description for models.
+    /// Returns the description of the tool for models.
     pub(crate) fn description(&self, folder: &str) -> String {
         match &self.description {
             Some(description) => description.to_string(),
@@ -175,7 +175,7 @@ impl Command {
         }
     }
 
-    /// The schema of its arguments.
+    /// Returns the schema of its arguments.
     pub(crate) fn input(&self) -> Value {
         let properties: Map<String, Value> =
             self.arguments.iter().map(|it| (it.name.clone(), it.schema.clone())).collect();
@@ -193,7 +193,7 @@ impl Command {
         self.arguments.iter().any(|argument| argument.is_path)
     }
 
-    /// It as readers of definitions know it.
+    /// Returns the description of the tool for readers of definitions.
     pub(crate) fn known(&self) -> ConfiguredTool {
         ConfiguredTool {
             name: Arc::clone(&self.name),
@@ -203,7 +203,7 @@ impl Command {
         }
     }
 
-    /// The words of each program with these arguments. A word with an argument that was left out is left out.
+    /// Returns the words of each program with these arguments. A word with an omitted argument is omitted.
     ///
     /// # Errors
     /// A value that the program would take for an option.
@@ -331,7 +331,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Its text, if it has no arguments.
+    /// Returns the text of the word, if it has no arguments.
     fn text(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Text(text)] => Some(text),
@@ -343,7 +343,7 @@ impl Template {
         self.text().is_none()
     }
 
-    /// The argument in which its text begins. `None`: its author has written the beginning.
+    /// Returns the argument with which the word's text begins. Returns `None` if its author has written the beginning.
     fn begins_with(&self, input: &Value) -> Option<&str> {
         let is_empty = |name: &str| input.get(name).and_then(Value::as_str) == Some("");
         let begins = self.0.iter().find(|piece| !matches!(piece, Piece::Argument(name) if is_empty(name)));
@@ -353,7 +353,7 @@ impl Template {
         }
     }
 
-    /// The argument whose value would be the name of an option: only dashes stand before it.
+    /// Returns the argument whose value would be the name of an option: only dashes are before it.
     fn names_option(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Text(dashes), Piece::Argument(name), ..]
@@ -373,7 +373,7 @@ impl Template {
         pieces.collect()
     }
 
-    /// Its text with these arguments. `None`: one of them was left out.
+    /// Returns the text of the word with these arguments, or `None` if one of them was omitted.
     fn filled(&self, input: &Value) -> Option<String> {
         let mut text = String::new();
         for piece in &self.0 {
@@ -401,7 +401,7 @@ pub(crate) struct CommandTool {
 }
 
 impl CommandTool {
-    /// The arguments of a call with the real paths of its files.
+    /// Returns the arguments of a call with the real paths of its files.
     fn with_places(&self, input: &Value) -> Result<Value, ToolError> {
         let mut input = input.clone();
         for Argument { name, .. } in self.command.arguments.iter().filter(|argument| argument.is_path) {
@@ -478,7 +478,7 @@ impl Leaf for CommandTool {
     }
 }
 
-/// The part of the configuration's schema for commands.
+/// Returns the part of the configuration's schema for commands.
 pub(crate) fn schema(duration: &Value) -> Value {
     let words = json!({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1});
     json!({

@@ -20,7 +20,7 @@ pub(crate) enum Sign {
     Long(&'static str),
     /// Short options, alone or among others: `-c`, `-xc`, `-cvalue`.
     Short(&'static str),
-    /// A short option whose value stands in the same word: `-mvalue`.
+    /// A short option whose value is in the same word: `-mvalue`.
     Attached(char),
     /// Words with this prefix: `-exec`, `-fplugin=x`.
     Begins(&'static str),
@@ -36,7 +36,7 @@ pub(crate) enum Sign {
     Script(fn(&[String]) -> bool),
 }
 
-/// One line of the table: programs, the sign, and its meaning. Lists are words with one space between them.
+/// A line of the table: programs, the sign, and its meaning. Lists are words with one space between them.
 pub(crate) struct Known(pub(crate) &'static str, pub(crate) Sign, pub(crate) &'static str);
 
 use Sign::{
@@ -285,7 +285,8 @@ const READS_COMMANDS: &str = "at batch bpftrace cadaver clickhouse clickhouse-cl
 
 const INPUT: &str = "runs code from its standard input";
 
-/// The danger of a command whose standard input a model can write, and of whose words the author has written that many.
+/// Returns the danger of a command whose standard input a model can write. The author has written the first `spelled`
+/// words.
 pub(crate) fn fed(words: &[Word], spelled: usize) -> Option<Danger> {
     let texts: Vec<String> = words.iter().map(Word::likeness).collect();
     let (program, arguments) = texts.split_first()?;
@@ -303,7 +304,7 @@ pub(crate) fn fed(words: &[Word], spelled: usize) -> Option<Danger> {
     runs.then(|| Danger { what: name.to_owned(), reason: INPUT })
 }
 
-/// The name of a program without its folder, and without its version: `python3.12`, `clang-14`.
+/// Returns the name of a program without its folder, and without its version: `python3.12`, `clang-14`.
 fn names(program: &str) -> (&str, &str) {
     let name = program.rsplit('/').next().unwrap_or(program);
     (name, name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-'))
@@ -314,11 +315,11 @@ fn names(program: &str) -> (&str, &str) {
 pub(crate) struct Danger {
     /// The program and the word, as shown to the operator.
     pub(crate) what: String,
-    /// What it does.
+    /// The reason why it is dangerous.
     pub(crate) reason: &'static str,
 }
 
-/// The first danger in a command, of whose words the matching rule's pattern spells that many.
+/// Returns the first danger in a command. The matching rule's pattern spells the first `spelled` words.
 pub(crate) fn find(words: &[Word], spelled: usize) -> Option<Danger> {
     let texts: Vec<String> = words.iter().map(Word::likeness).collect();
     let (program, arguments) = texts.split_first()?;
@@ -333,7 +334,7 @@ pub(crate) fn find(words: &[Word], spelled: usize) -> Option<Danger> {
 }
 
 impl Sign {
-    /// The word that shows the danger; empty for the program itself.
+    /// Returns the word that shows the danger; empty for the program itself.
     fn found<'a>(&self, arguments: &'a [String], spelled: usize) -> Option<&'a str> {
         let any = |is: &dyn Fn(&str) -> bool| arguments.iter().map(String::as_str).find(|word| is(word));
         let subcommand = || arguments.iter().find(|word| !is_option(word)).map(String::as_str);
@@ -366,7 +367,7 @@ impl Sign {
     }
 }
 
-/// The last of the first `count` non-option words, if the pattern does not spell all words up to it.
+/// Returns the last of the first `count` non-option words, if the pattern does not spell all words up to it.
 fn runs(arguments: &[String], count: usize, spelled: usize) -> Option<&str> {
     let named = arguments.iter().enumerate().filter(|(_, word)| !is_option(word)).take(count);
     let (at, word) = named.last()?;
@@ -374,7 +375,7 @@ fn runs(arguments: &[String], count: usize, spelled: usize) -> Option<&str> {
     (at + 1 >= spelled).then_some(word)
 }
 
-/// Whether a list of words contains one.
+/// Returns true if a list of words contains a word.
 fn listed(list: &str, word: &str) -> bool {
     list.split(' ').any(|listed| listed == word)
 }
@@ -389,7 +390,7 @@ fn is_long(word: &str, name: &str) -> bool {
     !given.is_empty() && name.starts_with(given)
 }
 
-/// The letters of a word of short options.
+/// Returns the letters of a word of short options.
 fn cluster(word: &str) -> Option<&str> {
     word.strip_prefix('-').filter(|rest| !rest.starts_with('-') && !rest.is_empty())
 }

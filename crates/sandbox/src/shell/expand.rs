@@ -22,10 +22,10 @@ pub(crate) struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// The command with files in the place of patterns, each pattern's in order.
+    /// Replaces each pattern in the command by its files, in order.
     ///
     /// # Errors
-    /// A pattern that matches nothing or too much, in words for a model.
+    /// A pattern that matches nothing or too much, with a message for a model.
     pub(crate) async fn expand(&self, command: &[Word]) -> Result<Vec<Word>, String> {
         let mut words = Vec::with_capacity(command.len());
         for word in command {

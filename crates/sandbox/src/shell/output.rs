@@ -1,11 +1,11 @@
-//! The output of a process, keeping no more in memory than is shown.
+//! The output of a process. Only the part that is shown is kept in memory.
 
 use std::collections::VecDeque;
 
 /// Bytes kept of the beginning and of the end of each stream.
 const KEPT: usize = 8 * 1024;
 
-/// One stream: its beginning and its end.
+/// The beginning and the end of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     head: Vec<u8>,
@@ -25,7 +25,7 @@ impl Printed {
         self.tail.extend(rest);
     }
 
-    /// Takes the output of another process, which follows.
+    /// Appends the output of another process, which follows.
     pub(crate) fn append(&mut self, other: Self) {
         let left_out = other.left_out();
         self.push(&other.head);
@@ -33,13 +33,13 @@ impl Printed {
         self.total += left_out;
     }
 
-    /// The number of bytes not kept.
+    /// Returns the number of bytes not kept.
     pub(crate) fn left_out(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// The kept output as text, without sequences that only a terminal understands, with invalid UTF-8 replaced and a line
-    /// that says how much is missing.
+    /// Returns the kept output as text, without sequences that only a terminal understands, with invalid UTF-8 replaced
+    /// and a line with the number of missing bytes.
     pub(crate) fn text(mut self) -> String {
         let left_out = self.left_out();
         if left_out == 0 {
@@ -59,7 +59,8 @@ impl Printed {
     }
 }
 
-/// A text without colours, movements of the cursor and titles of windows (ECMA-48): a model would read their codes.
+/// Removes colours, movements of the cursor and titles of windows (ECMA-48) from a text: a model would read their
+/// codes.
 fn without_sequences(text: &str) -> String {
     const ESCAPE: char = '\x1b';
     let mut plain = String::with_capacity(text.len());
@@ -96,7 +97,7 @@ fn without_sequences(text: &str) -> String {
     plain
 }
 
-/// The number of bytes of an incomplete character at the end.
+/// Returns the number of bytes of an incomplete character at the end.
 fn cut_at_end(bytes: &[u8]) -> usize {
     let back = bytes.iter().rev().take(4).position(|byte| byte & 0xC0 != 0x80);
     let Some(back) = back else { return 0 };

@@ -10,7 +10,8 @@ use llm_do_core::{
     vfs::FileSystem,
 };
 
-/// The texts in a word that could be paths: the word, the value of `--option=value` and `-Ivalue`, parts of lists.
+/// Lists the texts in a word that could be paths: the word, the value of `--option=value` and `-Ivalue`, parts of
+/// lists.
 pub(crate) fn candidates(word: &str) -> Vec<&str> {
     let mut found = Vec::new();
     if !word.starts_with('-') {
@@ -29,23 +30,23 @@ pub(crate) fn candidates(word: &str) -> Vec<&str> {
     found
 }
 
-/// Whether a text is written as a path: it has a slash, or is `.` or `..`.
+/// Returns true if a text is written as a path: it has a slash, or is `.` or `..`.
 fn is_written_as_path(text: &str) -> bool {
     text.contains('/') || text == "." || text == ".."
 }
 
-/// Places that a rule is restricted to.
+/// Places to which a rule is restricted.
 pub(crate) struct Within<'a> {
     pub(crate) paths: &'a [VirtualPath],
     pub(crate) authority: &'a Authority,
     pub(crate) cwd: &'a VirtualPath,
-    /// Whether words without a slash count as paths too. This is unnecessary if the kernel confines the process to
-    /// the places: a word that is not a path is much more common than one that leads outside.
+    /// True if words without a slash count as paths too. This is unnecessary if the kernel confines the process to the
+    /// places: a word that is not a path is much more common than one that leads outside.
     pub(crate) strict: bool,
 }
 
 impl Within<'_> {
-    /// The first text among the arguments that leads outside.
+    /// Returns the first text among the arguments that leads outside.
     pub(crate) fn leaves(&self, arguments: &[Word]) -> Option<String> {
         arguments.iter().map(Word::likeness).find_map(|word| {
             let texts = candidates(&word);
@@ -65,7 +66,7 @@ impl Within<'_> {
         self.paths.iter().any(|within| path.rest(within).is_some()) || self.holds_real(text)
     }
 
-    /// Whether it is the real path of an entry in these places, as other commands print it.
+    /// Returns true if the text is the real path of an entry in these places, as other commands print it.
     fn holds_real(&self, text: &str) -> bool {
         if !text.starts_with('/') || text.split('/').any(|part| part == "..") {
             return false;
@@ -77,7 +78,7 @@ impl Within<'_> {
     }
 }
 
-/// A word in the form for the process.
+/// Translates a word for the process.
 pub(crate) async fn given(word: &str, authority: &Authority, files: &dyn FileSystem) -> String {
     let at = if word.starts_with('/') {
         Some(0)
@@ -94,8 +95,8 @@ pub(crate) async fn given(word: &str, authority: &Authority, files: &dyn FileSys
     }
 }
 
-/// The real path of a virtual one, if the file exists, or a folder to create it in. In the folder `/` itself only
-/// existing entries count: a text that merely starts with a slash is more common than a new file there.
+/// Returns the real path of a virtual one, if the file exists, or a folder to create it in. In the folder `/` itself
+/// only existing entries count: a text that merely starts with a slash is more common than a new file there.
 pub(crate) async fn real(path: &str, authority: &Authority, files: &dyn FileSystem) -> Option<String> {
     let located = authority.locate(path, Access::Read).ok()?;
     if located.place().server().is_some() {

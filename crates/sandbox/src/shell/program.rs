@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Shell built-ins, and what to do without them.
+/// Shell built-ins, and the alternatives to each.
 const OF_A_SHELL: &[(&[&str], &str)] = &[
     (&["cd", "pushd", "popd"], "each command runs in the same folder; write paths from there"),
     (
@@ -21,10 +21,10 @@ const OF_A_SHELL: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The file of a program given by name, looked up in the folders of `path`.
+/// Finds the file of a program given by name, in the folders of `path`.
 ///
 /// # Errors
-/// No such program, in words for a model.
+/// The program does not exist. The message is for a model.
 pub(crate) fn find(name: &str, path: &str) -> Result<PathBuf, String> {
     let found = path.split(':').map(|folder| Path::new(folder).join(name)).find(|file| is_program(file));
     found.ok_or_else(|| match OF_A_SHELL.iter().find(|(words, _)| words.contains(&name)) {

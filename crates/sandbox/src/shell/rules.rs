@@ -48,27 +48,27 @@ pub(crate) struct Rules {
     default: Option<Rule>,
 }
 
-/// One rule.
+/// A rule.
 #[derive(Clone, Debug)]
 struct CommandRule {
     pattern: Vec<Word>,
     rule: Rule,
-    /// `None`: all places of the worker's processes.
+    /// The places of the rule, or `None` for all places of the worker's processes.
     paths: Option<Vec<VirtualPath>>,
-    /// Its origin, for people.
+    /// The origin of the rule, for people.
     place: String,
 }
 
 /// The verdict of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    /// Whether it runs, asks, or is blocked.
+    /// The decision: the command runs, asks, or is blocked.
     pub(crate) rule: Rule,
     /// The rule or other reason that decided.
     pub(crate) why: String,
     /// The places that the process is confined to, within its worker's view.
     pub(crate) within: Option<Vec<VirtualPath>>,
-    /// Whether it asks because of dangerous arguments, regardless of any rule.
+    /// True if it asks because of dangerous arguments, regardless of any rule.
     pub(crate) dangerous: bool,
 }
 
@@ -102,17 +102,17 @@ impl Rules {
         Ok(Self { rules: rules.collect::<Result<_, String>>()?, default })
     }
 
-    /// Whether no command could ever run.
+    /// Returns true if no command could ever run.
     pub(crate) fn allow_nothing(&self) -> bool {
         self.rules.is_empty() && self.default.is_none()
     }
 
-    /// The rule of the command that needs the least approval.
+    /// Returns the rule of the command that needs the least approval.
     pub(crate) fn least(&self) -> Rule {
         self.rules.iter().map(|rule| rule.rule).chain(self.default).min().unwrap_or(Rule::Blocked)
     }
 
-    /// The commands that rules name, as a list for people and models.
+    /// Lists the commands that rules name, for people and models.
     pub(crate) fn allowed(&self) -> String {
         let patterns = self.rules.iter().map(|rule| format!("`{}`", words::line(&rule.pattern)));
         let mut patterns: Vec<String> = patterns.collect();
@@ -120,12 +120,12 @@ impl Rules {
         patterns.join(", ")
     }
 
-    /// Whether commands that no rule matches may run, with or without asking.
+    /// Returns true if commands that no rule matches may run, with or without asking.
     pub(crate) fn allows_others(&self) -> bool {
         self.default.is_some()
     }
 
-    /// Decides about a command. `unconfined`: only these rules limit its process.
+    /// Decides about a command. `unconfined` is true if only these rules limit its process.
     pub(crate) fn judge(&self, command: &[Word], authority: &Authority, unconfined: bool) -> Judgement {
         let cwd = working_directory(authority);
         let matching = || self.rules.iter().filter(|rule| rule.matches(command));
@@ -178,7 +178,7 @@ impl Rules {
 }
 
 impl Judgement {
-    /// Known dangers ask, even if a rule allows the command.
+    /// Changes the decision to ask if there is a known danger, even if a rule allows the command.
     fn with_dangers(mut self, command: &[Word], spelled: usize, authority: &Authority) -> Self {
         if let Some(danger) = danger(command, spelled, authority) {
             self.rule = self.rule.max(Rule::Ask);
@@ -189,19 +189,19 @@ impl Judgement {
     }
 }
 
-/// What is dangerous about a command, of which the author of the worker has written the first words.
+/// Describes the danger of a command. The author of the worker has written its first `spelled` words.
 pub(crate) fn danger(command: &[Word], spelled: usize, authority: &Authority) -> Option<String> {
     dangerous::find(command, spelled)
         .map(|danger| format!("`{}` {}", danger.what, danger.reason))
         .or_else(|| own_program(command, authority))
 }
 
-/// What is dangerous about a command whose standard input a model can write.
+/// Describes the danger of a command whose standard input a model can write.
 pub(crate) fn danger_of_input(command: &[Word], spelled: usize) -> Option<String> {
     dangerous::fed(command, spelled).map(|danger| format!("`{}` {}", danger.what, danger.reason))
 }
 
-/// A program that the worker could have written itself.
+/// Describes the danger of a program that the worker could have written itself.
 fn own_program(command: &[Word], authority: &Authority) -> Option<String> {
     let program = command.first()?.text().filter(|program| program.contains('/'))?;
     let path = if program.starts_with('/') {
@@ -221,8 +221,8 @@ fn own_program(command: &[Word], authority: &Authority) -> Option<String> {
 }
 
 impl CommandRule {
-    /// Whether its words are a prefix of the command. A wildcard of the command matches nothing, because its
-    /// expansion is unknown.
+    /// Returns true if the words of the rule are a prefix of the command. A wildcard of the command matches nothing,
+    /// because its expansion is unknown.
     fn matches(&self, command: &[Word]) -> bool {
         command.len() >= self.pattern.len()
             && self
@@ -232,12 +232,12 @@ impl CommandRule {
                 .all(|(pattern, word)| word.text().is_some_and(|text| pattern.matches(text)))
     }
 
-    /// Its specificity: the number of its words, and of those without wildcards.
+    /// Returns the specificity of the rule: the number of its words, and of those without wildcards.
     fn rank(&self) -> (usize, usize) {
         (self.pattern.len(), self.pattern.iter().filter(|word| word.text().is_some()).count())
     }
 
-    /// The number of leading words that it spells.
+    /// Returns the number of leading words that the rule spells.
     fn spelled(&self) -> usize {
         self.pattern.iter().take_while(|word| word.text().is_some()).count()
     }

@@ -10,8 +10,8 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-/// Maximum output of a command in bytes, both streams together. More is useless, and a command must not print without
-/// limit.
+/// The largest output of a command in bytes, both streams together. More is useless, and a command must not print
+/// without limit.
 const MOST_PRINTED: u64 = 64 << 20;
 
 /// Time limit for the end of a killed process and the rest of its output.
@@ -26,15 +26,16 @@ pub(crate) struct Ran {
     pub(crate) exit: Exit,
     pub(crate) stdout: Printed,
     pub(crate) stderr: Printed,
-    /// Why it was killed, if it did not end by itself.
+    /// The reason why it was killed, if it did not end by itself.
     pub(crate) ended: Option<String>,
     /// The denials of its proxy, if it has a list of domains.
     pub(crate) denials: Vec<Denial>,
-    /// The program of several whose exit this is.
+    /// The program that this exit belongs to, if the command has several.
     pub(crate) program: Option<String>,
 }
 
-/// Processes that are watched until they have ended, also after their call was cancelled. Empty only while it is dropped.
+/// Processes that are watched until they have ended, also after their call was cancelled. The value is `None` only
+/// while it is dropped.
 struct Watched(Option<(Vec<Running>, Watching)>);
 
 impl Drop for Watched {
@@ -52,7 +53,7 @@ impl Drop for Watched {
     }
 }
 
-/// Tasks that end with it.
+/// Tasks that end with this value.
 struct Tasks<T>(Vec<JoinHandle<T>>);
 
 impl<T> Drop for Tasks<T> {
@@ -61,8 +62,8 @@ impl<T> Drop for Tasks<T> {
     }
 }
 
-/// Runs processes to their end or until the timeout. Each gets the output of the one before as its input, the first one `input`.
-/// Dropping the future ends the processes and all their descendants.
+/// Runs processes to their end or until the timeout. Each gets the output of the one before as its input, the first one
+/// `input`. Dropping the future ends the processes and all their descendants.
 ///
 /// # Errors
 /// One of them could not be started.
@@ -175,7 +176,7 @@ pub(crate) async fn run(
     Ok(Ran { exit: failed, stdout, stderr: printed, ended, denials, program })
 }
 
-/// A connection to the standard input of a process.
+/// Creates a connection to the standard input of a process.
 fn pipe() -> Result<(UnixStream, StdUnixStream), StartError> {
     let made = || {
         let (ours, theirs) = StdUnixStream::pair()?;
@@ -186,7 +187,7 @@ fn pipe() -> Result<(UnixStream, StdUnixStream), StartError> {
         .map_err(|error: std::io::Error| StartError::Supervisor(format!("its input can't be made: {error}")))
 }
 
-/// All that a pipe says.
+/// Reads all output of a pipe.
 async fn all(mut pipe: Option<impl AsyncRead + Unpin>) -> Printed {
     let (mut printed, mut buffer) = (Printed::default(), vec![0; 8 * 1024]);
     while pipe.is_some() {
@@ -198,7 +199,7 @@ async fn all(mut pipe: Option<impl AsyncRead + Unpin>) -> Printed {
     printed
 }
 
-/// The next bytes; none at the end, and where the system has no more to say.
+/// Reads the next bytes. Returns 0 at the end, and after an error. Without a pipe, never returns.
 async fn read(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
     match pipe {
         Some(pipe) => pipe.read(buffer).await.unwrap_or(0),

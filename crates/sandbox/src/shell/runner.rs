@@ -25,7 +25,7 @@ pub(crate) struct Runner {
     pub(crate) environment: Environment,
     /// The confinement of its processes, or the reason why there is none.
     pub(crate) confinement: Result<Confinement, String>,
-    /// Knows what its processes leave behind.
+    /// The watch over files that its processes leave behind.
     pub(crate) confiner: Arc<Confiner>,
 }
 
@@ -53,10 +53,10 @@ impl Runner {
         Ok(Prepared { view, authority, confinement, folder, env })
     }
 
-    /// A process of that program.
+    /// Creates a process of that program.
     ///
     /// # Errors
-    /// There is no such program.
+    /// The program does not exist.
     pub(crate) async fn process(
         &self,
         prepared: &Prepared,
@@ -75,7 +75,8 @@ impl Runner {
         })
     }
 
-    /// The view of the process, and the authority that it is made for: the worker's, within the places of the rule.
+    /// Returns the view of the process, and the authority for which it is made: the worker's, within the places of the
+    /// rule.
     async fn view(
         &self,
         confinement: Confinement,
@@ -117,7 +118,7 @@ impl Runner {
         looked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
-    /// The file of the program.
+    /// Finds the file of the program.
     async fn program(
         &self,
         word: &str,
@@ -135,7 +136,7 @@ impl Runner {
         Ok(folder.unwrap_or(Path::new("/")).join(word))
     }
 
-    /// The result of a command for its caller.
+    /// Returns the result of a command for its caller.
     pub(crate) fn result(
         &self,
         ran: Ran,
@@ -177,7 +178,7 @@ impl Runner {
         Value::Object(result)
     }
 
-    /// The kernel's refusal, as far as the program's own messages show it.
+    /// Explains the kernel's refusal, as far as the program's own messages show it.
     fn hint(&self, stderr: &str, view: &ProcessView, denials: &[Denial]) -> Option<String> {
         const WHO: &str = "The command";
         const REFUSED: [&str; 3] = ["Permission denied", "Operation not permitted", "Read-only file system"];
@@ -223,7 +224,7 @@ impl Runner {
     }
 }
 
-/// The path that a line like `cat: /x: Permission denied` or `rm: cannot remove '/x': …` is about.
+/// Returns the path in a line like `cat: /x: Permission denied` or `rm: cannot remove '/x': …`.
 fn path_in(line: &str) -> Option<&str> {
     let (before, _) = line.rsplit_once(": ")?;
     let last = before.rsplit(": ").next()?;
@@ -237,7 +238,7 @@ fn path_in(line: &str) -> Option<&str> {
         .filter(|path| !path.is_empty() && *path != before)
 }
 
-/// The schema of what it returns.
+/// Returns the schema of the result.
 pub(crate) fn output() -> Value {
     json!({
         "type": "object",

@@ -1,13 +1,13 @@
 //! Checks that scripts of `sed` and `awk` among the arguments only select and change lines.
 
-/// Whether an awk script may run programs, or read or write files. Scripts are not distinguished from file names,
-/// because the searched patterns are rare in file names.
+/// Returns true if an awk script may run programs, or read or write files. Scripts are not distinguished from file
+/// names, because the searched patterns are rare in file names.
 pub(super) fn awk(arguments: &[String]) -> bool {
     let signs = ["system", "|", ">", "getline", "@"];
     arguments.iter().any(|word| signs.iter().any(|sign| word.contains(sign)))
 }
 
-/// Whether a sed command line has a script that is not plain or not visible, or changes files.
+/// Returns true if a sed command line has a script that is not plain or not visible, or changes files.
 pub(super) fn sed(arguments: &[String]) -> bool {
     let mut scripts = Vec::new();
     let mut operands = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn sed(arguments: &[String]) -> bool {
     !scripts.iter().all(|script| plain(script))
 }
 
-/// A script of plain commands: `p`, `d`, `s/a/b/g` and the like, with addresses.
+/// Returns true if a script consists of plain commands: `p`, `d`, `s/a/b/g` and the like, with addresses.
 fn plain(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -76,7 +76,7 @@ fn plain(script: &str) -> bool {
     }
 }
 
-/// What follows one plain command.
+/// Returns the rest of the text after a plain command, or `None` if the command is not plain.
 fn command(text: &str) -> Option<&str> {
     let mut rest = address(text)?;
     if let Some(after) = rest.strip_prefix(',') {
@@ -103,7 +103,7 @@ fn command(text: &str) -> Option<&str> {
     }
 }
 
-/// The rest of the text after an address; the whole text if it starts with none.
+/// Returns the rest of the text after an address; the whole text if it starts with none.
 fn address(text: &str) -> Option<&str> {
     if let Some(after) = text.strip_prefix('/') {
         return until(after, '/', true).map(|rest| rest.trim_start_matches('I'));
@@ -123,8 +123,8 @@ fn address(text: &str) -> Option<&str> {
     }
 }
 
-/// What follows the delimiter. Within brackets it may or may not end a pattern, depending on who reads it: such a
-/// pattern is none that we say anything about.
+/// Returns the rest of the text after the delimiter. Within brackets the delimiter may or may not end a pattern,
+/// depending on the implementation, so the function returns `None` for such a pattern.
 fn until(text: &str, delimiter: char, pattern: bool) -> Option<&str> {
     let mut chars = text.char_indices();
     let mut in_brackets = false;

@@ -1,4 +1,4 @@
-//! The function `shell`: from a command to its result.
+//! The function `shell`: runs a command and returns its result.
 
 use super::{
     expand::Expansion,
@@ -17,17 +17,17 @@ use llm_do_core::{
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
-/// `shell`, for one worker.
+/// The function `shell`, for one worker.
 pub(crate) struct ShellTool {
     pub(crate) runner: Runner,
     pub(crate) rules: Rules,
     /// Maximum running time of a command.
     pub(crate) timeout: Duration,
-    /// Hash of its configuration, which says what a command may see.
+    /// A hash of its configuration, which determines the places that a command may see.
     pub(crate) identity: Arc<str>,
 }
 
-/// A command as it is checked: a program, and arguments that may have wildcards.
+/// Parses a command for the checks: a program, and arguments that may have wildcards.
 fn command(input: &Value) -> Result<Vec<Word>, String> {
     let text = input.get("command").and_then(Value::as_str).unwrap_or_default();
     let words = words::parse(text).map_err(|error| error.to_string())?;

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-/// Longest command, in bytes.
+/// The longest command, in bytes.
 pub const LONGEST: usize = 64 * 1024;
 
-/// A word: its text, with wildcards where a pattern is expanded. Two texts never stand side by side.
+/// A word: its text, with wildcards where a pattern is expanded. Two texts are never adjacent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word(Vec<Part>);
 
@@ -24,13 +24,13 @@ enum Part {
     },
 }
 
-/// Why a command can't run without a shell, and what to do instead.
+/// The reason why a command can't run without a shell, and the alternative.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {instead}")]
 pub struct NotWords {
     /// The obstacle.
     pub what: String,
-    /// What to write instead.
+    /// The alternative, as a hint.
     pub instead: &'static str,
 }
 
@@ -91,7 +91,7 @@ impl Reader<'_> {
         self.text().push(c);
     }
 
-    /// The text at the end of the current word, to append to.
+    /// Returns the text at the end of the current word, to append to.
     fn text(&mut self) -> &mut String {
         let parts = &mut self.word.get_or_insert_with(|| Word(Vec::new())).0;
         if !matches!(parts.last(), Some(Part::Text(_))) {
@@ -115,7 +115,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An empty text, which begins a word.
+    /// Begins a word with an empty text.
     fn touch(&mut self) {
         let word = self.word.get_or_insert_with(|| Word(Vec::new()));
         if word.0.is_empty() {
@@ -172,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `[a-z]`; a `[` without a `]` in its word is an ordinary character.
+    /// Reads `[a-z]`; a `[` without a `]` in its word is an ordinary character.
     fn bracket(&mut self) -> Result<(), NotWords> {
         let before = self.rest.clone();
         match self.set()? {
@@ -294,12 +294,12 @@ fn open(quote: char) -> NotWords {
 }
 
 impl Word {
-    /// A word of this text, without wildcards.
+    /// Creates a word of this text, without wildcards.
     pub fn literal(text: impl Into<String>) -> Self {
         Self(vec![Part::Text(text.into())])
     }
 
-    /// Its text, if it has no wildcards.
+    /// Returns the text of the word, if it has no wildcards.
     pub fn text(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Part::Text(text)] => Some(text),
@@ -307,7 +307,7 @@ impl Word {
         }
     }
 
-    /// Its text with `?` for each wildcard, for checks that don't look at files.
+    /// Returns the text of the word with `?` for each wildcard, for checks that don't read files.
     pub fn likeness(&self) -> String {
         self.0
             .iter()
@@ -318,7 +318,7 @@ impl Word {
             .collect()
     }
 
-    /// The parts between its slashes.
+    /// Returns the parts between its slashes.
     pub(crate) fn components(&self) -> Vec<Self> {
         let mut components = vec![Self(Vec::new())];
         for part in &self.0 {
@@ -343,19 +343,20 @@ impl Word {
         components
     }
 
-    /// Whether the whole text matches its pattern. A wildcard matches any character.
+    /// Returns true if the whole text matches the pattern of the word. A wildcard matches any character.
     pub fn matches(&self, text: &str) -> bool {
         fits(&self.0, text)
     }
 
-    /// The same for the name of a file. A wildcard doesn't match a dot at the beginning.
+    /// Returns true if the name of a file matches the pattern of the word. A wildcard doesn't match a dot at the
+    /// beginning.
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         let named = matches!(self.0.first(), Some(Part::Text(text)) if text.starts_with('.'));
         (named || !name.starts_with('.')) && self.matches(name)
     }
 }
 
-/// Backtracks to the last `*` only, because a longer match of an earlier one can't help.
+/// Matches a text with parts. Backtracks to the last `*` only, because a longer match of an earlier one can't help.
 fn fits(parts: &[Part], text: &str) -> bool {
     let (mut at, mut rest) = (0, text);
     let mut star: Option<(usize, &str)> = None;
@@ -396,7 +397,7 @@ impl Part {
     }
 }
 
-/// As a user would type it: quoted where needed, so that it is parsed as the same word.
+/// Formats the word as a user would type it: quoted where needed, so that it is parsed as the same word.
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in &self.0 {
@@ -428,7 +429,7 @@ fn member(c: char) -> String {
     }
 }
 
-/// A text as one word of a command.
+/// Quotes a text as one word of a command.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,^".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -438,7 +439,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// Words in their normal form: one space between them, and quotes only where needed.
+/// Formats words in their normal form: one space between them, and quotes only where needed.
 pub fn line(words: &[Word]) -> String {
     words.iter().map(Word::to_string).collect::<Vec<_>>().join(" ")
 }

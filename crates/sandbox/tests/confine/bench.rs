@@ -1,4 +1,4 @@
-//! A project beside a folder that nothing may reach, and processes that are confined to parts of it.
+//! A project beside a folder that must not be reached, and processes that are confined to parts of it.
 
 use llm_do_core::authority::{
     Access, Authority, Bounds, Extent, Mount, Network, Origin, Place, Protection, View, VirtualPath,
@@ -22,7 +22,7 @@ pub(crate) const A: Confinement = Confinement::Tier(Tier::Namespaces);
 pub(crate) const B: Confinement = Confinement::Tier(Tier::Landlock);
 pub(crate) const NONE: Confinement = Confinement::Unconfined;
 
-/// Content that must never come out, nor change.
+/// Content that must never leave its file, nor change.
 pub(crate) const CANARY: &str = "CANARY-91c4: outside of every mount";
 
 /// Timeout of everything in these tests, on a busy machine.
@@ -112,7 +112,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The result of an attempt, by name.
+    /// Returns the result of an attempt, by name.
     #[track_caller]
     pub(crate) fn of(&self, name: &str) -> &str {
         let prefix = format!("{name}: ");
@@ -122,7 +122,7 @@ impl Ran {
             .unwrap_or_else(|| panic!("nothing is said of {name}: {self:?}"))
     }
 
-    /// An attempt must have failed, and the script must have got to its end.
+    /// Asserts that an attempt has failed, and that the script has reached its end.
     #[track_caller]
     pub(crate) fn refused(&self, name: &str) {
         let said = self.of(name);
@@ -170,7 +170,7 @@ impl Bench {
         self.top.join(rest)
     }
 
-    /// The first folder on the way from the machine's temporary folder to this, if it lies in there.
+    /// Returns the first folder on the way from the machine's temporary folder to this, if it lies in there.
     pub(crate) fn in_temporary(&self) -> Option<String> {
         let below = self.top.strip_prefix("/tmp").ok()?;
         Some(below.iter().next()?.to_str()?.to_owned())
@@ -184,7 +184,7 @@ impl Bench {
         fs::read_to_string(self.path(rest)).unwrap()
     }
 
-    /// Authority over the project with these mounts, which the program declares.
+    /// Returns authority over the project with these mounts, which the program declares.
     pub(crate) fn authority(&self, mounts: &[(&str, &str, Access)]) -> Authority {
         let mounts: Vec<Mount> = mounts
             .iter()
@@ -206,20 +206,20 @@ impl Bench {
         Authority::new(Bounds::new(extents, Network::Off), View::new(mounts), protection)
     }
 
-    /// `rw` for writing and `ro` for reading.
+    /// Returns a view with `rw` for writing and `ro` for reading.
     pub(crate) fn view(&self, confinement: Confinement) -> ProcessView {
         let authority =
             self.authority(&[("/rw", "project/rw", Access::Write), ("/ro", "project/ro", Access::Read)]);
         ProcessView::of(&authority, tier_of(confinement)).unwrap()
     }
 
-    /// The whole project for writing, with what defines it and its secrets.
+    /// Returns a view of the whole project for writing, including the files that define it, and its secrets.
     pub(crate) fn whole(&self, confinement: Confinement) -> ProcessView {
         let authority = self.authority(&[("/", "project", Access::Write)]);
         ProcessView::of(&authority, tier_of(confinement)).unwrap()
     }
 
-    /// A Python probe with arguments, in the usual view.
+    /// Creates a Python probe with arguments, in the usual view.
     pub(crate) fn python(&self, confinement: Confinement, script: &str, args: &[&Path]) -> Process {
         python(self.view(confinement), confinement, script, args)
     }
@@ -237,7 +237,7 @@ pub(crate) fn tier_of(confinement: Confinement) -> Tier {
     }
 }
 
-/// A process with the environment that any process may have.
+/// Creates a process with the environment that any process may have.
 pub(crate) fn process(view: ProcessView, confinement: Confinement, program: impl Into<PathBuf>) -> Process {
     supervise();
     let mut process = Process::new(program, view, confinement);
@@ -281,7 +281,7 @@ pub(crate) async fn all_of(from: Option<impl AsyncRead + Unpin>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let started = std::time::Instant::now();
@@ -291,7 +291,7 @@ pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Processes of this machine with `mark` in their arguments.
+/// Lists the processes of this machine with `mark` in their arguments.
 pub(crate) fn processes_with(mark: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {

@@ -1,4 +1,4 @@
-//! Device nodes: only those that hold nothing of anybody.
+//! Device nodes: only those without data of users are available.
 
 use crate::bench::{B, Bench, both_tiers};
 use llm_do_sandbox::confine::Confinement;

@@ -343,7 +343,7 @@ async fn not_given(tier: Confinement) {
     ran.refused("plan");
 }
 
-/// A folder that holds something hidden may be renamed: what is hidden stays so under every name.
+/// A folder that holds something hidden may be renamed: the hidden file stays hidden under every name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_masked_stays_masked_when_folders_move() {
     in_tier(A, |tier| async move {

@@ -1,4 +1,4 @@
-//! Beginnings and ends: exit codes, interrupts, and that nothing is left.
+//! Beginnings and ends of processes: exit codes, interrupts, and a check that nothing is left.
 
 use crate::bench::{Bench, CANARY, all_of, both_tiers, eventually, finish, processes_with, run, shell};
 use llm_do_sandbox::confine::{Confinement, ProcessView};
@@ -25,13 +25,13 @@ both_tiers!(
     many_run_side_by_side,
 );
 
-/// A text in the arguments of all processes of one test.
+/// Returns a text in the arguments of all processes of one test.
 fn mark(tier: Confinement, name: &str) -> String {
     let tier = format!("{tier:?}").replace(|c: char| !c.is_alphanumeric(), "");
     format!("mark-{name}-{tier}-{}", std::process::id())
 }
 
-/// Two processes that part from their parent, session and output, and would live for an hour.
+/// Two processes that leave their parent, session and output, and would live for an hour.
 const DAEMONS: &str = r#"
 for _ in range(2):
     if os.fork() == 0:
@@ -220,7 +220,8 @@ while time.monotonic() - started < 30:
     println!("at most {most} at one time");
 }
 
-/// Where the kernel refuses one more the program hears of it; where the supervisor counts it is ended.
+/// The program gets an error if the kernel refuses another process; if the supervisor counts processes, the program is
+/// ended.
 async fn a_crowd_is_limited(tier: Confinement) {
     let bench = Bench::new();
     let mark = mark(tier, "crowd");

@@ -25,7 +25,7 @@ attempt("much", lambda: len(bytearray(500 << 20)))
     assert!(ran.of("much").starts_with("MemoryError"), "{ran:?}");
 }
 
-/// Shared mappings and files in memory count for no process.
+/// The memory of shared mappings and of files in memory belongs to no process.
 async fn memory_of_all_processes_together_is_limited(tier: Confinement) {
     if !probe().layers.iter().any(|layer| layer.name == "cgroup" && layer.works) {
         println!("skipped: no control group can be made here");

@@ -1,4 +1,4 @@
-//! Confined processes are attacked from inside, in both tiers.
+//! Attacks on confined processes from inside, in both tiers.
 //!
 //! Each attack is a small script. Where it can be done harmlessly it is first run unconfined, where it must succeed: an
 //! attack that never works proves nothing.

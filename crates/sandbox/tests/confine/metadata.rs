@@ -1,4 +1,4 @@
-//! Modes, owners, times and attributes, which Landlock doesn't see, and modes that hand on the user's rights.
+//! Modes, owners, times and attributes, which Landlock doesn't restrict, and modes that pass on the user's rights.
 
 use crate::bench::{A, Bench, NONE, both_tiers, in_tier};
 use llm_do_sandbox::confine::Confinement;
@@ -95,7 +95,7 @@ for bits, name in ((0o4755, "user"), (0o2755, "group")):
     }
 }
 
-/// In a mount for writing tools may set modes and times as they please, where namespaces hold them.
+/// Tools may set any modes and times in a writable mount, if namespaces confine them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn modes_and_times_can_be_set_in_a_mount_for_writing() {
     in_tier(A, |tier| async move {

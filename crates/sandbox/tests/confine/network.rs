@@ -1,4 +1,4 @@
-//! A list of domains: a proxy is all that such a process can reach, and the proxy knows the list.
+//! A list of domains: the process reaches only a proxy, and the proxy enforces the list.
 
 use crate::bench::{A, B, Bench, NONE, Ran, finish, run};
 use llm_do_core::authority::{Domain, Network};
@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// Longest that anything here may take.
+/// Time limit of each wait in these tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Functions of the probes beside those that all have.
@@ -45,7 +45,8 @@ def tunnel(target):
     return s
 "#;
 
-/// A server of the machine that says "hello" to every request, and tells of each connection when it begins and ends.
+/// A server of the machine that answers "hello" to every request, and reports the beginning and the end of each
+/// connection.
 fn server() -> (u16, Receiver<&'static str>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -151,7 +152,7 @@ attempt("another host header", lie)
     }
 }
 
-/// An address of this machine that is not its loopback, if it has one. Nothing is sent to find out.
+/// Returns an address of this machine that is not its loopback, if it has one. Nothing is sent to find out.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("1.1.1.1:53").ok()?;
@@ -438,8 +439,8 @@ async fn elsewhere_a_list_of_domains_is_refused_with_a_way_out() {
     }
 }
 
-/// The process speaks TLS with the proxy, whose authority it trusts, and has no key. The host shows no certificate, so that
-/// it gets none either.
+/// The process speaks TLS with the proxy, whose authority it trusts, and has no key. The host shows no certificate, so
+/// that it gets none either.
 async fn a_key_for_requests_is_nowhere_in_the_process() {
     const KEY: &str = "sk-live-0123456789";
     let bench = Bench::new();

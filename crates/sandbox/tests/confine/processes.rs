@@ -1,4 +1,4 @@
-//! Other processes: their memory, their environment, signals to them, and what tells of them.
+//! Other processes: their memory, their environment, signals to them, and the files that describe them.
 
 use crate::bench::{A, Bench, NONE, both_tiers, run, shell};
 use llm_do_sandbox::confine::{Confinement, ProcessView};

@@ -1,4 +1,4 @@
-//! Which places a worker's view gives to its processes.
+//! The places that a worker's view gives to its processes.
 
 use crate::bench::{A, B, Bench, CANARY, in_tier, run, shell, tier_of};
 use llm_do_core::{
@@ -105,7 +105,7 @@ fn the_machine_and_the_kernel_are_given_to_nobody() {
     }
 }
 
-/// `/data` shows another folder than the one that lies there in the project: that one must not be seen.
+/// The mount `/data` shows another folder than the project's own `data`, which must not be seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_another_mount_covers_is_not_seen() {
     in_tier(A, |tier| async move {
@@ -186,7 +186,7 @@ async fn a_folder_below_the_temporary_one_can_be_given() {
     }
 }
 
-/// Nothing can be mounted over a link: where it could be replaced, its folder is not given.
+/// A mount can't cover a link: if a process could replace the link, its folder is not given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_with_special_names_are_not_left_to_be_replaced() {
     in_tier(A, |tier| async move {
@@ -268,7 +268,8 @@ async fn a_special_name_that_was_moved_away_and_made_again_is_found() {
     .await;
 }
 
-/// A file that the operator's editor replaces stays. A file that a process has put in the place of one that it moved away is set aside.
+/// A file that the operator's editor replaces stays. A file that a process has put in the place of one that it moved
+/// away is set aside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_that_an_editor_replaces_stays() {
     in_tier(A, |tier| async move {
@@ -298,7 +299,7 @@ async fn a_definition_that_an_editor_replaces_stays() {
     .await;
 }
 
-/// Other programs execute them, so file tools ask before each change. A process can't ask.
+/// File tools ask before each change of these files, because other programs execute them. A process can't ask.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_that_other_programs_execute_are_read_only() {
     in_tier(A, |tier| async move {

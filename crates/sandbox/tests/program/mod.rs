@@ -1,4 +1,4 @@
-//! A program on disk with a neighbour that nothing may reach, and the file tools over it.
+//! A program on disk with a neighbour that must not be reached, and the file tools over it.
 
 use llm_do_core::{
     authority::{
@@ -17,7 +17,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Content that must never come out, nor change.
+/// Content that must never leave its file, nor change.
 pub(crate) const CANARY: &str = "CANARY-7f3a: outside of every mount";
 
 /// A project folder `project` beside a folder `outside`.
@@ -30,12 +30,12 @@ pub(crate) struct Program {
 
 #[allow(dead_code, reason = "each test file uses its part")]
 impl Program {
-    /// A project whose root is mounted for writing at `/`.
+    /// Creates a project whose root is mounted for writing at `/`.
     pub(crate) fn new() -> Self {
         Self::with(|project| vec![Mount::new(VirtualPath::root(), project.clone(), Access::Write)])
     }
 
-    /// A project with these mounts.
+    /// Creates a project with these mounts.
     pub(crate) fn with(mounts: impl FnOnce(&Place) -> Vec<Mount>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(dir.path()).unwrap();
@@ -57,13 +57,13 @@ impl Program {
         Self { _dir: dir, top, authority: Arc::new(authority), files: NativeFileSystem::new() }
     }
 
-    /// The same program for a worker that asks for `narrowing`.
+    /// Returns the same program for a worker that asks for `narrowing`.
     pub(crate) fn narrowed(mut self, narrowing: &Narrowing) -> Self {
         self.authority = Arc::new(self.authority.narrow("test", narrowing).unwrap());
         self
     }
 
-    /// A real path in the project.
+    /// Returns a real path in the project.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.top.join("project").join(path)
     }
@@ -106,7 +106,7 @@ impl Program {
         leaf.run(call).await.map(|output| output.value).map_err(|error| error.message)
     }
 
-    /// The result as text, or the error.
+    /// Returns the result as text, or the error.
     pub(crate) async fn said(&self, tool: &str, input: Value) -> String {
         match self.call(tool, input).await {
             Ok(Value::String(text)) => text,
@@ -134,7 +134,7 @@ impl Program {
         leaf.preview(call).await
     }
 
-    /// Everything below a real folder: names, kinds, contents, targets of links.
+    /// Lists everything below a real folder: names, kinds, contents, targets of links.
     pub(crate) fn snapshot(folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         let mut left = vec![folder.to_owned()];

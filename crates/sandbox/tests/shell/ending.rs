@@ -1,4 +1,4 @@
-//! How commands end: by themselves, too late, with too much to say, or with something left behind.
+//! The ends of commands: by themselves, after a timeout, with too much output, or with leftovers.
 
 use crate::{
     bench::{both_tiers, eventually, processes_with},
@@ -18,7 +18,7 @@ both_tiers!(
     a_call_that_is_given_up_ends_its_process,
 );
 
-/// An argument that no other process of this machine has.
+/// Returns an argument that no other process of this machine has.
 fn mark() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -50,7 +50,7 @@ async fn what_prints_for_ever_ends(tier: Confinement) {
     assert!(result["left_out_bytes"].as_u64().unwrap() > 60 << 20);
 }
 
-/// The end is waited for beside the output, again and again.
+/// The test waits for the end beside the output, repeatedly.
 async fn how_it_ended_is_known_every_time(tier: Confinement) {
     let worker = Worker::new(tier);
     for _ in 0..25 {
@@ -95,7 +95,7 @@ async fn a_call_that_is_given_up_ends_its_process(tier: Confinement) {
     eventually("the end of its process", || processes_with(&mark).is_empty());
 }
 
-/// Where the operator has granted to run without confinement the rules are all there is.
+/// Commands have only the rules as limits if the operator has granted to run without confinement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_confinement_commands_run_and_end_all_the_same() {
     let rules = json!({"rules": [

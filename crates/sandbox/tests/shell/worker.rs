@@ -21,11 +21,11 @@ pub(crate) struct Worker {
     leaf: Arc<dyn Leaf>,
 }
 
-/// What the environment would say of any variable.
+/// The value of every environment variable.
 pub(crate) const SECRET: &str = "SECRET-of-the-environment";
 
 impl Worker {
-    /// With `/rw` for writing and `/ro` for reading, and everything allowed.
+    /// Creates a worker with `/rw` for writing and `/ro` for reading, which may run every command.
     pub(crate) fn new(confinement: Confinement) -> Self {
         Self::with(confinement, MOUNTS, json!({"default": {"approval_required": false}}))
     }
@@ -44,7 +44,7 @@ impl Worker {
         Self { bench, authority, leaf }
     }
 
-    /// The toolset's verdict on a command, and the reason.
+    /// Returns the toolset's verdict on a command, and the reason.
     pub(crate) fn judged(&self, command: &str) -> (Rule, String) {
         let effects = self.effects(command);
         let (rule, why) = effects.says.or_else(|| effects.rules.first().cloned()).unwrap();
@@ -84,7 +84,7 @@ impl Worker {
         self.call(json!({"command": command})).await.expect_err(command)
     }
 
-    /// The output of a command, which must succeed.
+    /// Returns the output of a command, which must succeed.
     pub(crate) async fn printed(&self, command: &str) -> String {
         let result = self.run(command).await;
         assert_eq!(result["exit_code"], 0, "{command}: {result}");

@@ -13,6 +13,8 @@ pub(crate) enum Speaker {
     Application,
     User,
     Worker,
+    /// The client's own code: the result of a call that carried an output of the worker.
+    Client,
 }
 
 impl Speaker {
@@ -21,6 +23,7 @@ impl Speaker {
             Self::Application => "application",
             Self::User => "user",
             Self::Worker => "assistant",
+            Self::Client => "result",
         }
     }
 }
@@ -33,7 +36,7 @@ pub(crate) struct Words {
     pub(crate) files: Vec<Attachment>,
 }
 
-/// All messages so far. The last one is the user's.
+/// All messages so far. The last one is the user's, or a result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conversation {
     before: Vec<Words>,
@@ -54,7 +57,9 @@ impl Conversation {
     pub(crate) fn new(mut words: Vec<Words>) -> Result<Self, &'static str> {
         match words.pop() {
             None => Err("there is no message"),
-            Some(last) if last.speaker == Speaker::User => Ok(Self { before: words, last }),
+            Some(last) if matches!(last.speaker, Speaker::User | Speaker::Client) => {
+                Ok(Self { before: words, last })
+            }
             Some(_) => Err("the last message must be the user's"),
         }
     }
@@ -98,7 +103,11 @@ impl Conversation {
         if before.is_empty() {
             return Ok(Prompt { message: Some(last.text), input: None, files: last.files });
         }
-        let mut text = String::from("This is a conversation so far. Answer the user's last message.\n");
+        let answered = match last.speaker {
+            Speaker::Client => "The last result is about your last answer. Answer again.",
+            _ => "Answer the user's last message.",
+        };
+        let mut text = format!("This is a conversation so far. {answered}\n");
         let mut files = Vec::new();
         for words in before.into_iter().chain([last]) {
             let tag = words.speaker.tag();

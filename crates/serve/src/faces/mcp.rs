@@ -1,7 +1,20 @@
-//! The Model Context Protocol over streamable HTTP (`docs/reference/mcp-server.md`): each worker of a program is a tool, and each
-//! call is a run of the service.
+//! The Model Context Protocol (`docs/reference/mcp-server.md`): each worker of a program is a tool, and each call is a run of the
+//! service. Clients come over streamable HTTP, or one comes over a pair of streams.
 
+mod call;
+mod caller;
+mod exact;
+mod form;
+mod outcome;
+mod progress;
+mod sealed;
+mod stdio;
+mod tasks;
+mod tool;
 mod tools;
+
+pub(crate) use stdio::serve as serve_client;
+pub(crate) use tool::name as tool_name;
 
 use crate::{
     error::{ApiError, Code},
@@ -16,7 +29,8 @@ use axum::{
     http::{Method, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use llm_do_mcp_server::refusal;
+use caller::Caller;
+use exact::refusal;
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
@@ -24,7 +38,7 @@ use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tools::{Caller, Tools};
+use tools::Tools;
 
 /// The header of a session.
 const SESSION: &str = "mcp-session-id";
@@ -44,18 +58,19 @@ struct Owned {
     _share: Share,
 }
 
-impl Default for Endpoint {
-    fn default() -> Self {
+impl Endpoint {
+    /// The endpoint of a server of that name.
+    pub(crate) fn new(name: &str) -> Self {
         let mut config = StreamableHttpServerConfig::default();
         // The service has checked the host, the origin and the size of the body.
         config.max_request_body_bytes = usize::MAX;
         let sessions = Arc::new(LocalSessionManager::default());
-        let service = StreamableHttpService::new(|| Ok(Tools), Arc::clone(&sessions), config.clone());
+        let tools = Tools::of_requests(name);
+        let service =
+            StreamableHttpService::new(move || Ok(tools.clone()), Arc::clone(&sessions), config.clone());
         Self { service, sessions, ending: config, owners: Mutex::default() }
     }
-}
 
-impl Endpoint {
     fn owners(&self) -> MutexGuard<'_, HashMap<String, Owned>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }

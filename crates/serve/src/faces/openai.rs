@@ -8,6 +8,7 @@ mod format;
 mod models;
 mod responses;
 mod title;
+mod tools;
 
 pub(crate) use chat::complete;
 pub(crate) use error::reshaped;

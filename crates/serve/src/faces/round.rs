@@ -3,7 +3,7 @@
 use crate::{
     error::ApiError,
     events::Reader,
-    live::{LiveRun, is_turn},
+    live::{Attached, LiveRun, is_turn},
     service::Service,
     token::Token,
     views::{RunView, State},
@@ -26,9 +26,7 @@ use serde_json::Value;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 
-/// How long a run that asks must be quiet before its round is over.
-const QUIET: Duration = Duration::from_millis(20);
-/// The same while other calls of the turn are at work.
+/// How long a run that asks must be quiet before its round is over although other calls are at work.
 const OTHERS: Duration = Duration::from_secs(2);
 
 /// A piece of a round, in the order in which it happens.
@@ -77,6 +75,8 @@ pub(crate) struct Hearing {
     /// What was said last.
     last: Option<String>,
     calls: Calls,
+    /// The number of the record after the last one.
+    next: u64,
     /// The number of calls that began in earlier rounds.
     began_before: usize,
     usage: Usage,
@@ -90,6 +90,7 @@ impl Hearing {
             next_turn: 0,
             last: None,
             calls: Calls::of_calls_under_way(),
+            next: 0,
             began_before: 0,
             usage: Usage::default(),
         }
@@ -127,6 +128,7 @@ impl Hearing {
 
     pub(crate) fn record(&mut self, record: &Record) -> Vec<Piece> {
         let path = &record.path;
+        self.next = record.seq + 1;
         // A further attempt says nothing new: the call was told with the result of its first one.
         let was_open = |call: &&CallView| is_of_entry(path) && call.failed_attempts == 0;
         let open = self.calls.call_under_way(path).filter(was_open).map(|call| self.open_call(call));
@@ -213,7 +215,7 @@ impl Hearing {
         untold.map(|call| self.open_call(call)).collect()
     }
 
-    /// Whether each of the open calls waits for an answer. An operator gets their questions one after another.
+    /// Whether each of the open calls waits for an answer.
     fn all_wait(&self) -> bool {
         self.calls_of_entry().all(|call| call.open_questions > 0)
     }
@@ -264,6 +266,11 @@ impl Settled {
         }
     }
 
+    /// Whether the run continues by itself.
+    fn is_at_work(&self) -> bool {
+        matches!(self.run.state, State::Queued | State::Running)
+    }
+
     /// Why the round came to nothing, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         if let Some(failure) = &self.run.failure {
@@ -289,7 +296,7 @@ impl Settled {
     }
 }
 
-/// A round in progress. Dropped before its end, it ends the run, or the answer if the run is a chat: its client is gone.
+/// A round in progress. Dropped before its end, it is a request whose client is gone: see [`Attached`].
 pub(crate) struct Round {
     service: Service,
     token: Arc<Token>,
@@ -299,15 +306,16 @@ pub(crate) struct Round {
     hearing: Hearing,
     ready: VecDeque<Piece>,
     state: Progress,
-    /// Whether the run goes on without its client.
-    detached: bool,
+    attached: Option<Attached>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Following,
-    /// The events are over, or the run waits.
-    Heard,
+    /// The run waits, and all that happened before is heard.
+    Asked,
+    /// The run has ended, and all of it is heard.
+    Ended,
     Over,
 }
 
@@ -320,6 +328,7 @@ impl Round {
         hearing: Hearing,
     ) -> Self {
         let questions = live.questions().subscribe();
+        let attached = live.attach();
         Self {
             service: service.clone(),
             token: Arc::clone(token),
@@ -329,18 +338,15 @@ impl Round {
             hearing,
             ready: VecDeque::new(),
             state: Progress::Following,
-            detached: false,
+            attached: Some(attached),
         }
     }
 
-    /// Lets the run go on when nobody waits for this round any more.
+    /// Lets the run continue if this round is dropped before its end.
     pub(crate) fn detach(&mut self) {
-        self.detached = true;
-    }
-
-    /// Follows the run further, after a question is answered.
-    pub(crate) fn go_on(&mut self) {
-        self.state = Progress::Following;
+        if let Some(attached) = self.attached.take() {
+            attached.leave();
+        }
     }
 
     pub(crate) fn run(&self) -> &Arc<LiveRun> {
@@ -358,8 +364,13 @@ impl Round {
             }
             match self.state {
                 Progress::Following => self.hear().await?,
-                Progress::Heard => {
+                Progress::Asked | Progress::Ended => {
                     let settled = self.settled().await?;
+                    if self.state == Progress::Asked && settled.is_at_work() {
+                        // Another client has answered, or the question is withdrawn.
+                        self.state = Progress::Following;
+                        continue;
+                    }
                     self.state = Progress::Over;
                     self.ready.extend(settled.text().into_iter().flat_map(|text| self.hearing.rest(&text)));
                     if self.ready.is_empty() {
@@ -373,11 +384,13 @@ impl Round {
 
     async fn hear(&mut self) -> Result<(), ApiError> {
         self.questions.borrow_and_update();
-        let waits = self.live.state() == State::Waiting;
-        let quiet = match self.hearing.all_wait() {
-            true => QUIET,
-            false => OTHERS,
-        };
+        // In this order: a question is put after its record.
+        let waits = self.live.state() == State::Waiting && self.hearing.next >= self.live.next_record();
+        let are_put = self.live.questions().count() >= self.hearing.calls.questions().count();
+        if waits && are_put && self.hearing.all_wait() {
+            self.state = Progress::Asked;
+            return Ok(());
+        }
         tokio::select! {
             biased;
             event = self.reader.event() => match event {
@@ -385,12 +398,12 @@ impl Round {
                 Some(Err(error)) => return Err(ApiError::internal(error)),
                 None => {
                     self.live.ended().await;
-                    self.state = Progress::Heard;
+                    self.state = Progress::Ended;
                 }
             },
-            () = sleep(quiet), if waits => self.state = Progress::Heard,
             // The sender lives as long as the run.
             _ = self.questions.changed() => {}
+            () = sleep(OTHERS), if waits => self.state = Progress::Asked,
         }
         Ok(())
     }
@@ -408,15 +421,16 @@ pub(crate) enum Next {
 
 impl Drop for Round {
     fn drop(&mut self) {
-        if self.state == Progress::Following && !self.detached {
-            self.service.log(&format!("run {}: its client is gone", self.live.id));
-            match self.live.about.chat {
-                true => drop(self.live.stop()),
-                false => self.live.cancel(),
-            }
+        let Some(attached) = self.attached.take() else { return };
+        match self.state {
+            Progress::Following => self.service.log(&format!("run {}: its client is gone", self.live.id)),
+            Progress::Asked | Progress::Ended | Progress::Over => attached.leave(),
         }
     }
 }
+
+#[cfg(test)]
+mod settling;
 
 #[cfg(test)]
 mod tests {

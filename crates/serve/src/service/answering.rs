@@ -24,54 +24,109 @@ use llm_do::{
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::spawn_blocking;
 
+/// An answer to a question as its giver saw it.
+#[derive(Clone)]
+pub(crate) struct Answered {
+    pub(crate) question: QuestionId,
+    /// The digest of the question that was seen.
+    pub(crate) digest: String,
+    pub(crate) given: Given,
+}
+
+/// A run that continues.
+pub(crate) enum Continued {
+    /// With the answers that were given.
+    Now(Arc<LiveRun>),
+    /// Another request has continued it before, and the answers are not given.
+    Before(Arc<LiveRun>),
+}
+
 impl Service {
     /// Gives an answer to a question. The first one stands.
     pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
-        let GiveAnswer { id: question, digest: seen, answer } = given;
+        let GiveAnswer { id: question, digest, answer } = given;
         let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
-        if let Some(live) = self.live(token, id) {
-            self.admits(&live.client().program, id, &given.answer).await?;
-            live.puts_again(&question).await;
-            let recorded = live.give(&question, &seen, given)?;
-            self.until_recorded(&live, recorded).await?;
-        } else {
-            let (program, summary) = self.stored(token, id).await?;
-            if self.0.owner.only_shows(&summary) {
-                let detail = format!(
-                    "the run `{id}` was started outside of this server: answer it with `llm-do runs resume {id}`"
-                );
-                return Err(ApiError::new(Code::Forbidden, detail));
-            }
-            self.admits(program.name().as_str(), id, &given.answer).await?;
-            let started_by = self.0.owner.started_by(program.runs_dir(), &summary);
-            let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
-            // Before its journal says that the run continues: without room it would end there.
-            let room = self.0.runs.admit(&started_by)?;
-            let (dir, service, of) = (program.run_dir(&summary.run), self.clone(), Arc::clone(&program));
-            let continued = spawn_blocking(move || {
-                let past = of.past(&dir)?;
-                if past.waiting().iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
-                    return Err(NotTaken::Changed(question).into());
-                }
-                let decisions = Decisions(BTreeMap::from([(question, given)]));
-                past.admits(&decisions).map_err(Problem::from)?;
-                Ok::<_, ApiError>(service.continued(&of, past, decisions)?)
-            });
-            match continued.await.map_err(ApiError::internal)? {
-                Ok((live, run)) => self.set_off(live, run, room),
-                Err(error) => {
-                    drop(room);
-                    let waits = summary.state == RunState::Ended(RunStatus::Suspended);
-                    if waits && error.code() == Code::QuestionExpired {
-                        // It waits for an answer that it can't get any more.
-                        self.continue_one(&program, id.into(), &started_by).await;
-                    }
-                    return Err(error);
-                }
-            }
-        }
+        self.give(token, id, Answered { question, digest, given }).await
+    }
+
+    /// Gives that answer, whoever it is from.
+    pub(crate) async fn give(&self, token: &Token, id: &str, answer: Answered) -> Result<(), ApiError> {
+        let live = match self.live(token, id) {
+            Some(live) => live,
+            None => match self.continue_with(token, id, vec![answer.clone()]).await? {
+                Continued::Now(_) => return Ok(()),
+                Continued::Before(live) => live,
+            },
+        };
+        let Answered { question, digest, given } = answer;
+        self.admits(&live.client().program, id, &given.answer).await?;
+        live.puts_again(&question).await;
+        let recorded = live.give(&question, &digest, given)?;
+        self.until_recorded(&live, recorded).await?;
         self.0.metrics.answered();
         Ok(())
+    }
+
+    /// Continues a run that has ended without a result, with these answers.
+    ///
+    /// # Errors
+    /// It can't be continued, or doesn't take an answer.
+    pub(crate) async fn continue_with(
+        &self,
+        token: &Token,
+        id: &str,
+        answers: Vec<Answered>,
+    ) -> Result<Continued, ApiError> {
+        let _alone = self.0.continuing.lock().await;
+        if let Some(live) = self.live(token, id) {
+            return Ok(Continued::Before(live));
+        }
+        let (program, summary) = self.stored(token, id).await?;
+        if self.0.owner.only_shows(&summary) {
+            let detail = format!(
+                "the run `{id}` was started outside of this server: answer it with `llm-do runs resume {id}`"
+            );
+            return Err(ApiError::new(Code::Forbidden, detail));
+        }
+        for Answered { given, .. } in &answers {
+            self.admits(program.name().as_str(), id, &given.answer).await?;
+        }
+        let started_by = self.0.owner.started_by(program.runs_dir(), &summary);
+        let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
+        // Before its journal says that the run continues: without room it would end there.
+        let room = self.0.runs.admit(&started_by)?;
+        let (dir, service, of) = (program.run_dir(&summary.run), self.clone(), Arc::clone(&program));
+        let number = answers.len();
+        let continued = spawn_blocking(move || {
+            let past = of.past(&dir)?;
+            let waiting = past.waiting();
+            let mut decisions = BTreeMap::new();
+            for Answered { question, digest: seen, given } in answers {
+                if waiting.iter().any(|waiting| waiting.id == question && digest(waiting) != seen) {
+                    return Err(NotTaken::Changed(question).into());
+                }
+                decisions.insert(question, given);
+            }
+            let decisions = Decisions(decisions);
+            past.admits(&decisions).map_err(Problem::from)?;
+            Ok::<_, ApiError>(service.continued(&of, past, decisions)?)
+        });
+        match continued.await.map_err(ApiError::internal)? {
+            Ok((live, run)) => {
+                self.set_off(Arc::clone(&live), run, room);
+                (0..number).for_each(|_| self.0.metrics.answered());
+                Ok(Continued::Now(live))
+            }
+            Err(error) => {
+                drop(room);
+                let waits = summary.state == RunState::Ended(RunStatus::Suspended);
+                if waits && error.code() == Code::QuestionExpired {
+                    // It waits for an answer that it can't get any more.
+                    self.continue_one(&program, id.into(), &started_by).await;
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Waits until an answer is in its run's journal: from then on a kill does not lose it.

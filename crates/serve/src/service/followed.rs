@@ -4,9 +4,8 @@ use super::{Service, TitleModel, starting::Ready};
 use crate::{
     error::ApiError,
     events::Reader,
-    live::LiveRun,
-    program::Starter,
-    token::{Scope, Token},
+    live::{Attached, LiveRun},
+    token::Token,
     views::StartRun,
 };
 use llm_do::{
@@ -16,10 +15,11 @@ use llm_do::{
         journal::Record,
         model::{Model, ModelName},
     },
+    records::RunView,
     runs::read_journal,
 };
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
+use tokio::{sync::watch, task::spawn_blocking};
 
 impl Service {
     /// Uses that model for auxiliary requests of chat clients, for example for a title. The first one stays.
@@ -44,12 +44,30 @@ impl Service {
         let client = Client { name: Arc::clone(token.name()), program: name, key: None };
         let place = self.0.quotas.streams.take(token.name(), 1)?;
         let room = self.admit_run(&client).await?;
-        let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
+        let starter = self.starter(token, client);
         let Ready { live, run, room, .. } =
             self.prepare(&program, request, files, starter, room, token).await?;
         let reader = Reader::of_new(&program.run_dir(&live.id), live.subscribe(), place);
         self.set_off(Arc::clone(&live), run, room);
         Ok((live, reader))
+    }
+
+    /// Starts a run that this request waits for, and returns what is under way in it.
+    pub(crate) async fn start_awaited(
+        &self,
+        token: &Token,
+        request: StartRun,
+    ) -> Result<(Arc<LiveRun>, Attached, watch::Receiver<RunView>), ApiError> {
+        let program = self.program(token, request.program.as_deref())?;
+        let name = program.name().as_str().into();
+        let client = Client { name: Arc::clone(token.name()), program: name, key: None };
+        let room = self.admit_run(&client).await?;
+        let starter = self.starter(token, client);
+        let Ready { live, run, room, .. } =
+            self.prepare(&program, request, Vec::new(), starter, room, token).await?;
+        let (attached, progress) = (live.attach(), live.progress());
+        self.set_off(Arc::clone(&live), run, room);
+        Ok((live, attached, progress))
     }
 
     /// A run that is under way, with a reader of its events from the record with that number on.
@@ -82,6 +100,11 @@ impl Service {
     /// The sessions of a program's workers, if the client may use it.
     pub(crate) fn sessions(&self, token: &Token, program: &str) -> Result<Vec<Session>, ApiError> {
         Ok(self.program(token, Some(program))?.sessions().to_vec())
+    }
+
+    /// The name of the server for clients of the Model Context Protocol.
+    pub(crate) fn server_name(&self) -> String {
+        self.0.programs.only().map_or_else(|| "llm-do".to_owned(), |program| program.own_name())
     }
 
     /// The name of the program, if there is one only and the client may use it.

@@ -8,7 +8,7 @@ use crate::{
     owner::Owner,
     program::{BadPrograms, Host, Programs, Served, Starter},
     runs::Room,
-    token::{OPERATOR, Token, Tokens},
+    token::{OPERATOR, TOOLS, Token, Tokens},
     views::StartRun,
 };
 use llm_do::Client;
@@ -37,6 +37,21 @@ impl Service {
         let owner = Client { name: OPERATOR.into(), program: program.name().as_str().into(), key: None };
         let programs = Programs::new(vec![program])?;
         Ok(Self::of(programs, Tokens::default(), limits, host, Owner::Client(owner)))
+    }
+
+    /// A service of one program whose clients call its workers as tools. Runs that an earlier process has left wait until they
+    /// are resumed.
+    ///
+    /// # Errors
+    /// As [`Service::open`].
+    pub(crate) fn of_tools(
+        program: Served,
+        tokens: Tokens,
+        limits: Limits,
+        host: Arc<dyn Host>,
+    ) -> Result<Self, BadPrograms> {
+        let clients = Client { name: TOOLS.into(), program: program.name().as_str().into(), key: None };
+        Ok(Self::of(Programs::new(vec![program])?, tokens, limits, host, Owner::Tools(clients)))
     }
 
     /// Waits for room for a run of the owner.

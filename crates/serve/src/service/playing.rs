@@ -70,7 +70,8 @@ impl Service {
         let rendered = spawn_blocking(move || {
             let client =
                 Client { name: Arc::clone(token.name()), program: program.name().as_str().into(), key: None };
-            let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
+            let starter =
+                Starter::Client { client, via: service.0.owner.via(), trusted: token.has(Scope::Answer) };
             // Who may change the program may look at any worker of it.
             let session = match token.has(Scope::Edit) {
                 false => program.for_request(&request, starter)?,

@@ -7,6 +7,7 @@ use crate::{
     live::{About, LiveRun, Ports, now_ms},
     log::LogEntry,
     meter::Share,
+    owner::Owner,
     program::{Served, Starter},
     runs::{Halted, Place, Room, Stuck},
     token::{Scope, Token},
@@ -99,9 +100,16 @@ impl Service {
         token: &Token,
     ) -> Result<Arc<str>, ApiError> {
         let room = self.admit_run(&client).await?;
-        let starter = Starter::Client { client, trusted: token.has(Scope::Answer) };
+        let starter = self.starter(token, client);
         let ready = self.prepare(program, request, Vec::new(), starter, room, token).await?;
         Ok(Arc::clone(&self.begin(ready).await?.id))
+    }
+
+    /// The starter of a run of that client.
+    pub(super) fn starter(&self, token: &Token, client: Client) -> Starter {
+        // The clients of a server of tools answer questions, but what they say comes from their models.
+        let trusted = token.has(Scope::Answer) && !matches!(self.0.owner, Owner::Tools(_));
+        Starter::Client { client, via: self.0.owner.via(), trusted }
     }
 
     /// Lets a run go, and waits until it can be continued whatever happens to the process.

@@ -1,18 +1,18 @@
-//! Completion: what could stand at the caret.
+//! Completion of the text at the caret.
 
 use std::ops::Range;
 
 /// Rows of candidates that are shown at once.
 const SHOWN: usize = 6;
 
-/// Knows what could stand at the caret: commands, files, names.
+/// A source of candidates for the text at the caret: commands, files, names.
 pub trait Completer: Send {
-    /// The candidates for the text before the caret (a place in bytes), the best first; `None` where nothing is to be
-    /// completed. Called after each change, so it has to be quick.
+    /// Returns the candidates for the text before the caret (a position in bytes), the best first, or `None` if there
+    /// is nothing to complete. Called after each change, so it has to be quick.
     fn candidates(&mut self, text: &str, caret: usize) -> Option<Candidates>;
 }
 
-/// A completer that knows nothing.
+/// A completer without candidates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCompletion;
 
@@ -22,7 +22,7 @@ impl Completer for NoCompletion {
     }
 }
 
-/// What could stand in place of a part of the text.
+/// Candidates for a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidates {
     /// The bytes of the text that a candidate replaces. They end at the caret.
@@ -31,12 +31,12 @@ pub struct Candidates {
     pub list: Vec<Candidate>,
 }
 
-/// A text that could stand there.
+/// A text that can replace that part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The text that is inserted.
     pub text: String,
-    /// What it is, in a few words.
+    /// A short description of the candidate.
     pub note: String,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Menu {
 }
 
 impl Menu {
-    /// A menu, if there is something to choose.
+    /// Returns a menu, if there is at least one candidate.
     pub(super) fn new(candidates: Candidates) -> Option<Self> {
         (!candidates.list.is_empty()).then_some(Self { candidates, selected: 0, chosen: false })
     }
@@ -62,7 +62,7 @@ impl Menu {
         self.chosen = true;
     }
 
-    /// The candidates that are shown, and whether each is selected.
+    /// Returns the candidates that are shown, each with true if it is selected.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&Candidate, bool)> {
         let first = (self.selected + 1).saturating_sub(SHOWN);
         let candidates = self.candidates.list.iter().enumerate().skip(first).take(SHOWN);

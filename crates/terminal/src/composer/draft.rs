@@ -1,11 +1,11 @@
-//! The text that is being written: a caret between graphemes, undo, and what was killed.
+//! The text that the user is writing: a caret between graphemes, undo, and killed texts.
 
 use std::ops::Range;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 /// Steps that can be undone.
 const UNDO: usize = 500;
-/// Bytes that all kept steps hold together, about.
+/// The most bytes that all kept steps hold together, approximately.
 const UNDO_BYTES: usize = 8 * 1024 * 1024;
 /// Killed texts that are kept.
 const KILLED: usize = 30;
@@ -14,14 +14,14 @@ const KILLED: usize = 30;
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
     text: String,
-    /// In bytes; always between two graphemes.
+    /// Position of the caret, in bytes; always between two graphemes.
     caret: usize,
     undo: Vec<Change>,
     redo: Vec<Change>,
     /// The next character joins the last step.
     joining: bool,
     killed: Vec<String>,
-    /// What the last yank put there, and which killed text it was.
+    /// The range of the text that the last yank inserted, and the index of the killed text.
     yanked: Option<(Range<usize>, usize)>,
     /// The last command was a kill: another one adds to it.
     killing: bool,
@@ -36,7 +36,7 @@ struct Change {
     caret: usize,
 }
 
-/// In which direction something is.
+/// A direction in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Back,
@@ -44,27 +44,27 @@ pub(crate) enum Way {
 }
 
 impl Draft {
-    /// An empty draft.
+    /// Returns an empty draft.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A draft with a text and the caret at its end.
+    /// Returns a draft with a text and the caret at its end.
     pub fn of(text: &str) -> Self {
         Self { text: text.to_owned(), caret: text.len(), ..Self::default() }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where the caret is, in bytes.
+    /// Returns the position of the caret, in bytes.
     pub fn caret(&self) -> usize {
         self.caret
     }
 
-    /// Whether there is no text.
+    /// Returns true if there is no text.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -98,14 +98,14 @@ impl Draft {
         text
     }
 
-    /// Forgets what could be undone.
+    /// Forgets the undo steps.
     pub(crate) fn forget(&mut self) {
         self.undo.clear();
         self.redo.clear();
         self.rest();
     }
 
-    /// Replaces a range, with the caret behind what was inserted.
+    /// Replaces a range, with the caret behind the inserted text.
     pub(crate) fn replace(&mut self, range: Range<usize>, with: &str) {
         if self.text[range.clone()] == *with {
             return;
@@ -146,7 +146,8 @@ impl Draft {
         }
     }
 
-    /// Ends what only commands in sequence do: typing as one step, killing as one text, choosing what to yank.
+    /// Ends the sequences of commands that have a joint effect: typing as one step, killing as one text, the choice of
+    /// the text to yank.
     pub(crate) fn rest(&mut self) {
         self.joining = false;
         self.killing = false;
@@ -198,18 +199,18 @@ impl Draft {
         }
     }
 
-    /// What was killed last.
+    /// Returns the text that was killed last.
     pub(crate) fn killed(&self) -> Option<&str> {
         self.killed.last().map(String::as_str)
     }
 
-    /// Inserts what was killed last.
+    /// Inserts the text that was killed last.
     pub(crate) fn yank(&mut self) {
         let Some(last) = self.killed.len().checked_sub(1) else { return };
         self.yank_killed(self.caret..self.caret, last);
     }
 
-    /// Directly after a yank: in its place, what was killed before that.
+    /// Replaces the text of a yank directly before by the text that was killed before it.
     pub(crate) fn yank_older(&mut self) {
         let Some((range, which)) = self.yanked.take() else { return };
         let older = which.checked_sub(1).unwrap_or(self.killed.len() - 1);
@@ -223,7 +224,7 @@ impl Draft {
         self.yanked = Some((start..start + text.len(), which));
     }
 
-    /// The place one grapheme further.
+    /// Returns the place one grapheme further in that direction.
     pub(crate) fn next(&self, from: usize, way: Way) -> usize {
         let mut cursor = GraphemeCursor::new(from, self.text.len(), true);
         let found = match way {
@@ -237,7 +238,7 @@ impl Draft {
         })
     }
 
-    /// The end of the next word, or the start of the one before.
+    /// Returns the end of the next word, or the start of the one before.
     pub(crate) fn word(&self, from: usize, way: Way) -> usize {
         let is_word = |text: &str| text.chars().any(char::is_alphanumeric) || text == "_";
         match way {
@@ -264,17 +265,17 @@ impl Draft {
         }
     }
 
-    /// The start of the line that a place is in.
+    /// Returns the start of the line that a place is in.
     pub(crate) fn line_start(&self, from: usize) -> usize {
         self.text[..from].rfind('\n').map_or(0, |at| at + 1)
     }
 
-    /// The end of the line that a place is in, before its line break.
+    /// Returns the end of the line that a place is in, before its line break.
     pub(crate) fn line_end(&self, from: usize) -> usize {
         self.text[from..].find('\n').map_or(self.text.len(), |at| from + at)
     }
 
-    /// The same grapheme count into the line above or below. `None`: there is no such line.
+    /// Returns the place with the same grapheme count in the line above or below. `None`: there is no such line.
     pub(crate) fn line_over(&self, from: usize, way: Way) -> Option<usize> {
         let start = self.line_start(from);
         let column = self.text[start..from].graphemes(true).count();
@@ -305,7 +306,7 @@ impl Draft {
         self.replace(left..right_end, &swapped);
     }
 
-    /// The nearest place at or before this one that lies between two graphemes.
+    /// Returns the nearest place at or before this one that lies between two graphemes.
     fn boundary(&self, place: usize) -> usize {
         let mut at = place;
         while !self.text.is_char_boundary(at) {
@@ -317,7 +318,8 @@ impl Draft {
         }
     }
 
-    /// The nearest place at or after this one: what was typed before a mark becomes one grapheme with it.
+    /// Returns the nearest place at or after this one that lies between two graphemes: a character before a mark forms
+    /// one grapheme with it.
     fn boundary_after(&self, place: usize) -> usize {
         match GraphemeCursor::new(place, self.text.len(), true).is_boundary(&self.text, 0) {
             Ok(false) => self.next(place, Way::Forward),

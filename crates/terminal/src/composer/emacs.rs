@@ -3,16 +3,16 @@
 use super::draft::{Draft, Way};
 use crate::keys::{Code, Key};
 
-/// What a key did to a draft.
+/// The effect of a key on a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
-    /// It has a meaning here.
+    /// The key has edited the draft or moved the caret.
     Something,
-    /// It leads out of the draft, into the history.
+    /// The key leads out of the draft, into the history.
     Left(Way),
-    /// It searches the history.
+    /// The key starts a search of the history.
     Search,
-    /// It has none.
+    /// The key has no meaning here.
     Nothing,
 }
 
@@ -104,7 +104,7 @@ fn over(draft: &mut Draft, way: Way) -> Did {
     }
 }
 
-/// The start of the word before a place, words being what spaces separate.
+/// Returns the start of the word before a place. Words are separated by spaces.
 fn spaced_word_start(text: &str, from: usize) -> usize {
     let before = text[..from].trim_end();
     before.rfind(char::is_whitespace).map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8))
@@ -150,7 +150,7 @@ fn transpose_words(draft: &mut Draft) {
 mod tests {
     use super::*;
 
-    /// The text, with `|` for the caret, after these keys.
+    /// Returns the text, with `|` for the caret, after these keys.
     fn after(text: &str, keys: &[Key]) -> String {
         let at = text.find('|').unwrap_or(text.len());
         let mut draft = Draft::of(&text.replacen('|', "", 1));

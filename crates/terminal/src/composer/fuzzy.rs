@@ -14,7 +14,7 @@ pub fn rank<T>(pattern: &str, items: impl IntoIterator<Item = T>, text: impl Fn(
     scored.into_iter().map(|(_, item)| item).collect()
 }
 
-/// How well a text fits, or `None` if it does not contain the letters in order.
+/// Returns a score of how well a text fits, or `None` if it does not contain the letters in order.
 pub fn score(pattern: &str, text: &str) -> Option<i64> {
     let wanted: Vec<char> = pattern.chars().flat_map(char::to_lowercase).collect();
     let text: Vec<char> = text.chars().collect();

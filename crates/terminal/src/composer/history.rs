@@ -1,10 +1,10 @@
-//! What was written before, newest last.
+//! History of the texts that the user has sent or cleared, newest last.
 
-/// Texts that were written before.
+/// Earlier texts of the user.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     entries: Vec<String>,
-    /// Where the user is while going through them, and the draft that waits below the newest.
+    /// Position of the user in the history, and the draft to which the step after the newest entry returns.
     place: Option<(usize, String)>,
 }
 
@@ -19,12 +19,12 @@ pub(super) struct Search {
 }
 
 impl History {
-    /// A history with these texts, the newest last.
+    /// Returns a history with these texts, the newest last.
     pub fn new(entries: Vec<String>) -> Self {
         Self { entries, place: None }
     }
 
-    /// The texts, the newest last.
+    /// Returns the texts, the newest last.
     pub fn entries(&self) -> &[String] {
         &self.entries
     }
@@ -37,7 +37,7 @@ impl History {
         }
     }
 
-    /// The text before the one that is shown.
+    /// Moves to the text before the one that is shown, and returns it.
     pub(super) fn older(&mut self, draft: &str) -> Option<&str> {
         let (at, below) = match self.place.take() {
             None => (self.entries.len(), draft.to_owned()),
@@ -52,7 +52,7 @@ impl History {
         older.map(|at| self.entries[at].as_str())
     }
 
-    /// The text after the one that is shown; after the newest, the draft.
+    /// Moves to the text after the one that is shown, and returns it; after the newest, the draft.
     pub(super) fn newer(&mut self) -> Option<String> {
         let (at, below) = self.place.take()?;
         match self.entries.get(at + 1) {
@@ -65,12 +65,13 @@ impl History {
         }
     }
 
-    /// The user edits the text that is shown: the next step begins at the newest entry again.
+    /// Leaves the history, because the user edits the text that is shown: the next step begins at the newest entry
+    /// again.
     pub(super) fn rest(&mut self) {
         self.place = None;
     }
 
-    /// The newest entry before `end` that contains a text, letter case apart.
+    /// Returns the newest entry before `end` that contains a text. Letter case does not matter.
     pub(super) fn search(&self, wanted: &str, end: usize) -> Option<usize> {
         let wanted = wanted.to_lowercase();
         self.entries[..end.min(self.entries.len())]

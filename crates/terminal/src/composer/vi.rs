@@ -1,4 +1,4 @@
-//! Normal mode of vi: motions, operators, and what leads back to insert mode.
+//! Normal mode of vi: motions, operators, and the commands that return to insert mode.
 
 mod repeat;
 mod words;
@@ -26,29 +26,29 @@ pub(super) struct Vi {
     awaiting: Option<char>,
     /// The last search in a line: the command and the character.
     found: Option<(char, char)>,
-    /// The text that was killed or copied last was whole lines.
+    /// True if the text that was killed or copied last consists of whole lines.
     lines: bool,
-    /// What `.` repeats.
+    /// The change that `.` repeats.
     recorder: Recorder,
 }
 
 /// The largest count. More repetitions change nothing.
 const MOST: usize = 10_000;
 
-/// Where a motion leads, and how an operator takes it.
+/// The target of a motion, and how an operator applies to it.
 struct Motion {
     to: usize,
-    /// An operator takes the character at the end too.
+    /// True if an operator also takes the character at the end.
     inclusive: bool,
 }
 
 impl Vi {
-    /// Whether normal mode is on.
+    /// Returns true in normal mode.
     pub(super) fn is_normal(&self) -> bool {
         self.normal
     }
 
-    /// Insert mode, with nothing pending.
+    /// Returns to insert mode, with nothing pending.
     pub(super) fn reset(&mut self) {
         let recorder = std::mem::take(&mut self.recorder).between_drafts();
         *self = Self { lines: self.lines, found: self.found, recorder, ..Self::default() };
@@ -80,7 +80,7 @@ impl Vi {
         }
     }
 
-    /// Whether a command is not complete yet.
+    /// Returns true if a command is not complete yet.
     fn awaits_more(&self) -> bool {
         self.operator.is_some() || self.awaiting.is_some()
     }
@@ -155,7 +155,7 @@ impl Vi {
         (self.count, self.operator, self.awaiting) = (None, None, None);
     }
 
-    /// A command that is complete with its character, without an operator before it.
+    /// Executes a command that is complete with its character, without an operator before it.
     fn command(&mut self, draft: &mut Draft, c: char) -> Did {
         let given = self.count.take();
         let count = given.unwrap_or(1);
@@ -388,13 +388,13 @@ impl Vi {
         self.normal = false;
     }
 
-    /// So many characters to the right, within the line.
+    /// Returns the place `count` characters to the right, within the line.
     fn right(&self, draft: &Draft, from: usize, count: usize) -> usize {
         let end = draft.line_end(from);
         (0..count).fold(from, |at, _| if at < end { draft.next(at, Way::Forward).min(end) } else { at })
     }
 
-    /// In normal mode the caret stands on a character, not behind the last one.
+    /// Keeps the caret on a character: in normal mode it is never behind the last one of its line.
     fn stay_in_line(&self, draft: &mut Draft) {
         let caret = draft.caret();
         if caret == draft.line_end(caret) && caret > draft.line_start(caret) {
@@ -408,7 +408,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The text, with `|` for the caret, after these keys in normal mode. `\x1b` is Escape.
+    /// Returns the text, with `|` for the caret, after these keys in normal mode. `\x1b` is Escape.
     fn after(text: &str, keys: &str) -> String {
         let at = text.find('|').unwrap_or(text.len());
         let mut draft = Draft::of(&text.replacen('|', "", 1));

@@ -10,10 +10,10 @@ use anstyle::{AnsiColor, Effects, Style};
 use std::{borrow::Cow, ops::Range};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// Before the first row of the draft, and before the others.
+/// Prompt before the first row of the draft. The other rows are indented by as much.
 const PROMPT: &str = "> ";
 const FURTHER: &str = "  ";
-/// A narrower terminal has no room for a prompt.
+/// Columns of the narrowest terminal with room for a prompt.
 const NARROW: usize = 8;
 /// Columns of a candidate, behind which its note begins.
 const WIDEST: usize = 24;
@@ -22,7 +22,8 @@ const SELECTED: Style = Style::new().effects(Effects::INVERT);
 const PROMPTED: Style = AnsiColor::Cyan.on_default().effects(Effects::BOLD);
 
 impl Composer {
-    /// The composer as live rows: what can be completed, and below it the draft around the caret, in at most so many rows.
+    /// Returns the composer as live rows: the candidates, and below them the draft around the caret, in at most `most`
+    /// rows.
     pub fn view(&self, size: Size, ambiguous: Ambiguous, most: usize) -> Live {
         let columns = size.live_columns();
         let mut rows = Vec::new();
@@ -60,7 +61,7 @@ impl Composer {
     }
 }
 
-/// A text with a caret as rows behind a prompt. Of a long text, the rows around the caret are shown.
+/// Returns a text with a caret as rows behind a prompt. Of a long text, the rows around the caret are shown.
 pub(crate) fn draft_rows(
     text: &str,
     caret: usize,
@@ -88,7 +89,7 @@ pub(crate) fn draft_rows(
     Live { rows, caret: Some(Caret { row: layout.caret.row - first, ..layout.caret }) }
 }
 
-/// How a text is cut into rows. Lines are made only of those that are shown.
+/// Division of a text into rows. Only rows that are shown become lines.
 struct Layout {
     /// The bytes of each row, without line breaks.
     rows: Vec<Range<usize>>,
@@ -141,7 +142,7 @@ impl Layout {
     }
 }
 
-/// A grapheme of a draft as it is shown.
+/// Returns a grapheme of a draft in its shown form.
 fn shown(grapheme: &str) -> Cow<'_, str> {
     if grapheme == "\t" { Cow::Borrowed("    ") } else { llm_do_visible::words(grapheme) }
 }

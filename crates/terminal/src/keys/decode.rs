@@ -1,14 +1,15 @@
-//! Bytes of a terminal to keys: the sequences of xterm, of its `modifyOtherKeys`, and of kitty's keyboard protocol
-//! (<https://invisible-island.net/xterm/ctlseqs/ctlseqs.html>, <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>).
+//! Decoder of a terminal's bytes to keys: the sequences of xterm, of its `modifyOtherKeys`, and of kitty's keyboard
+//! protocol (<https://invisible-island.net/xterm/ctlseqs/ctlseqs.html>,
+//! <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>).
 
 use super::{Code, Input, Key, Modifiers};
 
 const ESCAPE: u8 = 0x1b;
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// A longer control sequence is none.
+/// The most bytes of a control sequence. Longer ones are not taken as sequences.
 const LONGEST: usize = 64;
 
-/// Turns bytes into input. Sequences may be cut anywhere between two calls of [`Decoder::feed`].
+/// A decoder of bytes to input. Sequences may be cut anywhere between two calls of [`Decoder::feed`].
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// The beginning of a sequence or of a character.
@@ -20,31 +21,31 @@ pub struct Decoder {
 enum State {
     #[default]
     Ground,
-    /// Between the marks of a paste.
+    /// The text of a paste, between its marks.
     Paste(Vec<u8>),
-    /// In an answer of the terminal that nothing here has asked for, until its end.
+    /// Inside an answer of the terminal to a question that we did not ask. It is skipped up to its end.
     Skipping,
 }
 
-/// What stands at the beginning of some bytes.
+/// The result of decoding the beginning of some bytes.
 enum Step {
-    /// The beginning of something.
+    /// The bytes are incomplete.
     Incomplete,
-    /// So many bytes, and what they mean.
+    /// Number of bytes, and their meaning.
     Taken(usize, Option<Input>),
-    /// So many bytes, which begin a paste.
+    /// Number of bytes that begin a paste.
     Paste(usize),
-    /// So many bytes, which begin a string to skip.
+    /// Number of bytes that begin a string to skip.
     Skip(usize),
 }
 
 impl Decoder {
-    /// A decoder between two keys.
+    /// Returns a decoder between two keys.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes bytes and appends what they mean.
+    /// Decodes bytes and appends the input.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<Input>) {
         self.pending.extend_from_slice(bytes);
         let mut at = 0;
@@ -101,13 +102,13 @@ impl Decoder {
         self.pending.drain(..at);
     }
 
-    /// Whether a key may be pending that only the lack of further bytes tells: Escape, or Alt with a bracket. The caller
-    /// waits briefly for more and then calls [`Decoder::flush`].
+    /// Returns true if a key may be pending that only a pause can complete: Escape, or Alt with a bracket. The caller
+    /// waits briefly for more bytes and then calls [`Decoder::flush`].
     pub fn is_pending(&self) -> bool {
         !self.pending.is_empty() && matches!(self.state, State::Ground)
     }
 
-    /// No more bytes follow what is pending.
+    /// Completes the pending key, because no more bytes follow.
     pub fn flush(&mut self, out: &mut Vec<Input>) {
         if !self.is_pending() {
             return;
@@ -121,7 +122,7 @@ impl Decoder {
     }
 }
 
-/// Pasted text: line breaks of all kinds as `\n`, bytes that are no text replaced.
+/// Returns pasted text, with line breaks of all kinds as `\n` and invalid bytes replaced.
 fn pasted(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
 }
@@ -160,7 +161,7 @@ fn step(bytes: &[u8]) -> Step {
     }
 }
 
-/// A key that is sent as a character. `None`: the rest of the character is missing.
+/// Decodes a key that is sent as a character. `None`: the rest of the character is missing.
 fn character(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
     let first = *bytes.first()?;
     if first < 0x80 {
@@ -193,7 +194,7 @@ fn ascii(byte: u8) -> Key {
     }
 }
 
-/// What follows `ESC [`.
+/// Decodes the bytes after `ESC [`.
 fn control_sequence(rest: &[u8]) -> Step {
     // The console of Linux sends `ESC [ [ A` to `ESC [ [ E` for the first function keys.
     if let [b'[', more @ ..] = rest {
@@ -253,7 +254,7 @@ fn sequence(text: &str, last: u8) -> Option<Input> {
     Some(Input::Key(key))
 }
 
-/// Shift, Alt and Control as bits, plus one.
+/// Decodes modifiers: Shift, Alt and Control as bits, plus one.
 fn modifiers(held: u32) -> Modifiers {
     let bits = held.saturating_sub(1);
     Modifiers { shift: bits & 1 != 0, alt: bits & 2 != 0, control: bits & 4 != 0 }
@@ -291,7 +292,7 @@ fn numbered(number: u32) -> Option<Code> {
     }
 }
 
-/// A key that is sent as its character's number. Keys of the number pad have numbers of private use.
+/// Decodes a key that is sent as its character's number. Keys of the number pad have numbers of private use.
 fn code_point(number: u32, modifiers: Modifiers) -> Option<Key> {
     let code = match number {
         9 => Code::Tab,

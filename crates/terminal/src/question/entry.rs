@@ -1,4 +1,4 @@
-//! A question on the screen, with what was entered so far.
+//! A question on the screen, with the user's entry so far.
 
 use super::{Answer, FOCUS, FieldKind, Kind, Question, Rejection};
 use crate::{
@@ -14,42 +14,42 @@ const EDIT: Key = Key::char('e');
 pub(crate) struct Asking {
     pub(super) question: Question,
     pub(super) stage: Stage,
-    /// Why the last answer was not accepted.
+    /// The reason why the last answer was rejected.
     pub(super) problem: Option<String>,
     focus: Focus,
-    /// Ctrl-X was typed, which begins Ctrl-X Ctrl-E.
+    /// True after Ctrl-X, which begins Ctrl-X Ctrl-E.
     prefixed: bool,
 }
 
-/// Where keys go.
+/// The target of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Focus {
-    /// To the composer.
+    /// Keys go to the composer.
     Composer,
-    /// To the question.
+    /// Keys go to the question.
     Question,
-    /// To the question, because there is no composer. The hint says how to leave it.
+    /// Keys go to the question, because there is no composer. The hint says how to leave the question.
     Alone(&'static str),
 }
 
-/// What is being entered.
+/// The part of the answer that the user is entering.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     /// A key of the question.
     Key,
     /// The text that belongs to a key.
     KeyText(char, Draft),
-    /// One of the options that belong to a key.
+    /// The selected option of those that belong to a key.
     KeyPick(char, usize),
     /// A text.
     Text(Draft),
-    /// One of the options.
+    /// The selected option.
     Pick(usize),
-    /// The fields of a form, and which of them has the caret.
+    /// The fields of a form, and the index of the one with the caret.
     Form(Vec<Value>, usize),
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Text(Draft),
@@ -57,22 +57,22 @@ pub(super) enum Value {
     Pick(Option<usize>),
 }
 
-/// What a question made of a key.
+/// The effect of a key on a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It took it, or ignored it.
+    /// The question used or ignored the key.
     Key,
-    /// It is answered.
+    /// The question is answered.
     Answered(Answer),
 }
 
 impl Asking {
-    /// A question without the focus.
+    /// Returns a question without the focus.
     pub(crate) fn new(question: Question) -> Self {
         Self::with(question, Focus::Composer)
     }
 
-    /// A question without a composer below it.
+    /// Returns a question without a composer below it.
     pub(crate) fn alone(question: Question, hint: &'static str) -> Self {
         Self::with(question, Focus::Alone(hint))
     }
@@ -96,17 +96,17 @@ impl Asking {
         Self { question, stage, problem: None, focus, prefixed: false }
     }
 
-    /// Its name.
+    /// Returns the identifier of the question.
     pub(crate) fn id(&self) -> &str {
         &self.question.id
     }
 
-    /// Whether keys are for it.
+    /// Returns true if keys go to the question.
     pub(crate) fn is_focused(&self) -> bool {
         self.focus != Focus::Composer
     }
 
-    /// Gives it the focus.
+    /// Gives the question the focus.
     pub(crate) fn take_focus(&mut self) {
         if self.focus == Focus::Composer {
             self.focus = Focus::Question;
@@ -119,7 +119,7 @@ impl Asking {
         }
     }
 
-    /// How keys are given back, or the question is left.
+    /// Returns the hint that says how to take or return the focus, or how to leave the question.
     pub(super) fn hint(&self) -> &'static str {
         match self.focus {
             Focus::Composer => "Ctrl-G: answer",
@@ -128,12 +128,12 @@ impl Asking {
         }
     }
 
-    /// Whether the next key answers, or begins an answer.
+    /// Returns true if the next key answers, or begins an answer.
     pub(crate) fn is_at_keys(&self) -> bool {
         matches!(self.stage, Stage::Key)
     }
 
-    /// Whether a text is entered that is not empty.
+    /// Returns true if the user is entering a text that is not empty.
     pub(crate) fn has_draft(&self) -> bool {
         match &self.stage {
             Stage::Key | Stage::KeyPick(..) | Stage::Pick(_) => false,
@@ -144,7 +144,7 @@ impl Asking {
         }
     }
 
-    /// The answer was not accepted. A form goes to the field that is wrong.
+    /// Shows that the answer was rejected. In a form, the caret moves to the field that is wrong.
     pub(crate) fn reject(&mut self, rejection: Rejection) {
         if let (Stage::Form(_, at), Kind::Form(fields), Some(wrong)) =
             (&mut self.stage, &self.question.kind, rejection.field)
@@ -170,7 +170,7 @@ impl Asking {
         }
     }
 
-    /// Applies a key while it has the focus.
+    /// Applies a key while the question has the focus.
     pub(crate) fn key(&mut self, key: Key) -> Taken {
         if key == FOCUS || key == Key::control('c') || key.code == Code::Escape {
             // The text for a key is dropped, so that the key can be chosen again.
@@ -275,14 +275,14 @@ impl Asking {
     }
 }
 
-/// The options that belong to a key of a question.
+/// Returns the options that belong to a key of a question.
 pub(super) fn options_of(kind: &Kind, key: char) -> &[String] {
     let Kind::Keys(choices) = kind else { return &[] };
     choices.iter().find(|choice| choice.key == key).map_or(&[], |choice| &choice.options)
 }
 
 impl Value {
-    /// The value as text, if there is one.
+    /// Returns the value as text, if there is one.
     fn text(&self, field: &super::Field) -> Option<String> {
         match (self, &field.kind) {
             (Self::Text(draft), _) => Some(draft.text().to_owned()).filter(|text| !text.is_empty()),
@@ -292,7 +292,7 @@ impl Value {
     }
 }
 
-/// Edits a text. `true`: Enter.
+/// Edits a text. Returns true on Enter.
 fn entered(draft: &mut Draft, key: Key) -> bool {
     if key == Key::ENTER {
         return true;
@@ -301,7 +301,7 @@ fn entered(draft: &mut Draft, key: Key) -> bool {
     false
 }
 
-/// Moves the selection by arrows or a digit. `true`: Enter.
+/// Moves the selection by arrows or a digit. Returns true on Enter.
 fn picked(selected: &mut usize, options: usize, key: Key) -> bool {
     let last = options.saturating_sub(1);
     match key.code {
@@ -338,7 +338,7 @@ fn choose_option(selected: &mut Option<usize>, options: &[String], key: Key) {
     }
 }
 
-/// The number that a digit selects: 1 is the first.
+/// Returns the number that a digit selects: 1 is the first.
 fn digit(key: Key) -> Option<usize> {
     let digit = key.typed()?.to_digit(10)? as usize;
     digit.checked_sub(1)

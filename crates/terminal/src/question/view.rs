@@ -12,11 +12,11 @@ use crate::{
 };
 use anstyle::{AnsiColor, Effects, Style};
 
-/// Before the first row of a line, and before the others.
+/// The bar before the first row of a line. The other rows have another bar.
 const FIRST: &str = "│ ";
 const FURTHER: &str = "┆ ";
 const BAR: usize = 2;
-/// Rows of an entry that are shown at once.
+/// The most rows of an entry that are shown at once.
 const ENTRY: usize = 5;
 
 const PLAIN: Style = Style::new();
@@ -26,7 +26,8 @@ const NOTICE: Style = AnsiColor::Yellow.on_default();
 const KEY: Style = Style::new().effects(Effects::BOLD);
 
 impl Asking {
-    /// The question in at most `most` rows, and the caret if it has the focus. How it is answered always stays visible.
+    /// Returns the question in at most `most` rows, and the caret if it has the focus. The row that says how to answer
+    /// always stays visible.
     pub(crate) fn view(&self, columns: usize, ambiguous: Ambiguous, most: usize) -> Live {
         let mut answer = self.answer_rows(columns, ambiguous);
         // In a small window, what is asked goes before keys that do not answer yet.
@@ -92,7 +93,7 @@ impl Asking {
     }
 }
 
-/// Short texts side by side, as many as fit into a row.
+/// Puts short texts side by side, as many as fit into a row.
 fn rows_of(texts: impl Iterator<Item = Line>, columns: usize, ambiguous: Ambiguous) -> Vec<Line> {
     const GAP: &str = "  ";
     let mut rows: Vec<Line> = Vec::new();
@@ -108,7 +109,7 @@ fn rows_of(texts: impl Iterator<Item = Line>, columns: usize, ambiguous: Ambiguo
     rows
 }
 
-/// Puts rows above others.
+/// Puts rows above the live rows.
 fn shift(live: &mut Live, mut above: Vec<Line>) {
     let count = above.len();
     above.append(&mut live.rows);
@@ -128,7 +129,8 @@ fn behind_bar(line: &Line, columns: usize, ambiguous: Ambiguous) -> Vec<Line> {
         .collect()
 }
 
-/// The options around the selected one, all of which can be read. The others are cut where they are too wide.
+/// Returns rows with the options around the selected one, which is wrapped so that all of it can be read. The others
+/// are cut if they are too wide.
 fn pick_rows(options: &[String], selected: usize, columns: usize, ambiguous: Ambiguous) -> Live {
     let first = (selected + 1).saturating_sub(ENTRY);
     let mut rows = Vec::new();

@@ -8,35 +8,35 @@ use crate::{
 use anstyle::Style;
 use std::{ops::Range, sync::Arc};
 
-/// Shown for a character that is wider than the row.
+/// The text in place of a character that is wider than the row.
 const TOO_WIDE: &str = "?";
 
-/// One column of a row. The second column of a wide character is a cell without text.
+/// A column of a row. The second column of a wide character is a cell without text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) text: Box<str>,
     pub(super) style: Style,
     pub(super) link: Option<Arc<str>>,
-    /// Terminals differ in how many columns it takes.
+    /// True if terminals differ in the number of columns that the character takes.
     pub(super) uncertain: bool,
     columns: usize,
 }
 
 impl Cell {
-    /// Columns that writing it moves the cursor by: none for the second column of a wide character.
+    /// Returns the columns by which writing the cell moves the cursor: none for the second column of a wide character.
     pub(super) fn width(&self) -> usize {
         self.columns
     }
 }
 
-/// A row that is or will be on the terminal: one cell a column.
+/// A row of the terminal, drawn or to be drawn, with one cell for each column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     cells: Vec<Cell>,
 }
 
 impl Row {
-    /// The beginning of a line, in at most `limit` columns.
+    /// Returns the beginning of a line, in at most `limit` columns.
     pub(super) fn new(line: &Line, limit: usize, settings: Settings) -> Self {
         let mut cells: Vec<Cell> = Vec::new();
         'line: for span in line.spans() {
@@ -70,12 +70,13 @@ impl Row {
         Self { cells }
     }
 
-    /// The cells.
+    /// Returns the cells.
     pub(super) fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// The columns that have to be written where `old` stands now. What `old` has beyond the end is not among them.
+    /// Returns the columns that have to be written over `old`. Columns of `old` beyond the end of this row are not
+    /// among them.
     pub(super) fn changes(&self, old: &Self) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         let mut column = 0;
@@ -99,27 +100,29 @@ impl Row {
         runs
     }
 
-    /// Whether a column is a further one of a wide character.
+    /// Returns true if a column is the second one of a wide character.
     fn is_inside(&self, column: usize) -> bool {
         self.cells.get(column).is_some_and(|cell| cell.columns == 0)
     }
 
-    /// Rows that a terminal of this many columns makes of it. A terminal leaves out spaces at the end of a row.
+    /// Returns the number of rows that this row takes on a terminal with this many columns. A terminal leaves out
+    /// spaces at the end of a row.
     pub(super) fn rows(&self, columns: usize) -> usize {
         self.row_of(self.used(), columns) + 1
     }
 
-    /// The row, counted from zero, in which a terminal of this many columns puts a cursor that stood in this column.
+    /// Returns the row, counted from zero, in which a terminal of this many columns puts a cursor that was in this
+    /// column.
     ///
-    /// Terminals agree where a character stands in that column and all characters are narrow. Behind the last character,
-    /// some put it into the next row if that one's is full; and some don't count the column that stays free where a wide
-    /// character does not fit. Of two rows this is the upper one: with the lower one, something above the live rows could
-    /// be erased.
+    /// Terminals agree if there is a character in that column and all characters are narrow. If the cursor is behind
+    /// the last character of a full row, some terminals put it into the next row. Some don't count the column that
+    /// stays free if a wide character does not fit. Of two possible rows this is the upper one: with the lower one,
+    /// text above the live rows could be erased.
     pub(super) fn row_of_cursor(&self, column: usize, columns: usize) -> usize {
         self.row_of(column, columns).min(column / columns)
     }
 
-    /// The row of the character in a column, or of the last one.
+    /// Returns the row of the character in a column, or of the last one.
     fn row_of(&self, column: usize, columns: usize) -> usize {
         let (mut row, mut taken) = (0, 0);
         for cell in self.cells[..self.used()].iter().take(column + 1) {

@@ -6,7 +6,7 @@ use anstyle::Style;
 const RESET: &[u8] = b"\x1b[0m";
 const LINK_END: &[u8] = b"\x1b]8;;\x1b\\";
 
-/// Tracks the style and the link that are on, and writes only changes.
+/// A pen that tracks the current style and link, and writes only changes.
 pub(super) struct Pen<'a> {
     settings: Settings,
     style: Style,
@@ -14,12 +14,12 @@ pub(super) struct Pen<'a> {
 }
 
 impl<'a> Pen<'a> {
-    /// A pen without style.
+    /// Returns a pen without style.
     pub(super) fn new(settings: Settings) -> Self {
         Self { settings, style: Style::new(), link: None }
     }
 
-    /// Turns a style and a link on, in place of what is on.
+    /// Turns a style and a link on, in place of the current ones.
     pub(super) fn set(&mut self, out: &mut Vec<u8>, style: Style, link: Option<&'a str>) {
         if self.settings.links && link != self.link {
             match link {

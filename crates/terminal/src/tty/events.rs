@@ -24,30 +24,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a terminal may take between the bytes of one key.
+/// The longest time between the bytes of one key.
 const WITHIN_A_KEY: Duration = Duration::from_millis(30);
 
-/// How long a size stays the same until it is settled.
+/// Time for which a size must stay the same until it is settled.
 const SETTLES: Duration = Duration::from_millis(150);
 
-/// Reads a terminal, one event after the other.
+/// A reader of a terminal's events, one after the other.
 pub struct Events {
     tty: Arc<Tty>,
     decoder: Decoder,
     ready: VecDeque<Event>,
     /// The size that was reported last.
     size: Size,
-    /// When it is settled, if it is not.
+    /// The time at which the size is settled, or `None` if it is.
     settles: Option<Instant>,
     stopped: Arc<AtomicBool>,
-    /// Signals and [`Stopper::stop`] write to the other ends.
+    /// A pipe to whose other ends signals and [`Stopper::stop`] write.
     signals: UnixStream,
     stopper: Arc<UnixStream>,
     handlers: Vec<SigId>,
     closed: bool,
 }
 
-/// Ends a wait in [`Events::next`] from another thread.
+/// A handle that ends a wait in [`Events::next`] from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     stopped: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// From here on, [`Events::next`] returns [`Event::Closed`].
+    /// Makes [`Events::next`] return [`Event::Closed`] from now on.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         let _ = (&*self.pipe).write(&[0]);
@@ -86,14 +86,14 @@ impl Events {
         Ok(events)
     }
 
-    /// A handle that ends the wait for the next event.
+    /// Returns a handle that ends the wait for the next event.
     pub fn stopper(&self) -> Stopper {
         Stopper { stopped: Arc::clone(&self.stopped), pipe: Arc::clone(&self.stopper) }
     }
 
-    /// The next event, or `None` after `timeout`. While the keyboard is not taken over ([`Tty::enter`]), nothing is read.
-    /// However often the size changes, one event reports the last size, and [`Event::Settled`] follows when it lasts. When the terminal is gone, this is
-    /// [`Event::Closed`], again and again.
+    /// Returns the next event, or `None` after `timeout`. Reads nothing while the keyboard is not taken over
+    /// ([`Tty::enter`]). However often the size changes, one event reports the last size, and [`Event::Settled`]
+    /// follows if it lasts. If the terminal is gone, each call returns [`Event::Closed`].
     pub fn next(&mut self, timeout: Option<Duration>) -> Option<Event> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -133,7 +133,7 @@ impl Events {
         }
     }
 
-    /// Waits for bytes and takes them. `pending`: a key is complete if no more follow.
+    /// Waits for bytes and decodes them. `pending`: a key is complete if no more bytes follow.
     fn read(&mut self, timeout: Option<Duration>, pending: bool) -> io::Result<()> {
         let tty = self.tty.is_entered().then_some(&self.tty.file);
         let ready = wait(tty, [&self.signals, &self.tty.woken], timeout)?;

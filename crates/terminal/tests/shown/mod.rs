@@ -4,7 +4,7 @@ use llm_do_terminal::{Line, Live, Screen, Settings, Size};
 
 pub(crate) struct Shown {
     screen: Screen<Vec<u8>>,
-    /// `None`: the bytes are only counted.
+    /// The emulator, or `None` if the bytes are only counted.
     emulator: Option<avt::Terminal>,
     fed: usize,
 }
@@ -19,7 +19,7 @@ impl Shown {
         Self { emulator: Some(emulator), ..Self::counting_with(columns, rows, settings) }
     }
 
-    /// Without an emulator.
+    /// Returns a screen without an emulator.
     pub(crate) fn counting(columns: usize, rows: usize) -> Self {
         Self::counting_with(columns, rows, Settings::default())
     }
@@ -34,7 +34,7 @@ impl Shown {
         self.feed();
     }
 
-    /// The terminal is resized, and then the screen hears of it.
+    /// Resizes the terminal, and then the screen.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
         if let Some(emulator) = &mut self.emulator {
             emulator.resize(columns, rows);
@@ -43,7 +43,7 @@ impl Shown {
         self.feed();
     }
 
-    /// Shows the emulator what was written.
+    /// Sends the written bytes to the emulator.
     pub(crate) fn feed(&mut self) {
         let bytes = self.screen.get_ref();
         if let Some(emulator) = &mut self.emulator {

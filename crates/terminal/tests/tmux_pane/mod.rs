@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long anything may take before the test gives up.
+/// Timeout of every wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const POLL: Duration = Duration::from_millis(10);
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Most tokens of an answer in a batch where the worker names none.
+/// Most tokens of an answer in a batch if the worker sets no limit.
 pub(crate) const DEFAULT_OF_BATCHES: u32 = 8192;
 
 /// The version of the interface in requests to Vertex, which has no header for it.
@@ -21,13 +21,13 @@ const VERTEX_VERSION: &str = "vertex-2023-10-16";
 /// The body of a request. The messages come last, as in every body.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
-    /// `None` at Vertex, where the path has it.
+    /// The model. `None` at Vertex, where the path has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     anthropic_version: Option<&'static str>,
     pub(crate) max_tokens: u32,
-    /// `None` in a batch, which has no streams.
+    /// True for a stream. `None` in a batch, which has no streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ enum Thinking {
     Adaptive {
         #[serde(skip_serializing_if = "Option::is_none")]
         budget_tokens: Option<u32>,
-        /// Without it the newest models say nothing of what they think.
+        /// The display of thinking. Without it the newest models do not send their thinking.
         display: &'static str,
     },
 }
@@ -80,7 +80,7 @@ enum Tool<'a> {
     },
 }
 
-/// Tells the provider to cache everything up to here.
+/// Makes the provider cache everything up to here.
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Mark {
@@ -144,7 +144,7 @@ struct Source<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The body of a request, as a batch has it.
+    /// Makes the body of a request, in the form that a batch has.
     ///
     /// # Errors
     ///
@@ -181,9 +181,10 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// Asks for an answer in one piece or for a stream, and marks what the provider should cache: tools and system, which
-    /// stay the same for the conversation, and the history up to now. The mark before the last answer is at the end of the
-    /// previous request, so that the lookup hits its cache even if one turn has added more blocks than a lookup searches.
+    /// Asks for an answer in one piece or for a stream, and marks what the provider should cache: tools and system,
+    /// which stay the same for the conversation, and the history up to now. The mark before the last answer is at the
+    /// end of the previous request, so that the lookup hits its cache even if one turn has added more blocks than a
+    /// lookup searches.
     pub(crate) fn for_chat(mut self, stream: bool) -> Self {
         self.stream = Some(stream);
         match self.system.last_mut() {
@@ -205,7 +206,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The thinking and the effort of a request.
+/// Returns the thinking and the effort of a request.
 fn reasoning(form: &Form, effort: Effort) -> (Option<Thinking>, Option<&'static str>) {
     let claude = form.claude();
     if effort == Effort::None {
@@ -233,7 +234,7 @@ fn reasoning(form: &Form, effort: Effort) -> (Option<Thinking>, Option<&'static 
     (thinking, word)
 }
 
-/// A message. `None`: it has nothing that this interface takes.
+/// Converts a message. `None`: it has nothing that this interface takes.
 fn message(turn: Turn<'_>) -> Option<Message<'_>> {
     let (role, content) = match turn {
         Turn::User(mut pieces) => {
@@ -264,8 +265,8 @@ fn piece(piece: Piece<'_>) -> Block<'_> {
     }
 }
 
-/// The order of blocks stays, since a signature is only valid where it was. `None`: thinking without a signature, which is
-/// refused.
+/// Converts a block. The order of blocks stays, since a signature is only valid where it was. `None`: thinking without
+/// a signature, which is refused.
 fn block(said: Said<'_>) -> Option<Block<'_>> {
     Some(match said {
         Said::Text { text, citations } => {
@@ -304,7 +305,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Thinking takes no mark.
+    /// Returns true if the block can have a cache mark. Thinking can't.
     fn takes_mark(&self) -> bool {
         match self {
             Self::Thinking { .. } => false,

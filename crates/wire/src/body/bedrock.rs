@@ -123,7 +123,7 @@ impl Inference<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// The body of a request.
+    /// Makes the body of a request.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// A message. `None`: it has nothing that this interface takes.
+/// Converts a message. `None`: it has nothing that this interface takes.
 fn message(turn: Turn<'_>) -> Result<Option<Message<'_>>, Unsendable> {
     let (role, content) = match turn {
         Turn::User(pieces) => {
@@ -209,7 +209,7 @@ fn piece<'a>(piece: Piece<'a>, names: &mut Vec<String>) -> Result<Block<'a>, Uns
     })
 }
 
-/// A name of a document as Converse takes it: of few characters, and once in a message.
+/// Makes a name of a document in the form that Converse takes: of few characters, and unique in a message.
 fn document(blob: &Blob, names: &mut Vec<String>) -> String {
     let stem = blob.name.rsplit_once('.').map_or(&*blob.name, |(stem, _)| stem);
     let plain = |c: char| if c.is_ascii_alphanumeric() || " -()[]".contains(c) { c } else { '-' };
@@ -225,7 +225,7 @@ fn document(blob: &Blob, names: &mut Vec<String>) -> String {
     name
 }
 
-/// `None`: thinking without a signature, which is refused.
+/// Converts a block. `None`: thinking without a signature, which is refused.
 fn block(said: Said<'_>) -> Option<Block<'_>> {
     Some(match said {
         Said::Text { text, .. } => Block::Text(Cow::Borrowed(text)),

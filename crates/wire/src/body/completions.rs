@@ -18,8 +18,8 @@ const NEWER: [&str; 5] = ["gpt-5", "gpt-6", "o1", "o3", "o4"];
 /// The place at Fireworks of models whose names have no account.
 const FIREWORKS: &str = "accounts/fireworks/models/";
 
-/// Tokens of an answer of Fireworks where a worker names none. Its own default of 2,000 is too short for most answers, and
-/// it lowers a number that is too high. Some models refuse such a number.
+/// Tokens of an answer of Fireworks where a worker names none. Its own default of 2,000 is too short for most answers,
+/// and it lowers a number that is too high. Some models refuse such a number.
 const FIREWORKS_TOKENS: u32 = 512_000;
 const FIREWORKS_STRICT: (&str, u32) = ("muse-glimmer-30b", 68_000);
 
@@ -29,7 +29,7 @@ const FIREWORKS_STRICT: (&str, u32) = ("muse-glimmer-30b", 68_000);
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     model: Cow<'a, str>,
-    /// `None` in a batch, which has no streams.
+    /// True for a stream. `None` in a batch, which has no streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,11 +87,11 @@ struct Offered<'a> {
     name: Cow<'a, str>,
     description: &'a str,
     parameters: Cow<'a, Value>,
-    /// Strict mode takes a part of JSON Schema only. The engine validates all arguments.
+    /// False: strict mode takes a part of JSON Schema only. The engine validates all arguments.
     strict: bool,
 }
 
-/// One message.
+/// A message.
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 enum Message<'a> {
@@ -107,7 +107,7 @@ enum Message<'a> {
         tool_calls: Vec<Function<'a, Called<'a>>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reasoning_content: Option<&'a str>,
-        /// Reasoning of other providers' models behind OpenRouter, as it came.
+        /// Reasoning of other providers' models behind OpenRouter, unchanged.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         reasoning_details: Vec<Value>,
     },
@@ -151,7 +151,7 @@ struct Called<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The body of a request, as a batch has it.
+    /// Makes the body of a request, in the form that a batch has.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ fn messages<'a>(
     Ok(messages)
 }
 
-/// Many servers take text only as text.
+/// Converts the pieces of a message. Text alone becomes a string, because many servers take no list of texts.
 fn content(mut pieces: Vec<Piece<'_>>) -> Content<'_> {
     if let Some(text) = only_text(&mut pieces) {
         return Content::Text(text);
@@ -263,7 +263,7 @@ fn content(mut pieces: Vec<Piece<'_>>) -> Content<'_> {
     Content::Parts(parts.collect())
 }
 
-/// An answer of the model. `None`: it has nothing that this interface takes.
+/// Converts an answer of the model. `None`: it has nothing that this interface takes.
 fn assistant<'a>(said: Vec<Said<'a>>) -> Option<Message<'a>> {
     let mut content = Cow::Borrowed("");
     let mut tool_calls = Vec::new();
@@ -289,7 +289,7 @@ fn assistant<'a>(said: Vec<Said<'a>>) -> Option<Message<'a>> {
     (!is_empty).then_some(Message::Assistant { content, tool_calls, reasoning_content, reasoning_details })
 }
 
-/// Returns whether a block is one of OpenRouter's, and not of another wire that the provider had before.
+/// Returns true if a block is one of OpenRouter's, and not of another wire that the provider had before.
 fn is_reasoning(block: &Value) -> bool {
     block["type"].as_str().is_some_and(|kind| kind.starts_with("reasoning."))
 }

@@ -52,7 +52,7 @@ struct Function<'a> {
     parameters_json_schema: Cow<'a, Value>,
 }
 
-/// Needed where tools of the provider and functions meet.
+/// The configuration that a request with both tools of the provider and functions needs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolConfig {
@@ -156,7 +156,7 @@ impl Generation<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// The body of a request.
+    /// Makes the body of a request.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Models without thinking reject a request for it.
+/// Returns the configuration of thinking. Models without thinking reject a request for it.
 fn thinking(form: &Form, effort: Option<Effort>) -> Thinking {
     let has_levels = WITH_LEVELS.iter().any(|start| form.model.contains(start));
     let level = |effort| match effort {
@@ -225,8 +225,8 @@ fn thinking(form: &Form, effort: Option<Effort>) -> Thinking {
     }
 }
 
-/// A message. `None`: it has nothing that this interface takes. `signs_calls`: a model that wants a signature with the
-/// first call of a turn.
+/// Converts a message. `None`: it has nothing that this interface takes. `signs_calls`: the model requires a signature
+/// with the first call of a turn.
 fn content(turn: Turn<'_>, signs_calls: bool) -> Option<Content<'_>> {
     let (role, parts) = match turn {
         Turn::User(pieces) => ("user", pieces.into_iter().map(piece).collect()),
@@ -277,7 +277,7 @@ fn result(given: Given<'_>) -> Part<'_> {
     Part::Result { function_response: Response { id: own_id(id), name, response } }
 }
 
-/// The id that Gemini gave a call. One without an id has one of ours, which Gemini does not know.
+/// Returns the id that Gemini gave a call. A call without an id has one of ours, which Gemini does not know.
 fn own_id(id: Cow<'_, str>) -> Option<Cow<'_, str>> {
     (!id.is_empty() && !id.starts_with("call#")).then_some(id)
 }

@@ -93,7 +93,7 @@ impl Options<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// The body of a request.
+    /// Makes the body of a request.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Ollama has three levels and a fourth for the most.
+/// Converts an effort. Ollama has three levels and a fourth for the most.
 fn think(effort: Effort) -> Think {
     match effort {
         Effort::None => Think::Switch(false),

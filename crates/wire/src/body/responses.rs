@@ -17,7 +17,7 @@ use std::borrow::Cow;
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     model: &'a str,
-    /// The provider keeps nothing.
+    /// False: the provider stores nothing.
     store: bool,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub(crate) struct Body<'a> {
     input: Vec<Item<'a>>,
 }
 
-/// Without a summary, which only verified organisations get. Others are refused outright.
+/// Reasoning without a summary, which only verified organisations get. Requests of others for one are refused.
 #[derive(Serialize)]
 struct Reasoning {
     effort: Option<&'static str>,
@@ -66,7 +66,7 @@ enum Tool<'a> {
     },
 }
 
-/// One item of the history.
+/// An item of the history.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Item<'a> {
@@ -107,7 +107,7 @@ enum Content<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The body of a request.
+    /// Makes the body of a request.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ fn piece(piece: Piece<'_>) -> Content<'_> {
     }
 }
 
-/// `None`: thinking without a signature, which has no form here.
+/// Converts a piece of an answer. `None`: thinking without a signature, which has no form here.
 fn item(said: Said<'_>) -> Option<Item<'_>> {
     Some(match said {
         Said::Text { text, .. } => {

@@ -53,7 +53,7 @@ pub(super) fn body(draft: &mut Draft, mut body: Value) {
     finish(draft, text(&body, "/stop_reason"));
 }
 
-/// A block, which in a stream is still empty.
+/// Begins a block, which in a stream is still empty.
 fn start(draft: &mut Draft, key: u64, mut value: Value) {
     let block = match text(&value, "/type") {
         "text" => {
@@ -89,7 +89,7 @@ fn start(draft: &mut Draft, key: u64, mut value: Value) {
     draft.blocks.insert(key, block);
 }
 
-/// A piece of a block. Kinds that are not known change nothing.
+/// Adds a piece of a block. Unknown kinds change nothing.
 fn add(draft: &mut Draft, key: u64, mut delta: Value) {
     match text(&delta, "/type") {
         "text_delta" => draft.say(key, text(&delta, "/text")),
@@ -134,7 +134,8 @@ fn finish(draft: &mut Draft, reason: &str) {
     }
 }
 
-/// Anthropic's count of the input has neither the tokens from the cache nor those to it.
+/// Reads the usage. Anthropic's count of the input includes neither the tokens read from the cache nor those written to
+/// it.
 fn usage(usage: Option<&Value>, before: Usage) -> Usage {
     let Some(usage) = usage else { return before };
     let cached = some_count(usage, "/cache_read_input_tokens");

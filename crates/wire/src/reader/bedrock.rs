@@ -46,7 +46,7 @@ pub(super) fn body(draft: &mut Draft, body: Value) {
     draft.usage = usage(&body);
 }
 
-/// A call, which in a stream has no input yet.
+/// Adds a call, which in a stream has no input yet.
 fn add_call(draft: &mut Draft, key: u64, call: &Value) {
     let name = text(call, "/name");
     draft.announce(name);
@@ -59,7 +59,7 @@ fn add_call(draft: &mut Draft, key: u64, call: &Value) {
     draft.blocks.insert(key, Block::Call(call));
 }
 
-/// A piece of a block, or a block. The reasoning of a whole block has one level more than that of a piece.
+/// Adds a piece of a block, or a block. The reasoning of a whole block has one level more than that of a piece.
 fn add(draft: &mut Draft, key: u64, piece: &Value) {
     draft.say(key, text(piece, "/text"));
     if let Some(Block::Call(call)) = draft.blocks.get_mut(&key) {
@@ -90,7 +90,7 @@ fn finish(draft: &mut Draft, reason: &str) {
     }
 }
 
-/// An exception in the words of errors of other interfaces, which name whether a retry helps.
+/// Converts an exception to an error with the words of other interfaces, which determine whether a retry helps.
 fn reported(exception: &str, event: &Value) -> Value {
     let kind = match exception {
         "throttlingException" => "rate_limit_error",
@@ -101,7 +101,7 @@ fn reported(exception: &str, event: &Value) -> Value {
     json!({"type": kind, "message": text(event, "/message"), "exception": exception})
 }
 
-/// The count of the input has neither the tokens from the cache nor those to it.
+/// Reads the usage. The count of the input includes neither the tokens read from the cache nor those written to it.
 fn usage(event: &Value) -> Usage {
     let cached = some_count(event, "/usage/cacheReadInputTokens");
     let written = some_count(event, "/usage/cacheWriteInputTokens");

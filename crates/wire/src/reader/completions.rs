@@ -25,7 +25,7 @@ pub(super) struct Event<'t> {
     x_groq: Groq,
 }
 
-/// Groq reports the usage of a stream here.
+/// The place in which Groq reports the usage of a stream.
 #[derive(Debug, Default)]
 struct Groq {
     usage: Option<Counts>,
@@ -37,9 +37,9 @@ struct Choice<'t> {
     delta: Message<'t>,
     /// The message, in a whole answer.
     message: Whole<'t>,
-    /// Empty as long as the answer is not finished. Some servers send an empty one with every event.
+    /// The finish reason. Empty as long as the answer is not finished. Some servers send an empty one with every event.
     finish_reason: Cow<'t, str>,
-    /// OpenRouter reports here that the provider has failed in the middle of an answer.
+    /// The error with which OpenRouter reports that the provider has failed in the middle of an answer.
     error: Value,
 }
 
@@ -56,7 +56,7 @@ struct Message<'t> {
 #[derive(Debug, Default)]
 struct Whole<'t> {
     message: Message<'t>,
-    /// Reasoning of other providers' models behind OpenRouter, which goes back as it came.
+    /// Reasoning of other providers' models behind OpenRouter, which goes back unchanged.
     reasoning_details: Vec<Value>,
 }
 
@@ -65,7 +65,7 @@ enum Content<'t> {
     #[default]
     None,
     Text(Cow<'t, str>),
-    /// Mistral's reasoning models.
+    /// The form that Mistral's reasoning models use.
     Pieces(Vec<Piece<'t>>),
 }
 
@@ -85,7 +85,7 @@ struct CallPiece<'t> {
 
 #[derive(Debug, Default)]
 struct Function<'t> {
-    /// Empty if this piece of the call has none.
+    /// The name. Empty if this piece of the call has none.
     name: Cow<'t, str>,
     arguments: Arguments<'t>,
 }
@@ -157,7 +157,7 @@ pub(super) fn body(draft: &mut Draft, dialect: Dialect, body: Event<'_>) {
 }
 
 impl<'t> Event<'t> {
-    /// Returns whether nothing that is needed was read.
+    /// Returns true if nothing that is needed was read.
     pub(super) fn is_empty(&self) -> bool {
         let Self { choices, error, usage, x_groq } = self;
         choices.0.is_none() && error.is_null() && usage.is_none() && x_groq.usage.is_none()
@@ -231,7 +231,7 @@ fn add_to_call(draft: &mut Draft, piece: CallPiece<'_>) {
     }
 }
 
-/// The number of the block that a piece of a call belongs to. Gateways give all calls the same number, or none.
+/// Returns the number of the block that a piece of a call belongs to. Gateways give all calls the same number, or none.
 fn block_of(draft: &mut Draft, piece: &CallPiece<'_>) -> u64 {
     let CallPiece { index, id, function: Function { name, .. } } = piece;
     let new = |draft: &Draft| draft.next().max(1);
@@ -255,7 +255,7 @@ fn block_of(draft: &mut Draft, piece: &CallPiece<'_>) -> u64 {
     key
 }
 
-/// Returns whether a piece with the number of a call begins another call.
+/// Returns true if a piece with the number of a call begins another call.
 fn begins_another(call: &Call, piece: &CallPiece<'_>) -> bool {
     let CallPiece { id, function: Function { name, arguments }, .. } = piece;
     let is_named = !name.is_empty();
@@ -272,7 +272,7 @@ fn begins_another(call: &Call, piece: &CallPiece<'_>) -> bool {
     }
 }
 
-/// Returns whether arguments are an object that has ended.
+/// Returns true if arguments are an object that has ended.
 fn is_whole(arguments: &str) -> bool {
     arguments.trim_end().ends_with('}') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }
@@ -302,7 +302,7 @@ impl Counts {
     }
 }
 
-/// Providers send a zero for counts that they do not make.
+/// Returns a count, unless it is zero. Providers send a zero for counts that they do not make.
 fn some(count: Option<u64>) -> Option<u64> {
     count.filter(|count| *count > 0)
 }

@@ -80,8 +80,8 @@ fn add(draft: &mut Draft, part: Value) {
     draft.say(key, said);
 }
 
-/// The tokens of thinking are counted apart from those of the answer, and those of the provider's own tools apart from
-/// those of the prompt.
+/// Reads the usage. Gemini counts the tokens of thinking apart from those of the answer, and those of the provider's
+/// own tools apart from those of the prompt.
 fn usage_of(usage: &Value) -> Usage {
     let sum = |one: &str, other: &str| match (count(usage, one), count(usage, other)) {
         (None, None) => None,

@@ -29,7 +29,8 @@ impl Head {
         }
     }
 
-    /// The event without its beginning, if it begins as the first one. It means the same, and is JSON if the event is.
+    /// Returns the event without its beginning, if it begins like the first one. The result has the same meaning, and
+    /// is JSON if the event is.
     pub(super) fn removed(&mut self, event: &str) -> Option<&str> {
         let State::Known(head) = &self.state else { return None };
         let rest = event.strip_prefix(head.as_str())?;
@@ -40,7 +41,7 @@ impl Head {
     }
 }
 
-/// The text before the choices, if it consists of whole members that nothing needs.
+/// Returns the text before the choices, if it consists of whole members that nothing needs.
 fn beginning(event: &str) -> Option<&str> {
     let (head, _) = event.split_once("\"choices\":")?;
     let members = head.trim_end().strip_suffix(',')?;

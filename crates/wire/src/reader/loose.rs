@@ -1,10 +1,10 @@
-//! Reads the members of an event that are needed, and passes over the others.
+//! Reads the members of an event that are needed, and skips the others.
 //!
-//! A stream has many small events. [`Value`] makes a hash table of every object and copies every string. The types of this
-//! module take their members while the text is read, and borrow strings that have no escapes.
+//! A stream has many small events. [`Value`] makes a hash table of every object and copies every string. The types of
+//! this module take their members while the text is read, and borrow strings that have no escapes.
 //!
-//! Servers differ, so reading is loose: a member of an unexpected form counts as absent, and of members with the same name
-//! the last counts, as in [`Value`].
+//! Servers differ, so reading is loose: a member of an unexpected form counts as absent, and of members with the same
+//! name the last counts, as in [`Value`].
 
 use serde::de::{
     Deserialize as _, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -284,7 +284,7 @@ mod tests {
         Piece { text: text.into(), ..Piece::default() }
     }
 
-    /// The text as it is read, which is the same from the text and from its value.
+    /// Reads the text. The result is the same from the text and from its value.
     fn read(text: &str) -> Piece<'_> {
         let piece: Piece<'_> = from_text(text).unwrap();
         let value: Value = serde_json::from_str(text).unwrap();

@@ -57,7 +57,7 @@ pub(super) fn body(draft: &mut Draft, body: Value) {
     }
 }
 
-/// An item that the server has finished. What it says now counts for more than its pieces.
+/// Takes an item that the server has finished. Its content takes precedence over the earlier pieces.
 fn done(draft: &mut Draft, key: u64, item: Value) {
     match text(&item, "/type") {
         "message" => {
@@ -121,7 +121,8 @@ fn call(draft: &mut Draft, number: u64, item: &Value) {
     }
 }
 
-/// The last event repeats the whole answer. Some servers send nothing before it, others leave the answer out of it.
+/// Takes the last event, which repeats the whole answer. Some servers send nothing before it, others leave the answer
+/// out of it.
 fn terminal(draft: &mut Draft, mut response: Value, kind: &str) {
     let reason = match (kind, text(&response, "/incomplete_details/reason")) {
         ("response.completed", _) => "completed",

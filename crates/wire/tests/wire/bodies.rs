@@ -1,7 +1,7 @@
 //! Snapshots of requests, one file for each model. `UPDATE_EXPECT=1` writes them again.
 //!
-//! The first ones were compared with the requests that `genai` 0.7.2 made of the same conversations; `docs/decisions.md`
-//! lists the differences.
+//! The first ones were compared with the requests that `genai` 0.7.2 made of the same conversations;
+//! `docs/decisions.md` lists the differences.
 
 use crate::conversations;
 use llm_do_core::{
@@ -37,7 +37,7 @@ const MODELS: &[(&str, Wire, Dialect, &[&str])] = &[
     ("fireworks", Wire::OpenAi, Dialect::Fireworks, &["glm-5"]),
 ];
 
-/// The requests of all conversations, or why there is none.
+/// Returns the requests of all conversations, or the reason why there is none.
 fn requests(form: &Form, provider: &str, model: &str) -> Value {
     let name: ModelName = format!("{provider}:{model}").parse().unwrap();
     let mut requests = Map::new();
@@ -70,7 +70,7 @@ fn requests(form: &Form, provider: &str, model: &str) -> Value {
     Value::Object(requests)
 }
 
-/// A file with a line for each conversation.
+/// Returns a file with a line for each conversation.
 fn lines(requests: &Value) -> String {
     let line = |(name, request): (&String, &Value)| format!("{}: {request}", json!(name));
     let lines: Vec<String> = requests.as_object().unwrap().iter().map(line).collect();

@@ -66,7 +66,7 @@ fn hello() -> (Role, Vec<Part>) {
     (Role::User, vec![Part::text("Hello.")])
 }
 
-/// Every conversation, for a provider of that name.
+/// Returns every conversation, for a provider of that name.
 pub(crate) fn all(provider: &str) -> Vec<Conversation> {
     let opaque = |value: Value| Part::Opaque { provider: provider.into(), value };
     let thought = |text: &str| Part::Reasoning { text: text.into() };
@@ -227,7 +227,7 @@ fn effort(name: &'static str, effort: &str) -> Conversation {
     Conversation::new(name, vec![hello()]).with(|it| it.settings.reasoning_effort = effort)
 }
 
-/// A turn in which the provider has used tools of its own.
+/// Makes a turn in which the provider has used tools of its own.
 fn searches(provider: &str) -> Vec<(Role, Vec<Part>)> {
     let block = |block: Value| Part::Opaque { provider: provider.into(), value: json!({ "block": block }) };
     let citations = Part::Opaque {

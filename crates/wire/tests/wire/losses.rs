@@ -1,4 +1,4 @@
-//! Answers that a client library lost, failed on, or took for others.
+//! Answers that a client library lost, failed on, or misinterpreted.
 
 use crate::{WIRES, Wire, calls, frame, read, read_all, read_body, reader, sse, text};
 use llm_do_core::model::{Arguments, FinishReason, Part};

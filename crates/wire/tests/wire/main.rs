@@ -29,7 +29,7 @@ fn form(wire: Wire) -> Form {
     Form::new(wire, Dialect::Own, "p", model)
 }
 
-/// A reader of an answer to a request that says hello.
+/// Makes a reader of an answer to a request that says hello.
 fn reader(wire: Wire, stream: bool, media_type: &str) -> Reader {
     let parts = vec![Part::text("Hello.")];
     let request = ModelRequest {
@@ -49,7 +49,7 @@ fn reader(wire: Wire, stream: bool, media_type: &str) -> Reader {
     form(wire).reader(&request, stream, media_type)
 }
 
-/// Reads a stream that arrives in these pieces, and what was told of it on the way.
+/// Reads a stream that arrives in these pieces. Returns its deltas, too.
 fn read<'p>(
     wire: Wire,
     pieces: impl IntoIterator<Item = &'p [u8]>,
@@ -85,7 +85,7 @@ fn text(response: &ModelResponse) -> String {
     response.parts.iter().filter_map(Part::as_text).collect()
 }
 
-/// The name and the arguments of each call.
+/// Returns the name and the arguments of each call.
 fn calls(response: &ModelResponse) -> Vec<(String, Arguments)> {
     let calls = response.parts.iter().filter_map(|part| match part {
         Part::Call(call) => Some((call.name.to_string(), call.arguments.clone())),
@@ -94,7 +94,7 @@ fn calls(response: &ModelResponse) -> Vec<(String, Arguments)> {
     calls.collect()
 }
 
-/// A frame of Bedrock's stream.
+/// Makes a frame of Bedrock's stream.
 fn frame(name: &str, payload: &Value) -> Vec<u8> {
     let (key, payload) = (":event-type", payload.to_string());
     let mut headers = vec![key.len() as u8];

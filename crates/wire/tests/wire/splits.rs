@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::sync::Arc;
 
-/// A stream of each wire that thinks, says ` Grüße, 世界 🌍.`, and calls `f` with `{"path": "ä b"}`.
+/// Returns a stream of each wire that thinks, says ` Grüße, 世界 🌍.`, and calls `f` with `{"path": "ä b"}`.
 fn streams() -> [(Wire, Vec<u8>); 6] {
     let bedrock = [
         frame("messageStart", &json!({"role": "assistant"})),

@@ -1,5 +1,5 @@
-//! Slash commands. Each command is one entry of [`COMMANDS`], which says everything about it: its name, its arguments, its
-//! help, how its arguments are completed and what it does. A new command is a new file here and a line in the table.
+//! Slash commands. Each command is one entry of [`COMMANDS`], which contains its name, its arguments, its help, the
+//! completion of its arguments and its implementation. A new command is a new file here and a line in the table.
 
 mod attach;
 mod compact;
@@ -50,40 +50,40 @@ pub(in crate::chat) const COMMANDS: &[&Command] = &[
 
 /// A command.
 pub(in crate::chat) struct Command {
-    /// Its name, with the slash.
+    /// The name of the command, with the slash.
     pub(in crate::chat) name: &'static str,
     /// Another name for it, with the slash.
     alias: Option<&'static str>,
     arguments: Arguments,
-    /// It is about the chat itself, and means nothing in a run that is none.
+    /// True if the command is about the chat itself, and has no meaning in a run that is none.
     of_chat: bool,
-    /// What it does, in a line.
+    /// The description of the command, in one line.
     does: &'static str,
-    /// What `/help NAME` adds to that line; empty for nothing.
+    /// Text that `/help NAME` adds to that line; may be empty.
     more: &'static str,
-    /// Does it, with its arguments.
+    /// The implementation, which takes the arguments.
     run: fn(&mut Talk<'_>, &str),
 }
 
 /// The arguments of a command.
 enum Arguments {
-    /// It takes none.
+    /// The command takes no arguments.
     None,
-    /// It takes some.
+    /// The command needs arguments.
     Some {
-        /// As help shows them.
+        /// The arguments, as help shows them.
         shown: &'static str,
         complete: Complete,
     },
-    /// It takes some or none.
+    /// The arguments can be left out.
     Optional {
-        /// As help shows them.
+        /// The arguments, as help shows them.
         shown: &'static str,
         complete: Complete,
     },
 }
 
-/// Knows what the word at the caret could be. It is given the arguments before the word, and the word.
+/// A source of candidates for the word at the caret. It gets the arguments before the word, and the word.
 type Complete = fn(&Known, &str, &str) -> Vec<Candidate>;
 
 impl Arguments {
@@ -96,7 +96,7 @@ impl Arguments {
 }
 
 impl Command {
-    /// The name with the arguments, as help shows them.
+    /// Returns the name with the arguments, as help shows them.
     fn usage(&self) -> String {
         format!("{} {}", self.name, self.arguments.shown()).trim_end().to_owned()
     }
@@ -105,21 +105,21 @@ impl Command {
         self.name == name || self.alias == Some(name)
     }
 
-    /// The command of that name, with the slash.
+    /// Returns the command of that name, with the slash.
     fn named(name: &str) -> Option<&'static Self> {
         COMMANDS.iter().copied().find(|command| command.is_named(name))
     }
 }
 
-/// What a line of the user means.
+/// The meaning of a line that the user typed.
 pub(super) enum Typed {
     /// A message for the worker.
     Message(String),
     /// A command with its arguments.
     Command(&'static Command, String),
-    /// No command, but maybe a worker: the name without the slash, and the arguments.
+    /// An unknown command that may be a worker: the name without the slash, and the arguments.
     Other(String, String),
-    /// A command that can't be understood, with what to do.
+    /// A command that can't be understood, with a suggestion.
     Wrong(String),
 }
 
@@ -152,7 +152,8 @@ fn unknown(known: &Known, name: &str) -> String {
     )
 }
 
-/// What could stand at the caret (a place in bytes): a command, its arguments, or a file that a message names.
+/// Returns the candidates for the caret (a position in bytes): a command, its arguments, or a file that a message
+/// names.
 pub(in crate::chat) fn complete(known: &Known, text: &str, caret: usize) -> Option<Candidates> {
     let line = text.get(..caret)?;
     let word = line.rsplit(char::is_whitespace).next().unwrap_or_default();
@@ -194,7 +195,7 @@ fn no_completion(_known: &Known, _before: &str, _word: &str) -> Vec<Candidate> {
 }
 
 impl Talk<'_> {
-    /// Does what a command says.
+    /// Executes a command.
     pub(super) fn command(&mut self, command: &Command, arguments: &str) {
         if command.of_chat && self.kind == Kind::Run {
             let why = format!("{} is for a chat, and this is a run of {}", command.name, self.worker);
@@ -214,19 +215,19 @@ impl Talk<'_> {
         }
     }
 
-    /// The conversation that waits for the user, or the chat itself, with its call.
+    /// Returns the conversation that waits for the user, or the chat itself, with its call.
     pub(super) fn at(&self) -> Option<(&CallPath, &Conversation)> {
         let waiting =
             self.pending.as_ref().and_then(|pending| self.conversations.get_key_value(&pending.id.call));
         waiting.or_else(|| self.conversations.get_key_value(&CallPath::root()))
     }
 
-    /// The same without the call.
+    /// Returns the same conversation without the call.
     pub(super) fn current(&self) -> Option<&Conversation> {
         self.at().map(|(_, conversation)| conversation)
     }
 
-    /// What was said and done in it.
+    /// Returns the view of that conversation.
     pub(super) fn held(&self) -> Option<&ConversationView> {
         self.view.conversation(self.at()?.0)
     }
@@ -236,7 +237,7 @@ impl Talk<'_> {
 mod tests {
     use super::*;
 
-    /// A line as its kind and text.
+    /// Returns a line as its kind and text.
     fn read(line: &str) -> (&'static str, String) {
         match parse(line) {
             Typed::Message(text) => ("message", text),

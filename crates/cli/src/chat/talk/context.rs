@@ -1,4 +1,4 @@
-//! How much of the model's context the conversation takes, and its compactions.
+//! Use of the model's context by the conversation, and compactions.
 
 use super::{NOT_YOUR_TURN, Talk, VIA};
 use llm_do_core::{
@@ -8,22 +8,22 @@ use llm_do_core::{
 use llm_do_records::{compacted, thousands};
 use std::time::Instant;
 
-/// The percentage of the limit from which on the user is warned.
+/// Percentage of the limit from which the user is warned.
 const WARNED: u64 = 80;
 
-/// What is known of the context of the conversation that waits for the user, or waited last.
+/// Use of the context by the conversation that waits for the user, or waited last.
 #[derive(Default)]
 pub(super) struct Context {
     used: Option<ContextUse>,
     warned: bool,
-    /// The user has asked for a change, and is told what comes of it when the conversation waits again.
+    /// True if the user has asked for a change. Its result is shown when the conversation waits again.
     asked: bool,
-    /// What is said when that change is made.
+    /// The message to show when that change is made.
     changed: Option<&'static str>,
 }
 
 impl Context {
-    /// For the status row: `12k/200k`; without a known limit `12k`.
+    /// Formats the use for the status row: `12k/200k`; without a known limit `12k`.
     pub(super) fn short(&self) -> Option<String> {
         let ContextUse { tokens, limit } = self.used?;
         let limit = limit.map(|limit| format!("/{}", kilo(limit))).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Context {
 }
 
 impl Talk<'_> {
-    /// Takes how much the next request has. `done`: what the user asked for last was done.
+    /// Takes the size of the next request. `done`: the last change that the user asked for was made.
     pub(super) fn takes(&mut self, used: Option<ContextUse>, done: bool) {
         if let Some(changed) = self.context.changed.take().filter(|_| done) {
             self.face.note(changed);
@@ -61,7 +61,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Answers the conversation that waits for the user with a change of what the model is sent.
+    /// Answers the conversation that waits for the user with a change of the messages that the model gets.
     pub(super) fn change(&mut self, answer: Answer, changed: Option<&'static str>) {
         let Some(pending) = self.pending.take() else {
             self.face.problem(match self.run {
@@ -75,7 +75,7 @@ impl Talk<'_> {
         let _ = pending.reply.send(Reply::Given(Given::operator(answer, VIA)));
     }
 
-    /// A line about the context for `/cost`.
+    /// Returns a line about the context for `/cost`.
     pub(super) fn context_line(&self) -> Option<String> {
         let ContextUse { tokens, limit } = self.context.used?;
         Some(match limit {
@@ -85,7 +85,7 @@ impl Talk<'_> {
     }
 }
 
-/// `999`, `12k`, `1.2M`.
+/// Formats a number as `999`, `12k` or `1.2M`.
 fn kilo(tokens: u64) -> String {
     match tokens {
         0..1_000 => tokens.to_string(),

@@ -1,4 +1,4 @@
-//! What the user has decided for the rest of the chat: rules, and answers that are remembered.
+//! Decisions of the user for the rest of the chat: rules, and remembered answers.
 
 use llm_do_core::{
     gate::RuleLine,
@@ -7,18 +7,18 @@ use llm_do_core::{
 };
 use llm_do_records::RunView;
 
-/// The decisions that hold, oldest first, as the records say.
+/// The valid decisions, oldest first, as the records say.
 #[derive(Default)]
 pub(super) struct Decisions {
     list: Vec<Decision>,
-    /// How many there were, so that a number is given once.
+    /// The number of decisions so far, so that each number is used once.
     count: usize,
 }
 
-/// One of them.
+/// A decision.
 #[derive(Clone)]
 pub(super) struct Decision {
-    /// Its number for the user.
+    /// The number of the decision, as shown to the user.
     pub(super) number: usize,
     /// The question that was answered with it.
     pub(super) of: QuestionId,
@@ -27,16 +27,17 @@ pub(super) struct Decision {
     pub(super) what: What,
 }
 
-/// What was decided.
+/// The content of a decision.
 #[derive(Clone)]
 pub(super) enum What {
     Rule(RuleLine),
-    /// The answer to a call is remembered: the call, on one line.
+    /// A remembered answer to a call: the call, on one line.
     Call(String),
 }
 
 impl Decisions {
-    /// Takes a record that the view of the run has. `call` is the line for a call that the record answers a question about.
+    /// Takes a record that the view of the run already has. `call` returns the line for a call that the record answers
+    /// a question about.
     pub(super) fn record(&mut self, record: &Record, view: &RunView, call: impl FnOnce() -> Option<String>) {
         let path = &record.path;
         match &record.body {
@@ -79,7 +80,7 @@ impl Decisions {
         self.list.push(Decision { number: self.count, of, seq, what });
     }
 
-    /// The rules that hold.
+    /// Returns the valid rules.
     pub(super) fn rules(&self) -> impl Iterator<Item = &RuleLine> {
         self.list.iter().filter_map(|one| match &one.what {
             What::Rule(line) => Some(line),
@@ -87,7 +88,7 @@ impl Decisions {
         })
     }
 
-    /// All of them.
+    /// Returns all valid decisions.
     pub(super) fn list(&self) -> &[Decision] {
         &self.list
     }

@@ -1,4 +1,4 @@
-//! What the records of the run say: it is shown, and kept as far as commands need it.
+//! Handling of a run's records: shows them, and keeps the parts that commands need.
 
 use super::{CALL, Conversation, Talk, arguments, start};
 
@@ -18,12 +18,12 @@ use llm_do_records::{CallView, duration};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The function and its arguments, on one line.
+/// Returns the function and its arguments, on one line.
 fn call_line(call: &CallView) -> String {
     start(&format!("{}{}", call.function, arguments(&call.input)), CALL)
 }
 
-/// The same of a call that has ended, and how long it took or why it failed.
+/// Returns the line of a call that has ended, with its time or the reason why it failed.
 pub(super) fn ended_line(call: &CallView) -> String {
     let what = call_line(call);
     match &call.failure {
@@ -54,7 +54,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Keeps what later commands need of a record that the view has.
+    /// Keeps the parts of a record that later commands need. The view already has the record.
     pub(super) fn note_record(&mut self, record: &Record) {
         let view = &self.view;
         self.decisions.record(record, view, || view.call(&record.path).map(call_line));
@@ -63,7 +63,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Shows what a worker has returned: a text as an answer, a value as it is.
+    /// Shows the output of a worker: a text as an answer, a value as JSON.
     pub(super) fn show_output(&mut self, worker: &str, value: &Value) {
         match value {
             Value::String(text) => self.face.answer(worker, text, false),
@@ -71,7 +71,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Says that a worker talks to the user in the middle of the run.
+    /// Shows that a worker talks to the user in the middle of the run.
     pub(super) fn introduce(&mut self, path: &CallPath, worker: &str, origin: Origin) {
         let above = path.parent().map(|parent| self.view.chain(&parent)).unwrap_or_default();
         let chain = [above, vec![worker]].concat().join(" → ");
@@ -84,7 +84,7 @@ impl Talk<'_> {
         self.face.note(&format!("{chain}{library} talks to you; /done ends this conversation{tainted}"));
     }
 
-    /// Shows what a record tells.
+    /// Shows a record.
     pub(super) fn show_record(&mut self, record: &Record) {
         let path = &record.path;
         match &record.body {

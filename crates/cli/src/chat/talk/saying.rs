@@ -1,4 +1,4 @@
-//! What the user says to the worker, and what joins it.
+//! Messages of the user to the worker, and the files that join them.
 
 use super::{Leaving, NOT_YOUR_TURN, Pending, Started, Talk, VIA};
 use crate::{exit::Exit, opening::NotReady};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl Talk<'_> {
-    /// Says something to the worker, or queues it while an answer is made.
+    /// Sends a message to the worker, or queues it while the worker answers.
     pub(super) fn say(&mut self, text: String) {
         let mut files = self.known.mentioned(&text);
         if self.pending.is_none() {
@@ -35,7 +35,7 @@ impl Talk<'_> {
         self.give_next();
     }
 
-    /// Shows the first message, and what came of it.
+    /// Shows the first message, and the result of starting the run.
     pub(super) fn said_first(&mut self, text: &str, started: Result<Started, NotReady>) {
         self.face.user(text);
         match started {
@@ -55,15 +55,15 @@ impl Talk<'_> {
         }
     }
 
-    /// Gives the next of the answers that belong together.
+    /// Gives the next of several answers that belong together.
     pub(super) fn give_next(&mut self) {
         if let Some(answer) = self.next.pop_front() {
             self.aside(answer);
         }
     }
 
-    /// Gives an answer to the conversation that waits for the user, which begins if there is none yet. `false`: none waits,
-    /// and the user is told.
+    /// Gives an answer to the conversation that waits for the user. If no chat has begun, begins one. Returns false,
+    /// with a message to the user, if no conversation waits.
     pub(super) fn aside(&mut self, answer: Answer) -> bool {
         if self.run.is_none() {
             return self.listen_first(answer);
@@ -78,7 +78,7 @@ impl Talk<'_> {
         true
     }
 
-    /// Begins a chat in which the user does something before saying anything.
+    /// Begins a chat in which the user gives another answer before the first message.
     fn listen_first(&mut self, answer: Answer) -> bool {
         match self.starter.listen() {
             Ok(started) => {
@@ -97,7 +97,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Lets a file join the first message.
+    /// Adds a file to the first message.
     pub(super) fn attach_first(&mut self, file: &str) {
         if !self.known.is_file(file) {
             self.face.problem(&format!("there is no file {file} in the program's folder"));
@@ -107,7 +107,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Says something to the answer under way, or as the next message if there is none.
+    /// Sends a message to the current answer, or as the next message if there is no answer.
     pub(super) fn say_now(&mut self, text: String) {
         match &self.run {
             Some(run) if self.pending.is_none() => {

@@ -1,4 +1,4 @@
-//! Runs of the chat: how they are started, and what the chat holds of one.
+//! Runs of the chat: how they start, and the chat's handle to one.
 
 use crate::{exit::Exit, opening::NotReady};
 use llm_do::{Report, Run, program::Diagnostic};
@@ -21,15 +21,15 @@ use std::{
     time::Duration,
 };
 
-/// How the conversation begins.
+/// The beginning of a conversation.
 pub(in crate::chat) enum Begins {
     /// The user does something first.
     WithUser,
     /// The user has said this on the command line.
     Said(Result<Started, NotReady>, String),
-    /// With a run that needs no word of the user.
+    /// A started run that needs no message of the user.
     Run(Started),
-    /// It was begun before, and has these records.
+    /// A run that was begun before, with its records.
     Again(Started, Vec<Record>),
 }
 
@@ -42,7 +42,7 @@ impl Begins {
     }
 }
 
-/// What the user left.
+/// The chat or run that the user left.
 pub(in crate::chat) enum Left {
     /// A chat.
     Chat(Exit),
@@ -50,29 +50,29 @@ pub(in crate::chat) enum Left {
     Run(Box<Report>),
 }
 
-/// Starts runs of the chat.
+/// The port through which a chat starts runs.
 pub(in crate::chat) trait Starter {
     /// Starts a run with that first message and these files of the program.
     fn start(&mut self, message: String, files: &[String]) -> Result<Started, NotReady>;
-    /// Starts a run with what the command line gives it.
+    /// Starts a run with the input from the command line.
     fn begin(&mut self) -> Result<Started, NotReady>;
     /// Starts a run in which the user speaks first.
     fn listen(&mut self) -> Result<Started, NotReady>;
-    /// How the conversation of such a run begins. Nothing is started.
+    /// Returns the record of the conversation's beginning in such a run. Nothing is started.
     fn preview(&self) -> Result<RecordKind, NotReady>;
-    /// Continues the chat in that folder. Also gives its records.
+    /// Continues the chat in that folder. Also returns its records.
     fn resume(&mut self, dir: &Path) -> Result<(Started, Vec<Record>), NotReady>;
-    /// The rules of the run, beside those of its workers.
+    /// Returns the rules of the run, beside those of its workers.
     fn gate(&self) -> &Gate;
-    /// What is wrong with a new rule.
+    /// Returns the problems of a new rule.
     fn check(&self, rule: &RuleLine) -> Vec<Diagnostic>;
-    /// Whether the paths exist that an input of a worker hands over.
+    /// Checks that the paths exist that an input of a worker hands over.
     fn check_paths(&self, worker: &WorkerDefinition, input: &Value) -> Result<(), String>;
-    /// Copies the chat in that folder, which waits. Gives the folder of the copy.
+    /// Copies the chat in that folder, which waits. Returns the folder of the copy.
     fn fork(&mut self, dir: &Path) -> Result<PathBuf, NotReady>;
 }
 
-/// A run that was started, on a thread of its own.
+/// A started run, on a thread of its own.
 pub(in crate::chat) struct Started {
     pub(super) id: Arc<str>,
     pub(super) stopper: Stopper,
@@ -82,7 +82,7 @@ pub(in crate::chat) struct Started {
 }
 
 impl Started {
-    /// Runs it on a thread. `ended` is called with its report.
+    /// Runs the run on a thread. `ended` is called with its report.
     pub(in crate::chat) fn spawn(
         runtime: tokio::runtime::Runtime,
         run: Run,
@@ -103,14 +103,14 @@ impl Started {
         Ok(Self { id, stopper, canceller, interjector, thread })
     }
 
-    /// Interrupts it, and waits for its end.
+    /// Interrupts the run, and waits for its end.
     pub(super) fn cancel(self) {
         self.canceller.cancel();
         let _ = self.thread.join();
     }
 }
 
-/// The report of a run that an error of llm-do itself has ended.
+/// Returns the report of a run that ended with an error of llm-do itself.
 fn broken(run: Arc<str>, dir: PathBuf) -> Report {
     let message = format!(
         "an error of llm-do itself, which is shown above, has ended the chat; `llm-do chat --resume {run}` continues it"

@@ -1,4 +1,4 @@
-//! The status row: the worker, its model, what was used, and what is being done.
+//! The status row: the worker, its model, its usage, and the current activity.
 
 use super::Talk;
 use crate::chat::face::Status;
@@ -37,7 +37,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Leaves the time that a question waits for the user out of the time that is shown.
+    /// Excludes the time for which a question waits for the user from the shown time.
     fn count_waiting(&mut self) {
         if !self.asked.is_empty() {
             self.asked_since.get_or_insert_with(Instant::now);
@@ -47,7 +47,7 @@ impl Talk<'_> {
     }
 }
 
-/// `1,200 in, 30 out, $0.01`.
+/// Formats usage as `1,200 in, 30 out, $0.01`.
 pub(super) fn used(usage: Usage) -> String {
     let mut said = vec![format!(
         "{} in, {} out",

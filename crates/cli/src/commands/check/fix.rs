@@ -25,21 +25,21 @@ pub(super) struct Made {
     pub(super) title: String,
 }
 
-/// A change that was not.
+/// A change that was not made.
 pub(super) struct Left {
     pub(super) file: String,
     pub(super) title: String,
     pub(super) reason: String,
 }
 
-/// What one round did.
+/// Changes of one round.
 #[derive(Default)]
 pub(super) struct Round {
     pub(super) made: Vec<Made>,
     pub(super) left: Vec<Left>,
 }
 
-/// Makes the changes of these findings that lie apart from each other, file by file.
+/// Applies the fixes of these findings that do not overlap, file by file.
 pub(super) fn apply(root: &Path, found: &[Diagnostic]) -> Round {
     let mut round = Round::default();
     let mut by_file: BTreeMap<&str, Vec<(&Diagnostic, &Fix)>> = BTreeMap::new();
@@ -83,10 +83,11 @@ fn write(root: &Path, path: &str, fix: &Fix) -> Result<(), String> {
     replace(root, path, file.text(), &text)
 }
 
-/// Replaces one file of the program in `root`, if it still has the text `before`. A file without text need not be there.
+/// Replaces one file of the program in `root`, if it still has the text `before`. A file with an empty `before` may be
+/// missing.
 ///
 /// # Errors
-/// Why it is left as it is.
+/// The reason why the file is left unchanged.
 pub(crate) fn replace(root: &Path, path: &str, before: &str, text: &str) -> Result<(), String> {
     if Path::new(path).is_absolute() {
         return Err("it is not a file of this program".into());

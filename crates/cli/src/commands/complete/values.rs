@@ -1,9 +1,9 @@
-//! Values that are here and now: workers, runs, models, cases, parameters and columns.
+//! Values that depend on the current state: workers, runs, models, cases, parameters and columns.
 
 use super::Candidate;
 use crate::{
     args::{ProgramArgs, ProgramFlags},
-    commands::runs,
+    past_runs,
     program::{looked_at, reading_host, surroundings},
 };
 use llm_do::{
@@ -19,10 +19,10 @@ use std::{
     sync::Arc,
 };
 
-/// Most runs that are offered, the newest.
+/// The most runs that are offered, the newest.
 const MOST_RUNS: usize = 40;
 
-/// What an argument names.
+/// The kind of an argument's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A worker file, or another file or folder.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Worker,
     /// A recorded run.
     Run,
-    /// A model that could answer.
+    /// A model that is available for answers.
     Model,
     /// A model of `llm-do models`.
     Local,
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// By the command and the name that its help gives the argument.
+    /// Determines the kind from the command and the name that its help gives the argument.
     pub(super) fn of(command: &[&str], name: &str) -> Option<Self> {
         match (command, name) {
             (["models", "pull" | "remove"], "NAME") => Some(Self::Local),
@@ -67,7 +67,7 @@ impl Kind {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     pub(super) positionals: Vec<String>,
-    /// How many of them come before the target: the commands of `runs` name a run first.
+    /// Number of words before the target: the commands of `runs` name a run first.
     pub(super) before_target: usize,
     project: Option<String>,
     entry: Option<String>,
@@ -83,18 +83,18 @@ impl Words {
         }
     }
 
-    /// The program that they name, and how to read it.
+    /// Returns the program that the words name, and its load options.
     fn program(&self) -> Option<(target::Target, LoadOptions)> {
         self.found(self.positionals.first().filter(|_| self.project.is_none()).cloned(), self.entry.clone())
     }
 
-    /// The project that they name, or the one here.
+    /// Returns the project that the words name, or the current one, with its load options.
     fn project(&self) -> Option<(target::Target, LoadOptions)> {
         let target = self.positionals.get(self.before_target).filter(|_| self.project.is_none());
         target.and_then(|target| self.found(Some(target.clone()), None)).or_else(|| self.found(None, None))
     }
 
-    /// No Python is started for it.
+    /// Returns the target and its load options. No Python is started for it.
     fn found(&self, target: Option<String>, entry: Option<String>) -> Option<(target::Target, LoadOptions)> {
         let project = self.project.as_ref().map(PathBuf::from);
         let program = ProgramFlags { project, entry, no_import_tools: true, ..ProgramFlags::default() };
@@ -106,7 +106,8 @@ impl Words {
     }
 }
 
-/// The candidates of a kind, of which `current` is typed. What cannot be read offers none: a press of the key prints no errors.
+/// Returns the candidates of a kind, of which `current` is typed. Unreadable files give no candidates, because a press
+/// of the key must print no errors.
 pub(super) fn values(kind: Kind, words: &Words, current: &str) -> Vec<Candidate> {
     let project = words.project.as_deref();
     match kind {
@@ -135,13 +136,13 @@ fn first_line(text: Option<String>) -> String {
     text.unwrap_or_default().trim().lines().next().unwrap_or_default().to_owned()
 }
 
-/// The workers of the project.
+/// Returns the workers of the project.
 fn workers(words: &Words) -> Vec<Listing> {
     let Some((target, host)) = words.project() else { return Vec::new() };
     list_workers(&target.source, host).map(|listed| listed.workers).unwrap_or_default()
 }
 
-/// The worker files of the project here, as they are named from here.
+/// Returns the worker files of the current project, with paths relative to the current directory.
 fn worker_files(words: &Words) -> Vec<Candidate> {
     let Some((target, host)) = words.project().filter(|_| words.project.is_none()) else { return Vec::new() };
     let is_here = env::current_dir().is_ok_and(|here| Path::new(target.source.tree.root().as_str()) == here);
@@ -155,7 +156,7 @@ fn worker_files(words: &Words) -> Vec<Candidate> {
         .collect()
 }
 
-/// The cases of the program.
+/// Returns the cases of the program.
 fn cases(words: &Words) -> Vec<Candidate> {
     let Some((target::Target { source, .. }, _)) = words.program() else { return Vec::new() };
     let tree = source.tree.as_ref();
@@ -173,7 +174,7 @@ fn cases(words: &Words) -> Vec<Candidate> {
     found.into_iter().map(|(name, path)| Candidate::new(name, path)).collect()
 }
 
-/// The parameters of the program's entry, each before its value.
+/// Returns the parameters of the program's entry, each in the form before its value.
 fn parameters(words: &Words) -> Vec<Candidate> {
     let loaded = words.program().and_then(|(target, host)| Program::load(target.source, host).ok());
     let Some(loaded) = loaded else { return Vec::new() };
@@ -181,15 +182,15 @@ fn parameters(words: &Words) -> Vec<Candidate> {
     parameters.iter().map(|it| Candidate::new(format!("{}=", it.name), &*it.shown_type)).collect()
 }
 
-/// The columns of a map's input.
+/// Returns the columns of a map's input.
 fn columns(words: &Words) -> Vec<String> {
     let [_, input, ..] = &words.positionals[..] else { return Vec::new() };
     column_names(Path::new(input)).unwrap_or_default()
 }
 
-/// The newest runs, and `last`.
+/// Returns the newest runs, and `last`.
 fn recorded(project: Option<&str>) -> Vec<Candidate> {
-    let folders = runs::folders(None, project.map(Path::new)).unwrap_or_default();
+    let folders = past_runs::folders(None, project.map(Path::new)).unwrap_or_default();
     let mut found: Vec<_> = folders
         .iter()
         .filter_map(|folder| llm_do::runs::list_runs(folder, MOST_RUNS).ok())
@@ -226,7 +227,7 @@ fn models(words: &Words) -> Vec<Candidate> {
         .collect()
 }
 
-/// Local models that are here, with their sizes.
+/// Returns the installed local models, with their sizes.
 #[cfg(feature = "local")]
 fn installed() -> Vec<(String, String)> {
     use crate::commands::models::megabytes;
@@ -242,7 +243,7 @@ fn installed() -> Vec<(String, String)> {
     Vec::new()
 }
 
-/// The models of the catalogue, and the others that are here.
+/// Returns the models of the catalogue, and the other installed ones.
 fn local() -> Vec<Candidate> {
     #[cfg(feature = "local")]
     let catalogue =

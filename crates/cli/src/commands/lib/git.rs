@@ -17,10 +17,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Most that is kept of what git says on stderr, and most that a listing of a commit may have.
+/// The most bytes of git's messages on stderr that are kept, and the most bytes of a commit's listing.
 const LONGEST_COMPLAINT: u64 = 16 << 10;
 const LONGEST_LISTING: u64 = 16 << 20;
-/// The ways git may fetch: none of them runs a command that the address names.
+/// The protocols that git may fetch with. None of them runs a command that the address names.
 const PROTOCOLS: &str = "https:http:ssh:git:file";
 /// Variables by which a git process around this one (a hook, an alias) would redirect ours.
 const REDIRECTING: [&str; 16] = [
@@ -42,26 +42,26 @@ const REDIRECTING: [&str; 16] = [
     "GIT_WORK_TREE",
 ];
 
-/// Where a repository lies.
+/// The location of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// On this machine.
+    /// The repository is on this machine.
     Local,
-    /// On another.
+    /// The repository is on another machine.
     Remote,
 }
 
-/// What was fetched.
+/// A fetched commit.
 pub(crate) struct Fetched {
     pub(crate) files: Vec<File>,
-    /// In hexadecimal.
+    /// The hash of the commit, in hexadecimal digits.
     pub(crate) commit: String,
 }
 
-/// What kind of address a URL is.
+/// Determines the location of a repository from its URL.
 ///
 /// # Errors
-/// Why it may not be fetched from.
+/// The reason why nothing may be fetched from the URL.
 pub(crate) fn address(url: &str) -> Result<Address, String> {
     if url.starts_with('-') || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err("an address does not begin with `-` and has no spaces".into());
@@ -134,7 +134,7 @@ pub(crate) fn fetch(
     Ok(Fetched { files: read(&repository, scratch, entries)?, commit })
 }
 
-/// The beginning of a commit, as people write it.
+/// Returns the beginning of a commit's hash, as people write it.
 pub(crate) fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
@@ -143,7 +143,7 @@ fn outside(subdir: &str) -> Trouble {
     Complaint::wrong(format!("the subfolder `{subdir}` leads out of the repository")).into()
 }
 
-/// Whether a text may be a branch, a tag or a commit, and nothing that git reads as an option or an expression.
+/// Returns true if a text may be a branch, a tag or a commit, and git does not read it as an option or an expression.
 fn is_reference(text: &str) -> bool {
     let strange = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
     !text.is_empty()
@@ -154,7 +154,7 @@ fn is_reference(text: &str) -> bool {
         && !text.chars().any(strange)
 }
 
-/// Clones, as little as it can, and gives the commit.
+/// Clones as little as possible, and returns the commit.
 fn clone(url: &str, reference: Option<&str>, scratch: &Path, into: &Path) -> Result<String, Trouble> {
     let is_commit =
         |text: &str| (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -199,7 +199,7 @@ fn clone(url: &str, reference: Option<&str>, scratch: &Path, into: &Path) -> Res
     Ok(commit)
 }
 
-/// What `git ls-tree` says of a tree; `None` if there is none.
+/// Returns the output of `git ls-tree` for a tree, or `None` if there is no such tree.
 fn list(repository: &Path, scratch: &Path, tree: &str) -> Result<Option<Vec<u8>>, Trouble> {
     let mut command = git(scratch);
     command.arg("--git-dir").arg(repository);
@@ -268,7 +268,7 @@ fn refused(url: &str, path: &str, why: &str) -> Trouble {
     .into()
 }
 
-/// Reads the objects, one after another, each exactly as long as it was listed.
+/// Reads the objects, one after another, each with exactly the listed length.
 fn read(repository: &Path, scratch: &Path, entries: Vec<Entry>) -> Result<Vec<File>, Trouble> {
     let mut command = git(scratch);
     command.arg("--git-dir").arg(repository).args(["cat-file", "--batch"]);
@@ -293,7 +293,7 @@ fn read(repository: &Path, scratch: &Path, entries: Vec<Entry>) -> Result<Vec<Fi
     Ok(files)
 }
 
-/// The `git` command, quiet, never asking, and with nothing of a repository's own that could run.
+/// Returns the `git` command with settings that make it quiet, keep it from asking, and run no code of the repository.
 fn git(scratch: &Path) -> Command {
     let mut command = Command::new("git");
     for setting in [
@@ -316,7 +316,7 @@ fn git(scratch: &Path) -> Command {
     command
 }
 
-/// Ends git together with this process. Otherwise the fetch would continue to write, or wait for its host forever.
+/// Makes git end with this process. Otherwise the fetch would continue to write, or wait for its host forever.
 #[cfg(target_os = "linux")]
 fn ends_with_us(command: &mut Command) {
     use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -332,11 +332,11 @@ fn ends_with_us(command: &mut Command) {
     }
 }
 
-/// Elsewhere the kernel knows no such thing.
+/// Does nothing, because other kernels have no such setting.
 #[cfg(not(target_os = "linux"))]
 fn ends_with_us(_: &mut Command) {}
 
-/// Runs to the end: `Err` holds what git said.
+/// Runs the command to its end. `Err` contains git's message.
 fn run(mut command: Command) -> Result<Result<(), String>, Trouble> {
     command.stderr(Stdio::piped());
     let mut child = Running(command.spawn().map_err(|error| not_started(&error))?);
@@ -357,7 +357,7 @@ fn run(mut command: Command) -> Result<Result<(), String>, Trouble> {
     Ok(Err(if said.is_empty() { format!("it ended with {status}") } else { said.join("; ") }))
 }
 
-/// What a command prints, at most `limit` bytes; `None` if it fails.
+/// Returns the output of a command, at most `limit` bytes; `None` if the command fails.
 fn output(mut command: Command, limit: u64) -> Result<Option<Vec<u8>>, Trouble> {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = Running(command.spawn().map_err(|error| not_started(&error))?);
@@ -385,7 +385,7 @@ fn not_started(error: &io::Error) -> Trouble {
     }
 }
 
-/// A process that does not outlive its use.
+/// A process that is killed when its handle is dropped.
 struct Running(Child);
 
 impl Drop for Running {

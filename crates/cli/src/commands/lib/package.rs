@@ -1,4 +1,5 @@
-//! A library in memory, whole and checked, before any of it is written: what was checked is what is installed.
+//! A complete, checked library in memory. It is checked before any file is written, so that the installed files are the
+//! checked ones.
 
 use super::trouble::Trouble;
 use crate::{exit::Complaint, program::home};
@@ -31,12 +32,12 @@ pub(crate) struct Package {
     pub(crate) exports: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) contents: Contents,
-    /// Where it came from, if from a repository.
+    /// The commit, if the library comes from a repository.
     pub(crate) commit: Option<String>,
     files: Vec<File>,
 }
 
-/// One of its files.
+/// A file of a library.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) bytes: Vec<u8>,
@@ -44,7 +45,7 @@ pub(crate) struct File {
 }
 
 impl Package {
-    /// Reads a folder. Nothing but regular files may be in it.
+    /// Reads a folder. It must contain only regular files.
     pub(crate) fn read(folder: &Path) -> Result<Self, Trouble> {
         let shown = folder.display().to_string();
         let wrong =
@@ -65,7 +66,7 @@ impl Package {
         Self::check(files, None, &shown)
     }
 
-    /// Checks a library of these files. `shown` names it for people.
+    /// Checks a library of these files. `shown` is its name in messages.
     pub(crate) fn check(files: Vec<File>, commit: Option<String>, shown: &str) -> Result<Self, Trouble> {
         let wrong = |reason: String| Complaint::wrong(format!("`{shown}` cannot be installed: {reason}"));
         let mut contents = Contents::default();
@@ -101,12 +102,12 @@ impl Package {
         Ok(Self { name, version, exports, dependencies, contents, commit, files })
     }
 
-    /// `NAME@VERSION`.
+    /// Returns `NAME@VERSION`.
     pub(crate) fn label(&self) -> String {
         format!("{}@{}", self.name, self.version)
     }
 
-    /// The library in one of its folders.
+    /// Returns the library in one of its folders.
     pub(crate) fn inner(&self, folder: &str, shown: &str) -> Result<Self, Trouble> {
         let prefix = format!("{folder}/");
         let inside = self.files.iter().filter_map(|file| {
@@ -150,7 +151,7 @@ pub(crate) fn sync(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Two paths, of files or folders, that differ only in case.
+/// Returns two paths, of files or folders, that differ only in case.
 fn case_clash(contents: &Contents) -> Option<(String, String)> {
     let mut known: BTreeMap<String, &str> = BTreeMap::new();
     for (path, _) in contents.files() {
@@ -177,7 +178,7 @@ fn is_executable(_: &Path) -> bool {
     false
 }
 
-/// The folder of a project that a path names, which must lie inside of it, links included.
+/// Returns the folder of a project that a path names. It must be inside the project, with links resolved.
 pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, Trouble> {
     let wrong = |reason: &str| Complaint::wrong(format!("the dependency `{path}` {reason}"));
     let root = fs::canonicalize(root)

@@ -1,4 +1,4 @@
-//! A project's dependencies: installed, and pinned in its lock file.
+//! Dependencies of a project: installation, and pins in its lock file.
 
 use super::{
     Places,
@@ -24,17 +24,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What became of a lock file.
+/// The result of updating a lock file.
 pub(crate) struct Pinning {
     pub(crate) path: PathBuf,
-    /// How many libraries it pins.
+    /// Number of libraries that the file pins.
     pub(crate) libraries: usize,
     changes: Vec<Change>,
-    /// Whether the file was written: its text is another one.
+    /// True if the file was written, because its text has changed.
     written: bool,
 }
 
-/// A library that is pinned in another way than before.
+/// A library whose pin has changed.
 #[derive(Debug, PartialEq, Eq)]
 struct Change {
     name: String,
@@ -44,15 +44,15 @@ struct Change {
     files: Vec<Difference>,
 }
 
-/// What a project has to do with a library.
+/// The relation of a project to a library.
 pub(crate) enum Concern {
     NoProject,
     Depends,
-    /// It does not depend on it; the name of its manifest.
+    /// The project does not depend on the library. The value is the name of the project's manifest.
     Not(String),
 }
 
-/// Whether a project depends on a library of that name, itself or through others.
+/// Determines if a project depends on a library of that name, itself or through others.
 pub(crate) fn concern(project: &Path, name: &str) -> Result<Concern, Trouble> {
     let tree = open(project)?;
     // Installing a library reports no problems of the project.
@@ -68,8 +68,8 @@ pub(crate) fn concern(project: &Path, name: &str) -> Result<Concern, Trouble> {
     Ok(Concern::Not(file.unwrap_or_else(|| MANIFESTS[0].to_owned())))
 }
 
-/// Installs the dependencies of a project and writes its lock file. Libraries in `but` are looked up again, even if `keep`
-/// would keep them.
+/// Installs the dependencies of a project and writes its lock file. Libraries in `but` are looked up again, even if
+/// `keep` would keep them.
 pub(crate) fn pin(
     project: &Path,
     keep: Keep,
@@ -155,7 +155,7 @@ fn open(project: &Path) -> Result<DiskTree, Trouble> {
     })
 }
 
-/// What is pinned in another way, sorted by name.
+/// Returns the libraries whose pins have changed, sorted by name.
 fn changes(before: &Lock, after: &Lock) -> Vec<Change> {
     let shown = |pinned: &Pinned| match &pinned.commit {
         Some(commit) => format!("{} ({})", pinned.version, super::git::short(commit)),
@@ -212,7 +212,7 @@ impl Change {
 }
 
 impl Pinning {
-    /// What changed, a line each, and how it stands.
+    /// Formats the changes, a line each, and the state of the file.
     pub(crate) fn as_text(&self, paint: Paint) -> String {
         let mut text: String = self.changes.iter().map(|change| change.line(paint)).collect();
         if self.libraries > 0 || self.written {

@@ -11,7 +11,7 @@ use llm_do::program::{manifest::Manifest, source::DiskTree};
 use serde_json::json;
 use std::path::Path;
 
-/// Carries out the command. Who uses the library keeps it there, unless `force`.
+/// Runs the command. A library that is in use stays, unless `force`.
 pub(crate) fn run(library: &str, force: bool, places: &Places, output: &Output) -> Result<(), Trouble> {
     places.roots.iter().for_each(|root| clear(root, output));
     let one = installed(library, false, places)?;
@@ -44,7 +44,7 @@ pub(crate) fn run(library: &str, force: bool, places: &Places, output: &Output) 
     Ok(())
 }
 
-/// What a folder's library says it is called, or what the folder says.
+/// Returns the name and version from the library's manifest, or else from the name of the folder.
 fn named(folder: &Path, entry: &str) -> (String, String) {
     let tree = DiskTree::open(folder).ok();
     let manifest = tree.and_then(|tree| Manifest::load_library(&tree, &mut Vec::new()));

@@ -1,4 +1,5 @@
-//! From dependencies to installed libraries, transitively: paths and repositories are installed, names must be there.
+//! Resolution of dependencies to installed libraries, with the dependencies of these. Libraries by path and repository
+//! are installed; libraries by name must be installed already.
 
 use super::{
     git::{self, Address},
@@ -22,10 +23,10 @@ use std::{
     time::Instant,
 };
 
-/// Most libraries of one program.
+/// The most libraries of one program.
 const MOST: usize = 256;
 
-/// What is known of a library that a program needs, after it was looked at.
+/// The result for a library that a program needs.
 pub(crate) struct Outcome {
     pub(crate) label: String,
     pub(crate) placed: Placed,
@@ -34,7 +35,7 @@ pub(crate) struct Outcome {
     pub(crate) commit: Option<String>,
 }
 
-/// How much of the lock file is kept.
+/// The part of the lock file that stays valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// Everything is looked up and fetched again.
@@ -45,10 +46,10 @@ pub(crate) enum Keep {
     Everything,
 }
 
-/// Finds and installs libraries, and pins them.
+/// A resolver that finds, installs and pins libraries.
 pub(crate) struct Resolver<'a> {
     pub(crate) root: &'a Root,
-    /// Where names are looked for; the first is `root`.
+    /// Folders that are searched for names; the first is `root`.
     pub(crate) roots: &'a [PathBuf],
     pub(crate) force: bool,
     pub(crate) keep: Keep,
@@ -56,32 +57,32 @@ pub(crate) struct Resolver<'a> {
     pub(crate) before: Lock,
     pub(crate) output: &'a Output,
     known: BTreeMap<String, Known>,
-    /// What is to be installed, in the order it was found.
+    /// Libraries to install, in the order in which they were found.
     fetched: Vec<Rc<Package>>,
-    /// Names of the libraries that lie in the project's own folder.
+    /// Names of the libraries in the project's own folder.
     own: BTreeSet<String>,
 }
 
 struct Known {
     pinned: Pinned,
-    /// Who asked for it first.
+    /// The first requirer of the library.
     by: String,
     span: Option<Span>,
 }
 
-/// Who names dependencies.
+/// A project or library that names dependencies.
 #[derive(Clone)]
 pub(crate) struct Requirer {
-    /// For people.
+    /// The name in messages.
     label: String,
     /// Names of the libraries from the program down to this one.
     chain: Vec<String>,
     base: Base,
-    /// Whether it lies on this machine, so that it may name repositories that do.
+    /// True if the requirer is on this machine, so that it may name repositories on this machine.
     local: bool,
 }
 
-/// What paths are relative to.
+/// The base of relative paths.
 #[derive(Clone)]
 enum Base {
     Folder(PathBuf),
@@ -89,13 +90,13 @@ enum Base {
 }
 
 impl Requirer {
-    /// A project.
+    /// Returns a project as the requirer.
     pub(crate) fn project(root: &Path) -> Self {
         let base = Base::Folder(root.to_owned());
         Self { label: "the project".into(), chain: Vec::new(), base, local: true }
     }
 
-    /// A library that was itself asked for by name on the command line.
+    /// Returns a library that the command line names.
     pub(crate) fn library(package: Rc<Package>, local: bool) -> Self {
         Self {
             label: package.label(),
@@ -141,7 +142,7 @@ impl<'a> Resolver<'a> {
         Ok(package)
     }
 
-    /// Everything that a requirer needs.
+    /// Resolves all dependencies of a requirer.
     pub(crate) fn all(&mut self, requirer: Requirer, dependencies: &[Dependency]) -> Result<(), Trouble> {
         // Sources come first, since names may mean what they bring; who asks for no version comes last, and takes the
         // one that somebody else asks for.
@@ -166,7 +167,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// What the libraries that are needed are pinned to.
+    /// Returns the pins of the needed libraries.
     pub(crate) fn pins(&self) -> Lock {
         let mut lock = Lock::default();
         for known in self.known.values() {
@@ -175,7 +176,7 @@ impl<'a> Resolver<'a> {
         lock
     }
 
-    /// Installs what was found to be needed, now that all of it is known to be there.
+    /// Installs the needed libraries, after all of them are known to be available.
     pub(crate) fn finish(self) -> Result<Vec<Outcome>, Trouble> {
         for package in &self.fetched {
             self.root.check(package, self.may_replace(package))?;
@@ -192,7 +193,7 @@ impl<'a> Resolver<'a> {
         installed.collect()
     }
 
-    /// Whether a library may take the place of an installed one of the same version with other files. A library in the
+    /// Returns true if a library may replace an installed one of the same version with other files. A library in the
     /// project's own folder may, if the project has installed that one too: its author has edited it.
     fn may_replace(&self, package: &Package) -> bool {
         let by_project = || {
@@ -203,7 +204,7 @@ impl<'a> Resolver<'a> {
         self.force || (self.own.contains(&package.name) && by_project() == Some(true))
     }
 
-    /// One dependency. `None`: it is known already.
+    /// Resolves one dependency. Returns `None` if the library is known already.
     fn one(
         &mut self,
         requirer: &Requirer,
@@ -263,7 +264,7 @@ impl<'a> Resolver<'a> {
         Ok(Some((package, local)))
     }
 
-    /// Another library that the same text means already.
+    /// Returns another library that the same text already refers to.
     fn before_it(&self, name: &str, text: Option<&String>) -> Option<&Known> {
         let text = text?;
         self.known.values().find(|known| known.pinned.name != name && known.pinned.sources.contains(text))
@@ -320,7 +321,7 @@ impl<'a> Resolver<'a> {
         Ok((package, local))
     }
 
-    /// A library that must be installed.
+    /// Finds a library by name, which must be installed.
     fn named(
         &self,
         name: &str,
@@ -365,7 +366,7 @@ impl<'a> Resolver<'a> {
         Ok(package)
     }
 
-    /// The installed library that a pin means, if its files are the pinned ones.
+    /// Returns the installed library of a pin, if its files are the pinned ones.
     fn installed(&self, pinned: &Pinned) -> Option<Package> {
         let folder =
             self.roots.iter().map(|root| root.join(pinned.label())).find(|folder| folder.is_dir())?;
@@ -374,7 +375,7 @@ impl<'a> Resolver<'a> {
         (package.contents == pinned.contents).then_some(package)
     }
 
-    /// A repository's address as git is given it, and whether it lies on this machine.
+    /// Returns a repository's address in the form for git, and true if the repository is on this machine.
     fn address(&self, url: &str, here: &Path, may_be_local: bool) -> Result<(String, bool), Trouble> {
         let wrong = |reason: &str| Complaint::wrong(format!("`git+{url}` cannot be fetched: {reason}"));
         match git::address(url).map_err(|reason| wrong(&reason))? {
@@ -413,7 +414,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A library that needs itself.
+/// Rejects a library that depends on itself.
 fn not_above(requirer: &Requirer, name: &str, dependency: &Dependency) -> Result<(), Trouble> {
     let Some(at) = requirer.chain.iter().position(|above| above == name) else { return Ok(()) };
     let mut chain = requirer.chain[at..].to_vec();
@@ -427,7 +428,7 @@ fn not_above(requirer: &Requirer, name: &str, dependency: &Dependency) -> Result
     .into())
 }
 
-/// That a library which is needed twice is the same one.
+/// Checks that a library that is needed twice is the same one.
 fn same(
     known: &Known,
     package: &Package,
@@ -479,7 +480,7 @@ fn named(name: &str, here: &Path) -> Complaint {
     }
 }
 
-/// The address and the reference of a repository on this machine whose folder has an `@` in its path.
+/// Returns the address and the reference of a repository on this machine whose folder has an `@` in its path.
 fn of_folder(url: String, reference: Option<&str>, is_local: bool) -> (String, Option<&str>) {
     let folder = |url: &str| PathBuf::from(url.strip_prefix("file://").unwrap_or(url)).is_dir();
     match reference {

@@ -1,7 +1,7 @@
-//! A folder of installed libraries: `NAME@VERSION/` each, put there and taken away whole.
+//! A folder of installed libraries: `NAME@VERSION/` each, which are added and removed as a whole.
 //!
-//! Who changes a root holds its lock file, so that two commands never meet; what a killed one left behind has a name
-//! that nothing else reads, and goes with the next change.
+//! A command that changes a root holds its lock file, so that no two commands change it at the same time. Files that a
+//! killed command left have names that no other command reads, and the next change removes them.
 
 use super::{
     package::{Package, sync},
@@ -23,7 +23,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What is being installed or removed lies in folders that begin so.
+/// Prefix of the folders in which libraries are installed or removed.
 const SCRATCH: &str = ".installing-";
 const LOCK: &str = ".lock";
 
@@ -34,19 +34,19 @@ pub(crate) struct Root {
     _lock: File,
 }
 
-/// What became of a library that was put into a root.
+/// The result of adding a library to a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
-    /// It was not there.
+    /// The library was not installed before.
     Installed,
-    /// It was there already, with the same files.
+    /// The library was installed already, with the same files.
     Already,
-    /// It was there with other files.
+    /// The library was installed with other files.
     Replaced,
 }
 
 impl Root {
-    /// Opens a root to change it; made if it is not there. Waits for another command that changes it.
+    /// Opens a root for changes, and creates it if it does not exist. Waits for another command that changes it.
     pub(crate) fn open(folder: &Path, output: &Output) -> Result<Self, Trouble> {
         let wrong = |error: io::Error| {
             Complaint::failed(format!(
@@ -70,18 +70,18 @@ impl Root {
         Ok(root)
     }
 
-    /// Where it lies.
+    /// Returns the folder of the root.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// An empty folder in it, gone when it is dropped.
+    /// Creates an empty folder in the root, which is removed when it is dropped.
     pub(crate) fn scratch(&self) -> Result<TempDir, Trouble> {
         tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.folder).map_err(|error| self.failed(&error))
     }
 
-    /// Whether a library can be put into it; `true` if it is there already, with the same files. One of the same name
-    /// and version with other files is an error, unless `force`.
+    /// Checks that a library can be added. Returns true if it is installed already with the same files. A library of
+    /// the same name and version with other files is an error, unless `force`.
     pub(crate) fn check(&self, package: &Package, force: bool) -> Result<bool, Trouble> {
         let label = package.label();
         let target = self.folder.join(&label);
@@ -104,7 +104,7 @@ impl Root {
         }
     }
 
-    /// Puts a library into it, if [`Root::check`] allows.
+    /// Adds a library, if [`Root::check`] allows it.
     pub(crate) fn put(&self, package: &Package, force: bool) -> Result<Placed, Trouble> {
         if self.check(package, force)? {
             return Ok(Placed::Already);
@@ -124,7 +124,7 @@ impl Root {
         Ok(if there { Placed::Replaced } else { Placed::Installed })
     }
 
-    /// Takes a library away: all of it at once. A symbolic link goes, and what it leads to stays.
+    /// Removes a library in one step. Of a symbolic link, only the link is removed.
     pub(crate) fn take(&self, folder: &str) -> Result<(), Trouble> {
         let target = self.folder.join(folder);
         let failed = |error: io::Error| self.failed(&error);
@@ -155,7 +155,7 @@ impl Root {
     }
 }
 
-/// Removes the leftovers of killed commands, if there are any: a library that was half removed is in no list of libraries.
+/// Removes the leftovers of killed commands, if there are any: a half removed library is in no list of libraries.
 pub(crate) fn clear(root: &Path, output: &Output) {
     let mut entries = fs::read_dir(root).into_iter().flatten().flatten();
     if entries.any(|entry| entry.file_name().to_string_lossy().starts_with(SCRATCH)) {
@@ -186,7 +186,7 @@ pub(crate) fn folders(root: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Replaces a file's text at once, and waits until it is on the disk.
+/// Replaces a file's text in one step, and waits until it is on the disk.
 pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
@@ -197,7 +197,7 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     sync(folder)
 }
 
-/// How an installed folder differs from a library; `None` if it is nothing that can be compared.
+/// Returns the differences between an installed folder and a library, or `None` if they can't be compared.
 fn compare(folder: &Path, package: &Package) -> Option<Vec<Difference>> {
     let tree = DiskTree::open(folder).ok()?;
     Some(Contents::of(&tree).ok()?.compare(&package.contents))
@@ -216,8 +216,8 @@ fn other_files(label: &str, target: &Path, differences: Option<&[Difference]>) -
         .hint("to replace the installed files: --force")
 }
 
-/// Puts a folder in the place of another, which goes to `old` or to where the new one was. Where the system can, there
-/// is no moment without either.
+/// Puts a folder in the place of another, which is moved to `old` or to the place of the new one. If the system
+/// supports it, one of the two exists at each moment.
 fn swap(new: &Path, target: &Path, old: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {

@@ -1,4 +1,4 @@
-//! `llm-do lib list` and `llm-do lib info`: what is installed.
+//! `llm-do lib list` and `llm-do lib info`: shows installed libraries.
 
 use super::{Places, installed, root::folders, trouble::Trouble, users};
 use crate::{args::Format, exit::Complaint, paint::Paint, render::Output, visible};
@@ -18,7 +18,7 @@ struct Listed {
     manifest: Result<Box<Manifest>, String>,
 }
 
-/// All that is installed, by root and name.
+/// Lists all installed libraries, by root and name.
 pub(crate) fn list(places: &Places, output: &Output) -> Result<(), Trouble> {
     let mut all = Vec::new();
     for root in &places.roots {
@@ -101,7 +101,8 @@ fn exports(manifest: &Manifest) -> Value {
     manifest.exports.iter().map(|(export, _)| export.as_str()).collect()
 }
 
-/// All about one library: what it is, what it holds, who uses it, and whether it is what the project here pinned.
+/// Shows all data about one library: its description, its contents, its users, and whether the current project pins it
+/// in this form.
 pub(crate) fn info(library: &str, places: &Places, output: &Output) -> Result<(), Trouble> {
     let one = installed(library, true, places)?;
     let (tree, manifest) = load(&one.folder).map_err(|problem| {
@@ -176,7 +177,7 @@ pub(crate) fn info(library: &str, places: &Places, output: &Output) -> Result<()
     Ok(())
 }
 
-/// What the project here pinned under that name.
+/// Returns the current project's pin of that name.
 fn pinned(places: &Places, name: &str) -> Option<Arc<Pinned>> {
     let tree = DiskTree::open(places.project.as_deref()?).ok()?;
     let tree: &dyn SourceTree = &tree;

@@ -1,4 +1,4 @@
-//! What keeps a command about libraries from doing its work.
+//! Errors of commands about libraries.
 
 use crate::{
     args::Format,
@@ -28,7 +28,7 @@ impl From<Diagnostic> for Trouble {
 }
 
 impl Trouble {
-    /// The same, and where it was met.
+    /// Adds the place of the error.
     pub(crate) fn during(self, what: &str) -> Self {
         match self {
             Self::Said(mut complaint) => {
@@ -44,7 +44,7 @@ impl Trouble {
         }
     }
 
-    /// Shows findings; a sentence is for the caller to show.
+    /// Shows findings. A sentence is returned to the caller, which shows it.
     pub(crate) fn show(self, output: &Output) -> Result<Exit, Complaint> {
         match self {
             Self::Said(complaint) => Err(*complaint),

@@ -1,7 +1,8 @@
-//! Who uses an installed library.
+//! Users of an installed library.
 //!
-//! Projects are known by `library-projects` in llm-do's home, one root a line: `llm-do lib install` adds those it
-//! writes a lock file for. The list only says where to look; whether a project uses a library is read from the project.
+//! The file `library-projects` in llm-do's home lists the known projects, one root a line: `llm-do lib install` adds
+//! those for which it writes a lock file. The list only says where to search. The project itself says whether it uses a
+//! library.
 
 use super::{root::folders, trouble::Trouble};
 use crate::exit::Complaint;
@@ -19,19 +20,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Longest list that is read, in bytes.
+/// The longest list that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Somebody who uses a library.
+/// A user of a library.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct User {
     /// A project's folder, or a library's `NAME@VERSION`.
     pub(crate) who: String,
-    /// How it says so.
+    /// The way in which the user depends on the library, such as "it names `NAME`".
     pub(crate) how: String,
 }
 
-/// Remembers that a project pins libraries, so that they are not removed unawares.
+/// Adds a project that pins libraries to the list, so that its libraries are not removed by mistake.
 pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Trouble> {
     let Some(text) = project.to_str().filter(|text| !text.contains(['\n', '\r'])) else { return Ok(()) };
     let known = read(list);
@@ -51,7 +52,7 @@ pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Trouble> {
     })
 }
 
-/// The projects that are known.
+/// Returns the known projects.
 pub(crate) fn projects(list: &Path) -> BTreeSet<String> {
     lines(&read(list)).map(str::to_owned).collect()
 }
@@ -67,8 +68,8 @@ fn lines(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter(|line| Path::new(line).is_absolute())
 }
 
-/// Who uses the library in `folder` (`NAME` or `NAME@VERSION`) of a root: other installed libraries, the project here,
-/// and the projects that are known.
+/// Returns the users of the library in `folder` (`NAME` or `NAME@VERSION`) of a root: other installed libraries, the
+/// current project, and the known projects.
 pub(crate) fn users(
     folder: &Path,
     name: &str,
@@ -122,7 +123,7 @@ impl Wanted<'_> {
         self.asked_for(&manifest.dependencies, who)
     }
 
-    /// Whether one of these dependencies is found in this folder and no other.
+    /// Returns the user if one of these dependencies is found in this folder and no other.
     fn asked_for(&self, dependencies: &[Dependency], who: &str) -> Option<User> {
         dependencies.iter().find_map(|dependency| {
             let DependencyKind::Named { name, version } = &dependency.kind else { return None };

@@ -1,4 +1,4 @@
-//! How far a map has come: a live row on a terminal, a line now and then elsewhere.
+//! Progress of a map: a live row on a terminal, a line from time to time elsewhere.
 
 use crate::{render::Output, screen::Row};
 use llm_do_map::{Board, Counts};
@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a terminal shows it, and how often a line is written elsewhere.
+/// Time between two updates on a terminal, and between two lines elsewhere.
 const LIVE: Duration = Duration::from_millis(200);
 const LINES: Duration = Duration::from_secs(10);
 
-/// Shows it until it ends.
+/// The display of the progress, until the map ends.
 pub(super) struct Progress {
     end: Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -42,7 +42,7 @@ impl Progress {
         Self { end, thread }
     }
 
-    /// Clears it.
+    /// Removes the row.
     pub(super) fn end(mut self) {
         let _ = self.end.send(());
         if let Some(thread) = self.thread.take() {
@@ -51,7 +51,7 @@ impl Progress {
     }
 }
 
-/// `120/1000 rows, 3 failed, 14.2/s, 0.34 USD, 1m left`.
+/// Formats the progress: `120/1000 rows, 3 failed, 14.2/s, 0.34 USD, 1m left`.
 fn line(counts: &Counts) -> String {
     let mut text = format!("{}/{} rows", counts.ended(), counts.rows);
     if counts.failed > 0 {

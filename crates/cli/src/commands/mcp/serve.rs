@@ -7,16 +7,16 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{NotReady, said, settings},
-    program::{findings, only_target},
+    program::{findings, home, only_target},
     render::Output,
 };
-use llm_do::Session;
-use llm_do_mcp_server::{BadToken, Http, ServeError, Server, Token, serve_stdio};
+use llm_do::{Session, Settings};
+use llm_do_serve::{Host, Http, McpServer, NewToken};
 use std::{
     collections::BTreeSet,
     env, fs, io,
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -47,15 +47,14 @@ pub(super) fn run(args: &ServeArgs, output: &Output) -> Result<Exit, Complaint> 
             say(session, output);
         }
     }
-    let log = {
-        let output = output.clone();
-        Arc::new(move |line: &str| output.note(line))
+    let (token, is_new) = match args.http {
+        None => (None, false),
+        Some(_) => token(args.token_file.as_deref()).map(|(token, is_new)| (Some(token), is_new))?,
     };
-    let server = match Server::new(&sessions, log) {
-        Ok(server) => server,
-        Err(ServeError::Problem(problem)) => return Ok(said((*problem).into(), output)),
-        Err(error) => return Err(Complaint::wrong(error.to_string())),
-    };
+    let target = args.target.clone().unwrap_or_else(|| ".".into());
+    let host = Arc::new(CommandLine { args: args.clone(), output: output.clone() });
+    let server = McpServer::new(target, sessions, token.as_ref(), host)
+        .map_err(|error| Complaint::wrong(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -68,7 +67,10 @@ pub(super) fn run(args: &ServeArgs, output: &Output) -> Result<Exit, Complaint> 
     let served = runtime.block_on(async {
         match args.http {
             None => stdio(server, &stopped, output).await,
-            Some(address) => http(server, address, args.token_file.as_deref(), &stopped, output).await,
+            Some(address) => {
+                let new = token.as_ref().filter(|_| is_new);
+                http(server, address, new, &stopped, output).await
+            }
         }
     });
     // A read of stdin can't be taken back.
@@ -94,9 +96,29 @@ impl Stop {
     }
 }
 
-fn opened(args: &ServeArgs) -> Result<Vec<Session>, NotReady> {
+/// This command line, for the service behind the tools.
+struct CommandLine {
+    args: ServeArgs,
+    output: Output,
+}
+
+impl Host for CommandLine {
+    fn settings(&self, _target: &str) -> Result<Settings, String> {
+        settings_of(&self.args).map_err(|complaint| complaint.message)
+    }
+
+    fn log(&self, line: &str) {
+        self.output.note(line);
+    }
+
+    fn home(&self) -> PathBuf {
+        home()
+    }
+}
+
+fn settings_of(args: &ServeArgs) -> Result<Settings, Complaint> {
     let mut words = only_target(args.target.as_deref()).into_iter();
-    let run = RunArgs {
+    settings(&RunArgs {
         first: words.next(),
         second: words.next(),
         program: args.program.clone(),
@@ -104,42 +126,40 @@ fn opened(args: &ServeArgs) -> Result<Vec<Session>, NotReady> {
         approval: args.approval.clone(),
         budget: args.budget.clone(),
         ..RunArgs::default()
-    };
-    Ok(Session::open_exported(settings(&run)?)?)
+    })
 }
 
-async fn stdio(server: Server, stopped: &Stop, output: &Output) -> Result<(), Complaint> {
-    output.note(&format!("serving {} on stdin and stdout", names(&server)));
-    let served = serve_stdio(server, tokio::io::stdin(), tokio::io::stdout(), stopped.notify.notified());
+fn opened(args: &ServeArgs) -> Result<Vec<Session>, NotReady> {
+    Ok(Session::open_exported(settings_of(args)?)?)
+}
+
+async fn stdio(server: McpServer, stopped: &Stop, output: &Output) -> Result<(), Complaint> {
+    output.note(&format!("serving {} on stdin and stdout", server.tools().join(", ")));
+    let served = server.serve_stdio(tokio::io::stdin(), tokio::io::stdout(), stopped.notify.notified());
     served.await.map_err(|error| Complaint::failed(error.to_string()))
 }
 
 async fn http(
-    server: Server,
+    server: McpServer,
     address: SocketAddr,
-    token_file: Option<&Path>,
+    new_token: Option<&NewToken>,
     stopped: &Stop,
     output: &Output,
 ) -> Result<(), Complaint> {
-    let (token, is_new) = token(token_file)?;
-    let names = names(&server);
+    let names = server.tools().join(", ");
     let wrong = |error: io::Error| Complaint::wrong(format!("--http {address}: {error}"));
-    let http = Http::bind(server, address, token.clone()).await.map_err(wrong)?;
+    let http = server.http(Http::listen(address).await.map_err(wrong)?);
     let url = http.url().map_err(wrong)?;
-    output.note(&format!("serving {names} on {url}"));
-    if is_new {
+    output.note(&format!("serving {names} on {url}/mcp"));
+    if let Some(token) = new_token {
         // Without it there is no client, so that it is no mere note.
         output.line(&format!("token: {}", token.text()));
     }
     http.serve(stopped.notify.notified()).await.map_err(|error| Complaint::failed(error.to_string()))
 }
 
-fn names(server: &Server) -> String {
-    server.tools().collect::<Vec<_>>().join(", ")
-}
-
 /// The token of clients, and whether it is a new one.
-fn token(file: Option<&Path>) -> Result<(Token, bool), Complaint> {
+fn token(file: Option<&Path>) -> Result<(NewToken, bool), Complaint> {
     let (text, from) = match (file, env::var(LLM_DO_MCP_TOKEN.name)) {
         (Some(file), _) => {
             let read = fs::read_to_string(file);
@@ -149,10 +169,10 @@ fn token(file: Option<&Path>) -> Result<(Token, bool), Complaint> {
         }
         (None, Ok(text)) => (text, LLM_DO_MCP_TOKEN.name.to_owned()),
         (None, Err(_)) => {
-            let token = Token::generate().map_err(|error| Complaint::failed(error.to_string()))?;
-            return Ok((token, true));
+            let failed = |error: io::Error| Complaint::failed(format!("cannot make a token: {error}"));
+            return NewToken::generate().map(|token| (token, true)).map_err(failed);
         }
     };
-    let token = Token::parse(text.trim());
-    token.map(|token| (token, false)).map_err(|error: BadToken| Complaint::wrong(format!("{from}: {error}")))
+    let token = NewToken::given(text.trim());
+    token.map(|token| (token, false)).map_err(|error| Complaint::wrong(format!("{from}: {error}")))
 }

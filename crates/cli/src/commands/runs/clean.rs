@@ -1,9 +1,9 @@
 //! `llm-do runs clean`: removes old runs.
 
-use super::names;
 use crate::{
     args::{CleanArgs, Format},
     exit::Complaint,
+    past_runs::names,
     program::home,
     render::Output,
 };
@@ -17,7 +17,7 @@ use std::{
     time::SystemTime,
 };
 
-/// Removes what the limits are against, and says what that was.
+/// Removes runs that exceed the limits, and reports them.
 pub(crate) fn clean(folders: &[PathBuf], clean: &CleanArgs, output: &Output) -> Result<(), Complaint> {
     let mut runs = Vec::new();
     for folder in folders {

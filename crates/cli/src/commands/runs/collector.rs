@@ -12,16 +12,16 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use serde_json::Value;
 use std::{env, net::IpAddr, sync::Arc, time::Duration};
 
-/// Where collectors take traces, below their address.
+/// The path at which collectors take traces, below their address.
 const PATH: &str = "v1/traces";
 /// Headers for the collector, as `NAME=VALUE,NAME=VALUE`, in the variable that OpenTelemetry's own exporters read.
 const HEADERS: &str = crate::environment::OTEL_EXPORTER_OTLP_HEADERS.name;
-/// Spans in one request: collectors refuse requests that are too large.
+/// The most spans in one request: collectors refuse requests that are too large.
 const MOST_SPANS: usize = 4000;
-/// Longest time for one request.
+/// The longest time for one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends a trace, in several requests if it is long, and says where to.
+/// Sends a trace, in several requests if it is long. Returns the address.
 pub(crate) fn send(address: &str, mut trace: Value) -> Result<Url, Complaint> {
     let url = endpoint(address)?;
     let headers = headers(&env::var(HEADERS).unwrap_or_default())?;
@@ -65,7 +65,7 @@ pub(crate) fn send(address: &str, mut trace: Value) -> Result<Url, Complaint> {
     Ok(shown)
 }
 
-/// A collector may take a part only, and says so in a success.
+/// Returns the reason if the collector took only a part of a request. It reports this in a successful answer.
 fn refused(answer: &str) -> Option<String> {
     let answer: Value = serde_json::from_str(answer).ok()?;
     let partial = &answer["partialSuccess"];
@@ -75,7 +75,7 @@ fn refused(answer: &str) -> Option<String> {
     Some(format!("{count} spans were not taken: {why}"))
 }
 
-/// The address with the path for traces, unless it has that already.
+/// Returns the address with the path for traces, which is added if it is missing.
 pub(crate) fn endpoint(address: &str) -> Result<Url, Complaint> {
     let wrong = |why: &dyn std::fmt::Display| {
         Complaint::wrong(format!("--otel {address}: {why}"))
@@ -109,7 +109,7 @@ fn headers(text: &str) -> Result<HeaderMap, Complaint> {
     Ok(headers)
 }
 
-/// `%20` and the like as what they stand for.
+/// Decodes `%20` and the like.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,10 +1,11 @@
-//! `llm-do runs export`: a run in a form for others to look at.
+//! `llm-do runs export`: exports a run for other people and programs.
 
-use super::{collector, find, folders};
+use super::collector;
 use crate::{
     args::ExportArgs,
     commands::cases,
     exit::{Complaint, Exit},
+    past_runs::{find, folders},
     render::Output,
     whole_file,
 };
@@ -12,7 +13,7 @@ use llm_do_records::{otlp, page, page_from};
 use llm_do_runs::read_run;
 use std::path::Path;
 
-/// Writes the run in the form that is asked for.
+/// Writes the run in the requested format.
 pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     if export.form.cases.is_some() {
         return cases::export(export, project, output);
@@ -43,7 +44,7 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
     }
 }
 
-/// To the file that is named, or to stdout.
+/// Writes a text to the named file, or to stdout.
 fn deliver(text: &str, to: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     match to.filter(|path| path.as_os_str() != "-") {
         None => output.print(text),

@@ -1,9 +1,10 @@
 //! `llm-do runs show`: a run as a tree, as a timeline, or while it runs, or one call of it.
 
-use super::{find, toned};
+use super::toned;
 use crate::{
     args::{Format, ShowRunArgs},
     exit::Complaint,
+    past_runs::find,
     render::Output,
 };
 use llm_do_core::{call_path::CallPath, event::Event};
@@ -20,15 +21,15 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Letters of the ID of a row's run.
+/// Number of letters in the ID of a row's run.
 const ROW_ID: usize = 32;
 /// Interval between two looks at a running run.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Shows a run in the way that is asked for.
+/// Shows a run in the requested way.
 ///
 /// # Errors
-/// There is no such run, or it can't be read.
+/// The run does not exist, or can't be read.
 pub(crate) fn show(
     folders: impl FnOnce() -> Result<Vec<PathBuf>, Complaint>,
     show: &ShowRunArgs,
@@ -50,8 +51,8 @@ pub(crate) fn show(
     }
 }
 
-/// The run of a row of a map, whose records the state beside the output has: in a folder of its own. `None`: the name is none
-/// of a row's run. Without a target, the maps in the current directory are looked through.
+/// Returns the run of a map's row, whose records are in the state beside the output, in a temporary folder. `None`: the
+/// name is not one of a row's run. Without a target, the maps in the current directory are searched.
 fn row_of_map(run: &str, target: Option<&str>) -> Result<Option<(TempDir, PathBuf)>, Complaint> {
     let is_row = run.len() == ROW_ID && run.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if !is_row {

@@ -14,7 +14,7 @@ use llm_do_serve::{Stdio, StdioLimits};
 use std::{io, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Serves until the client has gone, or a signal ends the server.
+/// Serves until the client has disconnected, or a signal ends the server.
 pub(super) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint> {
     let targets = targets(args);
     let [target] = &targets[..] else {
@@ -60,7 +60,7 @@ pub(super) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
     Ok(if *came.borrow() { Exit::Interrupted } else { Exit::Done })
 }
 
-/// The workers, with somebody who can be asked: each call says whether its questions are taken.
+/// Opens the workers, with an operator that can be asked: each call says if its client answers questions.
 fn opened(args: &ServiceArgs, target: Option<&str>) -> Result<Vec<Session>, NotReady> {
     let mut settings = settings_of(args, target)?;
     settings.run.can_ask = true;

@@ -1,4 +1,4 @@
-//! Traces of runs that are over, sent to a collector one after another. Each run is sent once: it ends once.
+//! Traces of runs that are over, sent to a collector one after another. Each run is sent once, when it ends.
 
 use crate::{commands::runs::collector, exit::Complaint, render::Output};
 use llm_do_records::otlp;
@@ -13,16 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most runs that wait to be sent. Of further ones no trace is sent, and the log says so.
+/// The most runs that wait to be sent. No trace is sent of further ones, and the log says so.
 const MOST_WAITING: usize = 10_000;
-/// How often a trace is tried that the collector does not take.
+/// The number of attempts to send a trace.
 const TRIES: u32 = 3;
-/// How long to wait before the second try.
+/// Time before the second attempt.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long the traces that wait may take when the server ends.
+/// The longest time for waiting traces when the server ends.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// Sends traces.
+/// A sender of traces.
 pub(super) struct Traces {
     waiting: Mutex<Option<SyncSender<PathBuf>>>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
@@ -30,10 +30,10 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// To the collector at that address.
+    /// Returns a sender to the collector at that address.
     ///
     /// # Errors
-    /// It is no address.
+    /// The address is not valid.
     pub(super) fn to(address: &str, content: bool, output: &Output) -> Result<Arc<Self>, Complaint> {
         collector::endpoint(address)?;
         let (waiting, taken) = sync_channel::<PathBuf>(MOST_WAITING);
@@ -53,7 +53,7 @@ impl Traces {
         }))
     }
 
-    /// The run in that folder is over.
+    /// Queues the run in that folder, which is over.
     pub(super) fn ended(&self, run_dir: &Path) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = waiting.as_ref().is_some_and(|waiting| waiting.try_send(run_dir.to_owned()).is_ok());
@@ -63,7 +63,7 @@ impl Traces {
         }
     }
 
-    /// Sends what waits, for a while.
+    /// Sends the waiting traces, for a limited time.
     pub(super) fn finish(&self) {
         drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take());
         let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };

@@ -13,25 +13,26 @@ use std::{
     time::Duration,
 };
 
-/// How often the files are looked at.
+/// Time between two checks of the files.
 const EVERY: Duration = Duration::from_millis(250);
-/// The deepest folder that is looked into, and the same for a worker file without a project, which may lie in a large folder.
+/// The deepest folder that is searched, and the same for a worker file without a project, which may be in a large
+/// folder.
 const DEEPEST: usize = 32;
 const DEEPEST_OF_FILE: usize = 1;
-/// Folders whose files no run reads, or that runs write.
+/// Folders with files that no run reads, or that runs write.
 const IGNORED: [&str; 5] = [".git", ".llm-do", "__pycache__", "node_modules", ".venv"];
 
 /// The files of a program.
 pub(super) struct Watched {
     root: PathBuf,
     deepest: usize,
-    /// What the tests write themselves.
+    /// Files that the tests themselves write.
     written: Vec<PathBuf>,
     /// The files that stdout and stderr are, by device and number.
     streams: Vec<(u64, u64)>,
 }
 
-/// The files at one moment, as far as they matter.
+/// The state of the files at one moment, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct State(u64);
 
@@ -56,8 +57,8 @@ impl Watched {
         State(sum)
     }
 
-    /// Returns when the files are other than before, and have been so for a moment: an editor saves in several steps. Also if the
-    /// tests are ended.
+    /// Returns when the files have changed and then stayed the same for a moment, because an editor saves in several
+    /// steps. Also returns if the tests are ended.
     pub(super) fn until_change(&self, before: State, canceller: &Canceller) {
         let mut last = before;
         while !canceller.is_cancelled() {
@@ -100,7 +101,7 @@ impl Watched {
     }
 }
 
-/// The path of a file that may not exist yet, in its real folder.
+/// Returns the path of a file that may not exist yet, in its real folder.
 fn real(path: &Path) -> io::Result<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(fs::canonicalize(folder)?.join(path.file_name().unwrap_or_default()))

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Whether this machine has git. In CI it must.
+/// Returns true if this machine has git. In CI it must.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
 fn has_git() -> bool {
     let there = Command::new("git").arg("--version").stdout(Stdio::null()).status().is_ok();

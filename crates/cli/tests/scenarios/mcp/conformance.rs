@@ -3,7 +3,7 @@
 use crate::mcp_serve::real_clients::{node, text, tools};
 use std::{path::Path, process::Command};
 
-/// How often a scenario that fails beside all others is tried alone.
+/// Number of attempts for a scenario that fails beside all others, run alone.
 const ATTEMPTS: usize = 3;
 
 #[test]

@@ -14,7 +14,7 @@ use std::{
 
 const TIMED: &str = "python3 server.py timed";
 
-/// A project with the server `s`, which reports what it hears and takes its time.
+/// A project with the server `s`, which records the messages that it gets, and answers slowly.
 fn timed(settings: &Value, calls: &[Value]) -> Scenario {
     let mut server = json!({"command": "python3", "args": ["server.py", "timed"]});
     for (key, value) in settings.as_object().expect("settings") {
@@ -23,7 +23,7 @@ fn timed(settings: &Value, calls: &[Value]) -> Scenario {
     project(&json!({"servers": {"s": server}}), calls)
 }
 
-/// What the server has heard: messages, and `"closed"` at the end of its input.
+/// Returns the messages that the server has received, and `"closed"` at the end of its input.
 fn heard(scenario: &Scenario) -> Vec<Value> {
     lines(&scenario.read("out/heard.jsonl").unwrap_or_default())
 }
@@ -50,7 +50,7 @@ fn started(scenario: &Scenario, tool: &str) -> Child {
     child
 }
 
-/// What the server has heard so far, while it may be writing the next line.
+/// Returns the messages so far, while the server may be writing the next line.
 fn whole(scenario: &Scenario) -> Vec<Value> {
     let text = scenario.read("out/heard.jsonl").unwrap_or_default();
     lines(text.rfind('\n').map_or("", |end| &text[..end]))
@@ -170,7 +170,7 @@ fn list_that_a_server_calls_changed_and_did_not_change_is_no_news() {
     assert!(!told.stderr.contains("has changed"), "{told}");
 }
 
-/// Kills the run during its only call, and returns what a resume says.
+/// Kills the run during its only call, and returns the output of a resume.
 fn resumed_after_kill(scenario: &Scenario, tool: &str) -> Finished {
     let told = signalled(scenario, started(scenario, tool), Signal::KILL);
     assert_eq!(told.code, None, "{told}");

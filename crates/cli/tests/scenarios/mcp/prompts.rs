@@ -5,7 +5,7 @@ use crate::scenario::Scenario;
 use serde_json::{Value, json};
 use std::fs;
 
-/// What the server has.
+/// Returns the prompts of the server.
 fn served() -> Value {
     let said = |role: &str, text: &str| json!({"role": role, "content": {"type": "text", "text": text}});
     let day = json!([{"name": "day", "required": true}, {"name": "mood"}]);

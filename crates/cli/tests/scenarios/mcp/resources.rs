@@ -8,7 +8,7 @@ use std::fs;
 /// The file of the first resource.
 const PLAN: &str = "/mcp/s/notes%3A%2F%2Ftoday%2Fplan.md";
 
-/// What the server has.
+/// Returns the resources of the server.
 fn served() -> Value {
     json!({"resources": [
         {"uri": "notes://today/plan.md", "name": "plan", "size": 10,
@@ -228,7 +228,7 @@ fn with_child(child: &Value, arguments: &Value, made: &[(&str, Value)]) -> Scena
         .file("own/mine.txt", "mine")
 }
 
-/// How the first call of the child ended.
+/// Returns the end of the child's first call.
 fn of_child(scenario: &Scenario) -> String {
     let journal = scenario.journal();
     let ended = journal.iter().rfind(|record| {

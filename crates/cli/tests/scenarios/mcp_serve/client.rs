@@ -7,7 +7,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Stdio},
 };
 
-/// What a client says about itself.
+/// The revision and the capabilities of a client.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Speaks {
     /// Revision 2025-06-18, without or with elicitation.
@@ -146,7 +146,7 @@ impl Client {
         );
     }
 
-    /// Goes, and waits for the end of the server. What is left on its stdout is still the protocol.
+    /// Disconnects, and waits for the end of the server. The rest of its stdout must still be the protocol.
     pub(super) fn leave(mut self, scenario: &Scenario) -> Finished {
         drop(self.stdin.take());
         let mut line = String::new();

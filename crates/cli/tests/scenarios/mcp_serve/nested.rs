@@ -136,7 +136,7 @@ impl Three {
         self.homes().map(|home| journal_in(&home.join("runs")))
     }
 
-    /// Whether a process of this test is left.
+    /// Returns true if a process of this test is left.
     fn runs(&self) -> bool {
         let mark = self.scenario.project().display().to_string();
         fs::read_dir("/proc").expect("procfs").flatten().any(|entry| {

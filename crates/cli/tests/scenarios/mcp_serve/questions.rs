@@ -1,4 +1,4 @@
-//! What a served run asks.
+//! Questions of a served run.
 
 use super::client::{Client, Speaks, text};
 use crate::scenario::Scenario;

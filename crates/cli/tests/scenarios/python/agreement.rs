@@ -9,7 +9,7 @@ fn scenario(tools: &str) -> Scenario {
     Scenario::new().file("main.worker", WORKER).file("tools.py", tools).file("s.yaml", SCRIPT)
 }
 
-/// Checks and runs the program: both say the same. Returns what the run says.
+/// Checks and runs the program: both must have the same exit code. The run must print these words.
 fn both(scenario: &Scenario, code: Option<i32>, words: &[&str]) {
     let checked = scenario.run(&["check", "."]);
     let ran = scenario.run(&[".", "--approval", "auto_deny"]);

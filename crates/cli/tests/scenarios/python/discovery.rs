@@ -281,7 +281,7 @@ fn worker_and_operator_rules_apply_to_python_tools() {
     holds(&told.stderr, &["there is no Python tool `nothing`", "add, sub"]);
 }
 
-/// Replaces the front matter of a scenario's worker.
+/// A change of a scenario's worker to another front matter.
 trait Again {
     fn with_front(&self, front: &str) -> &Self;
 }

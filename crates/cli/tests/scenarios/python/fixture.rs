@@ -22,7 +22,7 @@ pub(super) const WORKER: &str = "---\nmodel: script:s.yaml\ntoolsets: [custom]\n
 pub(super) const WRITER: &str = "---\nmodel: script:s.yaml\ntoolsets: [custom]\n\
                                  sandbox: {paths: {out: {root: ./out, mode: rw}}}\n---\nGo.\n";
 
-/// Whether this machine has Python. In CI it must.
+/// Returns true if this machine has Python. In CI it must.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn has_python() -> bool {
     let there = Path::new("/usr/bin/python3").exists();
@@ -128,7 +128,7 @@ fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Whether a condition becomes true within the limit.
+/// Returns true if a condition becomes true within the limit.
 fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {

@@ -36,8 +36,8 @@ fn python_classes_define_a_workers_types() {
     holds(&succeed(&scenario, &["check", "."]).stderr, &["nothing is wrong"]);
 }
 
-/// Stands for `uv`: makes an environment without pip, and installs one module for every file of requirements. It runs
-/// confined, so it notes its arguments in the environment.
+/// A replacement for `uv`: makes an environment without pip, and installs one module for every file of requirements. It
+/// runs confined, so it notes its arguments in the environment.
 const UV: &str = "#!/bin/sh\n\
     for last; do :; done\n\
     case \"$1\" in\n\

@@ -1,4 +1,4 @@
-//! What code that runs elsewhere meets in a confined process: the failure names the key that opens it.
+//! Failures of ordinary code in a confined process: each failure names the key that permits the operation.
 
 use super::fixture::{call, calling, failure, has_python, holds, succeed};
 use crate::scenario::Scenario;

@@ -1,4 +1,4 @@
-//! What the server has acknowledged is there after a kill.
+//! Changes that the server has acknowledged exist after a kill.
 
 use super::{
     client::{Response, Server},

@@ -20,16 +20,16 @@ pub(super) fn ci_token(scopes: &str, more: &str) -> String {
     format!("tokens:\n  - name: ci\n    sha256: {hash}\n    scopes: {scopes}\n{more}")
 }
 
-/// A server that is listening. Dropped, it is killed.
+/// A server that is listening. It is killed when dropped.
 pub(super) struct Server {
     child: Child,
-    /// What it has written since its start.
+    /// Lines that the server has logged since its start.
     log: Arc<Mutex<Vec<String>>>,
     pub(super) address: String,
     pub(super) token: String,
 }
 
-/// What a page of the server keeps of its session.
+/// The credentials of a page's session.
 pub(super) struct Page {
     pub(super) cookie: String,
     pub(super) secret: String,
@@ -276,12 +276,12 @@ impl Server {
         }
     }
 
-    /// Its process.
+    /// Returns the ID of the server's process.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its memory, in bytes.
+    /// Returns the memory of the server, in bytes.
     #[cfg(target_os = "linux")]
     pub(super) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
@@ -289,7 +289,7 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 
-    /// What it has written since its start.
+    /// Returns the lines that the server has logged since its start.
     pub(super) fn log(&self) -> Vec<String> {
         self.log.lock().expect("no panic").clone()
     }
@@ -321,13 +321,14 @@ impl Asking<'_> {
         self
     }
 
-    /// As a page of the server sends it: with the session's cookie and the page's secret in the place of the token.
+    /// Sends the request as a page of the server does: with the session's cookie and the page's secret in the place of
+    /// the token.
     pub(super) fn page(self, page: &Page) -> Self {
         let secret = page.secret.clone();
         self.cookie(&page.cookie).header("Llm-Do-Session", &secret)
     }
 
-    /// With a session's cookie alone in the place of the token.
+    /// Sends the request with a session's cookie alone in the place of the token.
     pub(super) fn cookie(self, secret: &str) -> Self {
         let port = self.server.port();
         self.without_token().header("Cookie", &format!("other=1; llm-do-session-{port}={secret}"))

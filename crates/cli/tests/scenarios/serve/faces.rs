@@ -1,7 +1,8 @@
-//! The other interfaces of `llm-do serve`: what their clients send, and what they get.
+//! The other interfaces of `llm-do serve`: requests of their clients, and the answers.
 
 mod ag_ui;
 mod browser;
+mod frameworks;
 mod mcp;
 mod official_clients;
 mod openai;

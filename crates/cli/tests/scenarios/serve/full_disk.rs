@@ -11,18 +11,18 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A disk of 16 MiB that only its servers see. It is there as long as this is.
+/// A disk of 16 MiB that only its servers see. It exists as long as this value.
 struct SmallDisk {
     keeper: Child,
     place: PathBuf,
 }
 
-/// Makes the disk in the folder that is given, and keeps it until its standard input ends.
+/// A script that makes the disk in the given folder, and keeps it until its standard input ends.
 const KEEPER: &str =
     r#"mount -t tmpfs -o size=16m,mode=700 tmpfs "$1" && mkdir "$1/home" && echo made && cat"#;
 
 impl SmallDisk {
-    /// In that folder. `None`: the system gives no disk to a process without rights.
+    /// Makes the disk in that folder. `None`: the system gives no disk to a process without rights.
     fn at(place: &Path) -> Option<Self> {
         let keeper = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", KEEPER, "sh"])
@@ -61,7 +61,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// What fills the disk of a server.
+/// A file that fills the disk of a server.
 struct Filler(PathBuf);
 
 impl Filler {
@@ -81,7 +81,8 @@ impl Filler {
     }
 }
 
-/// Approves what a run wants to write. All want the same, which is not there yet as each has shown it.
+/// Approves the write of a run. All runs write the same file, which must not exist yet, because each has shown it as
+/// new.
 fn approve(server: &Server, note: &Path, run: &str, question: &Value) -> u16 {
     let _ = fs::remove_file(note);
     let answer = json!({"call": question["call"], "step": question["step"], "digest": question["digest"], "answer": "approve"});

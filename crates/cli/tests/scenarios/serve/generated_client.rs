@@ -26,7 +26,7 @@ with AuthenticatedClient(base_url=address, token=token) as client:
 print("called")
 "#;
 
-/// With the environment `venv` in the folder that `LLM_DO_TEST_CLIENTS` names.
+/// Uses the environment `venv` in the folder that `LLM_DO_TEST_CLIENTS` names.
 #[test]
 fn generated_python_client_makes_calls() {
     let Some(clients) = clients() else {

@@ -1,4 +1,4 @@
-//! Lists with filters, and the feed of what changes.
+//! Lists with filters, and the feed of changes.
 
 use super::{
     client::{Server, TOKEN_OF_CI, ci_token},

@@ -65,7 +65,8 @@ fn subscriptions_are_limited_for_a_token_and_come_back() {
     }
 }
 
-/// What a server may keep for clients that ask for too much: far less than the bytes that they send or leave unread.
+/// The most memory that a server may keep for clients that ask for too much: far less than the bytes that they send or
+/// leave unread.
 #[cfg(target_os = "linux")]
 const SOME_MEMORY: u64 = 100 << 20;
 

@@ -101,7 +101,7 @@ fn file_of_quotas_is_checked() {
     }
 }
 
-/// What a server may keep for bodies that do not end: the quota and what each connection buffers.
+/// The most memory that a server may keep for bodies that do not end: the quota and the buffers of each connection.
 #[cfg(target_os = "linux")]
 #[test]
 fn bodies_that_do_not_end_have_a_limit_in_sum() {

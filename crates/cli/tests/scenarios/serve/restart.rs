@@ -105,7 +105,7 @@ fn run_whose_worker_has_changed_is_not_continued() {
     assert_eq!(scenario.read("out/note.txt"), None);
 }
 
-/// The files are again what they were when the run began, and the server was not started again.
+/// The files are the same again as when the run began, and the server was not restarted.
 #[test]
 fn run_continues_when_its_worker_is_restored_on_disk() {
     for looks in [true, false] {

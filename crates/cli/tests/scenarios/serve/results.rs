@@ -1,4 +1,4 @@
-//! What commands in a project's terminal have done: runs, tests and maps, as clients see them.
+//! Runs, tests and maps of a project's terminal, as clients of a service see them.
 
 use super::{
     client::{Server, TOKEN_OF_CI, ci_token},

@@ -11,18 +11,18 @@ use crate::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What happens in a conversation.
+/// An event of a conversation.
 #[derive(Clone, Debug)]
 enum Event {
-    /// The model makes so many calls, whose results have that size.
+    /// The model makes that number of calls, whose results have that size.
     Calls(usize, usize),
     /// The model answers, and the user says something.
     Says(String),
-    /// The conversation is compacted: so many of its old results, and a summary if there are older turns.
+    /// The conversation is compacted: that number of its old results, and a summary if there are older turns.
     Compact(usize, bool),
-    /// The user takes the last compaction back.
+    /// The user undoes the last compaction.
     UndoCompaction,
-    /// The user takes the message of that number back.
+    /// The user undoes the message of that number.
     Undo(u32),
 }
 

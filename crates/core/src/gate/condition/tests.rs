@@ -17,14 +17,14 @@ fn hold(text: &str, arguments: &Value, rule: Rule) -> bool {
     conditions(text).hold(Facts { arguments, words: None, sets: &NO_SETS }, rule)
 }
 
-/// Whether an approval with that condition applies, and whether a block does.
+/// Returns whether an approval with that condition applies, and whether a block does.
 fn both(text: &str, arguments: &Value) -> (bool, bool) {
     (hold(text, arguments, Rule::PreApproved), hold(text, arguments, Rule::Blocked))
 }
 
 const HOLDS: (bool, bool) = (true, true);
 const FAILS: (bool, bool) = (false, false);
-/// It never lets a call pass.
+/// The result for a test that can't be decided: it never lets a call pass.
 const UNDECIDED: (bool, bool) = (false, true);
 
 #[test]
@@ -260,7 +260,8 @@ proptest! {
         }
     }
 
-    /// What can't be decided is the only difference between the directions of a rule with one value for each test.
+    /// Tests that only an undecided test makes a difference between the directions of a rule with one value for each
+    /// test.
     #[test]
     fn what_allows_would_block_too(tests in prop::collection::vec(any_test(), 1..4), call in any_arguments()) {
         let text = joined(&tests);

@@ -15,7 +15,8 @@ use crate::{
 };
 use std::borrow::Cow;
 
-/// Previews only describe longer contents, because a person would not read them before approving.
+/// Greatest size of a content that previews show, in bytes. Longer contents are only described, because a person would
+/// not read them before approving.
 const PREVIEWED: usize = 512 * 1024;
 
 pub(super) async fn write(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
@@ -35,10 +36,10 @@ pub(super) async fn append(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
     }
 }
 
-/// How much of a file is looked at for the ends of its lines, in bytes.
+/// Size of the part of a file that is examined for line endings, in bytes.
 const LOOKED_AT: u64 = 64 * 1024;
 
-/// The text that is appended to a file, with the ends of the file's lines.
+/// The text that is appended to a file, with the line endings of the file.
 pub(super) async fn addition<'c>(call: &'c LeafCall<'_>, at: &Located) -> Cow<'c, str> {
     let content = argument(call.input, "content");
     if !content.contains('\n') {
@@ -74,7 +75,8 @@ pub(super) async fn copy(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// Models have learned commands that move "into" a folder. Here the destination includes the file's name.
+/// The error for a destination that is a folder. Models have learned commands that move "into" a folder. Here the
+/// destination includes the file's name.
 async fn into_folder(call: &LeafCall<'_>, to: &Located, plain: ToolError, error: &FsError) -> ToolError {
     if !matches!(error, FsError::Exists(_)) {
         return plain;
@@ -191,7 +193,7 @@ fn replace_once(text: &str, old: &str, new: &str) -> Result<Edited, String> {
     }
 }
 
-/// Whether all lines of a text end in CRLF.
+/// Returns true if all lines of a text end in CRLF.
 fn ends_in_crlf(text: &str) -> bool {
     text.contains('\n') && text.split('\n').rev().skip(1).all(|line| line.ends_with('\r'))
 }
@@ -236,7 +238,8 @@ fn near(text: &str, old: &str) -> String {
     }
 }
 
-/// The file before and after, for the operator. `None` if the call will fail anyway or changes no content.
+/// A preview of the file before and after the call, for the operator. `None` if the call will fail anyway or changes no
+/// content.
 pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
     if !matches!(tool, Tool::Write | Tool::Edit | Tool::Append | Tool::Delete) {
         return None;

@@ -6,13 +6,13 @@ use std::fmt;
 pub(super) enum Content {
     /// UTF-8 without NUL.
     Text(String),
-    /// Anything else, with its size in bytes.
+    /// Any other data, with its size in bytes.
     Binary(Kind, usize),
-    /// Too long to be read whole; a description.
+    /// A file that is too long to be read whole; a description.
     Long(String),
 }
 
-/// The type of a binary file, as far as its first bytes show it.
+/// The type of a binary file, if its first bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind(&'static str);
 

@@ -65,7 +65,8 @@ pub(super) async fn foresee(tool: Tool, call: LeafCall<'_>) -> Option<Foreseen> 
     Some(Foreseen { changes, result: result.into() })
 }
 
-/// Whether the files are in the state before or after the call; `None` if they are in neither.
+/// Compares the files with the prediction: they are in the state before the call, or after it; `None` if they are in
+/// neither.
 pub(super) async fn look_back(call: LeafCall<'_>, foreseen: &Foreseen) -> Option<Answer> {
     let (mut undone, mut done) = (true, true);
     for change in &foreseen.changes {

@@ -10,7 +10,7 @@ use crate::{
 /// Maximum number of names compared with the missing one.
 const LOOKED_AT: usize = 500;
 
-/// A failed file operation as the model sees it.
+/// A failed file operation in the form that the model sees.
 pub(super) async fn explain(call: &LeafCall<'_>, error: FsError) -> ToolError {
     let next = match &error {
         FsError::NotFound(path) => match nearest(call, path).await {
@@ -66,7 +66,7 @@ async fn nearest(call: &LeafCall<'_>, missing: &VirtualPath) -> Option<VirtualPa
     best.map(|(_, path)| path)
 }
 
-/// Whether a place may be read without asking. A hint must not reveal files that were not approved.
+/// Returns true if a place may be read without asking. A hint must not reveal files that were not approved.
 pub(super) fn is_free(at: &Located) -> bool {
     at.mount.approvals.read.is_none_or(|rule| rule == crate::rule::Rule::PreApproved)
 }
@@ -76,7 +76,7 @@ pub(super) fn found(call: &LeafCall<'_>, path: &VirtualPath) -> Result<Located, 
     call.authority.locate(path.as_str(), Access::Read).map_err(|refusal| ToolError::new(refusal.to_string()))
 }
 
-/// The located place of the touch of that index. The engine locates every touch before it runs a leaf.
+/// The located place of the touch with that index. The engine locates every touch before it runs a leaf.
 pub(super) fn place<'a>(call: &LeafCall<'a>, index: usize) -> Result<&'a Located, ToolError> {
     call.places.get(index).ok_or_else(|| ToolError::new("the path was not located; say the path again"))
 }

@@ -19,9 +19,9 @@ pub(super) const LOOKED_AT: usize = 20_000;
 pub(super) struct Tree {
     /// The entries, mount by mount.
     pub(super) entries: Vec<Entry>,
-    /// Whether there are more.
+    /// True if there are more entries.
     pub(super) cut: bool,
-    /// Mounts that a toolset serves and can't list now, with the reason. Each may be in the words of others.
+    /// Mounts that a toolset serves and can't list now, with the reason. Each reason may contain words of others.
     pub(super) missing: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ async fn refuse_missing(call: &LeafCall<'_>, at: &Located) -> Result<(), ToolErr
     }
 }
 
-/// The root of a subtree below the listed folder. A file mount lists itself.
+/// The root of a subtree below the listed folder, as an entry. A mount of a single file lists that file.
 async fn mount_point(call: &LeafCall<'_>, at: &Located) -> Option<Entry> {
     match call.files.stat(at).await {
         Ok(Some(entry)) if entry.kind != EntryKind::Directory => None,
@@ -152,12 +152,12 @@ pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput { origins: Some(Origins::lines(untrusted)), ..ToolOutput::text(text.trim_end()) })
 }
 
-/// The origins of the rows of a listing or search: each has that of the file that it names.
+/// The origins of the rows of a listing or search: each row has the origin of the file that it names.
 pub(super) struct Rows<'a> {
     call: &'a LeafCall<'a>,
-    /// The listed trees, each with the place that it is when links are followed.
+    /// The listed trees, each with its real place after links are followed.
     trees: Vec<(VirtualPath, Place)>,
-    /// Whether any row can be untrusted.
+    /// True if any row can be untrusted.
     any: bool,
 }
 
@@ -175,7 +175,8 @@ impl<'a> Rows<'a> {
         Self { call, trees, any }
     }
 
-    /// Whether others named the file at that path, or a folder that it is in. The program itself names the root of a mount.
+    /// Returns true if others named the file at that path, or a folder that it is in. The program itself names the root
+    /// of a mount.
     pub(super) fn is_untrusted(&self, path: &VirtualPath) -> bool {
         if !self.any {
             return false;
@@ -192,7 +193,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether others wrote the content of the file at that path: it may be a link to an untrusted file.
+    /// Returns true if others wrote the content of the file at that path: it may be a link to an untrusted file.
     pub(super) async fn has_untrusted_content(&self, file: &Located) -> bool {
         self.any && (self.is_untrusted(&file.path) || self.are_of_others(file, &real(self.call, file).await))
     }
@@ -202,7 +203,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The place of a path when links are followed.
+/// The real place of a path after links are followed.
 async fn real(call: &LeafCall<'_>, at: &Located) -> Place {
     call.files.real(at, true).await.map_or_else(|_| at.place(), |rest| at.base.join(&rest))
 }

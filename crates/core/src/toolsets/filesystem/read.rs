@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 /// Default number of characters in a page.
 pub(super) const PAGE_CHARS: u64 = 20_000;
-/// Longer files are only described, because finding a page means reading everything before it.
+/// Greatest length of a file that is read, in bytes. Longer files are only described, because finding a page means
+/// reading everything before it.
 pub(super) const LONGEST_TEXT: u64 = 16 * 1024 * 1024;
 /// Bytes read to determine a file's type.
 const START: u64 = 4096;
@@ -144,8 +145,8 @@ fn kind(kind: EntryKind) -> &'static str {
     }
 }
 
-/// A time as ISO 8601 in UTC. Days become a date as in the proleptic Gregorian calendar, with years that start in March
-/// so that the leap day is the last of its year.
+/// Formats a time as ISO 8601 in UTC. The date is computed in the proleptic Gregorian calendar, with years that start
+/// in March so that the leap day is the last of its year.
 fn iso(ms: u64) -> String {
     let seconds = ms / 1000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -1,4 +1,4 @@
-//! Reads that no worker makes: a client of a service opens a file that a worker sees (`docs/reference/http.md`).
+//! Reads that no worker makes: a client of a service opens a file in the view of a worker (`docs/reference/http.md`).
 
 use super::Filesystem;
 use crate::{
@@ -19,17 +19,17 @@ use crate::{
 use serde_json::json;
 use std::sync::Arc;
 
-/// What is read at a path.
+/// The kind of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The content of a file, as `read_file` reads it.
+    /// The content of a file, like `read_file`.
     File,
-    /// The names in a folder, as `list_files` reads them.
+    /// The names in a folder, like `list_files`.
     Folder,
 }
 
 impl Read {
-    /// The tool that reads so, whose rules hold for the read.
+    /// The tool that makes such a read, whose rules apply to it.
     pub fn tool(self) -> &'static str {
         match self {
             Self::File => "read_file",
@@ -38,7 +38,7 @@ impl Read {
     }
 }
 
-/// A read of one path in the place of the tool that would make it. It is judged and never called.
+/// A read of one path in the place of the tool that would make it. The gate judges it, and it is never called.
 struct Reading;
 
 impl Leaf for Reading {
@@ -48,8 +48,8 @@ impl Leaf for Reading {
 }
 
 impl Engine {
-    /// Judges a read of a place in the view of a worker, as if the worker called the tool that reads so. An `ask` is
-    /// pre-approved where the mode of the run approves everything. The path is bound to the place that was judged.
+    /// Judges a read of a place in the view of a worker, as if the worker called the tool that makes such a read. An
+    /// `ask` is pre-approved if the mode of the run approves everything. The path is bound to the judged place.
     ///
     /// # Errors
     /// The configuration of the worker's file tools is wrong.
@@ -70,7 +70,7 @@ impl Engine {
         })
     }
 
-    /// The verdict that blocks what a client hands to a worker: a rule blocks the worker's own reads there.
+    /// The verdict that blocks a path which a client passes to a worker: a rule blocks the worker's own reads there.
     pub(crate) fn blocked_handing(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Verdict> {
         let definitions = &self.host().definitions;
         if !(self.host().for_client && call.by_operator) {
@@ -119,7 +119,7 @@ impl Engine {
         Ok(self.weigh(&call, &admitted, Gate::decide))
     }
 
-    /// The `approval` of the worker's toolset of files, if it has the toolset.
+    /// The `approval` of the worker's toolset `filesystem`, if it has the toolset.
     fn policy_of_files(&self, worker: &WorkerDefinition) -> Result<Option<Arc<Policy>>, Failure> {
         let configured = self.host().toolsets.of(worker);
         let Some((name, whole)) = configured.iter().find(|(name, _)| **name == *Filesystem.name()) else {

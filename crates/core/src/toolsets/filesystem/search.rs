@@ -19,7 +19,7 @@ use std::{fmt::Write, future::poll_fn, task::Poll};
 const SHOWN: u32 = 200;
 /// Maximum number of characters shown per line.
 const LINE_CHARS: usize = 300;
-/// Larger files are skipped.
+/// Greatest size of a file that is searched, in bytes. Larger files are skipped.
 const LARGEST: u64 = 4 * 1024 * 1024;
 /// Maximum bytes that one search reads.
 const READ: u64 = 128 * 1024 * 1024;

@@ -36,7 +36,7 @@ impl Files {
         leaf.effects(input).touches.into_iter().map(|t| (t.path, t.access, t.delete)).collect()
     }
 
-    /// What the tool does with a call, without a world that waits.
+    /// Passes a call of the tool to `work`, without a world that waits.
     fn with<T>(
         &self,
         name: &str,

@@ -81,7 +81,7 @@ pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
     }
 }
 
-/// The toolsets that a worker can hand on, with their configurations.
+/// The toolsets that a worker can pass on, with their configurations.
 fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<str>, Arc<Value>)> {
     let mut toolsets = kinds.of(creator);
     toolsets.retain(|(name, _)| kinds.get(name).is_none_or(|kind| kind.inheritable()));
@@ -89,11 +89,12 @@ fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<
 }
 
 struct WorkerCreate {
-    /// Hash of what its workers may get: the creator, and its toolsets with their configurations.
+    /// Hash of everything that its workers may get: the creator, and its toolsets with their configurations.
     identity: Arc<str>,
 }
 
-/// The instructions of a new worker have not been reviewed yet, so no rule for this tool avoids the question.
+/// The effects of a call of this tool, which always asks: the instructions of a new worker have not been reviewed yet,
+/// so no rule for this tool avoids the question.
 pub(super) fn always_asks() -> Effects {
     let why = DecidedBy::Toolset { why: "a new worker is always asked about".into() };
     Effects { rules: vec![(Rule::Ask, why)], ..Effects::default() }

@@ -1,9 +1,10 @@
-//! What the user does beside the next message of a conversation: a file joins it, a worker is called
+//! Actions of the user beside the next message of a conversation: attaching a file, calling a worker
 //! (`docs/reference/conversations.md`).
 
 use super::{
-    Prepared, attachments,
-    context::{ContextLimit, most_tokens},
+    attachments,
+    context_limit::{ContextLimit, most_tokens},
+    prepared::Prepared,
     server_tools,
 };
 use crate::{
@@ -28,14 +29,14 @@ use std::{borrow::Cow, sync::Arc};
 /// A file that the user attaches.
 #[derive(Clone, Copy)]
 pub(super) struct Attaching<'a> {
-    /// Its path, or its name if it has a content.
+    /// The path, or the name of a file with a content.
     pub(super) file: &'a str,
-    /// Its content, if it is not to be read.
+    /// The content of the file, if it is not to be read.
     pub(super) content: Option<&'a Attachment>,
 }
 
-/// Takes a file that the user attaches with the message of that number. It joins the next message, or the record says why
-/// not.
+/// Takes a file that the user attaches with the message of that number. It joins the next message, or the record has
+/// the reason why not.
 pub(super) async fn attach(
     worker: &WorkerDefinition,
     prepared: &Prepared,
@@ -69,7 +70,7 @@ pub(super) async fn attach(
     Ok(())
 }
 
-/// A file that was attached, as it joins the next message of the conversation at `path`.
+/// An attached file, in the form in which it joins the next message of the conversation at `path`.
 pub(crate) fn attached(
     path: &CallPath,
     worker: &Arc<str>,
@@ -98,19 +99,19 @@ fn name(part: &Part) -> &str {
     }
 }
 
-/// A file with its content, or as much of it as is needed to see that it is too long.
+/// A file with its content, or with as much of it as is needed to see that it is too long.
 struct Taken<'a> {
     name: Cow<'a, str>,
     bytes: Cow<'a, [u8]>,
-    /// All of its bytes.
+    /// Size of the file in bytes.
     size: u64,
     of_others: bool,
 }
 
-/// The record that a file joins the next message.
+/// Makes the record of a file that joins the next message.
 ///
 /// # Errors
-/// Why it does not.
+/// The file does not join; the error has the reason.
 async fn take(
     worker: &WorkerDefinition,
     prepared: &Prepared,
@@ -169,8 +170,8 @@ async fn read(
     Ok(Taken { name: place.path.name().to_owned().into(), bytes: bytes.into(), size, of_others })
 }
 
-/// Lets another model answer from here on, if the worker and the operator allow it and it can continue the conversation.
-/// `false`: it can't, and the record says why.
+/// Lets another model answer from here on, if the worker and the operator allow it and it can continue the
+/// conversation. Returns false if it can't; the record has the reason.
 pub(super) async fn choose_model(
     worker: &WorkerDefinition,
     prepared: &mut Prepared,
@@ -213,7 +214,7 @@ pub(super) async fn choose_model(
 /// The model, if it can continue the conversation.
 ///
 /// # Errors
-/// Why it can't.
+/// The model can't continue it; the error has the reason.
 fn can_answer(
     worker: &WorkerDefinition,
     prepared: &Prepared,

@@ -37,7 +37,7 @@ pub(super) fn part(name: &str, bytes: &[u8], can: Capabilities) -> Result<Part, 
     }
 }
 
-/// Why a file is nothing that models read, as the end of a sentence.
+/// The reason why models can't read a file, as the end of a sentence.
 fn unreadable(bytes: &[u8]) -> String {
     let convert =
         |encoding: &str| format!("convert it to UTF-8, for example with `iconv -f {encoding} -t UTF-8`");

@@ -1,6 +1,6 @@
 //! Makes the calls of one turn.
 
-use super::Prepared;
+use super::prepared::Prepared;
 use crate::{
     call_path::CallPath,
     call_spec::{CallSpec, Callee},
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A call to make of a worker's function.
 pub(super) struct Making {
     pub(super) path: CallPath,
-    /// Which function: its position in [`Prepared::functions`].
+    /// Position of the function in [`Prepared::functions`].
     pub(super) function: usize,
     pub(super) input: Arc<Value>,
 }
@@ -60,17 +60,18 @@ pub(super) async fn outcomes(
 
 /// The results of a turn's calls.
 pub(super) struct Made {
-    /// In the order of the calls.
+    /// The results, in the order of the calls.
     pub(super) results: Vec<ToolResult>,
-    /// Their files.
+    /// The files of the results.
     pub(super) blobs: Vec<Blob>,
-    /// What the conversation receives with them.
+    /// The contents that the conversation receives with them.
     pub(super) contents: Vec<Content>,
-    /// Whether the user has stopped one of them, and with it the answer that it belongs to.
+    /// True if the user has stopped one of the calls, and with it the answer that it belongs to.
     pub(super) stopped: bool,
 }
 
-/// Makes the planned calls of a turn. `trail` is what the conversation had received when the model planned them.
+/// Makes the planned calls of a turn. `trail` are the contents that the conversation had received when the model
+/// planned them.
 pub(super) async fn make(
     prepared: &Prepared,
     parent: &CompositeCall<'_>,

@@ -1,7 +1,8 @@
-//! A worker that is code: the same authority, callers and limits as one with a prompt, and no model.
+//! A worker that is code: it has the same authority, callers and limits as a worker with a prompt, and no model.
 
 use super::{
-    enter::{Entered, enter, list, tools, tools_again, translate_back},
+    enter::{Entered, enter, list, tools, tools_again},
+    handed::translate_back,
     sets,
 };
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
 use serde_json::json;
 use std::sync::Arc;
 
-/// Calls the code with what its caller may touch, narrowed as for any worker.
+/// Calls the code with its caller's authority, narrowed as for any worker.
 pub(super) async fn run(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Outcome, Halt> {
     let Entered { frame, handed, input, .. } = match enter(worker, call).await {
         Ok(entered) => entered,
@@ -43,8 +44,8 @@ pub(super) async fn run(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>
     Ok(Outcome { end, usage: usage.plus(outcome.usage), ..outcome })
 }
 
-/// Makes the tools that the code may call, and the function that it is. This is a step, since it may fail or take too
-/// long.
+/// Makes the tools that the code may call, and the function of the worker. This is a step, since it may fail or take
+/// too long.
 async fn make(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,

@@ -8,10 +8,9 @@ use crate::{
     conversation::{
         Compaction, Conversation, OldResult, OlderTurns, Room, SUMMARISER, number_of, placeholder,
     },
-    definition::WorkerDefinition,
     estimate::{estimate_text, scaled},
     journal::RecordKind,
-    model::{FinishReason, Model, ModelSettings, Purpose, Role, Terms},
+    model::{FinishReason, ModelSettings, Purpose, Role},
     outcome::{Failure, FailureKind, Stop},
     question::ContextUse,
     step_name::StepName,
@@ -21,8 +20,8 @@ use std::sync::Arc;
 /// The percentage of the limit at which a conversation is compacted. The rest is room for the answer, which shares the
 /// model's window, and for the error of the estimate.
 const FULL: u64 = 90;
-/// The percentage that a compaction aims at. The next compaction is then far away, and providers' caches keep the prefix
-/// until then.
+/// The percentage that a compaction aims at. The next compaction is then far away, and the caches of providers keep the
+/// prefix until then.
 const AIM: u64 = 60;
 /// The percentage that the most recent messages keep when older ones are summarised.
 const RECENT: u64 = 25;
@@ -34,41 +33,19 @@ const WORTH: u64 = 10;
 const TEXT: u64 = 70;
 /// Maximum tokens of a summary.
 const SUMMARY: u64 = 4096;
-/// The limit by which summaries are measured where the model's window is not known.
+/// The limit for summaries if the model's window is not known.
 const UNKNOWN: u64 = 100_000;
-
-/// The most tokens of one request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ContextLimit {
-    pub(super) tokens: u64,
-    /// Whether the worker says so. Otherwise it is the model's window.
-    pub(super) declared: bool,
-}
-
-impl ContextLimit {
-    /// The limit that the record of a conversation names.
-    pub(super) fn of(worker: &WorkerDefinition, recorded: Option<u64>) -> Option<Self> {
-        let declared = worker.limits.max_context_tokens.is_some();
-        recorded.map(|tokens| Self { tokens, declared })
-    }
-}
-
-/// The most tokens that one request of the worker may have: what it says itself, else the window of its model, if that is
-/// known.
-pub(super) fn most_tokens(worker: &WorkerDefinition, terms: &Terms, model: &dyn Model) -> Option<u64> {
-    worker.limits.max_context_tokens.or(terms.context).or_else(|| model.context())
-}
 
 fn percent(of: u64, share: u64) -> u64 {
     scaled(of, share, 100)
 }
 
-/// What a compaction is to do.
+/// The purpose of a compaction.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
-    /// To make room for the next request.
+    /// Room for the next request.
     Room,
-    /// What the user asks for: a summary of everything but the last turn.
+    /// The user's request: a summary of everything but the last turn.
     Asked { keep: Option<&'a str> },
 }
 
@@ -78,7 +55,7 @@ impl Talk<'_> {
         self.fixed.saturating_add(conversation.tokens())
     }
 
-    /// How much of the context the next request takes.
+    /// The part of the context that the next request takes.
     pub(super) fn context(&self, conversation: &Conversation) -> ContextUse {
         let tokens = self.estimate.next(self.estimated(conversation));
         ContextUse { tokens, limit: self.prepared.context.map(|limit| limit.tokens) }
@@ -116,8 +93,8 @@ impl Talk<'_> {
         Err(Stop::failed(FailureKind::Limit, message))
     }
 
-    /// Compacts the conversation because the provider says that its next request is longer than the model's window. `false`:
-    /// nothing older is left to compact.
+    /// Compacts the conversation because the provider reports that its next request is longer than the model's window.
+    /// Returns false if nothing older is left to compact.
     pub(super) async fn shorten(&mut self, conversation: &mut Conversation) -> Result<bool, Stop> {
         let tokens = self.context(conversation).tokens;
         let limit = self.prepared.context.map_or(tokens, |limit| limit.tokens.min(tokens));
@@ -125,7 +102,7 @@ impl Talk<'_> {
         Ok(compacted.is_some_and(|compaction| compaction.has_effect()))
     }
 
-    /// Compacts the conversation because the user asks for it. `Some`: why it is not compacted.
+    /// Compacts the conversation because the user asks for it. Returns the reason if it is not compacted.
     pub(super) async fn compact_as_asked(
         &mut self,
         conversation: &mut Conversation,
@@ -142,7 +119,8 @@ impl Talk<'_> {
         })
     }
 
-    /// Compacts a conversation, records that, and returns the record. `None`: there is nothing to compact, or too little.
+    /// Compacts a conversation, records the compaction, and returns the record. `None` if there is nothing to compact,
+    /// or too little.
     async fn compact(
         &mut self,
         conversation: &mut Conversation,
@@ -180,8 +158,8 @@ impl Talk<'_> {
         Ok(Some(compaction))
     }
 
-    /// What a compaction would do: the results that it leaves out, without their numbers, and the turns to summarise.
-    /// `None`: nothing, or too little.
+    /// Plans a compaction: the results that it leaves out, without their numbers, and the turns to summarise. `None` if
+    /// there is nothing, or too little.
     fn plan(
         &self,
         conversation: &Conversation,
@@ -230,10 +208,10 @@ impl Talk<'_> {
         }
     }
 
-    /// Has the model summarise older turns.
+    /// Lets the model summarise older turns.
     ///
     /// # Errors
-    /// The run ends. Everything else is a reason why there is no summary.
+    /// The run ends. Any other failure is a reason why there is no summary.
     async fn summarise(
         &mut self,
         conversation: &Conversation,
@@ -284,7 +262,7 @@ impl Talk<'_> {
     }
 }
 
-/// The oldest results that together free so many tokens, or all that can be left out.
+/// The oldest results that together free that number of tokens, or all that can be left out.
 fn oldest_results(conversation: &Conversation, free: u64) -> Vec<OldResult> {
     let mut freed = 0;
     let oldest = conversation.old_results().into_iter().take_while(|(_, result)| {
@@ -297,9 +275,9 @@ fn oldest_results(conversation: &Conversation, free: u64) -> Vec<OldResult> {
         .collect()
 }
 
-/// Why there is no summary.
+/// The reason why there is no summary.
 struct Unsummarised {
     why: String,
-    /// The user has stopped it, and with it the answer under way.
+    /// True if the user has stopped the summary, and with it the answer under way.
     by_user: bool,
 }

@@ -1,13 +1,13 @@
 //! A worker that holds a conversation with the user (`docs/reference/conversations.md`).
 //!
-//! Everything that the user says or does is the answer to a question of kind *input*, so a conversation is suspended,
-//! resumed and replayed like any other call that waits for the operator.
+//! Every message and action of the user is the answer to a question of kind *input*. A conversation is therefore
+//! suspended, resumed and replayed like any other call that waits for the operator.
 
-use super::{Answer as Answered, Forget, Prepared, Talk, asides, begin};
+use super::{Answer as Answered, Forget, Talk, asides, begin, prepared::Prepared};
 use crate::{
     call_path::CallPath,
     conversation::Heard,
-    definition::{WorkerDefinition, WorkerMode},
+    definition::WorkerDefinition,
     driver::{CutOff, Driver, Step, StepEnd},
     engine::Frame,
     estimate::Estimate,
@@ -22,26 +22,10 @@ use crate::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Whether this call of the worker is a conversation with the user: the entry of a chat, or a worker that may talk to the
-/// user and is made for conversations.
-pub(super) fn holds_conversation(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> bool {
-    is_chat(call) || worker.interactive && worker.mode == WorkerMode::Chat
-}
-
-/// Whether the operator has started a conversation with this call.
-pub(super) fn is_chat(call: &CompositeCall<'_>) -> bool {
-    *call.path == CallPath::root() && call.engine.host().chat
-}
-
-/// Whether the worker has to take the line to the user before it begins.
-pub(super) fn needs_lease(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> bool {
-    worker.interactive && !is_chat(call)
-}
-
-/// Takes the line to the user.
+/// Acquires the line to the user.
 ///
 /// # Errors
-/// There is no line: the call fails before anything is sent.
+/// There is no line. The call fails before anything is sent.
 pub(super) async fn lease(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> Result<(), Stop> {
     let host = call.engine.host();
     let step = Step {
@@ -66,7 +50,7 @@ pub(super) async fn lease(worker: &WorkerDefinition, call: &CompositeCall<'_>) -
     }
 }
 
-/// The line to the user, which is free again when the conversation ends in any way.
+/// The line to the user. It is released when the conversation ends in any way.
 struct Line<'a> {
     driver: &'a dyn Driver,
     path: &'a CallPath,
@@ -179,16 +163,16 @@ pub(super) async fn hold(
     }
 }
 
-/// Something that the user asked for and that can't be.
+/// The failure for a request of the user that is not possible.
 fn invalid(message: impl Into<String>) -> Failure {
     Failure::new(FailureKind::InvalidInput, message)
 }
 
-/// Takes back what the user answered to a question: a rule of this conversation, or an approval or denial that is remembered
-/// in it. Gives the frame without it; `None`: there is nothing to take back.
+/// Forgets an answer of the user: a rule of this conversation, or an approval or denial that is remembered in it.
+/// Returns the frame without it, or `None` if there is no such answer.
 ///
-/// Only calls below this conversation are looked at: those beside it may be under way, and a resumed run would see them in
-/// another order.
+/// Only calls below this conversation are searched. Calls beside it may be under way, and a resumed run would see them
+/// in another order.
 async fn without(call: &CompositeCall<'_>, frame: &Frame, of: &QuestionId) -> Option<Frame> {
     if let Some(rules) = frame.session_rules().without(of).filter(|_| of.call == *call.path) {
         return Some(frame.ruled(rules));

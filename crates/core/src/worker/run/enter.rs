@@ -1,6 +1,6 @@
-//! The way into a worker, the same for everyone who calls one: the operator, a worker, code, a preview, an explanation.
+//! The start of a worker's call, the same for every caller: the operator, a worker, code, a preview, an explanation.
 
-use super::{conversation::holds_conversation, input::Input};
+use super::{handed::Handed, input::Input, talks::holds_conversation};
 use crate::{
     authority::{Access, Authority, Located, Mount, VirtualPath},
     call_path::CallPath,
@@ -12,7 +12,7 @@ use crate::{
     journal::RecordKind,
     listing::Listings,
     origin::{Content, ContentKind, Origins, Trail},
-    outcome::{End, Failure, FailureKind, Halt, Stop},
+    outcome::{Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
     toolset::{Configuration, ToolsetContext, ToolsetKind, ToolsetRegistry},
@@ -20,7 +20,7 @@ use crate::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A worker that has been entered: what it may touch, and what it was given.
+/// A worker that has been entered: its authority, and its input.
 pub(super) struct Entered {
     pub(super) frame: Frame,
     pub(super) handed: Vec<Handed>,
@@ -28,20 +28,10 @@ pub(super) struct Entered {
     pub(super) input: Input,
 }
 
-/// A mount that hands a caller's path to a callee.
-pub(super) struct Handed {
-    /// The parameter, and the mount's name.
-    pub(super) name: Arc<str>,
-    /// The path as the caller wrote it.
-    pub(super) callers: String,
-    /// What it is.
-    pub(super) place: Located,
-}
-
-/// Binds what the caller hands over, and narrows its authority. The worker's functions are made next ([`tools`]).
+/// Binds the paths that the caller passes, and narrows its authority. The worker's functions are made next ([`tools`]).
 ///
 /// # Errors
-/// The caller can't hand that over.
+/// The caller can't pass one of the paths.
 pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Entered, Stop> {
     let (handed, attached) = hand_over(worker, call);
     let authority = narrow(worker, call, &handed, &attached)?;
@@ -57,8 +47,8 @@ pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'
     Ok(Entered { frame, handed, attached, input })
 }
 
-/// Pairs the places that the engine located with the parameters and attachments they stand for: the order is that of
-/// the worker's effects.
+/// Pairs the places that the engine located with their parameters and attachments, in the order of the worker's
+/// effects.
 fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed>, Vec<Located>) {
     let mut places = call.places.iter();
     let mut handed = Vec::new();
@@ -76,7 +66,8 @@ fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed
     (handed, places.cloned().collect())
 }
 
-/// What the worker receives with its call, beside the arguments: attachments that others write.
+/// The trail of contents that the worker receives with its call, in addition to the arguments: attachments that others
+/// write.
 fn received(
     worker: &WorkerDefinition,
     call: &CompositeCall<'_>,
@@ -138,7 +129,7 @@ fn narrow(
         .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))
 }
 
-/// The authority of the worker with what its toolsets show beside files.
+/// Adds the mounts that a worker's toolsets show to the worker's authority.
 fn show(worker: &Arc<WorkerDefinition>, engine: &Engine, authority: Authority) -> Authority {
     let host = engine.host();
     let context = ToolsetContext {
@@ -157,8 +148,8 @@ fn show(worker: &Arc<WorkerDefinition>, engine: &Engine, authority: Authority) -
     }
 }
 
-/// Asks what outside the program says about a worker's tools, for each of its toolsets that depends on it. Each answer is
-/// a step. The functions are made from the answers next ([`tools`]).
+/// Asks external servers for a worker's tools, for each of its toolsets that depends on them. Each answer is a step.
+/// The functions are made from the answers next ([`tools`]).
 ///
 /// # Errors
 /// The run ends, or the time of the call is over.
@@ -237,10 +228,10 @@ pub(super) async fn tools(
     Ok(functions)
 }
 
-/// Makes the functions again that this or another execution has made in a step before.
+/// Makes the functions again that this or another execution has made in an earlier step.
 ///
 /// # Errors
-/// The run was cancelled, or the toolsets are not what they were.
+/// The run was cancelled, or the toolsets have changed.
 pub(crate) async fn tools_again(
     engine: &Engine,
     worker: &Arc<WorkerDefinition>,
@@ -313,10 +304,10 @@ async fn make_tools(
     Ok(functions)
 }
 
-/// Checks that no function has the name of a built-in tool: a rule for `shell` is about the tool of llm-do and nothing else,
-/// whether the worker has that tool or not. A worker of the program without file tools may have functions of their names;
-/// those of a library may not, because rules of the program for file tools would hold for them. A toolset that declares the
-/// name itself is part of the host, which may replace a tool by another.
+/// Checks that no function has the name of a built-in tool: a rule for `shell` refers only to the tool of llm-do,
+/// whether the worker has that tool or not. A worker of the program without file tools may have functions with their
+/// names; those of a library may not, because rules of the program for file tools would apply to them. A toolset that
+/// declares the name itself is part of the host, which may replace a tool by another.
 fn reserved(
     worker: &WorkerDefinition,
     kind: &dyn ToolsetKind,
@@ -357,8 +348,8 @@ fn reserved(
     Ok(())
 }
 
-/// Checks the rules of a worker that ask for retries. After a failed attempt only a leaf that reads may run again: another
-/// may have had its effect.
+/// Checks the rules of a worker that ask for retries. After a failed attempt only a leaf that reads may run again:
+/// another leaf may have had its effect.
 fn retried(worker: &WorkerDefinition, functions: &[Function]) -> Result<(), String> {
     for Function { meta, body, .. } in functions {
         let why = match body {
@@ -376,26 +367,4 @@ fn retried(worker: &WorkerDefinition, functions: &[Function]) -> Result<(), Stri
         }
     }
     Ok(())
-}
-
-/// Paths in an output, as the caller knows them: those below what it handed over.
-pub(super) fn translate_back(returned_paths: &[String], handed: &[Handed], end: End) -> End {
-    let End::Done(value) = &end else { return end };
-    if returned_paths.is_empty() || handed.is_empty() {
-        return end;
-    }
-    let mut value = (**value).clone();
-    for name in returned_paths {
-        let place = if name.is_empty() { Some(&mut value) } else { value.get_mut(name) };
-        if let Some(Value::String(path)) = place
-            && let Some(back) = handed.iter().find_map(|handed| {
-                let rest = path.trim_start_matches('/').strip_prefix(&*handed.name)?;
-                (rest.is_empty() || rest.starts_with('/'))
-                    .then(|| format!("{}{rest}", handed.callers.trim_end_matches('/')))
-            })
-        {
-            *path = back;
-        }
-    }
-    End::Done(Arc::new(value))
 }

@@ -1,6 +1,6 @@
-//! A call's input as a worker sees it, with the same meaning for prompts and code.
+//! A call's input from the view of a worker, with the same meaning for prompts and code.
 
-use super::enter::Handed;
+use super::handed::Handed;
 use crate::{
     definition::{ATTACHMENTS, BUILT_IN_VARIABLES, INPUT, INSTRUCTIONS, WorkerDefinition},
     engine::RunContext,
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub(super) struct Input {
     /// The declared parameters, or all given values if none are declared, by name.
     pub(super) values: Map<String, Value>,
-    /// `input` of templates, and the input of code.
+    /// The variable `input` of templates, and the input of code.
     pub(super) whole: Value,
     /// The caller's addition to the instructions.
     pub(super) instructions: Option<String>,
@@ -59,14 +59,14 @@ impl Input {
         Self { values, whole, instructions, message }
     }
 
-    /// Whether the caller gave nothing: the input is empty, or only has the defaults of the worker's schema.
+    /// Returns true if the caller gave nothing: the input is empty, or only has the defaults of the worker's schema.
     pub(super) fn is_left_out(&self, worker: &WorkerDefinition) -> bool {
         let of_nothing = || worker.signature.schema.filled(&Value::Object(Map::new())).into_owned();
         self.is_empty() || (worker.signature.declared && self.whole == of_nothing())
     }
 
-    /// The variables of the worker's templates. A declared parameter comes before a built-in variable of its name. A
-    /// key that only the caller chose doesn't, because the author of the template doesn't know it.
+    /// The variables of the worker's templates. A declared parameter takes precedence over a built-in variable of its
+    /// name. A key that only the caller chose does not, because the author of the template doesn't know it.
     pub(super) fn variables(&self, worker: &WorkerDefinition, host: &RunContext) -> Map<String, Value> {
         let mut variables = self.values.clone();
         let declared = &worker.signature.parameters;
@@ -97,8 +97,8 @@ impl Input {
         }
     }
 
-    /// The names of the variables that differ between calls. A flag and a choice have so few values that a provider can keep
-    /// a prompt for each, and a path that was handed over is always the mount's name.
+    /// The names of the variables that differ between calls. A flag and a choice have so few values that a provider can
+    /// keep a prompt for each, and the value of a `path` parameter is always the mount's name.
     pub(super) fn differing(&self, worker: &WorkerDefinition) -> BTreeSet<String> {
         let schema = worker.signature.schema.value();
         let parameter = |name: &str| worker.signature.parameters.iter().find(|it| *it.name == *name);
@@ -112,7 +112,7 @@ impl Input {
         names.cloned().chain([INPUT.to_owned()]).collect()
     }
 
-    /// The input beside instructions that all go into the system text.
+    /// Places the input when the instructions all belong to the system text.
     pub(super) fn beside(&self, instructions: String) -> Placed {
         let input = match &self.message {
             Some(text) if !text.trim().is_empty() => Some(text.clone()),
@@ -122,8 +122,9 @@ impl Input {
         Placed { system: instructions, moved: None, input }
     }
 
-    /// Where the instructions and the input of a call go. The parts of the input that the instructions print whole are not
-    /// repeated. The paragraph of the first of them begins the first message, so that the system text is the same for every call.
+    /// Distributes the instructions and the input of a call. The parts of the input that the instructions print whole
+    /// are not repeated. The paragraph of the first of them begins the first message, so that the system text is the
+    /// same for every call.
     pub(super) fn placed(&self, worker: &WorkerDefinition, rendered: Rendered) -> Placed {
         let printed = self.printed(worker, &rendered.printed);
         if printed.is_empty() {
@@ -176,13 +177,13 @@ impl Input {
     }
 }
 
-/// Where the instructions and the input of a call go.
+/// The places of the instructions and the input of a call.
 pub(super) struct Placed {
     /// The system text.
     pub(super) system: String,
     /// The end of the instructions, which begins the first message.
     pub(super) moved: Option<String>,
-    /// The input, without what the instructions print.
+    /// The input, without the parts that the instructions print.
     pub(super) input: Option<String>,
 }
 
@@ -190,12 +191,12 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A name as a JSON pointer has it.
+/// A name in the form of a JSON pointer.
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Whether a value, or all that it consists of, was printed.
+/// Returns true if a value, or all of its parts, was printed.
 fn is_printed(value: &Value, pointer: &str, printed: &BTreeSet<String>) -> bool {
     printed.contains(pointer)
         || match value {
@@ -216,7 +217,7 @@ fn is_printed(value: &Value, pointer: &str, printed: &BTreeSet<String>) -> bool 
         }
 }
 
-/// Whether a schema allows a few values only.
+/// Returns true if a schema allows a few values only.
 fn has_few_values(schema: &Value) -> bool {
     let kinds = schema.get("type").map(|kind| match kind {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -230,7 +231,7 @@ fn has_few_values(schema: &Value) -> bool {
         || alternatives.is_some_and(|schemas| schemas.iter().all(has_few_values))
 }
 
-/// The beginning of the paragraph around a byte of a text.
+/// The start of the paragraph around a byte of a text.
 fn paragraph(text: &str, at: usize) -> usize {
     let mut begin = 0;
     let mut end = 0;

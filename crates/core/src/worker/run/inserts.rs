@@ -1,5 +1,5 @@
-//! The texts that a worker's instructions are made of. A text of a toolset, such as a prompt of an MCP server, is fetched
-//! before the conversation begins. Each is a step.
+//! The texts that make up a worker's instructions. A text of a toolset, such as a prompt of an MCP server, is fetched
+//! before the conversation begins. Each fetch is a step.
 
 use crate::{
     authority::Place,
@@ -65,7 +65,7 @@ impl Texts {
         }
     }
 
-    /// Whether some of them come from toolsets.
+    /// Returns true if any of the texts come from toolsets.
     pub(super) fn has_inserts(&self) -> bool {
         self.inserting.count() > 0
     }
@@ -76,11 +76,11 @@ impl Texts {
     }
 }
 
-/// Fetches the texts that a worker's instructions want from its toolsets. The instructions are rendered for that, until
-/// nothing is missing. Any other error of the template is one of the conversation's beginning.
+/// Fetches the texts that a worker's instructions need from its toolsets. For that purpose the instructions are
+/// rendered until no text is missing. Other errors of the template are reported when the conversation begins.
 ///
 /// # Errors
-/// A text can't be had. `trail` gets that the failure repeats words of others.
+/// A text is not available. `trail` becomes untrusted if the failure may repeat words of others.
 pub(super) async fn fetch(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,

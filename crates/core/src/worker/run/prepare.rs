@@ -1,14 +1,15 @@
-//! What happens before a worker's first turn: its authority, its tools, its instructions, its first message.
+//! The preparation of a worker's first turn: its authority, its tools, its instructions, its first message.
 
 use super::{
     attachments,
-    context::{ContextLimit, most_tokens},
-    conversation::{holds_conversation, is_chat},
-    ensures::{self, Judging},
-    enter::{Entered, Handed, enter, list, tools, tools_again, translate_back},
+    context_limit::{ContextLimit, most_tokens},
+    enter::{Entered, enter, list, tools, tools_again},
     input::{Input, Placed},
     inserts::{self, Texts},
+    judges::judges,
+    prepared::Prepared,
     server_tools,
+    talks::{holds_conversation, is_chat},
 };
 use crate::{
     authority::{Located, Place},
@@ -16,44 +17,20 @@ use crate::{
     definition::{INPUT, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
-    estimate::estimate_text,
     function::{CompositeCall, Function},
     gate::WithheldTool,
     journal::RecordKind,
-    model::{Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
+    model::{Capabilities, ModelName, ModelSettings, Part, ToolSpec},
     origin::{self, Origins, Trail},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     price::Usd,
-    server_tool::ServerTool,
     step_name::StepName,
 };
 use serde_json::{Map, Value};
 use std::{borrow::Cow, sync::Arc};
 
-/// A worker ready for its first turn.
-pub(super) struct Prepared {
-    pub(super) frame: Frame,
-    pub(super) functions: Vec<Function>,
-    /// The tools of `ensures`, in order.
-    pub(super) judges: Vec<Judging>,
-    pub(super) tools: Arc<[ToolSpec]>,
-    pub(super) server_tools: Arc<[ServerTool]>,
-    pub(super) setup: Arc<Setup>,
-    pub(super) system: Arc<str>,
-    pub(super) first: Arc<Message>,
-    pub(super) model: Arc<dyn Model>,
-    pub(super) model_name: ModelName,
-    pub(super) settings: ModelSettings,
-    pub(super) native_output: Option<Arc<Value>>,
-    pub(super) can_read_on: bool,
-    pub(super) terms: Terms,
-    /// The most tokens of a request, if that is known.
-    pub(super) context: Option<ContextLimit>,
-    handed: Vec<Handed>,
-    returned_paths: Vec<String>,
-}
-
-/// Enters a worker and begins its conversation. If it does not begin, `trail` gets what the failure repeats of others.
+/// Enters a worker and begins its conversation. If it does not begin, `trail` gets the words of others that the failure
+/// repeats.
 pub(super) async fn prepare(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
@@ -209,8 +186,7 @@ pub(super) async fn prepare(
         };
         offered.push(function.clone());
     }
-    let judges =
-        ensures::judges(worker, &offered).map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
+    let judges = judges(worker, &offered).map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
     let setup = Arc::new(Setup {
         call: call.path.clone(),
         worker: Arc::clone(&worker.id),
@@ -244,7 +220,7 @@ pub(super) async fn prepare(
     }))
 }
 
-/// The cost is limited and can't be counted.
+/// The failure if the cost is limited and can't be counted.
 fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limit: Usd) -> Failure {
     let (of, uses) = match worker.server_tools.is_empty() {
         true => ("this model", ""),
@@ -265,8 +241,8 @@ fn settings(worker: &WorkerDefinition, model: &ModelName, host: &crate::engine::
     if worker.locked { settings } else { host.settings_override.over(&settings) }
 }
 
-/// Those that could pass the gate, which is what a model is shown, and the others with the reason; sorted by name so that the
-/// prompt's prefix never changes (`docs/reference/loop.md`).
+/// Splits the functions into those that could pass the gate, which a model is shown, and the others, with the reason;
+/// sorted by name so that the prompt's prefix never changes (`docs/reference/loop.md`).
 fn offered(
     engine: &Engine,
     worker: &WorkerDefinition,
@@ -345,7 +321,7 @@ fn finish_is_free(
     Err(Failure::new(FailureKind::Definition, message))
 }
 
-/// Why a conversation does not begin.
+/// The reason why a conversation does not begin.
 struct Unbegun {
     failure: Failure,
     /// The origins of the failure's words.
@@ -358,11 +334,11 @@ impl From<Failure> for Unbegun {
     }
 }
 
-/// What a conversation begins with.
+/// The start of a conversation.
 struct Beginning {
     system: String,
     parts: Vec<Part>,
-    /// The user speaks first.
+    /// True if the user speaks first.
     listens: bool,
     origin: origin::Origin,
 }
@@ -467,21 +443,4 @@ async fn begin(
         }
     }
     Ok(Beginning { system: host.redact.text(system.trim_end()).into_owned(), parts, listens, origin })
-}
-
-impl Prepared {
-    /// Tokens of what every request sends beside its messages, as estimated. Not looked at where nothing is counted.
-    pub(super) fn fixed_tokens(&self) -> u64 {
-        let tools = self
-            .tools
-            .iter()
-            .map(|tool| tool.name.len() + tool.description.len() + tool.input.to_string().len());
-        let output = self.native_output.as_ref().map_or(0, |schema| schema.to_string().len());
-        estimate_text(self.system.len() + tools.sum::<usize>() + output)
-    }
-
-    /// Paths in the output, as the caller knows them (`docs/reference/sandbox.md`).
-    pub(super) fn translate_back(&self, end: End) -> End {
-        translate_back(&self.returned_paths, &self.handed, end)
-    }
 }

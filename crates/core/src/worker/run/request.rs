@@ -1,6 +1,6 @@
 //! A request to a worker's model: its reservation, its retries, and its end.
 
-use super::Prepared;
+use super::prepared::Prepared;
 use crate::{
     account::Wanted,
     call_path::CallPath,
@@ -41,7 +41,7 @@ const UNSTATED: u32 = 4096;
 
 /// A request for a turn of a conversation, or for a summary of it.
 pub(super) struct Request<'a> {
-    /// What it is for.
+    /// The purpose of the request.
     pub(super) purpose: Purpose,
     /// The turn, or the number of the compaction.
     pub(super) number: u32,
@@ -49,17 +49,17 @@ pub(super) struct Request<'a> {
     pub(super) conversation: &'a Conversation,
     /// The instructions.
     pub(super) system: &'a Arc<str>,
-    /// What is sent.
+    /// The messages that are sent.
     pub(super) messages: &'a [Arc<Message>],
-    /// The last message that is sent, and the hash over all of them.
+    /// The last message that is sent, and the hash over all messages.
     pub(super) sent: (MessageId, Arc<str>),
     pub(super) tools: &'a Arc<[ToolSpec]>,
     pub(super) server_tools: &'a Arc<[ServerTool]>,
     pub(super) output: Option<&'a Arc<Value>>,
     pub(super) settings: &'a ModelSettings,
-    /// The tokens that it sends, as expected.
+    /// Expected tokens of the request.
     pub(super) tokens: u64,
-    /// The attempts at the same turn that answers to earlier messages of the user have made.
+    /// Number of attempts at the same turn by answers to earlier messages of the user.
     pub(super) earlier_attempts: u32,
 }
 
@@ -70,11 +70,11 @@ pub(super) struct Answered {
     pub(super) usage: Usage,
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 pub(super) enum Unanswered {
-    /// The provider says that it is longer than the model's window.
+    /// The provider reports that the request is longer than the model's window.
     TooLong(Failure),
-    /// Anything else.
+    /// Any other reason.
     Stopped(Stop),
 }
 
@@ -90,8 +90,8 @@ impl From<Halt> for Unanswered {
     }
 }
 
-/// Sends a request until it is answered, or retries, time or budget are used up. `next_attempt` is the number of the first
-/// attempt, and becomes that of the attempt after the last one: earlier attempts at the same turn had another content.
+/// Sends a request until it is answered, or retries, time or budget are used up. `next_attempt` is the number of the
+/// first attempt, and is set to the number after the last one: earlier attempts at the same turn had another content.
 pub(super) async fn send(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
@@ -271,7 +271,7 @@ async fn pause(call: &CompositeCall<'_>, frame: &Frame, name: StepName, wait: Du
     Ok(())
 }
 
-/// Whether a person may stop an answer in this run: somebody takes part in it.
+/// Returns true if a person may stop an answer in this run, because a person takes part in it.
 fn stoppable(call: &CompositeCall<'_>) -> bool {
     call.engine.host().chat || call.engine.host().attended
 }
@@ -281,29 +281,29 @@ struct Sink<'a> {
     engine: &'a Engine,
     path: &'a CallPath,
     turn: u32,
-    /// Whether its pieces are shown. Those of a summary are not.
+    /// True if the pieces are shown. Those of a summary are not.
     shown: bool,
     /// The text that has arrived, if the answer can be stopped.
     said: Option<Mutex<String>>,
-    /// What finds out that the answer repeats itself, and whether it does.
+    /// The detector of an answer that repeats itself, and its result.
     repetition: Option<Mutex<Repetition>>,
     repeats: AtomicBool,
 }
 
-/// The provider whose answers a person has written.
+/// The provider whose answers are written by a person.
 const SCRIPT: &str = "script";
 
-/// Whether an answer may fail because it repeats itself. One that a person wrote may.
+/// Returns true if an answer may fail because it repeats itself. An answer that a person wrote may repeat itself.
 fn is_checked(prepared: &Prepared) -> bool {
     prepared.model_name.provider() != SCRIPT
 }
 
-/// Whether the answer has a declared type.
+/// Returns true if the answer has a declared type.
 fn is_typed(prepared: &Prepared) -> bool {
     prepared.setup.output.schema().is_some()
 }
 
-/// The failure of an answer that says the same again and again.
+/// The failure of an answer that repeats itself without end.
 fn repeats() -> ModelError {
     let message = "the model repeats itself: its answer says the same again and again, and was ended. Another model, or \
                    another wording of the instructions, may help";
@@ -311,7 +311,8 @@ fn repeats() -> ModelError {
 }
 
 impl Sink<'_> {
-    /// The response, or a failure as soon as it says the same again and again. Pieces come while the response is polled.
+    /// The response, or a failure as soon as the answer repeats itself without end. Pieces arrive while the response is
+    /// polled.
     async fn unless_it_repeats(
         &self,
         responding: BoxFuture<'_, Result<ModelResponse, ModelError>>,
@@ -327,8 +328,8 @@ impl Sink<'_> {
         }
     }
 
-    /// What has arrived of an answer that was stopped. The provider does not tell what it cost, so its tokens are
-    /// estimated, `input` as those of the request.
+    /// The part of a stopped answer that has arrived. The provider does not report its cost, so its tokens are
+    /// estimated; `input` is the estimate for the request.
     fn cut_off(&self, input: u64) -> ModelResponse {
         let said = self.said.as_ref().map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone());
         let text = said.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Judges the tools that the provider of a worker's model runs (`docs/reference/server-side-tools.md`).
+//! The judgement of tools that the provider of a worker's model runs (`docs/reference/server-side-tools.md`).
 
 use crate::{
     definition::WorkerDefinition,
@@ -17,10 +17,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The name of their source in records and rules.
+/// The source of these tools in records and rules.
 const SOURCE: &str = "server_side_tools";
 
-/// Such a tool as a function for the gate: its arguments are the tool's options.
+/// A server-side tool in the form of a function for the gate: its arguments are the tool's options.
 pub(super) fn function(tool: &ServerTool) -> Function {
     Function {
         meta: FunctionMeta {
@@ -44,7 +44,7 @@ pub(super) fn function(tool: &ServerTool) -> Function {
     }
 }
 
-/// A call that passes the gate and does nothing: it gives back the options with which the tool is allowed.
+/// A call that passes the gate and does nothing: it returns the options with which the tool is allowed.
 struct Permission;
 
 impl Composite for Permission {
@@ -85,7 +85,7 @@ pub(super) fn distinct(worker: &WorkerDefinition, functions: &[Function]) -> Res
     }
 }
 
-/// The worker's tools that are not among those that the gate has allowed.
+/// The worker's tools that the gate has not allowed.
 pub(super) fn refused<'a>(
     worker: &'a WorkerDefinition,
     granted: &'a [ServerTool],
@@ -97,8 +97,9 @@ pub(super) fn refused<'a>(
     })
 }
 
-/// Puts each of the worker's tools to the gate, in order, and returns those that it allows, with the options that it
-/// allows. Like a function that can't pass the gate, a refused tool is not offered; its call's records say why.
+/// Submits each of the worker's tools to the gate, in order, and returns those that it allows, with the allowed
+/// options. Like a function that can't pass the gate, a refused tool is not offered; its call's records contain the
+/// reason.
 ///
 /// # Errors
 /// The operator is to be asked later, or options that the operator edited are invalid.

@@ -1,5 +1,5 @@
-//! Sets of rules that a tool returns (`docs/reference/approvals.md`): the entry calls these tools before the first request
-//! of a run, so that nothing which a model reads can change what they return.
+//! Sets of rules that a tool returns (`docs/reference/approvals.md`). The entry calls these tools before the first
+//! request of a run, so that no text that a model reads can change their results.
 
 use crate::{
     call_path::CallPath,
@@ -16,11 +16,11 @@ use crate::{
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Calls the tools whose results rules name, if the worker is the entry, and keeps the sets for the whole run. `frame` is the
-/// worker's own, with its functions.
+/// Calls the tools whose results rules name, if the worker is the entry, and keeps the sets for the whole run. `frame`
+/// is the worker's own, with its functions.
 ///
 /// # Errors
-/// What stops the run. A tool that fails gives a set that can't be read.
+/// The run stops. A tool that fails gives a set that can't be read.
 pub(super) async fn read(call: &CompositeCall<'_>, frame: &Frame, usage: &mut Usage) -> Result<(), Halt> {
     if call.frame.worker().is_some() {
         return Ok(());

@@ -132,7 +132,7 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Result<ModelRe
     calls_of(calls.map(|(name, arguments)| (name.to_owned(), arguments)))
 }
 
-/// As [`calls`], for any number.
+/// Makes any number of [`calls`].
 pub(crate) fn calls_of(
     calls: impl IntoIterator<Item = (String, Value)>,
 ) -> Result<ModelResponse, ModelError> {

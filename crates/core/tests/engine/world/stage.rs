@@ -16,7 +16,7 @@ use std::{
     task::Poll,
 };
 
-/// What a model says, in order; each conversation of the worker follows it from its beginning.
+/// The answers of a model, in order; each conversation of the worker follows the script from its beginning.
 pub(crate) type Script = Vec<Result<ModelResponse, ModelError>>;
 
 /// A request, as a model saw it.
@@ -40,7 +40,7 @@ pub(crate) struct Stage {
     pub(super) scripts: HashMap<String, Script>,
     pub(super) told: Mutex<HashMap<CallPath, usize>>,
     pub(crate) seen: Mutex<Vec<Seen>>,
-    /// What it answers to requests for summaries, in place of the script.
+    /// The answer to requests for summaries, instead of the script.
     pub(super) summaries: Option<Result<ModelResponse, ModelError>>,
     pub(super) capabilities: Capabilities,
     pub(super) server_tools: bool,

@@ -1,4 +1,4 @@
-//! What one worker reads, writes and can do, as far as this is known before a run.
+//! The contents that a worker reads and writes, and its effects, as far as they are known before a run.
 
 use super::{Effect, Source, SourceKind, Why, places::Places};
 use crate::{
@@ -33,15 +33,15 @@ pub(super) struct Facts {
     pub(super) writes: Vec<Place>,
     /// The untrusted mounts that it sees, whether it has functions that read them or not.
     pub(super) sees: Vec<Source>,
-    /// Whether it takes files of its callers.
+    /// True if the worker takes files of its callers.
     pub(super) takes_files: bool,
-    /// Whether its output has no room for instructions.
+    /// True if the output has no room for instructions.
     pub(super) typed: bool,
     /// A mount that its model can read and that is not declared untrusted, with the place that gives it.
     pub(super) private: Option<(String, Option<Span>)>,
 }
 
-/// Whether the program has any untrusted source. Most have none, and nothing is followed then.
+/// Returns true if the program has any untrusted source. Most programs have none, and then no flow is computed.
 pub(super) fn any_source(scope: &Scope<'_>, authorities: &Authorities<'_>) -> bool {
     let mut lists = BTreeSet::new();
     let kinds = scope.host.toolsets.kinds().filter(|kind| is_unknown(kind.as_ref()));
@@ -63,7 +63,7 @@ pub(super) fn any_source(scope: &Scope<'_>, authorities: &Authorities<'_>) -> bo
     })
 }
 
-/// The facts of all workers, in the order of their names.
+/// Gathers the facts of all workers, in the order of their names.
 pub(super) fn of_workers(scope: &Scope<'_>, authorities: &Authorities<'_>) -> Vec<Facts> {
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
     let mut untrusted = Places::default();
@@ -101,13 +101,13 @@ impl<'a> Sight<'a> {
         Self { mounts, network: all.iter().any(|authority| *authority.bounds().network() != Network::Off) }
     }
 
-    /// Whether its processes can read what others write.
+    /// Returns true if the worker's processes can read untrusted content.
     fn suspect(&self) -> bool {
         self.network || self.mounts.iter().any(|mount| mount.untrusted && mount.place.server().is_none())
     }
 }
 
-/// The toolsets of a worker whose tools are only known in a run.
+/// Returns the toolsets of a worker whose tools are only known in a run.
 fn unknown_kinds<'a>(
     scope: &'a Scope<'_>,
     effective: &'a Effective,
@@ -130,7 +130,7 @@ struct Gathering<'a> {
     untrusted: &'a Places<()>,
     facts: Facts,
     reads: bool,
-    /// Whether its model chooses what is read, with file tools or commands.
+    /// True if the model chooses the files that are read, with file tools or commands.
     reads_by_tool: bool,
     writes: bool,
 }
@@ -176,7 +176,7 @@ impl<'a> Gathering<'a> {
         self.facts
     }
 
-    /// Parameters and attachments that are declared untrusted.
+    /// Adds parameters and attachments that are declared untrusted.
     fn declared(&mut self) {
         let WorkerDefinition { id, untrusted, .. } = self.effective.definition.as_ref();
         let keys = &self.effective.keys;
@@ -195,7 +195,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// The tools of kinds whose tools are always the same.
+    /// Adds the tools of kinds whose tools are always the same.
     fn built_in(&mut self) {
         let kinds = &self.scope.host.toolsets;
         for (name, node) in &self.effective.toolsets {
@@ -244,7 +244,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Python functions, and the worker itself if it is one.
+    /// Adds Python functions, and the worker itself if it is one.
     fn code(&mut self) {
         let Some(tools) = self.scope.exposed.tools(self.effective) else { return };
         let kind = self.scope.host.toolsets.code().map_or("", |kind| kind.name());
@@ -294,7 +294,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// The places behind its mounts. Another worker's mount may declare a part of one untrusted.
+    /// Adds the places behind its mounts. Another worker's mount may declare a part of one untrusted.
     fn files(&mut self) {
         for mount in &self.sight.mounts {
             let span = mount_span(self.scope, self.effective, mount);
@@ -318,7 +318,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// The toolset with which it reads files.
+    /// Returns the place of the toolset with which the worker reads files.
     fn reader(&self) -> Option<Span> {
         let reads = |name: &str| {
             let kind = self.scope.host.toolsets.get(name)?;
@@ -336,7 +336,7 @@ impl<'a> Gathering<'a> {
         self.sight.mounts.iter().any(|mount| mount.access == Access::Write)
     }
 
-    /// Whether it writes where files of the program may not pre-approve it.
+    /// Returns true if the worker writes to places for which files of the program may not pre-approve it.
     fn writes_outside(&self) -> bool {
         self.sight.mounts.iter().any(|mount| mount.access == Access::Write && !mount.origin.is_own())
     }
@@ -348,8 +348,8 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// The declaration of a mount: the worker's own, its package's, or the program's. What a toolset serves is declared with the
-/// toolset.
+/// Returns the declaration of a mount: the worker's own, its package's, or the program's. A mount that a toolset serves
+/// is declared with the toolset.
 fn mount_span(scope: &Scope<'_>, effective: &Effective, mount: &Mount) -> Option<Span> {
     if let Some(served) = mount.place.server() {
         return effective.toolsets.get(served.kind).map(|node| node.span.clone());

@@ -1,4 +1,4 @@
-//! How untrusted content moves from worker to worker.
+//! The movement of untrusted content from worker to worker.
 
 use super::{Reach, Source, Step, Through, facts::Facts, places::Places};
 use crate::{
@@ -23,7 +23,7 @@ const MOST: usize = 8;
 pub(super) struct Propagation<'a> {
     workers: Vec<&'a Arc<str>>,
     sources: Vec<Source>,
-    /// What arrives at each node, the nearest first. The first nodes are the workers.
+    /// The sources that arrive at each node, the nearest first. The first nodes are the workers.
     arrivals: Vec<Vec<Arrival>>,
 }
 
@@ -34,12 +34,12 @@ struct Arrival {
     from: From,
 }
 
-/// Where a node has a source from.
+/// The origin of a source that arrives at a node.
 #[derive(Clone, Copy)]
 enum From {
-    /// The worker reads it itself.
+    /// The worker itself, which reads the source.
     Itself,
-    /// A caller hands it over.
+    /// A caller, which passes the source on.
     Handed(usize),
     /// Another node.
     Node(usize, Through),
@@ -92,7 +92,7 @@ impl<'a> Propagation<'a> {
         }
     }
 
-    /// The sources that reach a worker, with the ways on which they do.
+    /// Returns the sources that reach a worker, each with its way.
     pub(super) fn at(&self, worker: usize) -> Vec<Reach> {
         self.arrivals[worker].iter().map(|arrival| self.way(worker, *arrival)).collect()
     }
@@ -120,7 +120,7 @@ impl<'a> Propagation<'a> {
     }
 }
 
-/// The ways between nodes: the workers, patterns of allowlists, and places that a worker writes.
+/// The edges between nodes: the workers, patterns of allowlists, and places that a worker writes.
 struct Edges {
     of: Vec<Vec<(usize, Through)>>,
 }
@@ -150,8 +150,8 @@ impl Edges {
         self.of.len() - 1
     }
 
-    /// Callees by pattern. A node for each pattern and direction keeps a thousand callers of a thousand workers from
-    /// becoming a million edges.
+    /// Adds the edges to callees by pattern. A node for each pattern and direction keeps a thousand callers of a
+    /// thousand workers from becoming a million edges.
     fn patterns<'a>(&mut self, scope: &Scope<'a>, facts: &[Facts]) {
         let mut nodes: BTreeMap<(PackageId, &str), [usize; 2]> = BTreeMap::new();
         for (caller, effective) in scope.workers.values().enumerate() {
@@ -173,7 +173,8 @@ impl Edges {
         }
     }
 
-    /// Files: a place that one worker writes and another reads, itself, a part of it, or a folder that contains it.
+    /// Adds the edges through files: a place that one worker writes and another reads. The reader may read the place
+    /// itself, a part of it, or a folder that contains it.
     fn files(&mut self, facts: &[Facts]) {
         let mut written = Places::default();
         for (worker, facts) in facts.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Workers in which untrusted content, private files and a way out meet: what the content says can send the files away.
+//! Workers in which untrusted content, private files and a way out meet: the untrusted content could make the worker
+//! send the files away.
 
 use super::{Effect, Flow, Reach, SourceKind, facts::Facts};
 use crate::{
@@ -55,12 +56,12 @@ pub(super) fn check(flow: &Flow, scope: &Scope<'_>, facts: &[Facts], found: &mut
     }
 }
 
-/// Whether a function can send something away, or run something that can.
+/// Returns true if a function can send data away, or run a program that can.
 fn leads_out(effect: &Effect) -> bool {
     matches!(effect.risk, None | Some(Risk::Network | Risk::Exec))
 }
 
-/// A source in a sentence.
+/// Describes a source as a part of a sentence.
 pub(super) fn described(kind: &SourceKind) -> String {
     match kind {
         SourceKind::Parameter { name, .. } => format!("the parameter `{name}`"),

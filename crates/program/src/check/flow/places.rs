@@ -1,4 +1,4 @@
-//! Places by how they lie in each other.
+//! A map of places that finds the places inside and around another.
 
 use llm_do_core::authority::Place;
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ impl<T> Default for Places<T> {
 }
 
 impl<T: Copy> Places<T> {
-    /// The value of a place, made at its first mention.
+    /// Returns the value of a place, and creates it at the first mention of the place.
     pub(super) fn entry(&mut self, place: &Place, make: impl FnOnce() -> T) -> T {
         *self.0.entry(place.as_str().to_owned()).or_insert_with(make)
     }
 
-    /// The values of the place itself, of folders that contain it, and of what it contains.
+    /// Returns the values of the place itself, of folders that contain it, and of the places that it contains.
     pub(super) fn around(&self, place: &Place) -> Vec<T> {
         let within = format!("{}/", place.as_str().trim_end_matches('/'));
         let below = self.0.range(within.clone()..).take_while(|(path, _)| path.starts_with(&within));

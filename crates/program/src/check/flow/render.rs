@@ -5,7 +5,7 @@ use crate::span::Span;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The flow for people. Names in it are those of the program's files.
+/// Formats the flow for people. Names in it are those of the program's files.
 pub fn text(flow: &Flow) -> String {
     let mut out = String::new();
     for worker in &flow.workers {
@@ -40,7 +40,7 @@ fn write_worker(worker: &WorkerFlow, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// The way from a source to a worker, as one sentence.
+/// Describes the way from a source to a worker, as one sentence.
 fn way(reach: &Reach) -> String {
     let Reach { source, reader, handed_by, steps } = reach;
     let mut way = match (&source.kind, handed_by) {
@@ -92,7 +92,7 @@ fn place(span: Option<&Span>) -> String {
     span.map(|span| format!(" ({})", span.origin())).unwrap_or_default()
 }
 
-/// `{"workers": [...]}`. Fields are only ever added.
+/// Converts the flow to `{"workers": [...]}`. Fields are only ever added.
 pub fn to_json(flow: &Flow) -> Value {
     let workers = flow.workers.iter().map(|worker| {
         json!({

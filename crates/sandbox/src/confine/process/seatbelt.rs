@@ -1,4 +1,4 @@
-//! Starting a process under macOS's own sandbox. **Unverified**: compiled in our checks and never run in them.
+//! Starts a process under macOS's own sandbox. **Unverified**: compiled in our checks and never run in them.
 //!
 //! `sandbox-exec` applies a profile and becomes the program. It works on paths alone and can't hide a part of a
 //! folder, so a mount with something to hide is not given, as in tier B. The program's descendants are in its process
@@ -25,7 +25,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
 impl Process {
-    /// Starts it, and returns when `sandbox-exec` has been executed. Needs a tokio runtime.
+    /// Starts the process, and returns when `sandbox-exec` has been executed. Needs a tokio runtime.
     ///
     /// # Errors
     /// The part that could not be set up. No other confinement is tried instead.
@@ -110,7 +110,7 @@ fn hand_over(channel: Option<&OwnedFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the system keeps for each process. It keeps no limit of memory.
+/// Sets the limits that the system keeps for each process. It keeps no limit of memory.
 fn apply(limits: &Limits) -> io::Result<()> {
     let all = [
         Some((Resource::Nofile, limits.open_files)),
@@ -146,22 +146,22 @@ pub struct Running {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     exit: Option<Exit>,
-    /// Removed with it.
+    /// The private temporary folder, removed with this value.
     _temporary: TempDir,
 }
 
 impl Running {
-    /// What the program writes to standard output. `None` the second time.
+    /// Takes the standard output of the program. Returns `None` the second time.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }
 
-    /// What the program writes to standard error. `None` the second time.
+    /// Takes the standard error of the program. Returns `None` the second time.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.stderr.take()
     }
 
-    /// The requests to the network that were refused: none, since there are no lists of domains here.
+    /// Returns `None`: there are no lists of domains here, so no requests to the network are refused.
     pub fn denials(&self) -> Option<Denials> {
         None
     }
@@ -173,15 +173,15 @@ impl Running {
         }
     }
 
-    /// Ends the program and its process group, at once. [`Running::wait`] says when that is done.
+    /// Ends the program and its process group, at once. [`Running::wait`] returns when they have ended.
     pub fn kill(&self) {
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 
-    /// Waits until the program has ended, and ends what it left in its process group. May be called again, also after
-    /// a cancelled call.
+    /// Waits until the program has ended, and ends the remaining processes of its group. May be called again, also
+    /// after a cancelled call.
     pub async fn wait(&mut self) -> Exit {
         if let Some(exit) = &self.exit {
             return exit.clone();
@@ -195,7 +195,7 @@ impl Running {
         self.exit.insert(exit).clone()
     }
 
-    /// The number of the process, and of no use but to be shown.
+    /// Returns the process ID, only for display.
     pub fn id(&self) -> u32 {
         self.child.id().unwrap_or(0)
     }

@@ -26,7 +26,8 @@ use tokio::{
 };
 
 impl Process {
-    /// Starts it, and returns when the program has been executed inside its confinement. Needs a tokio runtime.
+    /// Starts the process, and returns when the program has been executed inside its confinement. Needs a tokio
+    /// runtime.
     ///
     /// # Errors
     /// The part that could not be set up, or the reason why the program could not be executed. No other confinement
@@ -144,7 +145,7 @@ impl Process {
     }
 }
 
-/// The files of the system's certificates, of which distributions have one.
+/// The possible files of the system's certificates. A distribution has one of them.
 const OF_THE_SYSTEM: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -152,7 +153,7 @@ const OF_THE_SYSTEM: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The certificates that a process trusts: those of the system, for hosts without a key, and that of its proxy.
+/// Returns the certificates that a process trusts: those of the system, for hosts without a key, and that of its proxy.
 fn authorities(own: &str) -> String {
     let system = OF_THE_SYSTEM.iter().find_map(|file| std::fs::read_to_string(file).ok());
     let mut all = system.unwrap_or_default();
@@ -162,8 +163,8 @@ fn authorities(own: &str) -> String {
     all + own
 }
 
-/// The path with the links in its folder resolved, which alone is the same inside. The last name is kept: a program
-/// may go by the name under which it was started.
+/// Resolves the links in the path's folder: only the resolved path is the same inside the confinement. The last name is
+/// kept: a program may depend on the name under which it was started.
 fn real_folder_of(program: &Path) -> PathBuf {
     match (program.parent(), program.file_name()) {
         (Some(parent), Some(name)) if program.is_absolute() => {
@@ -173,7 +174,7 @@ fn real_folder_of(program: &Path) -> PathBuf {
     }
 }
 
-/// Our own binary as a supervisor that takes its orders from `socket`.
+/// Creates the command that starts our own binary as a supervisor with `socket` as its source of orders.
 fn command(socket: OwnedFd) -> Result<Command, StartError> {
     let Some(binary) = binary() else { return Err(StartError::NotInstalled) };
     let mut command = Command::new(binary);
@@ -230,25 +231,25 @@ pub struct Running {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     received: Vec<u8>,
-    /// One that came with a report.
+    /// A descriptor that came with a report.
     descriptor: Option<OwnedFd>,
     proxy: Option<Proxy>,
     exit: Option<Exit>,
 }
 
 impl Running {
-    /// What the program writes to standard output. `None` the second time.
+    /// Takes the standard output of the program. Returns `None` the second time.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }
 
-    /// What the program writes to standard error. `None` the second time.
+    /// Takes the standard error of the program. Returns `None` the second time.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.stderr.take()
     }
 
-    /// Its refused network requests; `None` if it has no list of domains. The returned value stays valid after the
-    /// process ends.
+    /// Returns the refused network requests of the program, or `None` if it has no list of domains. The returned value
+    /// stays valid after the process ends.
     pub fn denials(&self) -> Option<Denials> {
         self.proxy.as_ref().map(|proxy| proxy.denials().clone())
     }
@@ -268,7 +269,7 @@ impl Running {
         let _ = rustix::net::send(&self.control, &[INTERRUPT], flags);
     }
 
-    /// Ends the program and everything that it started, at once. [`Running::wait`] says when that is done.
+    /// Ends the program and all its descendants, at once. [`Running::wait`] returns when they have ended.
     pub fn kill(&self) {
         let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Write);
     }
@@ -298,12 +299,12 @@ impl Running {
         exit
     }
 
-    /// The process ID of the supervisor, only for display.
+    /// Returns the process ID of the supervisor, only for display.
     pub fn id(&self) -> u32 {
         self.child.id().unwrap_or(0)
     }
 
-    /// The next report; `None` when the supervisor is gone.
+    /// Receives the next report. Returns `None` when the supervisor has ended.
     async fn report(&mut self) -> io::Result<Option<Report>> {
         loop {
             if let Some(report) = take_frame(&mut self.received) {
@@ -333,7 +334,7 @@ impl Drop for Running {
     }
 }
 
-/// The meaning of a signal that the kernel raised.
+/// Returns the meaning of a signal that the kernel raised.
 fn reason_of(signal: i32) -> Option<&'static str> {
     match signal {
         libc::SIGKILL => Some("the system killed it, probably because there was not enough memory"),

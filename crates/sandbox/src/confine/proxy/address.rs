@@ -1,4 +1,4 @@
-//! From a host to a connection, through checked addresses.
+//! Connects to a host through checked addresses.
 
 use super::{Denial, Stop, request::Target};
 use llm_do_core::authority::{Domain, Host};
@@ -47,7 +47,7 @@ async fn find(host: &Host) -> io::Result<Vec<IpAddr>> {
 const LOCALHOST: &str = "localhost";
 const THIS_MACHINE: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// The addresses of a target to which the proxy may connect. The target itself is on the list.
+/// Returns the addresses of a target to which the proxy may connect. The target itself is on the list.
 fn permitted(target: &Target, found: &[IpAddr], list: &[Domain]) -> Result<Vec<IpAddr>, Denial> {
     let Target { host, port } = target;
     let names_this_machine = *host == Host::Name(LOCALHOST.into());
@@ -65,7 +65,8 @@ fn permitted(target: &Target, found: &[IpAddr], list: &[Domain]) -> Result<Vec<I
     }
 }
 
-/// Whether an address certainly belongs to the public internet, by IANA's registries of special-purpose addresses.
+/// Returns true if an address certainly belongs to the public internet, by IANA's registries of special-purpose
+/// addresses.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),

@@ -15,7 +15,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A stream with a record of its activity.
+/// Wraps a stream, and records its activity.
 pub(super) fn watched(stream: TcpStream) -> (Client, Movement) {
     let moved = Arc::new(AtomicBool::new(false));
     (Client { stream, moved: Arc::clone(&moved) }, Movement(moved))

@@ -10,14 +10,14 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Stands in the place of each byte of the key.
+/// The byte that replaces each byte of the key.
 const STAR: u8 = b'*';
 
 /// A stream of bytes in which a secret is overwritten, across the borders of its pieces.
 #[derive(Debug)]
 pub(super) struct Scanner {
     secret: Box<[u8]>,
-    /// The end of what came, as far as the secret may begin in it.
+    /// The end of the received bytes, as far as the secret may begin in it.
     held: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ impl Scanner {
         Self { secret: secret.into(), held: Vec::new() }
     }
 
-    /// The bytes that can be passed on after this piece has come.
+    /// Returns the bytes that can be passed on after this piece has come.
     fn pass(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(piece);
@@ -37,13 +37,13 @@ impl Scanner {
         bytes
     }
 
-    /// What was held at the end.
+    /// Returns the bytes that were held back, at the end of the stream.
     fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
 }
 
-/// Overwrites each occurrence of a secret, with as many bytes: lengths stay right.
+/// Overwrites each occurrence of a secret with the same number of bytes, so that lengths stay valid.
 fn overwrite(bytes: &mut [u8], secret: &[u8]) {
     if secret.is_empty() {
         return;

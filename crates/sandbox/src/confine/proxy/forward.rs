@@ -1,4 +1,4 @@
-//! One request to one server, rebuilt by the proxy.
+//! Sends a request to a server, rebuilt by the proxy.
 
 use super::{
     Answer, Stop, Task,
@@ -46,8 +46,8 @@ pub(super) async fn forward(
     Ok(Response::from_parts(head, Answer::Passed { body, _connection }))
 }
 
-/// Sends the request with the key over this verified connection, and returns the server's answer without the key. A part of an
-/// answer, or a compressed one, could hold the key in a form that can't be found: the server is not asked for either.
+/// Sends the request with the key over this verified connection, and returns the server's answer without the key. A
+/// partial or a compressed answer could hold the key in a form that can't be found, so the request asks for neither.
 pub(super) async fn with_key(
     request: Request<Incoming>,
     target: &Target,
@@ -95,8 +95,8 @@ async fn sent(
     Ok((head, body, connection))
 }
 
-/// The request as the server gets it. Its length is that of the body that the proxy has read. `usual`: the port that `Host`
-/// leaves out.
+/// Rebuilds the request for the server. Its length is that of the body that the proxy has read. `usual` is the port
+/// that `Host` omits.
 fn rewritten(request: Request<Incoming>, target: &Target, usual: u16) -> Result<Request<Incoming>, Stop> {
     let bad = || Stop::Unreachable("the request can't be rewritten".into());
     let (mut head, body) = request.into_parts();

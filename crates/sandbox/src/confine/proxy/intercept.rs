@@ -64,7 +64,7 @@ async fn answer(
     forward::with_key(request, target, stream, entry).await
 }
 
-/// A connection to the host, whose certificate is verified.
+/// Connects to the host, and verifies its certificate.
 async fn connect(gate: &Gate, target: &Target) -> Result<TlsStream<TcpStream>, Stop> {
     let unreachable =
         |reason: String| Stop::Unreachable(format!("`{}` can't be reached: {reason}", target.host));

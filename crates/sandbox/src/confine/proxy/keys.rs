@@ -40,15 +40,15 @@ pub(super) struct Entry {
     domain: Domain,
     pub(super) header: HeaderName,
     pub(super) value: HeaderValue,
-    /// The key alone, which may not come back.
+    /// The key alone, which must not come back in an answer.
     pub(super) secret: Box<[u8]>,
 }
 
 impl Keys {
-    /// The keys, with an authority that was made for them.
+    /// Takes the keys, and makes an authority for them.
     ///
     /// # Errors
-    /// A key can't stand in a header, or the system has no certificates to verify hosts with.
+    /// A key is not valid in a header, or the system has no certificates to verify hosts with.
     pub(in crate::confine) fn new(keys: &[HostKey]) -> io::Result<Self> {
         let provider = Arc::new(default_provider());
         let upstream = ClientConfig::builder_with_provider(provider)
@@ -59,7 +59,7 @@ impl Keys {
         Self::over(keys, upstream)
     }
 
-    /// The same with that client for the hosts.
+    /// Creates the same with that client configuration for the hosts.
     pub(super) fn over(keys: &[HostKey], mut upstream: ClientConfig) -> io::Result<Self> {
         let entries: Vec<Arc<Entry>> = keys.iter().map(entry).collect::<io::Result<_>>()?;
         upstream.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -73,22 +73,22 @@ impl Keys {
         Ok(Self { entries, issuer, certificate, upstream: Arc::new(upstream) })
     }
 
-    /// The certificate of the authority, as PEM.
+    /// Returns the certificate of the authority, as PEM.
     pub(in crate::confine) fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// The key for requests to that host and port.
+    /// Returns the key for requests to that host and port.
     pub(super) fn find(&self, host: &Host, port: u16) -> Option<&Arc<Entry>> {
         self.entries.iter().find(|entry| entry.domain.admits(host, port))
     }
 
-    /// How the proxy speaks to the host of a key.
+    /// Returns the TLS configuration for connections from the proxy to the host of a key.
     pub(super) fn upstream(&self) -> &Arc<ClientConfig> {
         &self.upstream
     }
 
-    /// How the proxy speaks to the process in the place of that host.
+    /// Creates the TLS configuration with which the proxy answers the process in the place of that host.
     pub(super) fn server(&self, host: &Host) -> io::Result<ServerConfig> {
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let name = match host {
@@ -130,7 +130,7 @@ fn entry(key: &HostKey) -> io::Result<Arc<Entry>> {
     Ok(Arc::new(Entry { domain: domain.clone(), header, value, secret: key.as_bytes().into() }))
 }
 
-/// A certificate as PEM (RFC 7468).
+/// Formats a certificate as PEM (RFC 7468).
 fn pem(der: &[u8]) -> String {
     let text = BASE64_STANDARD.encode(der);
     let mut lines = vec!["-----BEGIN CERTIFICATE-----"];

@@ -17,7 +17,7 @@ pub(super) struct Target {
 pub(super) const PLAIN: u16 = 80;
 pub(super) const TLS: u16 = 443;
 
-/// The target of a request that the list allows. A head that different programs could read differently is refused.
+/// Returns the target of a request that the list allows. Refuses a head that different programs could read differently.
 pub(super) fn judge<B>(request: &Request<B>, list: &[Domain]) -> Result<Target, Denial> {
     let (uri, headers) = (request.uri(), request.headers());
     let target = if request.method() == Method::CONNECT { tunnel(uri, headers) } else { plain(uri, headers) };
@@ -67,10 +67,11 @@ fn plain(uri: &Uri, headers: &HeaderMap) -> Result<Target, &'static str> {
     Ok(target)
 }
 
-/// Judges a request inside a connection to a host with a key: it must be one to this host, and to none else in any reading.
+/// Judges a request inside a connection to a host with a key: the request must be for this host, and for no other host
+/// in any reading.
 ///
 /// # Errors
-/// What is wrong with its head.
+/// The problem in its head.
 pub(super) fn judge_inside<B>(request: &Request<B>, target: &Target) -> Result<(), &'static str> {
     let (uri, headers) = (request.uri(), request.headers());
     match *request.method() {
@@ -93,7 +94,7 @@ pub(super) fn judge_inside<B>(request: &Request<B>, target: &Target) -> Result<(
     agrees(headers, target, TLS)
 }
 
-/// Whether `Host` names the same target, or is absent.
+/// Checks that `Host` names the same target, or is absent.
 fn agrees(headers: &HeaderMap, target: &Target, default: u16) -> Result<(), &'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     let Some(host) = hosts.next() else { return Ok(()) };

@@ -7,10 +7,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest that anything here may take, on a machine that is busy.
+/// Time limit of each wait in these tests, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server on this machine that gives one answer to every connection, and hands over what it was sent.
+/// A server on this machine that gives one answer to every connection, and passes on the bytes that it received.
 struct Server {
     address: SocketAddr,
     got: UnboundedReceiver<String>,
@@ -64,7 +64,7 @@ impl Server {
         self.address.port()
     }
 
-    /// What the next connection sent.
+    /// Returns the bytes that the next connection sent.
     async fn got(&mut self) -> String {
         timeout(PATIENCE, self.got.recv()).await.unwrap().unwrap()
     }
@@ -84,14 +84,14 @@ fn proxy(limits: Limits, list: &[&str]) -> (Proxy, SocketAddr) {
     (Proxy::within(limits, listener, list, None).unwrap(), address)
 }
 
-/// What is answered to these bytes until the connection ends.
+/// Sends these bytes, and returns the answer until the connection ends.
 async fn ask(proxy: SocketAddr, said: &str) -> String {
     let mut stream = TcpStream::connect(proxy).await.unwrap();
     stream.write_all(said.as_bytes()).await.unwrap();
     rest(&mut stream).await
 }
 
-/// Everything until the connection ends, however it ends.
+/// Reads everything until the connection ends, with or without an error.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the connection ends");

@@ -1,5 +1,5 @@
-//! The bytes after a `CONNECT`, in both directions. On port 443 the first of them must be a TLS handshake that names the
-//! same host. Otherwise a client could ask a server that serves many hosts for any of them.
+//! The bytes after a `CONNECT`, in both directions. On port 443 the first of them must be a TLS handshake that names
+//! the same host. Otherwise a client could ask a server that serves many hosts for any of them.
 
 use super::{
     Denial, Denials,
@@ -114,7 +114,7 @@ mod tests {
     use std::sync::Arc;
     use tokio::net::TcpListener;
 
-    /// The first message of a TLS client.
+    /// Returns the first message of a TLS client.
     fn client_hello(name: &str, sends_name: bool) -> Vec<u8> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -130,8 +130,8 @@ mod tests {
         bytes
     }
 
-    /// The bytes that the server and the client receive in a tunnel to port 443 of `example.org`, after the client has sent
-    /// these.
+    /// Returns the bytes that the server and the client receive in a tunnel to port 443 of `example.org`, after the
+    /// client has sent `said`.
     async fn tunnelled(said: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Vec<Denial>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -25,28 +25,31 @@ impl Format {
     /// The worker does not promise such an output.
     pub(super) fn of(field: &str, given: Option<&Value>, session: &Session) -> Result<Self, Wrong> {
         let Some(given) = given.filter(|given| !given.is_null()) else { return Ok(Self::Text) };
-        let returns = session.entry().returns.as_ref().map(|returns| &**returns.value());
-        let untyped = || {
-            let id = &session.entry().id;
-            Wrong::field(field, format!("`{id}` declares no `returns`: its output is text"))
-        };
         match given["type"].as_str() {
             Some("text") => Ok(Self::Text),
-            Some("json_object") => returns.map(|_| Self::Json(None)).ok_or_else(untyped),
+            Some("json_object") => returns(field, session).map(|_| Self::Json(None)),
             Some("json_schema") => {
                 // Chat Completions has the schema one level deeper.
                 let wanted = given.get("json_schema").unwrap_or(given).get("schema");
                 let wanted = wanted.ok_or_else(|| Wrong::field(field, "`schema` is missing"))?;
-                let returns = returns.ok_or_else(untyped)?;
-                Promise::new(wanted, returns).fits(wanted, returns, "", 0).map_err(|why| {
-                    Wrong::field(field, format!("the worker returns something else: {why}"))
-                })?;
-                let schema = Schema::new(wanted.clone())
-                    .map_err(|error| Wrong::field(field, format!("the schema can't be used: {error}")))?;
-                Ok(Self::Json(Some(schema)))
+                Self::schema(field, wanted, session)
             }
             _ => Err(Wrong::field(field, "its `type` must be text, json_object or json_schema")),
         }
+    }
+
+    /// JSON that the schema of that field accepts, from that worker.
+    ///
+    /// # Errors
+    /// The worker does not promise such an output.
+    pub(super) fn schema(field: &str, wanted: &Value, session: &Session) -> Result<Self, Wrong> {
+        let returns = returns(field, session)?;
+        Promise::new(wanted, returns)
+            .fits(wanted, returns, "", 0)
+            .map_err(|why| Wrong::field(field, format!("the worker returns something else: {why}")))?;
+        let schema = Schema::new(wanted.clone())
+            .map_err(|error| Wrong::field(field, format!("the schema can't be used: {error}")))?;
+        Ok(Self::Json(Some(schema)))
     }
 
     /// Whether an output is as the client wants it. The comparison of schemas leaves out what few schemas have.
@@ -61,6 +64,14 @@ impl Format {
             Self::Text | Self::Json(None) => Ok(()),
         }
     }
+}
+
+/// The schema of the worker's output.
+fn returns<'a>(field: &str, session: &'a Session) -> Result<&'a Value, Wrong> {
+    let entry = session.entry();
+    entry.returns.as_ref().map(|returns| &**returns.value()).ok_or_else(|| {
+        Wrong::field(field, format!("`{}` declares no `returns`: its output is text", entry.id))
+    })
 }
 
 /// The schema that a client wants, and the one that the worker has.

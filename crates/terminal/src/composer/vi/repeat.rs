@@ -1,4 +1,4 @@
-//! `.`: makes the last change once more.
+//! The command `.`: repeats the last change.
 
 use super::Vi;
 use crate::{
@@ -6,50 +6,50 @@ use crate::{
     keys::Key,
 };
 
-/// Records the change under way, and knows the last one.
+/// A recorder of the current change, which also keeps the last one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
     last: Option<Change>,
-    /// The keys of the command under way. Empty: it can't be repeated.
+    /// The keys of the current command. Empty: it can't be repeated.
     keys: Vec<Key>,
-    /// The draft before the command, or before what is inserted with it.
+    /// The draft before the command, or before the text that is inserted with it.
     before: String,
-    /// In insert mode: where the command has begun to insert.
+    /// Position where the command began to insert, in insert mode.
     inserts_at: Option<usize>,
 }
 
-/// A change that can be made once more.
+/// A change that can be repeated.
 #[derive(Clone, Debug, Default)]
 struct Change {
     /// The keys of the command.
     keys: Vec<Key>,
-    /// What was inserted then, if the command led to insert mode.
+    /// The text that was inserted, if the command entered insert mode.
     inserted: String,
 }
 
 impl Recorder {
-    /// The recorder for the next draft, in which the same change can be made.
+    /// Returns the recorder for the next draft, in which the same change can be made.
     pub(super) fn between_drafts(self) -> Self {
         Self { last: self.last, ..Self::default() }
     }
 
-    /// A command begins.
+    /// Starts recording a command.
     pub(super) fn begin(&mut self, draft: &Draft) {
         self.keys.clear();
         draft.text().clone_into(&mut self.before);
     }
 
-    /// A key of the command.
+    /// Records a key of the command.
     pub(super) fn key(&mut self, key: Key) {
         self.keys.push(key);
     }
 
-    /// The command is none that `.` repeats.
+    /// Discards the command, because `.` does not repeat it.
     pub(super) fn forget(&mut self) {
         self.keys.clear();
     }
 
-    /// The command is complete.
+    /// Ends the command.
     pub(super) fn end(&mut self, draft: &Draft) {
         let keys = std::mem::take(&mut self.keys);
         if !keys.is_empty() && draft.text() != self.before {
@@ -57,13 +57,13 @@ impl Recorder {
         }
     }
 
-    /// The command continues in insert mode.
+    /// Records that the command continues in insert mode.
     pub(super) fn entered_insert_mode(&mut self, draft: &Draft) {
         draft.text().clone_into(&mut self.before);
         self.inserts_at = Some(draft.caret());
     }
 
-    /// Insert mode ends. What was changed elsewhere than at the place where it began can't be repeated.
+    /// Records the end of insert mode. Changes elsewhere than at the place where it began can't be repeated.
     pub(super) fn left_insert_mode(&mut self, draft: &Draft) {
         let Some((before, after)) = self.inserts_at.take().and_then(|at| self.before.split_at_checked(at))
         else {
@@ -77,7 +77,7 @@ impl Recorder {
 }
 
 impl Vi {
-    /// Makes the last change once more, with another count if one is given.
+    /// Repeats the last change, with another count if one is given.
     pub(super) fn repeat(&mut self, draft: &mut Draft) -> Did {
         let count = self.count.take();
         let Some(mut change) = self.recorder.last.clone() else { return Did::Nothing };

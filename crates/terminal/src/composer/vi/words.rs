@@ -3,7 +3,7 @@
 use super::super::draft::{Draft, Way};
 use std::ops::Range;
 
-/// Whether the caret is behind the last character of its line.
+/// Returns true if the caret is behind the last character of its line.
 pub(super) fn at_line_end(draft: &Draft) -> bool {
     draft.caret() == draft.line_end(draft.caret())
 }
@@ -33,7 +33,7 @@ pub(super) fn opposite(command: char) -> char {
     if command.is_lowercase() { command.to_ascii_uppercase() } else { command.to_ascii_lowercase() }
 }
 
-/// The place of a character in the line: on it, or with `t` and `T` beside it.
+/// Returns the place of a character in the line: on it, or with `t` and `T` beside it.
 pub(super) fn find(draft: &Draft, command: char, wanted: char, count: usize) -> Option<usize> {
     let caret = draft.caret();
     let text = draft.text();
@@ -51,7 +51,7 @@ pub(super) fn find(draft: &Draft, command: char, wanted: char, count: usize) -> 
     }
 }
 
-/// What kind of word a character belongs to.
+/// The kind of word that a character belongs to.
 #[derive(PartialEq, Eq)]
 enum Class {
     Space,
@@ -107,7 +107,7 @@ pub(super) fn word_end(text: &str, from: usize, big: bool) -> usize {
     end
 }
 
-/// A text object around the caret: a word, or what stands between quotes or brackets.
+/// Returns a text object around the caret: a word, or the text between quotes or brackets.
 pub(super) fn object(draft: &Draft, around: bool, c: char) -> Option<Range<usize>> {
     let (text, caret) = (draft.text(), draft.caret());
     let (start, end) = (draft.line_start(caret), draft.line_end(caret));
@@ -149,7 +149,7 @@ pub(super) fn object(draft: &Draft, around: bool, c: char) -> Option<Range<usize
     }
 }
 
-/// The first `wanted` that no `other` before it opens.
+/// Returns the place of the first `wanted` that no `other` before it opens.
 fn enclosing(chars: impl Iterator<Item = (usize, char)>, wanted: char, other: char) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in chars {

@@ -1,4 +1,4 @@
-//! `/attach` and `/detach`: files join the next message.
+//! `/attach` and `/detach`: files for the next message.
 
 use super::{Arguments, Command, Talk, candidate};
 use crate::chat::known::Known;
@@ -36,7 +36,7 @@ pub(super) const DETACH: Command = Command {
     run: detach,
 };
 
-/// What joins the next message: each with its name.
+/// Returns the numbers and names of the files and results that join the next message.
 fn joining(talk: &Talk<'_>) -> Vec<(u32, String)> {
     let joining = talk.held().map(Joined::next).unwrap_or_default();
     joining.into_iter().map(|joined| (joined.number, joined.name)).collect()
@@ -77,7 +77,7 @@ fn detach(talk: &mut Talk<'_>, name: &str) {
     }
 }
 
-/// The files that fit what was typed.
+/// Returns the files that match the typed word.
 pub(super) fn files(known: &Known, word: &str) -> Vec<Candidate> {
     let files = known.files();
     let fitting = fuzzy::rank(word, files.iter(), |file| file);

@@ -21,7 +21,7 @@ pub(super) const HELP: Command = Command {
     },
 };
 
-/// Columns of a command and its arguments, behind which its help begins.
+/// The most columns of a command with its arguments, after which its help begins.
 const WIDEST: usize = 24;
 
 const KEYS: &str = "\
@@ -40,7 +40,7 @@ fn all(known: &Known) -> String {
     format!("{}{workers}\n\n{KEYS}", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// The name may be given with or without its slash.
+/// Shows the help of one command. The name may be given with or without its slash.
 fn one(talk: &mut Talk<'_>, name: &str) {
     let name = format!("/{}", name.trim_start_matches('/'));
     let Some(command) = Command::named(&name) else {

@@ -62,7 +62,7 @@ fn list(talk: &Talk<'_>) -> String {
     lines.join("\n")
 }
 
-/// Compatible models that are no patterns, local models, and providers.
+/// Returns the candidates: compatible models that are no patterns, local models, and providers.
 fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {
     if !before.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `/now`: the user says something to the answer under way.
+//! `/now`: the user sends a message to the current answer.
 
 use super::{Arguments, Command, no_completion};
 

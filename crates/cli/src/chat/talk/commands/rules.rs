@@ -96,7 +96,7 @@ fn forget(talk: &mut Talk<'_>, number: &str) {
 }
 
 impl Talk<'_> {
-    /// Says that a rule was made, and which rules are stricter.
+    /// Shows that a rule was made, and which rules are stricter.
     pub(in crate::chat::talk) fn show_new_rule(&mut self, rule: Rule, calls: &str) {
         // A rule that can't be made is refused by the run.
         let Ok(line) = RuleLine::of_session(rule, calls) else { return };

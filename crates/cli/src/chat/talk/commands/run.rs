@@ -67,7 +67,7 @@ fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {
     }
 }
 
-/// What a worker does, in a line.
+/// Returns the description of a worker, in one line.
 pub(super) fn about(worker: &WorkerDefinition) -> &str {
     worker
         .description
@@ -76,7 +76,7 @@ pub(super) fn about(worker: &WorkerDefinition) -> &str {
         .unwrap_or("a worker of the program")
 }
 
-/// The names of parameters, or the values that one may have.
+/// Returns the names of parameters, or the possible values of one.
 pub(super) fn parameters(worker: &WorkerDefinition, word: &str) -> Vec<Candidate> {
     let signature = &worker.signature;
     let Some((name, typed)) = word.split_once('=') else {

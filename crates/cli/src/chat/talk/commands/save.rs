@@ -5,7 +5,7 @@ use crate::chat::talk::records::ended_line;
 use llm_do::Transcript;
 use std::{fs::OpenOptions, io::Write as _};
 
-/// Chats are saved under this name unless the user names a file.
+/// The default name of the file for a saved chat.
 const SAVED: &str = "chat.md";
 
 pub(super) const SAVE: Command = Command {

@@ -53,7 +53,7 @@ pub(super) const EDIT: Command = Command {
     },
 };
 
-/// Takes the user's last message back. Gives its text.
+/// Takes the user's last message back. Returns its text.
 fn undo(talk: &mut Talk<'_>) -> Option<String> {
     let Some((message, text)) = talk.held().and_then(last_message) else {
         talk.face.problem("there is nothing to take back");

@@ -25,7 +25,7 @@ pub(super) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/serve/faces").join(name)
 }
 
-/// Runs a client, which prints what it heard.
+/// Runs a client, which prints the answers that it got.
 pub(super) fn heard(command: &mut Command) -> Value {
     let output = command.output().expect("the client runs");
     let errors = String::from_utf8_lossy(&output.stderr);

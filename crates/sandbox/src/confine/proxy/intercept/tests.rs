@@ -22,12 +22,12 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 
-/// Longest that anything here may take, on a machine that is busy.
+/// Time limit of each wait in these tests, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const KEY: &str = "sk-live-0123456789";
 
-/// A certificate authority of the test, which stands for those of the internet.
+/// Creates a certificate authority of the test, which replaces those of the internet.
 fn issuer() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -97,7 +97,7 @@ impl Host {
     }
 }
 
-/// A proxy with a key for `localhost` on that port, and what its process trusts.
+/// A proxy with a key for `localhost` on that port, and the certificate that its process trusts.
 struct Keyed {
     proxy: Proxy,
     address: SocketAddr,
@@ -123,7 +123,7 @@ fn keyed(list: &[u16], port: u16, roots: &[CertificateDer<'static>]) -> Keyed {
 }
 
 impl Keyed {
-    /// A connection of the process to `localhost` on that port, through the proxy.
+    /// Connects from the process to `localhost` on that port, through the proxy.
     async fn connect(&self, port: u16) -> TlsStream<TcpStream> {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let connect = format!("CONNECT localhost:{port} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
@@ -137,7 +137,7 @@ impl Keyed {
         connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
     }
 
-    /// What is answered to these bytes inside a connection, until it ends.
+    /// Sends these bytes inside a connection, and returns the answer until the connection ends.
     async fn ask(&self, port: u16, said: &str) -> String {
         let mut stream = self.connect(port).await;
         stream.write_all(said.as_bytes()).await.unwrap();

@@ -1,10 +1,8 @@
-//! Progress notifications from the events of a run.
+//! Progress notifications from the calls and model requests of a run.
 
 use llm_do::{
-    core::event::Event,
     program::visible,
-    records::{Latest, RecordRef, RunView},
-    runs::EventSink,
+    records::{Latest, RunView},
 };
 use rmcp::{
     RoleServer,
@@ -18,36 +16,6 @@ use tokio::sync::watch;
 const PACE: Duration = Duration::from_millis(100);
 /// Most characters of the name of a function in a message.
 const LONGEST_NAME: usize = 80;
-
-/// Follows the records of a run. A slow reader misses steps between, and never slows the run.
-pub(crate) struct Watching(watch::Sender<RunView>);
-
-impl Watching {
-    pub(crate) fn new() -> (Self, watch::Receiver<RunView>) {
-        let (sender, receiver) = watch::channel(RunView::of_calls_under_way());
-        (Self(sender), receiver)
-    }
-}
-
-impl EventSink for Watching {
-    fn event(&self, _: Event) {}
-
-    fn record(&self, record: RecordRef<'_>) {
-        self.0.send_if_modified(|view| {
-            let (before, _) = view.activities();
-            view.fold(record);
-            view.activities().0 > before
-        });
-    }
-
-    fn wants_written(&self) -> bool {
-        false
-    }
-
-    fn wants_deltas(&self) -> bool {
-        false
-    }
-}
 
 /// A notification of what has begun: calls and model requests. Their number only grows.
 fn notification(run: &RunView, token: ProgressToken) -> ProgressNotificationParam {
@@ -66,7 +34,7 @@ fn notification(run: &RunView, token: ProgressToken) -> ProgressNotificationPara
 
 /// Does some work, and tells a client meanwhile about the progress of a run. Each notification has been sent before the work
 /// continues, so that none comes after the result.
-pub(crate) async fn reporting<T>(
+pub(super) async fn reporting<T>(
     mut progress: watch::Receiver<RunView>,
     token: Option<ProgressToken>,
     peer: &Peer<RoleServer>,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// The form for a question of that run.
-pub fn form(run: &str, waiting: &Waiting) -> ElicitRequestParams {
+pub(super) fn form(run: &str, waiting: &Waiting) -> ElicitRequestParams {
     let schema = match &waiting.question {
         Question::Approval(_) => approval_schema(),
         Question::Input(input) => input_schema(input),
@@ -25,7 +25,7 @@ pub fn form(run: &str, waiting: &Waiting) -> ElicitRequestParams {
 ///
 /// # Errors
 /// What is wrong with the form.
-pub fn answer(waiting: &Waiting, filled: &ElicitResult) -> Result<Answer, String> {
+pub(super) fn answer(waiting: &Waiting, filled: &ElicitResult) -> Result<Answer, String> {
     let content = filled.content.as_ref().filter(|_| filled.action == ElicitationAction::Accept);
     let Some(content) = content else {
         return Ok(match filled.action {

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The identity of a call: its tool with its arguments.
+/// The identity of a call: its program and its tool with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint(String);
+pub(super) struct Fingerprint(String);
 
 impl Fingerprint {
-    pub(crate) fn of(tool: &str, arguments: &Value) -> Self {
-        let mut call = serde_json::json!([tool, arguments]);
+    pub(super) fn of(program: &str, tool: &str, arguments: &Value) -> Self {
+        let mut call = serde_json::json!([program, tool, arguments]);
         call.sort_all_objects();
         Self(sha256(call.to_string().as_bytes()))
     }
@@ -27,34 +27,34 @@ impl Fingerprint {
 
 /// The questions of a round.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Round {
+pub(super) struct Round {
     /// The run that asks.
-    pub(crate) run: Arc<str>,
+    pub(super) run: Arc<str>,
     /// The questions with their digests.
     asked: Vec<(QuestionId, String)>,
 }
 
 impl Round {
-    pub(crate) fn new(run: &Arc<str>, asked: &[Waiting]) -> Self {
+    pub(super) fn new(run: &Arc<str>, asked: &[Waiting]) -> Self {
         let asked = asked.iter().map(|waiting| (waiting.id.clone(), digest(waiting)));
         Self { run: Arc::clone(run), asked: asked.collect() }
     }
 
-    /// Whether this question was asked in this round as it is now.
-    pub(crate) fn asked(&self, waiting: &Waiting) -> bool {
+    /// Tells if this question was asked in this round as it is now.
+    pub(super) fn asked(&self, waiting: &Waiting) -> bool {
         self.asked.iter().any(|(id, seen)| *id == waiting.id && *seen == digest(waiting))
     }
 }
 
 /// A round as text that only this user's llm-do can have made, for that call. A later server knows it again. `None`: there is no
 /// key to seal it with.
-pub(crate) fn seal(session: &Session, round: &Round, call: &Fingerprint) -> Option<String> {
+pub(super) fn seal(session: &Session, round: &Round, call: &Fingerprint) -> Option<String> {
     let text = serde_json::to_vec(round).ok()?;
     String::from_utf8(session.seal(&purpose(call), text).ok()?).ok()
 }
 
 /// The round in such a text. `None`: this user's llm-do has not made it for that call.
-pub(crate) fn open(session: &Session, state: &str, call: &Fingerprint) -> Option<Round> {
+pub(super) fn open(session: &Session, state: &str, call: &Fingerprint) -> Option<Round> {
     let is_own = session.has_sealed(&purpose(call), state.as_bytes());
     is_own.then(|| serde_json::from_str(state).ok()).flatten()
 }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, io};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
 
 /// The method in the place of a request that is refused. Its parameter `reason` says why.
-pub(crate) const REFUSED: &str = "llm-do/refused";
+pub(super) const REFUSED: &str = "llm-do/refused";
 
 /// A message that is refused.
 struct Refused {
@@ -31,7 +31,7 @@ impl Refused {
 }
 
 /// The answer to a message that is refused, in JSON.
-pub fn refusal(message: &[u8]) -> Option<String> {
+pub(super) fn refusal(message: &[u8]) -> Option<String> {
     let Refused { id, reason, .. } = Refused::of(message)?;
     Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": reason}}).to_string())
 }
@@ -53,7 +53,7 @@ fn checked(message: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Passes the lines of a client on, each as it is or as it is refused. A line of more than `longest` bytes is not looked at.
-pub(crate) async fn pass_on(
+pub(super) async fn pass_on(
     reader: impl AsyncRead + Unpin,
     mut writer: DuplexStream,
     longest: usize,

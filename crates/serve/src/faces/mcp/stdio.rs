@@ -1,12 +1,13 @@
 //! One client over a pair of streams.
 
-use crate::{exact::pass_on, server::Server};
+use super::{Tools, caller::Caller, exact::pass_on};
+use crate::{service::Service, token::Token};
 use rmcp::{
     ServiceExt,
     service::{QuitReason, ServerInitializeError},
     transport::async_rw::AsyncRwTransport,
 };
-use std::io;
+use std::{io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Longest line of a client, in bytes. A longer one is dropped without an answer, because its ID can't be known.
@@ -14,12 +15,13 @@ const LONGEST_LINE: usize = 16 << 20;
 /// Bytes of a client that wait between the check of its numbers and the protocol.
 const PASSED_ON: usize = 64 * 1024;
 
-/// Serves one client until it closes its stream, or `stop` ends. Then the runs end in order: see [`Server::end`].
+/// Serves the only client of a service until it closes its stream, or `stop` ends. Then the runs end in order.
 ///
 /// # Errors
 /// The client speaks no protocol that the server knows.
-pub async fn serve_stdio(
-    server: Server,
+pub(crate) async fn serve(
+    service: Service,
+    token: Arc<Token>,
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
     stop: impl Future<Output = ()>,
@@ -27,8 +29,11 @@ pub async fn serve_stdio(
     let (passed_on, checked) = tokio::io::duplex(PASSED_ON);
     let passing = tokio::spawn(pass_on(reader, passed_on, LONGEST_LINE));
     let transport = AsyncRwTransport::new_server(checked, writer).with_max_line_length(LONGEST_LINE);
+    let program = service.only_program(&token).unwrap_or_default();
+    let client = Caller { service: service.clone(), token, program };
+    let tools = Tools::of_client(&service.server_name(), client);
     let served = async {
-        let running = match server.clone().serve(transport).await {
+        let running = match tools.serve(transport).await {
             Ok(running) => running,
             // The client has gone before it asked for anything.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -45,6 +50,6 @@ pub async fn serve_stdio(
         () = stop => Ok(()),
     };
     passing.abort();
-    server.end().await;
+    service.end().await;
     ended
 }

@@ -1,0 +1,90 @@
+//! Rounds of real runs.
+
+use super::*;
+use crate::{
+    faces::answering::Answering,
+    program::{Host, Served},
+    quotas::Limits,
+    token::{NewToken, Tokens},
+    views::StartRun,
+};
+use llm_do::{Session, Settings, core::question::Answer};
+use std::{fs, path::PathBuf};
+use tempfile::TempDir;
+
+struct Quiet(PathBuf);
+
+impl Host for Quiet {
+    fn settings(&self, _target: &str) -> Result<Settings, String> {
+        Err("nothing is loaded again".into())
+    }
+    fn log(&self, _line: &str) {}
+    fn home(&self) -> PathBuf {
+        self.0.clone()
+    }
+}
+
+/// A run of a worker with that script, from its first event on.
+async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
+    let place = |name: &str| folder.path().join(name);
+    let worker = "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n";
+    fs::write(place("main.worker"), worker).expect("a file");
+    fs::write(place("s.yaml"), script).expect("a file");
+    let target = place("main.worker").to_string_lossy().into_owned();
+    let settings = Settings { home: place("home"), ..Settings::for_target(&target) };
+    let sessions = Session::open_exported(settings).expect("a program");
+    let limits = Limits {
+        runs: 8,
+        runs_of_token: None,
+        queue: 0,
+        streams: 8,
+        streams_of_token: None,
+        grace: Duration::from_secs(60),
+    };
+    let secret = NewToken::given("0123456789abcdef").expect("a token");
+    let tokens = Tokens::default().with_tools(&secret);
+    let served = Served::of_tools(target, sessions);
+    let service =
+        Service::of_tools(served, tokens, limits, Arc::new(Quiet(place("home")))).expect("a service");
+    let token = service.token(secret.text()).expect("the token");
+    let start = StartRun { message: Some("go".into()), ..StartRun::default() };
+    let (live, reader) = service.start_followed(&token, start, Vec::new()).await.expect("a run");
+    let round = Round::new(&service, &token, live, reader, Hearing::new(true));
+    (service, token, round)
+}
+
+async fn settled(round: &mut Round) -> Settled {
+    loop {
+        if let Next::Settled(settled) = round.next().await.expect("a journal") {
+            return *settled;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_round_ends_with_all_questions_of_its_turn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "answers:\n  - calls: [{tool: write_file, arguments: {path: a.txt, content: a}}, {tool: write_file, arguments: {path: b.txt, content: b}}]\n";
+    let (service, _, mut round) = begun(&folder, script).await;
+    let settled = settled(&mut round).await;
+    assert_eq!((settled.questions.len(), settled.open.len()), (2, 2));
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_round_whose_question_another_client_answers_ends_with_the_output() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: finished\n    delay_ms: 200\n";
+    let (service, token, mut round) = begun(&folder, script).await;
+    while round.state == Progress::Following {
+        round.hear().await.expect("a journal");
+    }
+    assert!(round.state == Progress::Asked);
+    let view = service.run(&token, &round.live.id).await.expect("a run");
+    let waiting = view.questions[0].waiting.clone();
+    let answering = Answering::new(&service, &token, view);
+    answering.give(&waiting, Answer::Approve { remember: false }).await.expect("it is taken");
+    let settled = settled(&mut round).await;
+    assert_eq!(settled.text().as_deref(), Some("finished"), "{settled:?}");
+    assert!(folder.path().join("a.txt").exists());
+}
