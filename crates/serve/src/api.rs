@@ -1,10 +1,13 @@
 //! The routes: one table for the router and for the description of the interface.
 
+mod cases;
 mod chats;
 mod costs;
 mod definitions;
 mod files;
+mod maps;
 mod notify;
+mod playing;
 mod programs;
 mod runs;
 mod server;
@@ -140,6 +143,9 @@ const GROUPS: &[&[Route]] = &[
     definitions::ROUTES,
     triggers::ROUTES,
     notify::ROUTES,
+    cases::ROUTES,
+    maps::ROUTES,
+    playing::ROUTES,
 ];
 
 /// All routes.

@@ -1,14 +1,15 @@
 //! The events of a run, from any record on.
 
-use crate::meter::Share;
+use crate::{live::Joined, meter::Share};
 use llm_do::{
     core::{event::Event, journal::Record},
     records::{RunChanges, RunView},
     runs::{Follow, Part, ReadError},
 };
 use std::{collections::VecDeque, path::Path, sync::Arc};
+use tempfile::TempDir;
 use tokio::{
-    sync::broadcast::{Receiver, error::RecvError},
+    sync::broadcast::error::RecvError,
     task::{JoinHandle, spawn_blocking},
 };
 
@@ -20,12 +21,14 @@ const AT_ONCE: u64 = 128 << 10;
 /// reader that falls behind reads the journal again, and misses deltas.
 pub(crate) struct Reader {
     journal: Journal,
-    live: Option<Receiver<Arc<Event>>>,
+    live: Option<Joined>,
     /// The number of the record that comes next.
     next: u64,
     ready: VecDeque<Arc<Event>>,
     behind: bool,
     view: Option<Box<Folded>>,
+    /// The folder of the journal, if it is only there for this reader.
+    _folder: Option<TempDir>,
     _place: Share,
 }
 
@@ -54,16 +57,30 @@ enum Journal {
 
 impl Reader {
     /// A reader of the run in that folder, from the record with the number `next` on. The events end with the run.
-    pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64, place: Share) -> Self {
+    pub(crate) fn new(dir: &Path, live: Option<Joined>, next: u64, place: Share) -> Self {
         let journal = Journal::Idle(Follow::new(dir));
-        Self { journal, live, next, ready: VecDeque::new(), behind: true, view: None, _place: place }
+        Self {
+            journal,
+            live,
+            next,
+            ready: VecDeque::new(),
+            behind: true,
+            view: None,
+            _folder: None,
+            _place: place,
+        }
     }
 
     /// A reader of a run that has not begun. It gets each event, the deltas of an answer before the record of the
     /// answer.
-    pub(crate) fn of_new(dir: &Path, live: Option<Receiver<Arc<Event>>>, place: Share) -> Self {
+    pub(crate) fn of_new(dir: &Path, live: Option<Joined>, place: Share) -> Self {
         let behind = live.is_none();
         Self { behind, ..Self::new(dir, live, 0, place) }
+    }
+
+    /// The same reader, which removes the folder of the journal at its end.
+    pub(crate) fn with_folder(self, folder: TempDir) -> Self {
+        Self { _folder: Some(folder), ..self }
     }
 
     /// The same reader, which also folds the records into the view of the run.
@@ -149,7 +166,10 @@ impl Reader {
         }
         if !is_last {
             // Deltas of what the journal has long recorded would come too late.
-            self.live = self.live.take().map(|live| live.resubscribe());
+            self.live = self.live.take().and_then(Joined::again);
+        } else if let Some(live) = &mut self.live {
+            // Pieces of answers in progress follow the records that they belong to.
+            self.ready.extend(live.take_beginnings());
         }
         Ok(is_last)
     }

@@ -38,6 +38,8 @@ pub(crate) struct Listed {
     pub(crate) run: Arc<str>,
     pub(crate) program: Arc<str>,
     pub(crate) client: Arc<str>,
+    /// True if it was started outside of the service.
+    pub(crate) outside: bool,
     pub(crate) worker: Arc<str>,
     pub(crate) chat: bool,
     pub(crate) title: Option<String>,
@@ -107,6 +109,11 @@ impl Listing {
         Self { key, runs: Mutex::default(), own: Mutex::default() }
     }
 
+    /// The key of the user's seals.
+    pub(crate) fn key(&self) -> Option<&SealKey> {
+        self.key.as_ref()
+    }
+
     /// Returns true if the user's llm-do began the run in that folder. Other runs belong to no client: a cloned project
     /// may bring journals that name one.
     pub(crate) fn has_begun(&self, dir: &Path) -> bool {
@@ -161,8 +168,9 @@ impl Listing {
         let summary = summary_of(folder, id).ok()?;
         // Whether a run that has no end is under way shows in a lock, which changes no time.
         let is_over = matches!(summary.state, RunState::Ended(_));
-        let client = owner.started_by(&summary).filter(|_| self.has_begun(&dir));
-        let run = client.map(|client| Arc::new(listed(&summary, client, &dir)));
+        let client = owner.started_by(folder, &summary).filter(|_| self.has_begun(&dir));
+        let is_outside = owner.only_shows(&summary);
+        let run = client.map(|client| Arc::new(listed(&summary, client, is_outside, &dir)));
         if is_over || run.is_none() {
             let mut remembered = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
             if remembered.len() >= MOST_REMEMBERED {
@@ -174,8 +182,8 @@ impl Listing {
     }
 }
 
-/// A run of that client, in that folder, as lists show it.
-pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed {
+/// A run of that client, in that folder, as lists show it. `outside`: it was started outside of the service.
+pub(crate) fn listed(summary: &RunSummary, client: Client, outside: bool, dir: &Path) -> Listed {
     let reason = cut_off_because(summary, dir);
     let state = match summary.state {
         RunState::Ended(_) if reason.is_some() => State::CutOff,
@@ -188,6 +196,7 @@ pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed
         run: summary.run.as_str().into(),
         program: client.program,
         client: client.name,
+        outside,
         worker: summary.entry.as_str().into(),
         chat: summary.chat,
         state,

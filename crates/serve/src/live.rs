@@ -11,6 +11,7 @@ use llm_do::{
         call_path::CallPath,
         event::Event,
         journal::{Queued, RecordKind},
+        model::Delta,
         operator::{Operator, Recall},
         outcome::Halt,
         question::{Answer, EXPIRED, Given, Input, Question, QuestionId, Reply, Waiting},
@@ -20,7 +21,7 @@ use llm_do::{
     runs::{Canceller, EventSink, Interjector, Said as Words, Stopper, Switch},
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     future::pending,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -28,7 +29,10 @@ use std::{
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    oneshot, watch,
+};
 
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
 pub(crate) const KEPT_EVENTS: usize = 256;
@@ -293,8 +297,8 @@ impl LiveRun {
     }
 
     /// Subscribes to the run's events from now on. Returns `None` if the run has ended.
-    pub(crate) fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
-        self.feed.subscribe()
+    pub(crate) fn subscribe(&self) -> Option<Joined> {
+        Joined::of(&self.feed)
     }
 
     /// The number of the next record of the run. Each earlier record has been sent to the run's readers.
@@ -572,10 +576,60 @@ impl Operator for Desk {
     }
 }
 
+/// A reader of a run's events.
+pub(crate) struct Joined {
+    feed: Arc<Feed>,
+    receiver: broadcast::Receiver<Arc<Event>>,
+    /// The beginnings of the answers in progress at that time.
+    beginnings: Vec<Arc<Event>>,
+}
+
+impl Joined {
+    fn of(feed: &Arc<Feed>) -> Option<Self> {
+        let (receiver, beginnings) = feed.subscribe()?;
+        Some(Self { feed: Arc::clone(feed), receiver, beginnings })
+    }
+
+    /// Waits for the next event.
+    pub(crate) async fn recv(&mut self) -> Result<Arc<Event>, RecvError> {
+        self.receiver.recv().await
+    }
+
+    /// Returns the same reader from now on, without the events that it has not read. `None`: the run has ended.
+    pub(crate) fn again(self) -> Option<Self> {
+        Self::of(&self.feed)
+    }
+
+    /// Takes the beginnings of the answers in progress: for each, a discard of the pieces that the reader may have, and the
+    /// pieces so far.
+    pub(crate) fn take_beginnings(&mut self) -> Vec<Arc<Event>> {
+        std::mem::take(&mut self.beginnings)
+    }
+}
+
+/// The beginning of an answer in progress.
+#[derive(Debug)]
+struct Beginning {
+    turn: u32,
+    pieces: Vec<Delta>,
+}
+
+impl Beginning {
+    fn add(&mut self, piece: &Delta) {
+        match (self.pieces.last_mut(), piece) {
+            (Some(Delta::Text { text: last }), Delta::Text { text })
+            | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => last.push_str(text),
+            _ => self.pieces.push(piece.clone()),
+        }
+    }
+}
+
 /// The events of a run, for its readers. Costs nothing without readers.
 #[derive(Default)]
 struct Feed {
     source: Mutex<Source>,
+    /// The answers in progress, by call, as far as there was a reader when they began. Locked after the source.
+    beginnings: Mutex<BTreeMap<CallPath, Beginning>>,
     /// Senders of the notice that an answer was recorded, by question.
     awaited: Mutex<HashMap<QuestionId, Vec<oneshot::Sender<()>>>>,
     /// A switch that is on when the first record was written.
@@ -619,16 +673,50 @@ impl Feed {
         Recorded(receiver)
     }
 
-    fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
+    fn beginnings(&self) -> MutexGuard<'_, BTreeMap<CallPath, Beginning>> {
+        self.beginnings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A receiver of the events from now on, and what the answers in progress have had until now.
+    fn subscribe(&self) -> Option<(broadcast::Receiver<Arc<Event>>, Vec<Arc<Event>>)> {
+        // No piece comes between the two.
         let mut source = self.source();
-        match &*source {
-            Source::Open(sender) => Some(sender.subscribe()),
-            Source::Closed => None,
+        let receiver = match &*source {
+            Source::Open(sender) => sender.subscribe(),
+            Source::Closed => return None,
             Source::Silent => {
                 let (sender, receiver) = broadcast::channel(KEPT_EVENTS);
                 *source = Source::Open(sender);
-                Some(receiver)
+                receiver
             }
+        };
+        let mut events = Vec::new();
+        for (path, Beginning { turn, pieces }) in &*self.beginnings() {
+            events.push(Arc::new(Event::Discard { path: path.clone(), turn: *turn }));
+            let delta =
+                |delta: &Delta| Event::Delta { path: path.clone(), turn: *turn, delta: delta.clone() };
+            events.extend(pieces.iter().map(|piece| Arc::new(delta(piece))));
+        }
+        Some((receiver, events))
+    }
+
+    /// Keeps the beginnings of answers up to date.
+    fn note(&self, event: &Event) {
+        match event {
+            Event::Delta { path, turn, delta } => {
+                let mut beginnings = self.beginnings();
+                let begun = beginnings
+                    .entry(path.clone())
+                    .or_insert_with(|| Beginning { turn: *turn, pieces: Vec::new() });
+                if begun.turn != *turn {
+                    *begun = Beginning { turn: *turn, pieces: Vec::new() };
+                }
+                begun.add(delta);
+            }
+            Event::Discard { path, .. } => {
+                self.beginnings().remove(path);
+            }
+            Event::Record { .. } => {}
         }
     }
 
@@ -643,7 +731,9 @@ impl Feed {
 
 impl EventSink for Feed {
     fn event(&self, event: Event) {
-        if let Source::Open(sender) = &*self.source() {
+        let source = self.source();
+        self.note(&event);
+        if let Source::Open(sender) = &*source {
             // Without readers there is nothing to do.
             let _ = sender.send(Arc::new(event));
         }
@@ -661,6 +751,10 @@ impl EventSink for Feed {
                 let _ = sender.send(());
             }
         }
+        // The answer, or the end of the call without one.
+        if matches!(record.body, RecordKind::ModelAnswered { .. } | RecordKind::CallEnded { .. }) {
+            self.beginnings().remove(record.path);
+        }
         if self.has_readers() {
             self.event(Event::Record { record: Arc::new(record.to_record()) });
         }
@@ -675,10 +769,53 @@ impl EventSink for Feed {
     }
 
     fn wants_written(&self) -> bool {
-        !self.first.is_on() || self.has_readers() || !self.awaited().is_empty()
+        !self.first.is_on()
+            || self.has_readers()
+            || !self.awaited().is_empty()
+            // The record of an answer ends its beginning.
+            || !self.beginnings().is_empty()
     }
 
     fn wants_deltas(&self) -> bool {
         self.has_readers()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(path: &str, turn: u32, text: &str) -> Event {
+        let path = path.into();
+        Event::Delta { path, turn, delta: Delta::Text { text: text.into() } }
+    }
+
+    fn told(feed: &Arc<Feed>) -> Vec<String> {
+        let mut joined = Joined::of(feed).expect("a run under way");
+        let text = |event: Arc<Event>| match &*event {
+            Event::Delta { path, turn, delta: Delta::Text { text } } => format!("{path} {turn} {text}"),
+            Event::Discard { path, turn } => format!("{path} {turn} discarded"),
+            other => format!("{other:?}"),
+        };
+        joined.take_beginnings().into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_late_reader_gets_what_the_answers_in_progress_have_had() {
+        let feed = Arc::<Feed>::default();
+        let first = Joined::of(&feed).expect("a reader");
+        assert_eq!(told(&feed), [""; 0]);
+        feed.event(delta("0", 1, "Once upon"));
+        feed.event(delta("0", 1, " a time"));
+        feed.event(delta("0/1.0", 0, "Hi"));
+        // Also after the reader for whom the pieces came has gone.
+        drop(first);
+        assert_eq!(told(&feed), ["0 1 discarded", "0 1 Once upon a time", "0/1.0 0 discarded", "0/1.0 0 Hi"]);
+        feed.event(Event::Discard { path: "0".into(), turn: 1 });
+        assert_eq!(told(&feed).len(), 2);
+        feed.event(delta("0/1.0", 1, "Next"));
+        assert_eq!(told(&feed), ["0/1.0 1 discarded", "0/1.0 1 Next"]);
+        feed.close();
+        assert!(Joined::of(&feed).is_none());
     }
 }

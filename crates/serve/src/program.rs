@@ -9,7 +9,8 @@ use crate::{
     views::{Findings, StartRun},
 };
 use llm_do::{
-    Client, Decisions, Editing, PastRun, Problem, ResumeError, RunOptions, Session, Settings,
+    Client, Decisions, Editing, Effects, Located, ModelSource, PastRun, Problem, ResumeError, RunOptions,
+    Session, Settings,
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine},
         journal::{Record, RecordKind},
@@ -347,6 +348,18 @@ impl Served {
         &self.runs_dir
     }
 
+    /// Returns the folder.
+    pub(crate) fn root(&self) -> PathBuf {
+        let sessions = self.sessions();
+        sessions.first().map(|first| first.program().root().as_str().into()).unwrap_or_default()
+    }
+
+    /// Returns true for a project, whose runs lie in its own folder.
+    pub(crate) fn is_project(&self) -> bool {
+        let root = self.root();
+        root.is_absolute() && self.runs_dir.starts_with(root)
+    }
+
     fn home(&self) -> &Path {
         &self.home
     }
@@ -466,6 +479,35 @@ impl Served {
             ..served.clone()
         };
         Ok(session.with_options(options)?)
+    }
+
+    /// The session of any of its workers as these texts define it in the place of definition files. It is for a look at the
+    /// worker's prompt, and none of its runs begins.
+    ///
+    /// # Errors
+    /// The program does not load with them, or has no such worker.
+    pub(crate) fn edited(
+        &self,
+        host: &dyn Host,
+        worker: &str,
+        starter: Starter,
+        texts: BTreeMap<String, String>,
+    ) -> Result<Session, ApiError> {
+        let settings = host.settings(&self.target).map_err(|reason| ApiError::new(Code::Program, reason))?;
+        let (client, untrusted_input) = match starter {
+            Starter::Client { client, trusted, .. } => (Some(client), !trusted),
+            Starter::Owner { .. } => (None, false),
+        };
+        let options = RunOptions { can_ask: true, untrusted_input, client, ..settings.run.clone() };
+        let loaded = Located::find(settings)?.edited(texts, worker).load(Effects::Allowed, &options);
+        let loaded = loaded.map_err(|problem| match problem {
+            Problem::Program(found) => {
+                let broken = Broken { reason: "the program has errors".into(), diagnostics: found.0 };
+                ApiError::broken(&self.name, &broken)
+            }
+            problem => problem.into(),
+        })?;
+        Ok(loaded.grant(options, ModelSource::Providers)?.open()?)
     }
 
     /// Reads a run that this program's service has left.

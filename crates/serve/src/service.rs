@@ -1,14 +1,17 @@
 //! The operations of clients, whatever the transport.
 
 mod answering;
+mod cases;
 mod continuing;
 mod costs;
 mod editing;
 mod files;
 mod followed;
 mod inputs;
+mod maps;
 mod notify;
 mod owning;
+mod playing;
 mod quotas;
 mod reading;
 mod starting;
@@ -55,8 +58,11 @@ use tokio::{
 use triggers::Triggers;
 
 pub(crate) use answering::{Answered, Continued};
+pub(crate) use cases::{TestView, Tests};
 pub(crate) use costs::{CostsOfRuns, Span};
+pub(crate) use maps::{MapView, Maps, RowStateView, Rows, RowsOf};
 pub(crate) use owning::Begun;
+pub(crate) use playing::{RenderPrompt, RenderedPrompt};
 pub(crate) use reading::{LARGEST_PAGE, Page};
 pub(crate) use triggers::{Delivered, TriggerViews};
 
@@ -134,7 +140,8 @@ impl Service {
         let triggers = Triggers::new(&tokens, &programs, &host.home())?;
         let notifiers =
             Notifiers::new(tokens.notify(), &programs, &host.home()).map_err(BadPrograms::Notify)?;
-        let service = Self::of(programs, tokens, (triggers, notifiers), limits, host, Owner::Host);
+        let owner = Owner::host(&programs);
+        let service = Self::of(programs, tokens, (triggers, notifiers), limits, host, owner);
         let of = service.clone();
         // What can't be removed now is removed later.
         let _ = spawn_blocking(move || of.0.uploads.clean()).await;
@@ -316,7 +323,7 @@ impl Service {
                     _ if suspended.contains(&run.id) => {}
                     // There is no client any more that could want its output.
                     (_, Owner::Client(_) | Owner::Tools(_)) => run.cancel(),
-                    (_, Owner::Host) => {}
+                    (_, Owner::Host { .. }) => {}
                 }
             }
             // A run that was admitted before may be about to begin. Runs in the queue get the places of those that end: one that
@@ -328,7 +335,7 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let text = match self.0.owner {
-            Owner::Host => "cut off; the next start of the server continues it",
+            Owner::Host { .. } => "cut off; the next start of the server continues it",
             Owner::Client(_) | Owner::Tools(_) => "cut off; `llm-do runs resume` continues it",
         };
         for run in self.0.runs.all() {
@@ -396,7 +403,7 @@ impl Service {
             let sees = |client: &Client| {
                 *client.program == *program.name().as_str() && token.sees(&client.program, &client.name)
             };
-            if self.0.owner.started_by(&summary).is_some_and(|client| sees(&client)) {
+            if self.0.owner.started_by(program.runs_dir(), &summary).is_some_and(|client| sees(&client)) {
                 return Ok((Arc::clone(program), summary));
             }
         }

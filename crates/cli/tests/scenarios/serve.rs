@@ -17,6 +17,7 @@ mod queue;
 mod quotas;
 mod refusals;
 mod restart;
+mod results;
 mod schemathesis;
 mod sign_in;
 mod triggers;

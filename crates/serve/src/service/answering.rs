@@ -93,10 +93,16 @@ impl Service {
             return Ok(Continued::Before(live));
         }
         let (program, summary) = self.stored(token, id).await?;
+        if self.0.owner.only_shows(&summary) {
+            let detail = format!(
+                "the run `{id}` was started outside of this server: answer it with `llm-do runs resume {id}`"
+            );
+            return Err(ApiError::new(Code::Forbidden, detail));
+        }
         for Answered { given, .. } in &answers {
             self.admits(program.name().as_str(), id, &given.answer).await?;
         }
-        let started_by = self.0.owner.started_by(&summary);
+        let started_by = self.0.owner.started_by(program.runs_dir(), &summary);
         let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
         // Before its journal says that the run continues: without room it would end there.
         let room = self.0.runs.admit(&started_by)?;

@@ -101,6 +101,7 @@ impl Service {
             worker: Arc::clone(&listed.worker),
             chat: listed.chat,
             client: Arc::clone(&listed.client),
+            outside: listed.outside,
             state,
             reason,
             title: listed.title.clone(),
@@ -189,11 +190,20 @@ impl Service {
 
     /// A run that is not under way here, with its result.
     async fn view(&self, program: &Arc<Served>, summary: RunSummary) -> Result<RunView, ApiError> {
-        let client = self.0.owner.started_by(&summary).ok_or_else(|| ApiError::no_run(&summary.run))?;
+        let client = self
+            .0
+            .owner
+            .started_by(program.runs_dir(), &summary)
+            .ok_or_else(|| ApiError::no_run(&summary.run))?;
+        let is_outside = self.0.owner.only_shows(&summary);
         let (dir, service) = (program.run_dir(&summary.run), self.clone());
         let read = spawn_blocking(move || {
-            let view = service.listed_view(&listed(&summary, client, &dir));
-            result_of(&dir, view.state).map(|result| (view, result))
+            let view = service.listed_view(&listed(&summary, client, is_outside, &dir));
+            let (ending, mut questions) = result_of(&dir, view.state)?;
+            if is_outside {
+                questions.clear();
+            }
+            Ok::<_, ReadError>((view, (ending, questions)))
         });
         let (mut view, (ending, questions)) =
             read.await.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
@@ -244,6 +254,7 @@ fn live_view(live: &LiveRun) -> RunView {
         worker: Arc::clone(&live.about.worker),
         chat: live.about.chat,
         client: Arc::clone(&live.client().name),
+        outside: false,
         state: live.state(),
         reason: None,
         title: live.about.title.clone(),

@@ -101,7 +101,7 @@ impl Caller {
     pub(super) fn operator(&self, context: &RequestContext<RoleServer>, session: &Session) -> Operator {
         match self.service.owner() {
             Owner::Tools(_) => Operator::Resumes { project: project(session) },
-            Owner::Host | Owner::Client(_) => {
+            Owner::Host { .. } | Owner::Client(_) => {
                 Operator::Answers { headers: parts(context).map(|parts| parts.headers.clone()) }
             }
         }
@@ -133,7 +133,7 @@ impl Caller {
         let via = format!("{VIA}{}", shortened(&client));
         let by = match self.service.owner() {
             Owner::Tools(_) => OPERATOR.into(),
-            Owner::Host | Owner::Client(_) => Arc::clone(self.token.name()),
+            Owner::Host { .. } | Owner::Client(_) => Arc::clone(self.token.name()),
         };
         Given::new(answer, by, via.trim_end())
     }
