@@ -400,7 +400,7 @@ struct Viewed<'a> {
     view: RunChanges<'a>,
 }
 
-/// An event of a run, as one that is sent.
+/// Converts an event of a run to a server-sent event.
 fn as_event(event: &Event, view: Option<RunChanges<'_>>) -> sse::Event {
     // Events are data that serialises.
     let data = match view {

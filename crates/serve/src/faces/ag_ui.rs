@@ -86,7 +86,8 @@ fn is_chat(session: &Session) -> bool {
     entry.mode == WorkerMode::Chat && entry.code.is_none()
 }
 
-/// True if the words of the entry's model are its answer. A worker with `returns` has typed output, except in a chat.
+/// Returns true if the text of the entry's model is its answer. A worker with `returns` has typed output, except in a
+/// chat.
 fn speaks(session: &Session, chat: bool) -> bool {
     chat || session.entry().returns.is_none()
 }
@@ -98,8 +99,8 @@ struct Talk {
     records: Vec<Record>,
 }
 
-/// The chat in which the worker's last message was said, if it waits for the user and nothing was said since. Otherwise the client
-/// has changed the conversation, or the chat is over: another run begins with what was said.
+/// Finds the chat with the worker's last message, if the chat waits for the user and has no later message. Otherwise
+/// the client has changed the conversation or the chat is over, and the messages start another run.
 async fn talk(
     service: &Service,
     token: &Arc<Token>,
@@ -192,7 +193,7 @@ async fn resume(
     Ok((Round::new(service, token, live, reader, hearing), next))
 }
 
-/// The answer of an entry of `resume`.
+/// Reads the answer in an entry of `resume`.
 fn answer(question: &Waiting, entry: &Resume) -> Result<Answer, String> {
     let payload = entry.payload.clone().unwrap_or_default();
     let reason = payload.get("reason").and_then(Value::as_str).map(str::to_owned);

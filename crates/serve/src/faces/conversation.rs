@@ -1,4 +1,4 @@
-//! What a client says that keeps the conversation itself: each of its requests has all messages so far.
+//! Conversations that the client keeps: each of its requests contains all messages so far.
 
 use llm_do::{
     Session,
@@ -6,14 +6,14 @@ use llm_do::{
 };
 use serde_json::Value;
 
-/// Who speaks.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// The client's own application: a system or developer message. To a worker it is a part of the input.
+    /// The client's own application, which sends system and developer messages. They are part of the worker's input.
     Application,
     User,
     Worker,
-    /// The client's own code: the result of a call that carried an output of the worker.
+    /// The client's own code, which sends the result of a call that carried an output of the worker.
     Client,
 }
 
@@ -28,7 +28,7 @@ impl Speaker {
     }
 }
 
-/// One message.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Words {
     pub(crate) speaker: Speaker,
@@ -69,16 +69,16 @@ impl Conversation {
         &self.last.text
     }
 
-    /// How many messages came before the last one.
+    /// Returns the number of messages before the last one.
     pub(crate) fn before(&self) -> usize {
         self.before.len()
     }
 
-    /// The input for that worker: a single message as it is, a longer conversation as one text. A worker that takes no plain message
-    /// gets the last message as JSON.
+    /// Returns the input for a worker: a single message unchanged, a longer conversation as one text. A worker that
+    /// takes no plain message gets the last message, which must be JSON.
     ///
     /// # Errors
-    /// The worker takes parameters, and the conversation is no object of them.
+    /// The worker takes parameters, and the last message is no JSON object of them.
     pub(crate) fn prompt(self, session: &Session) -> Result<Prompt, String> {
         let entry = session.entry();
         if entry.signature.message.is_none() {
@@ -111,7 +111,8 @@ impl Conversation {
         Ok(Prompt { message: Some(text), input: None, files })
     }
 
-    /// The messages as one text with their files: a single message as it is, several between tags that name the speaker.
+    /// Joins the messages and their files. A single message is unchanged; several messages are put between tags that
+    /// name the speaker.
     pub(crate) fn text(self) -> (String, Vec<Attachment>) {
         let Self { before, last } = self;
         if before.is_empty() {

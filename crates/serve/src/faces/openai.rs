@@ -38,7 +38,7 @@ impl<'a> ModelId<'a> {
     }
 }
 
-/// The worker of that name.
+/// Returns the session of the worker that a model's name refers to.
 fn session_of(service: &Service, token: &Token, model: &str) -> Result<Session, Wrong> {
     let unknown = || {
         let shown: String = model.chars().filter(|c| !c.is_control()).take(80).collect();

@@ -14,7 +14,7 @@ use llm_do::core::{
 };
 use std::{collections::HashSet, sync::Arc};
 
-/// The place where a further round of a chat begins in these records of one of its rounds: the user speaks again.
+/// Returns the place in the records of a round at which the next round of the chat begins: the user's next message.
 pub(crate) fn followed_by(round: &[Record]) -> Option<usize> {
     let mut asked = HashSet::new();
     round.iter().position(|record| match (&record.step, &record.body) {
@@ -29,7 +29,7 @@ pub(crate) fn followed_by(round: &[Record]) -> Option<usize> {
     })
 }
 
-/// Gives the user's message and its files to the chat, which waits for it with that question.
+/// Gives the user's message and its files to the chat, as the answer to the question `turn`.
 ///
 /// # Errors
 /// The token may not speak in the chat, or the chat takes no such file.
@@ -47,7 +47,7 @@ pub(crate) async fn say(
     answering.give(&turn, Answer::Give { value: Arc::new(text.into()) }).await
 }
 
-/// Attaches files to the next message. Returns the question that waits for it then.
+/// Attaches files to the next message. Returns the question that asks for the message afterwards.
 async fn attach(
     answering: &Answering<'_>,
     mut turn: Waiting,
@@ -68,7 +68,7 @@ async fn attach(
     Ok(turn)
 }
 
-/// The question for the user's next message, once it is another.
+/// Waits until a new question asks for the user's next message, and returns that question.
 async fn turn_after(answering: &Answering<'_>, before: &Waiting) -> Option<Waiting> {
     let live = answering.service.live(answering.token, &answering.run)?;
     let mut questions = live.questions().subscribe();

@@ -109,7 +109,11 @@ fn signed_delivery_starts_one_run_with_untrusted_input_whatever_happens_to_the_s
     assert_eq!((again.status, &again.body), (200, &json!({"run": run, "new": false})), "a repetition");
     let started = &invocations(&scenario)[0];
     assert_eq!(started["invocation"]["untrusted_input"], true, "{started}");
-    assert_eq!(started["input"], json!({"team": "support", "title": "It rains", "number": 7}), "{started}");
+    assert_eq!(
+        started["invocation"]["input"]["json"],
+        json!({"team": "support", "title": "It rains", "number": 7}),
+        "{started}"
+    );
     // Killed, and started with other settings: the delivery has had its run.
     drop(server);
     fs::write(
@@ -366,8 +370,10 @@ fn slots_of_each_second_start_runs_of_their_own() {
     wait_until(|| (scenario.runs().len() >= 2).then_some(()));
     server.stop();
     let started = invocations(&scenario);
-    let mut slots: Vec<String> = started.iter().map(|record| record["input"]["name"].to_string()).collect();
+    let mut slots: Vec<String> =
+        started.iter().map(|record| record["invocation"]["input"]["json"]["name"].to_string()).collect();
     let all = slots.len();
+    slots.sort();
     slots.dedup();
     assert_eq!(slots.len(), all, "{slots:?}");
 }

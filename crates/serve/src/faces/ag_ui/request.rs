@@ -1,4 +1,4 @@
-//! What a client of AG-UI sends: `RunAgentInput`.
+//! The requests of AG-UI's clients: `RunAgentInput`.
 
 use crate::{
     error::{ApiError, Code},
@@ -17,7 +17,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 /// The parameter that takes the state of the client.
 const STATE: &str = "state";
 
-/// A request. Fields that this version of the protocol does not have are left alone, as the protocol wants it.
+/// A request. Fields that this version of the protocol does not have are ignored, as the protocol requires.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Request {
@@ -75,7 +75,7 @@ enum Message {
         #[serde(default)]
         content: Option<String>,
     },
-    /// The results of the worker's own calls come back: the run knows them.
+    /// A result of one of the worker's own calls. The run has it already.
     Tool {},
     Reasoning {},
     Activity {},
@@ -120,7 +120,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The round of a chat in which the last message of the worker was said.
+    /// Reads the round of a chat that contains the worker's last message from the ID of that message.
     pub(super) fn said_last(&self) -> Option<SaidIn> {
         self.messages.iter().rev().find_map(|message| match message {
             Message::Assistant { id, .. } => Some(id.as_deref()?.parse().ok()),
@@ -128,7 +128,7 @@ impl Request {
         })?
     }
 
-    /// The client's state. Clients that have none send an empty object.
+    /// Takes the client's state out of the request. Clients that have none send an empty object.
     fn state(&mut self, session: &Session) -> Result<Option<Value>, ApiError> {
         let takes = takes_state(&session.entry().signature);
         let state = self.state.take().filter(|state| !state.is_null());
@@ -144,7 +144,7 @@ impl Request {
         }
     }
 
-    /// The input of a run of that worker, with the state where the worker has a parameter for it.
+    /// Returns the input of a run of the worker, with the state if the worker has a parameter for it.
     pub(super) fn prompt(mut self, session: &Session) -> Result<Prompt, ApiError> {
         let wrong = |why: String| ApiError::new(Code::BadRequest, why);
         let state = self.state(session)?;
@@ -164,8 +164,8 @@ impl Request {
         Ok(Prompt { message: None, input: Some(input), files: prompt.files })
     }
 
-    /// The next message of a chat that knows the conversation up to the worker's last message. Context and state may have changed
-    /// since, so that the message has them.
+    /// Returns the next message for a chat that has the conversation up to the worker's last message. The message
+    /// contains the context and the state, because both may have changed since.
     pub(super) fn next_message(mut self, session: &Session) -> Result<(String, Vec<Attachment>), ApiError> {
         let state = self.state(session)?.filter(|state| *state != json!({}));
         if let Some(state) = state {
@@ -182,7 +182,7 @@ impl Request {
         self.resume.as_deref().unwrap_or_default()
     }
 
-    /// What is said so far, with the context as words of the application.
+    /// Returns all messages so far, with the context as messages of the application.
     fn conversation(self) -> Result<Conversation, ApiError> {
         let said = |speaker, text| Words { speaker, text, files: Vec::new() };
         let context = self.context.unwrap_or_default().into_iter();
@@ -208,13 +208,14 @@ impl Request {
     }
 }
 
-/// True if a worker has a parameter for the client's state, beside the one for a message.
+/// Returns true if the worker has a parameter for the client's state that is not its parameter for a message.
 fn takes_state(signature: &Signature) -> bool {
     let is_state = |name: &str| name == STATE && signature.message.as_deref() != Some(STATE);
     signature.declared && signature.parameters.iter().any(|parameter| is_state(&parameter.name))
 }
 
-/// A round of a run, as the IDs of its messages name it: `RUN_RECORD_message_N`, with the number of the round's first record.
+/// A round of a run, as it is part of the IDs of messages: `RUN_RECORD_message_N`, with the number of the round's first
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SaidIn {
     pub(super) run: Arc<str>,

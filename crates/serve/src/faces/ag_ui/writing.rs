@@ -18,15 +18,15 @@ use llm_do::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A run of the protocol, which is a round of ours.
+/// The writer of a run of the protocol, which corresponds to a round of a run of llm-do.
 pub(super) struct Writing {
     thread: String,
-    /// The client's own ID.
+    /// The ID that the client has given to the protocol's run.
     run: String,
     round: SaidIn,
     /// The message that is being written.
     open: Option<String>,
-    /// How many messages there were.
+    /// The number of messages begun so far.
     messages: usize,
 }
 
@@ -35,7 +35,7 @@ fn event(kind: &str, mut fields: Value) -> Event {
     Event::default().data(fields.to_string())
 }
 
-/// The ID of a call: the same in the round that begins it and in the one that ends it.
+/// Returns the ID of a call. The round that begins the call and the one that ends it use the same ID.
 fn call_id(run: &str, path: &CallPath) -> String {
     format!("{run}_{}", path.as_str().replace('/', "-"))
 }
@@ -153,7 +153,7 @@ impl Writer for Writing {
     }
 }
 
-/// A question as an interrupt.
+/// Converts a question to an interrupt.
 fn interrupt(settled: &Settled, question: &QuestionView) -> Value {
     let waiting = &question.waiting;
     let run: &Arc<str> = &settled.run.run;

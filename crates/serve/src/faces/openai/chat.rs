@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`. Its client keeps the conversation, so that each request is a run of its own.
+//! `POST /v1/chat/completions`. The client keeps the conversation, so each request is a separate run.
 
 use super::{
     Caller, content,
@@ -93,7 +93,7 @@ pub(crate) async fn complete(
     Ok(ignored.told(response))
 }
 
-/// The messages. Calls are those of the forced function.
+/// Reads the messages. The only calls in them are calls of the forced function.
 fn conversation(messages: Option<&Value>, forced: Option<&str>) -> Result<Conversation, Wrong> {
     let Some(Value::Array(messages)) = messages else {
         return Err(Wrong::field("messages", "must be an array"));
@@ -139,7 +139,7 @@ fn conversation(messages: Option<&Value>, forced: Option<&str>) -> Result<Conver
     Conversation::new(words).map_err(|why| Wrong::field("messages", why))
 }
 
-/// Whether a stream ends with the usage.
+/// Returns true if a stream ends with the usage.
 fn stream_options(given: &Map<String, Value>, streams: bool) -> Result<bool, Wrong> {
     match given.get("stream_options") {
         None | Some(Value::Null) => Ok(false),
@@ -162,11 +162,11 @@ struct Completion {
     turn: Option<u32>,
 }
 
-/// How a completion ends.
+/// The end of a completion.
 enum End {
-    /// A call carries the output.
+    /// A call that carries the output.
     Call(Value),
-    /// With further text, which may be empty.
+    /// Further text, which may be empty.
     Text {
         more: Option<String>,
         finish: &'static str,
@@ -363,7 +363,8 @@ fn short(streams: bool, model: &str, text: &str, usage: Usage) -> Response {
 }
 
 impl Wrong {
-    /// A run came to nothing. The status is one that no client repeats by itself: another run would do everything again.
+    /// Creates the error of a run that has failed. Clients do not retry on its status: another run would repeat all
+    /// effects.
     fn failed(message: String, name: &'static str) -> Self {
         Self::new(Code::Program, message).named(name).with_status(StatusCode::FAILED_DEPENDENCY)
     }

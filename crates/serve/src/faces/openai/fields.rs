@@ -6,12 +6,12 @@ use crate::token::{ModelSettings, Token};
 use axum::{http::HeaderValue, response::Response};
 use serde_json::{Map, Value};
 
-/// What becomes of a field.
+/// The treatment of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Field {
-    /// It has its effect.
+    /// The field has its effect.
     Used,
-    /// It asks for nothing that a client would miss.
+    /// The field is ignored, because it asks for nothing that a client would miss.
     Ignored,
     /// Only a value that asks for no effect is accepted. The reason says what to do.
     Refused { unless: fn(&Value) -> bool, why: &'static str },
@@ -22,7 +22,7 @@ use Field::{Ignored, Refused, Setting, Used};
 
 /// The header that names the ignored settings of a request.
 const IGNORED: &str = "llm-do-ignored";
-/// Why a setting is refused.
+/// The reason why a setting is refused.
 const SETTING: &str =
     "the worker fixes its settings: leave the field out, or set `model_settings: ignore` in serve.yaml";
 
@@ -57,7 +57,7 @@ fn empty(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// Those of `POST /v1/chat/completions`.
+/// The fields of `POST /v1/chat/completions`.
 pub(super) const CHAT: &[(&str, Field)] = &[
     ("model", Used),
     ("messages", Used),
@@ -101,7 +101,7 @@ pub(super) const CHAT: &[(&str, Field)] = &[
     ("max_completion_tokens", ANY),
 ];
 
-/// Those of `POST /v1/responses`.
+/// The fields of `POST /v1/responses`.
 pub(super) const RESPONSES: &[(&str, Field)] = &[
     ("model", Used),
     ("input", Used),
@@ -147,7 +147,7 @@ pub(super) const RESPONSES: &[(&str, Field)] = &[
 pub(super) struct IgnoredSettings(Vec<&'static str>);
 
 impl IgnoredSettings {
-    /// Refuses that setting, or notes it.
+    /// Refuses the setting, or adds it to the list.
     pub(super) fn take(&mut self, name: &'static str, token: &Token) -> Result<(), Wrong> {
         match token.model_settings() {
             ModelSettings::Ignore => {
@@ -171,7 +171,7 @@ impl IgnoredSettings {
     }
 }
 
-/// Finds the first field that can't be taken. A field without a value counts as left out.
+/// Refuses the first field that can't be used. A field without a value counts as left out.
 pub(super) fn check(
     given: &Map<String, Value>,
     known: &[(&'static str, Field)],
@@ -195,7 +195,7 @@ pub(super) fn check(
     Ok(ignored)
 }
 
-/// A field that is a truth value.
+/// Returns the value of a boolean field.
 pub(super) fn flag(given: &Map<String, Value>, name: &str) -> Result<bool, Wrong> {
     match given.get(name) {
         None | Some(Value::Null) => Ok(false),
@@ -204,7 +204,7 @@ pub(super) fn flag(given: &Map<String, Value>, name: &str) -> Result<bool, Wrong
     }
 }
 
-/// A field that is a text.
+/// Returns the value of a text field.
 pub(super) fn text<'a>(given: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Wrong> {
     match given.get(name) {
         None | Some(Value::Null) => Ok(None),

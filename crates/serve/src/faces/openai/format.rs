@@ -5,9 +5,9 @@ use llm_do::{Session, core::schema::Schema};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 
-/// How deep schemas are compared. What lies deeper is checked in the output only.
+/// The greatest depth at which schemas are compared. Only the output is checked below it.
 const DEEPEST: usize = 32;
-/// How many places are compared, for schemas that refer to themselves.
+/// Most places that are compared, for schemas that refer to themselves.
 const MOST_PLACES: u32 = 10_000;
 
 /// The form of the output that the client has asked for.
@@ -19,7 +19,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// From `response_format` or `text.format`, for that worker.
+    /// Reads the format from `response_format` or `text.format`, for a worker.
     ///
     /// # Errors
     /// The worker does not promise such an output.
@@ -38,7 +38,7 @@ impl Format {
         }
     }
 
-    /// JSON that the schema of that field accepts, from that worker.
+    /// Creates the format of JSON that the schema in a field accepts, for a worker.
     ///
     /// # Errors
     /// The worker does not promise such an output.
@@ -52,10 +52,11 @@ impl Format {
         Ok(Self::Json(Some(schema)))
     }
 
-    /// Whether an output is as the client wants it. The comparison of schemas leaves out what few schemas have.
+    /// Checks that an output is as the client wants it. The comparison of schemas does not replace this check, because
+    /// it leaves out rare keywords.
     ///
     /// # Errors
-    /// Where it differs.
+    /// The output differs. The text says where.
     pub(super) fn accepts(&self, output: &Value) -> Result<(), String> {
         match self {
             Self::Json(Some(schema)) => schema
@@ -78,7 +79,7 @@ fn returns<'a>(field: &str, session: &'a Session) -> Result<&'a Value, Wrong> {
 struct Promise<'a> {
     wanted: &'a Value,
     returns: &'a Value,
-    /// How many places may still be compared.
+    /// The number of places that may still be compared.
     left: Cell<u32>,
 }
 
@@ -87,7 +88,7 @@ impl<'a> Promise<'a> {
         Self { wanted, returns, left: Cell::new(MOST_PLACES) }
     }
 
-    /// Whether what the worker returns there is what the client wants there, as far as types, fields and choices say it.
+    /// Checks that the worker's schema of a place fits the client's, as far as types, fields and choices show it.
     fn fits(&self, wanted: &Value, returns: &Value, at: &str, depth: usize) -> Result<(), String> {
         let (wanted, returns) = (resolved(self.wanted, wanted), resolved(self.returns, returns));
         let (Some(wanted), Some(returns)) = (wanted.as_object(), returns.as_object()) else { return Ok(()) };

@@ -150,7 +150,8 @@ async fn begin(
     Ok((id, Round::new(service, token, live, reader, hearing)))
 }
 
-/// Whether the words of the entry's model are its answer. A worker with `returns` has typed output, except in a chat.
+/// Returns true if the text of the entry's model is its answer. A worker with `returns` has typed output, except in a
+/// chat.
 fn speaks(session: &Session, chat: bool) -> bool {
     chat || session.entry().returns.is_none()
 }
@@ -169,7 +170,7 @@ async fn whole(head: Head, mut items: Items, mut round: Round) -> Result<Value, 
     Ok(head.response(head.status(&settled), &items, Some(&settled)))
 }
 
-/// What a response says beside its output.
+/// The fields of a response beside its output.
 struct Head {
     id: ResponseId,
     model: String,
@@ -196,12 +197,12 @@ impl Head {
         }
     }
 
-    /// True if a piece is an item of its own: the words of a worker whose output is a call are not.
+    /// Returns true if a piece is an output item. The text of a worker whose output is a call is not.
     fn is_heard(&self, piece: &Piece) -> bool {
         self.forced.is_none() || matches!(piece, Piece::Called(_))
     }
 
-    /// The arguments of the forced function, if there is one and the run has an output.
+    /// Returns the arguments of the forced function, if there is one and the run has an output.
     fn arguments(&self, settled: &Settled) -> Option<Result<(&Forced, String), String>> {
         let (forced, output) = (self.forced.as_ref()?, settled.run.output.as_ref()?);
         Some(forced.arguments(output).map(|arguments| (forced, arguments)))
@@ -269,7 +270,7 @@ fn usage_of(usage: llm_do::core::model::Usage) -> Option<Value> {
     }))
 }
 
-/// A response with what its run has said since. A round of a chat ends where the user speaks again.
+/// Returns a response with the present output of its run. A round of a chat ends at the user's next message.
 pub(crate) async fn retrieve(
     State(service): State<Service>,
     Extension(token): Caller,
@@ -351,13 +352,13 @@ async fn look(service: &Service, token: &Token, id: ResponseId) -> Result<Value,
     Ok(head.response(head.status(&settled), &items, Some(&settled)))
 }
 
-/// When a round began, in seconds since 1970.
+/// Returns the start of a round, in seconds since 1970.
 fn created(round: &[Record]) -> u64 {
     round.first().map_or_else(now, |record| record.at_ms / 1000)
 }
 
 impl ResponseId {
-    /// The records before the response, and its own; and whether no later round of its chat follows.
+    /// Returns the records before the response, its own records, and true if no later round of its chat follows.
     fn of<'a>(&self, records: &'a [Record]) -> (&'a [Record], &'a [Record], bool) {
         let start = records.iter().position(|record| record.seq >= self.from).unwrap_or(records.len());
         let (before, rest) = records.split_at(start);

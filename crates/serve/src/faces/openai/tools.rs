@@ -1,5 +1,5 @@
-//! The tools of a request. A worker uses only its own, so that two kinds have a meaning: a function that the client forces the model
-//! to call, which asks for typed output, and in Responses the worker's own tools.
+//! The tools of a request. A worker uses only its own tools, so a request may contain only two kinds: a function that
+//! the client forces the model to call, which asks for typed output, and in Responses the worker's own tools.
 
 use super::{error::Wrong, format::Format};
 use llm_do::{Session, core::definition::WorkerMode};
@@ -82,7 +82,7 @@ impl<'a> Choice<'a> {
         Ok(Some(Self { name, place, schema }))
     }
 
-    /// The function with its schema, if that worker returns what it takes.
+    /// Converts the choice to the forced function, if the worker's output fits its parameters.
     ///
     /// # Errors
     /// The worker returns something else.
@@ -184,12 +184,12 @@ impl<'a> EarlierCalls<'a> {
         Self { forced, ids: HashSet::new() }
     }
 
-    /// True if the request forces a function, of which there can be calls.
+    /// Returns true if the request forces a function, so that the conversation can contain calls of it.
     pub(super) fn are_expected(&self) -> bool {
         self.forced.is_some()
     }
 
-    /// The arguments of a call, which are the worker's words.
+    /// Returns the arguments of a call, which are the worker's message.
     pub(super) fn call(
         &mut self,
         place: &str,
@@ -206,7 +206,7 @@ impl<'a> EarlierCalls<'a> {
         arguments.ok_or_else(|| Wrong::field(place, "`arguments` must be a string"))
     }
 
-    /// Checks that a result is one of an earlier call.
+    /// Checks that a result belongs to an earlier call.
     pub(super) fn result(&self, place: &str, id: Option<&Value>) -> Result<(), Wrong> {
         match id.and_then(Value::as_str).is_some_and(|id| self.ids.contains(id)) {
             true => Ok(()),

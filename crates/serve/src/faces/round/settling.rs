@@ -24,7 +24,7 @@ impl Host for Quiet {
     }
 }
 
-/// A run of a worker with that script, from its first event on.
+/// Starts a run of a worker with that script, and follows it from its first event.
 async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
     let place = |name: &str| folder.path().join(name);
     let worker = "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n";

@@ -1,4 +1,4 @@
-//! Further rounds of a run: the next message of a chat, and answers to what it asks.
+//! Further rounds of a run: the next message of a chat, and answers to questions of the run.
 
 use super::{
     id::ResponseId,
@@ -27,7 +27,7 @@ use llm_do::{
 };
 use std::sync::Arc;
 
-/// Continues a run with what its client says, and follows it from there.
+/// Continues a run with the client's message or answers, and follows it from there.
 pub(super) async fn go_on(
     service: &Service,
     token: &Arc<Token>,
@@ -76,7 +76,7 @@ pub(super) async fn go_on(
     Ok((id, Round::new(service, token, live, reader, hearing)))
 }
 
-/// The one message of the user.
+/// Returns the user's message, if there is one. The input may contain no other message.
 fn speech(mut words: Vec<Words>) -> Result<Option<Words>, Wrong> {
     // The run has its own history: what comes before the last message is there, or was never said.
     match (words.pop(), words.is_empty()) {
@@ -89,7 +89,7 @@ fn speech(mut words: Vec<Words>) -> Result<Option<Words>, Wrong> {
     }
 }
 
-/// Gives the user's message to the chat, or to the only question that wants words.
+/// Gives the user's message to the chat, or to the only question that asks for text.
 async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), Wrong> {
     let Some(Words { text, files, .. }) = speech else {
         return Err(Wrong::field("input", "there is no message, and no answer to an approval request"));
@@ -120,7 +120,7 @@ async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), W
     Ok(())
 }
 
-/// The answer that a text gives to a question that wants words.
+/// Reads the answer to a question that asks for text.
 fn words(question: &Waiting, text: &str) -> Result<Answer, Wrong> {
     let Question::Input(input) = &question.question else {
         return Err(Wrong::field("input", "the question wants no words"));

@@ -9,12 +9,12 @@ use crate::faces::{
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What a client says.
+/// The messages and answers of a client.
 #[derive(Default)]
 pub(super) struct Given {
     pub(super) words: Vec<Words>,
     pub(super) answers: Vec<Approval>,
-    /// The number of words before an approval request: the run that asks has them.
+    /// The number of messages before an approval request. The run that asks has them already.
     pub(super) known: usize,
 }
 
@@ -27,7 +27,8 @@ pub(super) struct Approval {
 }
 
 impl Given {
-    /// Reads `input` and `instructions`, which a worker gets as words of the application. Calls are those of the forced function.
+    /// Reads `input` and `instructions`, which a worker gets as a message of the application. The only calls are calls
+    /// of the forced function.
     pub(super) fn read(
         input: Option<&Value>,
         instructions: Option<&str>,
@@ -50,12 +51,12 @@ impl Given {
         Ok(given)
     }
 
-    /// The run that its answers are for.
+    /// Returns the run that the answers are for.
     pub(super) fn run(&self) -> Option<&Arc<str>> {
         self.answers.first().map(|answer| &answer.request.run)
     }
 
-    /// Takes note of an item of an earlier response. It shows that answers before it were given then.
+    /// Handles an item of an earlier response. The answers before it were given at that time, so they are dropped.
     fn heard(&mut self) {
         self.answers.clear();
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// The name of an approval request that asks the user something.
 const ASK: &str = "ask_user";
-/// The name of one about a tool that was cut off.
+/// The name of an approval request about a tool that was cut off.
 const SETTLE: &str = "settle";
 
 /// The output of a response.
@@ -33,7 +33,7 @@ pub(super) struct Items {
     list: Vec<Value>,
     /// The message that is being written: the turn and its text.
     open: Option<(u32, String)>,
-    /// How many messages were void, for the IDs of later ones.
+    /// The number of void messages, which makes the IDs of later ones unique.
     void: u32,
 }
 
@@ -162,12 +162,12 @@ impl Writing {
         Event::default().event(kind).data(fields.to_string())
     }
 
-    /// The place of the item that comes next.
+    /// Returns the index of the next item.
     fn index(&self) -> usize {
         self.items.list.len()
     }
 
-    /// A message begins.
+    /// Begins a message.
     fn begin_message(&mut self, turn: u32) -> Vec<Event> {
         let (id, index) = (self.items.message_id(turn), self.index());
         let item = self.items.message(turn, &[], "in_progress");
@@ -180,7 +180,7 @@ impl Writing {
         ]
     }
 
-    /// The message that is being written ends with that status.
+    /// Ends the message that is being written, with that status.
     fn end_message(&mut self, status: &str) -> Vec<Event> {
         let Some((turn, text)) = self.items.open.take() else { return Vec::new() };
         let (id, index) = (self.items.message_id(turn), self.index());
@@ -223,7 +223,7 @@ impl Writing {
 }
 
 impl Writing {
-    /// The call of the forced function.
+    /// Adds the call of the forced function, and returns its events.
     fn forced(&mut self, settled: &Settled) -> Vec<Event> {
         let index = self.index();
         self.items.call_forced(&self.head, settled);
