@@ -268,7 +268,7 @@ async fn whole(service: &Service, request: Request) -> Result<(Request, Option<S
     }
 }
 
-/// Reads a body of at most so many bytes, which count for the client with that name.
+/// Reads a body of at most `most` bytes, which count for the client named `by`.
 pub(crate) async fn read(
     service: &Service,
     by: &Arc<str>,

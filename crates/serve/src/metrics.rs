@@ -126,13 +126,13 @@ impl Metrics {
         self.answered.inc();
     }
 
-    /// An event of a trigger has been dealt with.
+    /// Counts an event of a trigger with its outcome.
     pub(crate) fn triggered(&self, program: &str, trigger: &str, outcome: &'static str) {
         let labels = [("program", program), ("trigger", trigger), ("outcome", outcome)];
         self.triggered.get_or_create(&labels.map(|(name, value)| (name, value.to_owned())).into()).inc();
     }
 
-    /// A message to a notifier has been dealt with.
+    /// Counts a message to a notifier with its outcome.
     pub(crate) fn notified(&self, notifier: &str, outcome: &'static str) {
         let labels = vec![("notifier", notifier.to_owned()), ("outcome", outcome.to_owned())];
         self.notified.get_or_create(&labels).inc();

@@ -63,7 +63,7 @@ impl Notice {
     }
 }
 
-/// What happens in a service.
+/// A change in a service.
 #[derive(Clone)]
 pub(crate) enum Signal {
     /// A run has changed its state.
@@ -104,7 +104,7 @@ impl Notices {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// What happens from now on. `None`: the feeds are closed.
+    /// Subscribes to changes from now on. Returns `None` if the feeds are closed.
     pub(crate) fn subscribe(&self) -> Option<Receiver<Signal>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(broadcast::Sender::subscribe)
     }

@@ -141,10 +141,10 @@ pub enum BadPrograms {
     /// The quotas name a program that is not served.
     #[error("the quotas name the program `{0}`, which is not served")]
     UnknownOfQuota(Arc<str>),
-    /// A trigger can't be meant.
+    /// A trigger has wrong settings.
     #[error(transparent)]
     Trigger(#[from] BadTrigger),
-    /// A notifier can't be meant.
+    /// A notifier has wrong settings.
     #[error("{0}")]
     Notify(String),
     /// Two workers have the same name as tools.

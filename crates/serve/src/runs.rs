@@ -31,7 +31,8 @@ pub(crate) struct Runs {
     keys: Mutex<Keys>,
     /// Each run at work holds a permit.
     slots: Arc<Semaphore>,
-    /// Clients of whose runs only some are at work at once. Their further runs wait, and do not count as queued.
+    /// The semaphores of clients that may have only some runs at work at once. Their further runs wait, and do not
+    /// count as queued.
     lines: HashMap<Arc<str>, Arc<Semaphore>>,
     /// Runs under way and runs that wait for a place.
     meter: Arc<Meter>,

@@ -115,8 +115,8 @@ impl Service {
     /// left. To be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Two programs have one name, a token names a program that is not among them, or a trigger or notifier can't
-    /// be meant.
+    /// Two programs have one name, a token names a program that is not among them, or a trigger or notifier has wrong
+    /// settings.
     pub async fn open(
         programs: Vec<Served>,
         tokens: Tokens,
@@ -233,7 +233,7 @@ impl Service {
         self.0.runs.newest_keyed(client)
     }
 
-    /// Does something beside the runs, until the service ends.
+    /// Spawns work other than runs, which is aborted when the service ends.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks().spawn(work);
     }

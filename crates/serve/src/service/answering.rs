@@ -47,7 +47,7 @@ impl Service {
         self.answer_via(token, id, given, self.0.owner.via()).await
     }
 
-    /// The same through another channel.
+    /// Gives an answer to a question through another channel.
     pub(crate) async fn answer_via(
         &self,
         token: &Token,

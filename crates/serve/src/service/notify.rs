@@ -86,10 +86,10 @@ pub(crate) struct Notifiers {
 }
 
 impl Notifiers {
-    /// `None`: there are none.
+    /// Creates the notifiers of the settings. `None`: there are none.
     ///
     /// # Errors
-    /// One of them can't be meant.
+    /// A notifier has wrong settings, or its files can't be used.
     pub(crate) fn new(
         settings: &NotifySettings,
         programs: &Programs,
@@ -229,7 +229,7 @@ fn when_of(state: State) -> Option<When> {
 }
 
 impl Service {
-    /// Begins to tell the notifiers, whose links lead to that address unless the settings name another.
+    /// Starts to send messages to the notifiers. Their links lead to `url` unless the settings name another address.
     pub(crate) fn set_notifiers(&self, url: &str) {
         let Some(notifiers) = self.notifiers() else { return };
         notifiers.url.get_or_init(|| url.to_owned());
@@ -244,7 +244,7 @@ impl Service {
         self.spawn(async move { service.watch_runs().await });
     }
 
-    /// Finds what notifiers have to say.
+    /// Watches runs, and queues messages about them.
     async fn watch_runs(&self) {
         let Some(mut signals) = self.signals() else { return };
         self.find_ended().await;
@@ -273,7 +273,7 @@ impl Service {
         }
     }
 
-    /// Runs that have ended and of which a notifier has not heard.
+    /// Queues messages about runs that have ended, for notifiers that have not sent one.
     async fn find_ended(&self) {
         let Some(notifiers) = self.notifiers() else { return };
         let Some(since) = notifiers.all.iter().map(|notifier| notifier.since_ms).min() else { return };
@@ -317,7 +317,7 @@ impl Service {
         });
     }
 
-    /// Questions that wait and of which a notifier has not heard.
+    /// Queues messages about questions that wait, for notifiers that have not sent one.
     fn find_questions(&self) {
         for run in self.live_runs() {
             for waiting in run.questions().waiting() {
@@ -344,7 +344,7 @@ impl Service {
         }
     }
 
-    /// Gives news to the notifiers that want them and do not know them. Never waits.
+    /// Queues an event for the notifiers that want it and do not know it. Never waits.
     fn enqueue(&self, name: &str, news: impl Fn(String) -> News) {
         let Some(notifiers) = self.notifiers() else { return };
         for notifier in &notifiers.all {
@@ -390,7 +390,7 @@ impl Service {
         }
     }
 
-    /// Returns whether there still was something to say.
+    /// Delivers a message. Returns false if its question no longer waits.
     async fn deliver_news(&self, notifier: &Notifier, news: &News) -> Result<bool, String> {
         let Some(notifiers) = self.notifiers() else { return Ok(false) };
         let (mut pause, mut token) = (PAUSE, None);

@@ -47,12 +47,12 @@ use std::{
 const MOST_WAITING: usize = 100;
 /// Largest body of a delivery, unless the settings give another size.
 const LARGEST_BODY: u64 = 1 << 20;
-/// How long a file stays the same before its run starts, unless the settings say otherwise.
+/// The time for which a file stays the same before its run starts, unless the settings have another.
 const SETTLED: Duration = Duration::from_secs(2);
-/// After what time an event is tried again whose run found no room.
+/// The time after which an event is tried again whose run found no room.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// What starts runs.
+/// The source of a trigger's events.
 enum Kind {
     Cron { schedule: Schedule, slots: Slots },
     Webhook { settings: WebhookSettings, secret: Secret },
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// The fields of its events.
+    /// The fields of the trigger's events.
     fn fields(&self) -> &'static [&'static str] {
         match self {
             Self::Cron { .. } => &["slot", "date"],
@@ -78,11 +78,11 @@ impl Kind {
     }
 }
 
-/// A trigger that is set.
+/// A trigger with valid settings.
 pub(crate) struct Trigger {
     pub(crate) name: Arc<str>,
     kind: Kind,
-    /// The client that its runs are of. It has no text, so that no request has it.
+    /// The token of the client that starts the trigger's runs. It has no text, so no request can have it.
     token: Token,
     program: Arc<str>,
     worker: Arc<str>,
@@ -91,28 +91,28 @@ pub(crate) struct Trigger {
     from: BTreeMap<String, String>,
     concurrency: Concurrency,
     at_once: usize,
-    /// Held while an event starts its run: they start one after the other.
+    /// A lock that is held while an event starts its run: runs start one after the other.
     turn: tokio::sync::Mutex<()>,
-    /// Why its last event started no run, if it started none.
+    /// The reason why the last event started no run, if it started none.
     problem: Mutex<Option<String>>,
 }
 
-/// Something that starts a run.
+/// An event that starts a run.
 struct Event {
-    /// What it is called in all processes.
+    /// The key of the event, the same in all processes.
     key: String,
     fields: Value,
-    /// The name and content of its file.
+    /// The name and content of the event's file.
     file: Option<(String, Vec<u8>)>,
 }
 
-/// What became of an event.
+/// The result of an event.
 enum Fired {
-    /// It started that run.
+    /// The event started that run.
     Started(Arc<str>),
-    /// It had started that run before.
+    /// The event had started that run before.
     Known(Arc<str>),
-    /// Earlier runs are under way.
+    /// The event started no run, because earlier runs are under way.
     Skipped,
 }
 
@@ -121,10 +121,10 @@ enum Fired {
 pub(crate) struct Triggers(Vec<Arc<Trigger>>);
 
 impl Triggers {
-    /// Those of the tokens' file, for these programs.
+    /// Creates the triggers in the tokens' file, for these programs.
     ///
     /// # Errors
-    /// One of them can't be meant.
+    /// A trigger has wrong settings.
     pub(crate) fn new(tokens: &Tokens, programs: &Programs, home: &Path) -> Result<Self, BadTrigger> {
         let mut all: Vec<Arc<Trigger>> = Vec::new();
         for (line, settings) in tokens.triggers() {
@@ -137,7 +137,7 @@ impl Triggers {
         Ok(Self(all))
     }
 
-    /// How many runs of a client are at work at once, for those whose further runs wait.
+    /// The number of runs that are at work at once, by client, for triggers whose further runs wait.
     pub(crate) fn lines(&self) -> HashMap<Arc<str>, usize> {
         let queue = self.0.iter().filter(|trigger| trigger.concurrency == Concurrency::Queue);
         queue.map(|trigger| (Arc::clone(trigger.token.name()), trigger.at_once)).collect()
@@ -206,7 +206,7 @@ impl Trigger {
         })
     }
 
-    /// The run that an event asks for. An argument whose place the event does not have is left out.
+    /// The request for the run of an event. An argument whose place the event does not have is left out.
     fn request(&self, event: &Value) -> StartRun {
         let mut input = self.input.clone();
         for (parameter, pointer) in &self.from {
@@ -223,7 +223,7 @@ impl Trigger {
         }
     }
 
-    /// Whether an argument gets the file of an event. If none does, the file is attached.
+    /// Returns true if an argument gets the file of an event. If none does, the file is attached.
     fn hands_file(&self) -> bool {
         self.from.values().any(|pointer| pointer == "/file")
     }
@@ -240,7 +240,7 @@ impl Trigger {
 /// The ID of the worker that a trigger starts.
 ///
 /// # Errors
-/// There is none, or no event could give it an input that fits.
+/// There is no such worker, or no event could give it an input that fits.
 fn fitting(
     served: &Served,
     worker: Option<&str>,
@@ -315,7 +315,7 @@ fn fitting(
     Ok(Arc::clone(&entry.id))
 }
 
-/// Whether an event whose run could not be started may start it later.
+/// Returns true if an event whose run could not be started with that error may start it later.
 fn may_pass(code: Code) -> bool {
     use Code::{
         Internal, ProgramBroken, ShuttingDown, Storage, TooManyBodies, TooManyRuns, TooManyUploads,
@@ -335,7 +335,7 @@ fn may_pass(code: Code) -> bool {
 }
 
 impl Service {
-    /// Lets the triggers start runs.
+    /// Starts the tasks of the triggers, which start runs.
     pub(crate) fn set_triggers(&self) {
         for trigger in self.triggers().iter() {
             if trigger.concurrency == Concurrency::Replace {
@@ -416,7 +416,7 @@ impl Service {
         runs
     }
 
-    /// Cancels the oldest runs of a trigger, except for so many as may be at work at once.
+    /// Cancels the oldest runs of a trigger and keeps the newest, as many as may be at work at once.
     fn replace(&self, trigger: &Trigger) {
         let runs = self.under_way_of(trigger);
         for run in &runs[..runs.len().saturating_sub(trigger.at_once)] {

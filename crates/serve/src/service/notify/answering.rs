@@ -28,7 +28,7 @@ use std::sync::Arc;
 const LONGEST_NAME: usize = 64;
 
 impl Service {
-    /// The question of a link, and who started its run. `None`: it does not wait any more.
+    /// The question of a link, with the program and the client of its run. `None`: the question no longer waits.
     fn linked(&self, link: &Link) -> Option<(Waiting, Arc<str>, Arc<str>)> {
         let live = self.live_run(&link.run)?;
         let found = live.questions().waiting().into_iter().find(|waiting| waiting.id == link.question);
@@ -101,10 +101,10 @@ impl Service {
         }
     }
 
-    /// Takes what Slack sends when somebody presses a button.
+    /// Takes the request that Slack sends when somebody presses a button.
     ///
     /// # Errors
-    /// Slack has not signed it, the user may not answer, or the question has an answer.
+    /// Slack has not signed the request, the user may not answer, or the question has an answer.
     pub(crate) async fn slack_answer(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), ApiError> {
         let refused = || ApiError::new(Code::Forbidden, "the signature of Slack is missing, wrong or late");
         let notifiers = self.notifiers().ok_or_else(refused)?;

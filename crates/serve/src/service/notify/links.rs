@@ -131,7 +131,7 @@ impl Links {
     /// Notes that a link was used.
     ///
     /// # Errors
-    /// It can't be written. Its question has an answer all the same.
+    /// The note can't be written. The question has an answer nevertheless.
     pub(crate) fn used(&self, link: &Link) -> io::Result<()> {
         self.add(&Line::Used { used: link.sha256.clone() })
     }

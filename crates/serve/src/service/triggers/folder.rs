@@ -23,10 +23,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Largest file, in bytes, as for uploads over HTTP.
 const LARGEST: u64 = 16 << 20;
 
-/// The absolute path of a folder that is there.
+/// The absolute path of an existing folder.
 ///
 /// # Errors
-/// There is none.
+/// The path is not absolute, or there is no folder.
 pub(super) fn place(path: &Path) -> Result<PathBuf, String> {
     let home = || env::home_dir().ok_or("folder: there is no home directory for `~`");
     let place = match path.strip_prefix("~") {
@@ -43,7 +43,7 @@ pub(super) fn place(path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// A file at one look. What differs in one of these is another file.
+/// The properties of a file at a look at the folder. A file that differs in one of them is another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Look {
     bytes: u64,
@@ -68,12 +68,14 @@ struct Ready {
     look: Look,
 }
 
-/// The files of a folder that have started no run so far, with what they were when they were first seen so.
+/// The files of a folder that have started no run so far, with their properties and the time at which they were first
+/// seen with these.
 #[derive(Default)]
 struct Seen(HashMap<String, (Look, Instant)>);
 
 impl Seen {
-    /// The files that have stayed the same for so long, oldest first. Links, folders and what begins with a dot are left out.
+    /// Returns the files that have stayed the same for `settled`, oldest first. Links, folders and names that begin
+    /// with a dot are left out.
     fn ready(
         &mut self,
         folder: &Path,
@@ -108,7 +110,7 @@ impl Seen {
     }
 }
 
-/// The content of a file, unless it is another one meanwhile.
+/// The content of a file, or `None` if the file has changed meanwhile.
 fn content(folder: &Path, Ready { name, look }: &Ready) -> io::Result<Option<Vec<u8>>> {
     let same = || Ok::<_, io::Error>(Look::at(&fs::symlink_metadata(folder.join(name))?) == *look);
     if !same()? {

@@ -22,7 +22,7 @@ pub(crate) struct Delivered {
     pub(crate) new: bool,
 }
 
-/// The same for each reason, so that a stranger learns nothing.
+/// The error of a refused delivery, the same for each reason, so that a stranger learns nothing.
 fn refused() -> ApiError {
     ApiError::new(Code::Forbidden, "there is no such webhook, or the signature is missing, wrong or late")
 }
@@ -33,7 +33,7 @@ impl Service {
         found.filter(|trigger| matches!(trigger.kind, Kind::Webhook { .. })).ok_or_else(refused)
     }
 
-    /// The client for which a delivery counts, and the size of the largest one in bytes.
+    /// The client whose quota a delivery counts for, and the largest size of a delivery in bytes.
     ///
     /// # Errors
     /// There is no such webhook.
@@ -46,7 +46,7 @@ impl Service {
     /// Takes a delivery for a webhook.
     ///
     /// # Errors
-    /// It is not signed by the one that has the secret, or starts no run.
+    /// The delivery is not signed with the secret, or starts no run.
     pub(crate) async fn deliver(
         &self,
         name: &str,
