@@ -18,7 +18,7 @@ use crate::{
     notify_settings::{NotifierSettings, NotifySettings, When},
     outgoing::Outgoing,
     program::Programs,
-    signing::Secret,
+    signing::{Secret, SecretAt},
     token::Token,
     views::State,
 };
@@ -148,7 +148,7 @@ impl Notifier {
             return Err(format!("the program `{unknown}` is not served"));
         }
         // What the address is may be a secret.
-        let address = |at: &crate::signing::SecretAt| {
+        let address = |at: &SecretAt| {
             let url = at.text().map_err(|error| format!("url: {error}"))?;
             if is_address(&url) {
                 Ok(url)
@@ -165,7 +165,7 @@ impl Notifier {
                 if slack.signing_secret.is_some() == slack.users.is_empty() {
                     return Err("slack: give `signing_secret` and `users`, or none of them".into());
                 }
-                let signing = slack.signing_secret.as_ref().map(|at| at.secret());
+                let signing = slack.signing_secret.as_ref().map(SecretAt::secret);
                 Kind::Slack {
                     url: address(&slack.url)?,
                     signing: signing.transpose().map_err(|error| format!("signing_secret: {error}"))?,
@@ -177,7 +177,7 @@ impl Notifier {
                 token: ntfy
                     .token
                     .as_ref()
-                    .map(|at| at.text())
+                    .map(SecretAt::text)
                     .transpose()
                     .map_err(|error| format!("token: {error}"))?,
             },

@@ -54,7 +54,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// What starts runs.
 enum Kind {
-    Cron { schedule: Schedule, slots: Slots },
+    Cron { schedule: Box<Schedule>, slots: Slots },
     Webhook { settings: WebhookSettings, secret: Secret },
     Folder { path: PathBuf, settled: Duration, files: Known },
 }
@@ -160,7 +160,7 @@ impl Trigger {
         let notes = home.join("serve").join("triggers");
         let kind = match (&settings.cron, &settings.webhook, &settings.folder) {
             (Some(cron), None, None) => Kind::Cron {
-                schedule: Schedule::new(cron)?,
+                schedule: Schedule::new(cron)?.into(),
                 slots: Slots::open(&notes, name).map_err(failed)?,
             },
             (None, Some(webhook), None) => Kind::Webhook {
