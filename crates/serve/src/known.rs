@@ -17,7 +17,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Those of a file in that folder, which is made.
+    /// The names of a file in that folder, which is made.
     ///
     /// # Errors
     /// They can't be read.

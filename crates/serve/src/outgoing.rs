@@ -1,12 +1,12 @@
-//! What the host of a service sends for it.
+//! Requests that the host of a service sends for it.
 
 /// A request that the host sends.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Its address. It may hold a key, and is not shown.
+    /// The address. It may hold a key, and is not shown.
     pub url: String,
-    /// Its headers.
+    /// The headers.
     pub headers: Vec<(&'static str, String)>,
-    /// Its body.
+    /// The body.
     pub body: String,
 }

@@ -13,14 +13,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// How far the time in a signature may be from the server's.
+/// The farthest that the time in a signature may be from the server's.
 const REPLAY_WINDOW: Duration = Duration::from_secs(300);
 /// Least length of a secret, in bytes.
 const SHORTEST: usize = 16;
 /// Longest ID of a delivery that is used as it is, in bytes.
 const LONGEST_ID: usize = 200;
 
-/// Where a secret is. The configuration never holds the secret itself.
+/// The place of a secret. The configuration never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SecretAt {
@@ -90,7 +90,7 @@ impl Secret {
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     }
 
-    /// Whether Slack has signed a request, now or nearly.
+    /// The request is signed by Slack, now or nearly.
     pub(crate) fn has_signed_slack(&self, headers: &HeaderMap, body: &[u8]) -> bool {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let Some(time) = text("x-slack-request-timestamp") else { return false };
@@ -111,7 +111,7 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
     mac
 }
 
-/// Whether one of these is the signature of the parts. Takes the same time for each wrong one.
+/// One of these is the signature of the parts. Each wrong one takes the same time.
 fn is_signed<'a>(key: &[u8], parts: &[&[u8]], given: impl Iterator<Item = Option<Vec<u8>>> + 'a) -> bool {
     let mac = mac(key, parts);
     // All are compared, whichever fits.
@@ -124,7 +124,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     (text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())).then(|| digits.map(byte).collect())?
 }
 
-/// How a sender signs what it delivers.
+/// The scheme by which a sender signs its deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scheme {
@@ -180,7 +180,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Whether a time in seconds since 1970 is that of now, or nearly.
+/// The time, in seconds since 1970, is that of now, or nearly.
 fn is_current(time: &str) -> bool {
     time.parse::<u64>().is_ok_and(|time| time.abs_diff(now()) <= REPLAY_WINDOW.as_secs())
 }

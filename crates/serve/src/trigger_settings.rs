@@ -8,18 +8,18 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-/// What the names of the triggers' clients begin with. No token has such a name.
+/// The beginning of the names of the triggers' clients. No token has such a name.
 pub(crate) const PREFIX: &str = "trigger:";
 
 /// A trigger that can't be meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("serve.yaml, line {line}: the trigger `{name}`: {reason}")]
 pub struct BadTrigger {
-    /// Its line in the file.
+    /// The trigger's line in the file.
     pub line: u64,
-    /// Its name.
+    /// The trigger's name.
     pub name: Arc<str>,
-    /// What is wrong with it.
+    /// The mistake.
     pub reason: String,
 }
 
@@ -47,20 +47,20 @@ pub(crate) struct TriggerSettings {
     pub(crate) at_once: Option<NonZeroUsize>,
 }
 
-/// What happens to an event while earlier runs of the trigger are under way.
+/// The treatment of an event while earlier runs of the trigger are under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Concurrency {
-    /// It starts no run.
+    /// The event starts no run.
     Skip,
-    /// Its run waits for the end of an earlier one.
+    /// The event's run waits for the end of an earlier one.
     Queue,
-    /// Its run starts, and the oldest one is cancelled.
+    /// The event's run starts, and the oldest one is cancelled.
     Replace,
 }
 
 impl Concurrency {
-    /// Its name in files.
+    /// The name in files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -82,7 +82,7 @@ pub(crate) struct CronSettings {
     pub(crate) missed: Missed,
 }
 
-/// What happens to slots that passed while no server was there.
+/// The treatment of slots that passed while no server was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Missed {
@@ -108,6 +108,6 @@ pub(crate) struct WebhookSettings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FolderSettings {
     pub(crate) path: PathBuf,
-    /// How many seconds a file stays the same before its run starts. Default: 2.
+    /// The seconds that a file stays the same before its run starts. Default: 2.
     pub(crate) settle_s: Option<u64>,
 }

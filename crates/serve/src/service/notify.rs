@@ -1,6 +1,6 @@
 //! Messages about runs that wait, fail or end, and answers from anywhere (`docs/reference/notify.md`).
 //!
-//! What a notifier has to say follows from the runs: the questions that wait, and the runs that have ended since the notifier
+//! A notifier's messages follow from the runs: the questions that wait, and the runs that have ended since the notifier
 //! was set. Only what was said is kept. A process that ends in between leaves the rest to the next one.
 
 mod answering;
@@ -45,42 +45,42 @@ use tokio::{
 
 /// Most messages of a notifier that wait. Further ones are dropped, and the log says so.
 const MOST_WAITING: usize = 1000;
-/// How often a message is tried.
+/// The most tries of a message.
 const TRIES: u32 = 8;
 /// Time before the second try. It doubles from one try to the next.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long changes are gathered before the questions are looked at.
+/// The time for which changes are gathered before the questions are looked at.
 const GATHERED: Duration = Duration::from_millis(50);
-/// For how many minutes a link holds, unless the settings say otherwise.
+/// The minutes for which a link holds, unless the settings say otherwise.
 const LINK_MINUTES: u32 = 24 * 60;
 /// Runs that ended in an earlier process are looked for among so many pages of the list.
 const MOST_PAGES: usize = 5;
 
-/// How messages reach somebody.
+/// The way of messages to their receiver.
 enum Kind {
     Webhook { url: String, secret: Secret },
     Slack { url: String, signing: Option<Secret>, users: BTreeSet<String> },
     Ntfy { url: String, token: Option<String> },
 }
 
-/// One who is told.
+/// A receiver of messages.
 struct Notifier {
     settings: NotifierSettings,
     kind: Kind,
     said: Known,
-    /// When it was set, in milliseconds since 1970. It hears of no run that ended before.
+    /// The time at which it was set, in milliseconds since 1970. Runs that ended before are no news.
     since_ms: u64,
     waiting: OnceLock<mpsc::Sender<News>>,
 }
 
-/// Those who are told of a service's runs.
+/// The receivers of messages about a service's runs.
 pub(crate) struct Notifiers {
     all: Vec<Arc<Notifier>>,
     links: Links,
     link_minutes: u32,
-    /// Where people reach the server.
+    /// The address at which people reach the server.
     url: OnceLock<String>,
 }
 
@@ -202,7 +202,7 @@ impl Notifier {
     }
 }
 
-/// When a notifier was set.
+/// The time at which a notifier was set.
 fn since(home: &Path, name: &str) -> io::Result<u64> {
     let (folder, file) = (home.join("serve").join("notify"), format!("{name}.since"));
     match fs::read_to_string(folder.join(&file)) {
@@ -216,7 +216,7 @@ fn since(home: &Path, name: &str) -> io::Result<u64> {
     }
 }
 
-/// Which of the notifiers' words is right for the end of a run.
+/// The notifiers' word for the end of a run.
 fn when_of(state: State) -> Option<When> {
     match state {
         State::Done => Some(When::Done),
@@ -437,7 +437,7 @@ impl Service {
         sent.map_err(|_| "no answer within 15 s".to_owned())?
     }
 
-    /// Whether that question still waits for an answer.
+    /// The question still waits for an answer.
     fn waits(&self, run: &str, question: &Waiting) -> bool {
         self.live_run(run).is_some_and(|live| {
             live.questions()

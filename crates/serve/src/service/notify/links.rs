@@ -22,7 +22,7 @@ use std::{
 
 const FILE: &str = "links.jsonl";
 
-/// What a link is for.
+/// A link to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Link {
     /// The hash of its token.
@@ -51,7 +51,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Those that earlier processes made.
+    /// The links that earlier processes made.
     ///
     /// # Errors
     /// They can't be read, or written without the ones that hold no more.

@@ -1,4 +1,4 @@
-//! What notifiers say: a request for each of their kinds.
+//! Messages of notifiers: a request for each of their kinds.
 
 use crate::{notify_settings::When, outgoing::Outgoing, signing::Secret, views::QuestionView};
 use llm_do::{
@@ -18,10 +18,10 @@ const LONGEST_QUESTION: usize = 256 << 10;
 /// The longest text of a page, in characters.
 pub(super) const LONGEST_PAGE: usize = 400_000;
 
-/// What happened.
+/// An event that a notifier tells.
 #[derive(Clone, Debug)]
 pub(crate) struct News {
-    /// What a delivery is called. Each attempt has the same ID.
+    /// The ID of a delivery. Each attempt has the same ID.
     pub(crate) id: String,
     pub(crate) when: When,
     pub(crate) run: Arc<str>,
@@ -34,7 +34,7 @@ pub(crate) struct News {
     pub(crate) question: Option<Arc<Waiting>>,
 }
 
-/// Where a message leads.
+/// The addresses to which a message leads.
 #[derive(Clone, Debug)]
 pub(crate) struct Leads {
     /// The run in the app.

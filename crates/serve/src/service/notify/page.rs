@@ -10,7 +10,7 @@ use llm_do::core::question::{Answer, Question, Waiting};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What the form sends.
+/// The fields of the form.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     answer: String,
