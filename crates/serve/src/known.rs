@@ -17,7 +17,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Opens a file of names in that folder, which is created if it is missing.
+    /// The names of a file in that folder, which is made.
     ///
     /// # Errors
     /// The names can't be read.

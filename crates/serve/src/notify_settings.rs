@@ -4,18 +4,18 @@ use crate::signing::SecretAt;
 use serde::Deserialize;
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
-/// The notifiers that the server notifies about runs.
+/// The receivers of messages about runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NotifySettings {
     /// The address at which people reach the server. Default: its own.
     pub(crate) url: Option<String>,
-    /// The number of minutes after which a link expires. Default: a day.
+    /// The minutes after which a link expires. Default: a day.
     pub(crate) link_minutes: Option<NonZeroU32>,
     pub(crate) to: Vec<NotifierSettings>,
 }
 
-/// A notifier: one of `webhook`, `slack` and `ntfy`.
+/// A receiver of messages: one of `webhook`, `slack` and `ntfy`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NotifierSettings {
@@ -30,7 +30,7 @@ pub(crate) struct NotifierSettings {
     pub(crate) ntfy: Option<NtfySettings>,
 }
 
-/// An event that a notifier is notified about.
+/// The events that a notifier is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum When {
@@ -45,7 +45,7 @@ pub(crate) enum When {
 }
 
 impl When {
-    /// The name of the event in messages.
+    /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",

@@ -13,14 +13,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The largest difference between the time in a signature and the server's.
+/// The farthest that the time in a signature may be from the server's.
 const REPLAY_WINDOW: Duration = Duration::from_secs(300);
 /// Least length of a secret, in bytes.
 const SHORTEST: usize = 16;
 /// Longest ID of a delivery that is used as it is, in bytes.
 const LONGEST_ID: usize = 200;
 
-/// The place of a secret. The configuration never contains the secret itself.
+/// The place of a secret. The configuration never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SecretAt {
@@ -90,7 +90,7 @@ impl Secret {
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     }
 
-    /// Returns true if Slack has signed the request, at a time within [`REPLAY_WINDOW`] of now.
+    /// The request is signed by Slack, now or nearly.
     pub(crate) fn has_signed_slack(&self, headers: &HeaderMap, body: &[u8]) -> bool {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let Some(time) = text("x-slack-request-timestamp") else { return false };
@@ -111,7 +111,7 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
     mac
 }
 
-/// Returns true if one of the given signatures is that of the parts. Takes the same time for each wrong one.
+/// Returns true if one of these is the signature of the parts. Each wrong one takes the same time.
 fn is_signed<'a>(key: &[u8], parts: &[&[u8]], given: impl Iterator<Item = Option<Vec<u8>>> + 'a) -> bool {
     let mac = mac(key, parts);
     // All are compared, whichever fits.
@@ -180,7 +180,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Returns true if a time in seconds since 1970 is within [`REPLAY_WINDOW`] of now.
+/// The time, in seconds since 1970, is that of now, or nearly.
 fn is_current(time: &str) -> bool {
     time.parse::<u64>().is_ok_and(|time| time.abs_diff(now()) <= REPLAY_WINDOW.as_secs())
 }

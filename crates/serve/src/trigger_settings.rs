@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-/// The prefix of the names of the triggers' clients. No token has such a name.
+/// The beginning of the names of the triggers' clients. No token has such a name.
 pub(crate) const PREFIX: &str = "trigger:";
 
 /// A trigger with wrong settings.
@@ -60,7 +60,7 @@ pub(crate) enum Concurrency {
 }
 
 impl Concurrency {
-    /// The name of the setting in files.
+    /// The name in files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -82,7 +82,7 @@ pub(crate) struct CronSettings {
     pub(crate) missed: Missed,
 }
 
-/// The treatment of slots that passed while no server was running.
+/// The treatment of slots that passed while no server was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Missed {
@@ -108,6 +108,6 @@ pub(crate) struct WebhookSettings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FolderSettings {
     pub(crate) path: PathBuf,
-    /// The number of seconds for which a file stays the same before its run starts. Default: 2.
+    /// The seconds that a file stays the same before its run starts. Default: 2.
     pub(crate) settle_s: Option<u64>,
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 /// Largest body, in bytes.
 const LARGEST_BODY: u64 = 256 << 10;
-/// Whom the bodies of strangers count for.
+/// The name for which the bodies of strangers count.
 const STRANGERS: &str = "notify";
 
 const LINK: Parameter = Parameter {

@@ -1,6 +1,6 @@
 //! Messages about runs that wait, fail or end, and answers from anywhere (`docs/reference/notify.md`).
 //!
-//! What a notifier has to say follows from the runs: the questions that wait, and the runs that have ended since the notifier
+//! A notifier's messages follow from the runs: the questions that wait, and the runs that have ended since the notifier
 //! was set. Only what was said is kept. A process that ends in between leaves the rest to the next one.
 
 mod answering;
@@ -18,7 +18,7 @@ use crate::{
     notify_settings::{NotifierSettings, NotifySettings, When},
     outgoing::Outgoing,
     program::Programs,
-    signing::Secret,
+    signing::{Secret, SecretAt},
     token::Token,
     views::State,
 };
@@ -45,7 +45,7 @@ use tokio::{
 
 /// Most messages of a notifier that wait. Further ones are dropped, and the log says so.
 const MOST_WAITING: usize = 1000;
-/// The number of attempts to send a message.
+/// The most tries of a message.
 const TRIES: u32 = 8;
 /// Time before the second try. It doubles from one try to the next.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -53,30 +53,29 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The time for which changes are gathered before the questions are looked at.
 const GATHERED: Duration = Duration::from_millis(50);
-/// The number of minutes after which a link expires, unless the settings have another.
+/// The minutes for which a link holds, unless the settings say otherwise.
 const LINK_MINUTES: u32 = 24 * 60;
 /// Runs that ended in an earlier process are looked for among so many pages of the list.
 const MOST_PAGES: usize = 5;
 
-/// The channel through which messages reach people or programs.
+/// The way of messages to their receiver.
 enum Kind {
     Webhook { url: String, secret: Secret },
     Slack { url: String, signing: Option<Secret>, users: BTreeSet<String> },
     Ntfy { url: String, token: Option<String> },
 }
 
-/// A notifier, with the messages that it has sent and those that wait.
+/// A receiver of messages.
 struct Notifier {
     settings: NotifierSettings,
     kind: Kind,
     said: Known,
-    /// The time at which the notifier was set, in milliseconds since 1970. Runs that ended earlier are not reported to
-    /// it.
+    /// The time at which it was set, in milliseconds since 1970. Runs that ended before are no news.
     since_ms: u64,
     waiting: OnceLock<mpsc::Sender<News>>,
 }
 
-/// The notifiers of a service.
+/// The receivers of messages about a service's runs.
 pub(crate) struct Notifiers {
     all: Vec<Arc<Notifier>>,
     links: Links,
@@ -149,7 +148,7 @@ impl Notifier {
             return Err(format!("the program `{unknown}` is not served"));
         }
         // What the address is may be a secret.
-        let address = |at: &crate::signing::SecretAt| {
+        let address = |at: &SecretAt| {
             let url = at.text().map_err(|error| format!("url: {error}"))?;
             if is_address(&url) {
                 Ok(url)
@@ -166,7 +165,7 @@ impl Notifier {
                 if slack.signing_secret.is_some() == slack.users.is_empty() {
                     return Err("slack: give `signing_secret` and `users`, or none of them".into());
                 }
-                let signing = slack.signing_secret.as_ref().map(|at| at.secret());
+                let signing = slack.signing_secret.as_ref().map(SecretAt::secret);
                 Kind::Slack {
                     url: address(&slack.url)?,
                     signing: signing.transpose().map_err(|error| format!("signing_secret: {error}"))?,
@@ -178,7 +177,7 @@ impl Notifier {
                 token: ntfy
                     .token
                     .as_ref()
-                    .map(|at| at.text())
+                    .map(SecretAt::text)
                     .transpose()
                     .map_err(|error| format!("token: {error}"))?,
             },
@@ -203,8 +202,7 @@ impl Notifier {
     }
 }
 
-/// Returns the time at which a notifier was set, in milliseconds since 1970. For a new notifier this is now, and is
-/// stored.
+/// The time at which a notifier was set.
 fn since(home: &Path, name: &str) -> io::Result<u64> {
     let (folder, file) = (home.join("serve").join("notify"), format!("{name}.since"));
     match fs::read_to_string(folder.join(&file)) {
@@ -218,7 +216,7 @@ fn since(home: &Path, name: &str) -> io::Result<u64> {
     }
 }
 
-/// The event of a run that has that state at its end. `None`: notifiers are not notified about the state.
+/// The notifiers' word for the end of a run.
 fn when_of(state: State) -> Option<When> {
     match state {
         State::Done => Some(When::Done),
@@ -439,7 +437,7 @@ impl Service {
         sent.map_err(|_| "no answer within 15 s".to_owned())?
     }
 
-    /// Returns true if that question still waits for an answer.
+    /// The question still waits for an answer.
     fn waits(&self, run: &str, question: &Waiting) -> bool {
         self.live_run(run).is_some_and(|live| {
             live.questions()

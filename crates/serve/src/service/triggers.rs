@@ -47,14 +47,14 @@ use std::{
 const MOST_WAITING: usize = 100;
 /// Largest body of a delivery, unless the settings give another size.
 const LARGEST_BODY: u64 = 1 << 20;
-/// The time for which a file stays the same before its run starts, unless the settings have another.
+/// The time that a file stays the same before its run starts, unless the settings say otherwise.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The time after which an event is tried again whose run found no room.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// The source of a trigger's events.
 enum Kind {
-    Cron { schedule: Schedule, slots: Slots },
+    Cron { schedule: Box<Schedule>, slots: Slots },
     Webhook { settings: WebhookSettings, secret: Secret },
     Folder { path: PathBuf, settled: Duration, files: Known },
 }
@@ -99,14 +99,14 @@ pub(crate) struct Trigger {
 
 /// An event that starts a run.
 struct Event {
-    /// The key of the event, the same in all processes.
+    /// The name of the event in all processes.
     key: String,
     fields: Value,
     /// The name and content of the event's file.
     file: Option<(String, Vec<u8>)>,
 }
 
-/// The result of an event.
+/// The outcome of an event.
 enum Fired {
     /// The event started that run.
     Started(Arc<str>),
@@ -121,7 +121,7 @@ enum Fired {
 pub(crate) struct Triggers(Vec<Arc<Trigger>>);
 
 impl Triggers {
-    /// Creates the triggers in the tokens' file, for these programs.
+    /// The triggers of the tokens' file, for these programs.
     ///
     /// # Errors
     /// A trigger has wrong settings.
@@ -137,7 +137,7 @@ impl Triggers {
         Ok(Self(all))
     }
 
-    /// The number of runs that are at work at once, by client, for triggers whose further runs wait.
+    /// The most runs at work at once of each client whose further runs wait.
     pub(crate) fn lines(&self) -> HashMap<Arc<str>, usize> {
         let queue = self.0.iter().filter(|trigger| trigger.concurrency == Concurrency::Queue);
         queue.map(|trigger| (Arc::clone(trigger.token.name()), trigger.at_once)).collect()
@@ -160,7 +160,7 @@ impl Trigger {
         let notes = home.join("serve").join("triggers");
         let kind = match (&settings.cron, &settings.webhook, &settings.folder) {
             (Some(cron), None, None) => Kind::Cron {
-                schedule: Schedule::new(cron)?,
+                schedule: Schedule::new(cron)?.into(),
                 slots: Slots::open(&notes, name).map_err(failed)?,
             },
             (None, Some(webhook), None) => Kind::Webhook {
@@ -223,7 +223,7 @@ impl Trigger {
         }
     }
 
-    /// Returns true if an argument gets the file of an event. If none does, the file is attached.
+    /// An argument gets the file of an event. If none does, the file is attached.
     fn hands_file(&self) -> bool {
         self.from.values().any(|pointer| pointer == "/file")
     }
@@ -315,7 +315,7 @@ fn fitting(
     Ok(Arc::clone(&entry.id))
 }
 
-/// Returns true if an event whose run could not be started with that error may start it later.
+/// An event whose run could not be started for that reason may start it later.
 fn may_pass(code: Code) -> bool {
     use Code::{
         Internal, ProgramBroken, ShuttingDown, Storage, TooManyBodies, TooManyRuns, TooManyUploads,
@@ -487,11 +487,11 @@ impl Service {
     }
 }
 
-/// What starts runs by itself.
+/// A trigger.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Trigger")]
 pub(crate) struct TriggerView {
-    /// Its name.
+    /// The trigger's name.
     pub(crate) name: Arc<str>,
     /// `cron`, `webhook` or `folder`.
     pub(crate) kind: &'static str,
@@ -501,11 +501,11 @@ pub(crate) struct TriggerView {
     pub(crate) worker: Arc<str>,
     /// The name of the client that its runs are of.
     pub(crate) client: Arc<str>,
-    /// What happens to an event while an earlier run is under way: `skip`, `queue` or `replace`.
+    /// The treatment of an event while an earlier run is under way: `skip`, `queue` or `replace`.
     pub(crate) concurrency: &'static str,
-    /// How many of its runs are under way, those that wait included.
+    /// The number of runs under way, those that wait included.
     pub(crate) under_way: usize,
-    /// Its next slot, in milliseconds since 1970.
+    /// The next slot, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_ms: Option<u64>,
     /// The newest of its runs.
@@ -519,11 +519,11 @@ pub(crate) struct TriggerView {
 /// The newest run of a trigger.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct LastRun {
-    /// Its ID.
+    /// The run's ID.
     pub(crate) run: Arc<str>,
-    /// Its state.
+    /// The run's state.
     pub(crate) state: State,
-    /// When it began, in milliseconds since 1970.
+    /// The start of the run, in milliseconds since 1970.
     pub(crate) started_ms: u64,
 }
 

@@ -22,7 +22,7 @@ use std::{
 
 const FILE: &str = "links.jsonl";
 
-/// A link: the question that it answers, and its notifier.
+/// A link to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Link {
     /// The hash of the link's token.
@@ -51,7 +51,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Opens the links that earlier processes made.
+    /// The links that earlier processes made.
     ///
     /// # Errors
     /// The links can't be read, or can't be written without those that have expired or were used.

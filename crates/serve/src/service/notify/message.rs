@@ -1,4 +1,4 @@
-//! The messages of notifiers: a request for each kind of notifier.
+//! Messages of notifiers: a request for each of their kinds.
 
 use crate::{notify_settings::When, outgoing::Outgoing, signing::Secret, views::QuestionView};
 use llm_do::{
@@ -34,7 +34,7 @@ pub(crate) struct News {
     pub(crate) question: Option<Arc<Waiting>>,
 }
 
-/// The addresses that a message links to.
+/// The addresses to which a message leads.
 #[derive(Clone, Debug)]
 pub(crate) struct Leads {
     /// The run in the app.

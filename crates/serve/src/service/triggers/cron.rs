@@ -10,7 +10,7 @@ use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// The longest time that the loop sleeps: the clock may be set meanwhile, and a machine may have been asleep.
+/// The longest sleep of the loop: the clock may be set meanwhile, and a machine may have been asleep.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Starts a run for each slot.

@@ -1,6 +1,6 @@
 //! The slots of a cron expression.
 //!
-//! Where clocks are put forward, a slot that names its hour and does not exist starts right after the gap. Where they are put
+//! Clocks change: where they are put forward, a slot that names its hour and does not exist starts right after the gap. Where they are put
 //! back, such a slot starts once. Slots of expressions with `*` or a step in minute or hour follow the clock: they are left out
 //! in a gap, and come twice in an overlap. This is what Vixie's cron does.
 
@@ -24,7 +24,7 @@ pub(crate) struct Schedule {
     missed: Missed,
 }
 
-/// The next action for a schedule.
+/// The state of a schedule now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// The slot is to be started.
@@ -37,7 +37,7 @@ pub(crate) enum Due {
 
 impl Schedule {
     /// # Errors
-    /// The settings are wrong. The text describes the problem.
+    /// The settings have a mistake.
     pub(crate) fn new(settings: &CronSettings) -> Result<Self, String> {
         let CronSettings { at, time_zone, missed } = settings;
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
@@ -68,7 +68,7 @@ impl Schedule {
         found.ok().map(|slot| slot.timestamp())
     }
 
-    /// Returns the action that is due now, if all slots until `until` have been dealt with.
+    /// The state now, if all slots until `until` have been dealt with.
     pub(crate) fn due(&self, until: Timestamp, now: Timestamp) -> Due {
         match self.last(now) {
             Some(slot) if slot > until => match self.missed {

@@ -12,17 +12,17 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What became of a delivery.
+/// The outcome of a delivery.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Delivered {
     /// The run that it has started. Absent if earlier runs of the trigger are under way, and it skips deliveries then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<Arc<str>>,
-    /// Whether this request has started the run.
+    /// The run was started by this request.
     pub(crate) new: bool,
 }
 
-/// The error of a refused delivery, the same for each reason, so that a stranger learns nothing.
+/// The error is the same for each reason, so that a stranger learns nothing.
 fn refused() -> ApiError {
     ApiError::new(Code::Forbidden, "there is no such webhook, or the signature is missing, wrong or late")
 }
