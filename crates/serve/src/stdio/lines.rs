@@ -6,7 +6,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
 };
 
 /// Longest line, in bytes.
@@ -62,13 +62,17 @@ pub(super) struct Lines(mpsc::Sender<Vec<u8>>);
 
 impl Lines {
     /// Lines to that stream, which a thread of their own writes: a client that does not read stops nobody else. When the
-    /// client has closed the stream, further lines are dropped.
+    /// client has closed the stream, further lines are dropped. The receiver hears when all lines are written and none can come any
+    /// more, or the client has closed the stream.
     ///
     /// # Errors
     /// There is no thread.
-    pub(super) fn to(mut writer: impl Write + Send + 'static) -> io::Result<Self> {
+    pub(super) fn to(mut writer: impl Write + Send + 'static) -> io::Result<(Self, oneshot::Receiver<()>)> {
+        let (writing, written) = oneshot::channel::<()>();
         let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(WAITING_LINES);
         thread::Builder::new().name("lines".into()).spawn(move || {
+            // Dropped at the end of the thread.
+            let _writing = writing;
             while let Some(line) = receiver.blocking_recv() {
                 let mut written = writer.write_all(&line);
                 while let (Ok(()), Ok(line)) = (&written, receiver.try_recv()) {
@@ -79,7 +83,7 @@ impl Lines {
                 }
             }
         })?;
-        Ok(Self(sender))
+        Ok((Self(sender), written))
     }
 
     /// Sends a line, as soon as the client has read enough of those before it. Returns whether there is a client.
