@@ -33,6 +33,7 @@ use tokio::{
     io::{AsyncRead, BufReader},
     sync::watch,
     task::spawn_blocking,
+    time::timeout,
 };
 
 /// The version of the interface. Within one, methods and fields are only ever added.
@@ -40,6 +41,8 @@ pub const PROTOCOL: u32 = 1;
 /// Interval at which the process checks that its parent still exists. The end of stdin shows it at once, unless another
 /// process has inherited the pipe.
 const PARENT_WITHIN: Duration = Duration::from_secs(1);
+/// The time in which a client must read its last answers when the runs have ended.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The limits of the service.
@@ -186,7 +189,7 @@ impl Stdio {
         writer: impl Write + Send + 'static,
         stopped: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let lines = Lines::to(writer)?;
+        let (lines, written) = Lines::to(writer)?;
         let mut reader = BufReader::new(reader);
         let read = async {
             while let Some(line) = lines::next(&mut reader).await? {
@@ -200,6 +203,9 @@ impl Stdio {
             () = orphaned() => Ok(()),
         };
         self.0.service.end().await;
+        // The requests under way get their answers now.
+        drop(lines);
+        let _ = timeout(ANSWER_WITHIN, written).await;
         read
     }
 

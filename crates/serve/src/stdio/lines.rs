@@ -6,7 +6,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
 };
 
 /// Longest line, in bytes.
@@ -63,13 +63,17 @@ pub(super) struct Lines(mpsc::Sender<Vec<u8>>);
 
 impl Lines {
     /// Creates the sender and a thread that writes the lines to the stream, so that a client that does not read blocks
-    /// nothing else. After the client has closed the stream, further lines are dropped.
+    /// nothing else. After the client has closed the stream, further lines are dropped. The receiver ends when all lines
+    /// are written and no more can come, or when the client has closed the stream.
     ///
     /// # Errors
     /// The thread can't be started.
-    pub(super) fn to(mut writer: impl Write + Send + 'static) -> io::Result<Self> {
+    pub(super) fn to(mut writer: impl Write + Send + 'static) -> io::Result<(Self, oneshot::Receiver<()>)> {
+        let (writing, written) = oneshot::channel::<()>();
         let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(WAITING_LINES);
         thread::Builder::new().name("lines".into()).spawn(move || {
+            // Dropped at the end of the thread.
+            let _writing = writing;
             while let Some(line) = receiver.blocking_recv() {
                 let mut written = writer.write_all(&line);
                 while let (Ok(()), Ok(line)) = (&written, receiver.try_recv()) {
@@ -80,7 +84,7 @@ impl Lines {
                 }
             }
         })?;
-        Ok(Self(sender))
+        Ok((Self(sender), written))
     }
 
     /// Sends a line, as soon as the client has read enough of the earlier lines. Returns true if the client is still

@@ -27,7 +27,8 @@ impl Host for Quiet {
 /// Starts a run of a worker with that script, and follows it from its first event.
 async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
     let place = |name: &str| folder.path().join(name);
-    let worker = "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n";
+    let model = place("s.yaml");
+    let worker = format!("---\nmodel: 'script:{}'\ntoolsets: [filesystem]\n---\nWrite.\n", model.display());
     fs::write(place("main.worker"), worker).expect("a file");
     fs::write(place("s.yaml"), script).expect("a file");
     let target = place("main.worker").to_string_lossy().into_owned();
