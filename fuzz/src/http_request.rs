@@ -70,6 +70,7 @@ fn server() -> SocketAddr {
                     streams: 64,
                     streams_of_token: None,
                     grace: Duration::ZERO,
+                    chats_expire: None,
                 };
                 let service = Service::open(Vec::new(), tokens, limits, Arc::new(Quiet(home))).await;
                 let http = Http::new(service.expect("a service"), listener);

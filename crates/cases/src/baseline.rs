@@ -4,11 +4,11 @@ use crate::{
     report::{CaseReport, SuiteReport},
     statistics::{holm, sign_test},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The difference between a case and the same case in the baseline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// The case passes less often.
@@ -26,30 +26,30 @@ pub enum Change {
 }
 
 /// A case in both reports, or in one of them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// The file of cases.
     pub file: String,
     /// The case.
     pub case: String,
     /// The model, if the report has several.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The difference between the two reports.
     pub change: Change,
     /// The number of repeats that passed in the baseline, and the number of repeats.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<(u64, u64)>,
     /// The number of repeats that pass now, and the number of repeats.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<(u64, u64)>,
     /// The probability that chance alone makes so large a difference, before the other cases are taken into account.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
 }
 
 /// The comparison of two reports.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The comparison of each case.
     pub cases: Vec<Compared>,
@@ -58,7 +58,7 @@ pub struct Comparison {
 }
 
 /// The comparison of the suite as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
     /// Cases that pass less often.
     pub fewer: u64,

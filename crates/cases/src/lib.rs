@@ -9,6 +9,7 @@ mod copy;
 mod evaluate;
 mod judge;
 pub mod junit;
+pub mod kept;
 mod operator;
 mod recording_files;
 pub mod report;
@@ -19,6 +20,6 @@ mod suite;
 pub mod summary;
 
 pub use copy::CopyError;
-pub use report::{CaseReport, Missed, RunReport, SuiteReport};
-pub use runner::{Answers, Cut, Ended, Options, Stopped};
+pub use report::{CaseReport, Differs, Missed, RunReport, SuiteReport};
+pub use runner::{Answers, Cut, Ended, Options, Planned, Stopped};
 pub use suite::{Suite, SuiteCase, SuiteError};

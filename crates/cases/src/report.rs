@@ -3,6 +3,7 @@
 use crate::statistics::wilson;
 use llm_do_core::{model::Usage, price::Usd};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Version of the format.
 pub const FORMAT: u32 = 1;
@@ -64,6 +65,9 @@ pub struct RunReport {
     /// The expectations that did not hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
+    /// The output, if it is not the expected one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs: Option<Differs>,
     /// The first request that is not the recorded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
@@ -73,6 +77,15 @@ pub struct RunReport {
     /// The duration in milliseconds, if models were asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
+}
+
+/// An output beside what was expected.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Differs {
+    /// The output with each part that does not match replaced by what the case expects there.
+    pub expected: Value,
+    /// The output.
+    pub output: Value,
 }
 
 /// A request that is not the recorded one.

@@ -6,7 +6,7 @@ use crate::{
     judge::{self, Judgement},
     operator::CaseOperator,
     recording_files,
-    report::{CaseReport, FORMAT, Missed, RunReport, SuiteReport},
+    report::{CaseReport, Differs, FORMAT, Missed, RunReport, SuiteReport},
     stand_ins::{Stubs, WithListings},
     suite::{Suite, SuiteCase},
 };
@@ -72,6 +72,8 @@ pub struct Options<'a> {
     pub left_out: Vec<PathBuf>,
     /// Called with each case as soon as it has ended.
     pub on_case: &'a dyn Fn(&CaseReport),
+    /// Called with each repeat as soon as it has ended, and with the position of its case in [`Suite::plan`].
+    pub on_repeat: &'a dyn Fn(usize, &RunReport),
     /// True if recordings of cases that no longer exist are removed. All cases of each file are run then.
     pub prune: bool,
     /// Ends the suite: interrupts the current run, and no other begins.
@@ -147,6 +149,40 @@ struct Kept<'a> {
     recordings: BTreeSet<(String, u32)>,
 }
 
+/// A case as it is about to run, with one model of the matrix.
+#[derive(Clone, Debug)]
+pub struct Planned<'a> {
+    /// The case.
+    pub case: &'a SuiteCase,
+    /// The model of the matrix.
+    pub model: Option<&'a ModelName>,
+    /// True if the answers come from a recording.
+    pub recorded: bool,
+    /// The number of repeats.
+    pub repeats: u32,
+}
+
+impl Planned<'_> {
+    /// Returns the report of the case, before a repeat has run.
+    pub fn report(&self, options: &Options<'_>) -> CaseReport {
+        CaseReport {
+            file: self.case.file.to_string(),
+            worker: self.case.worker.to_string(),
+            case: self.case.case.name.to_string(),
+            model: self.model.filter(|_| options.models.len() > 1).map(ToString::to_string),
+            recorded: self.recorded,
+            ..CaseReport::default()
+        }
+    }
+}
+
+impl Options<'_> {
+    /// Returns true if a case has its answers from recordings, or gets some.
+    pub(crate) fn uses_recordings(&self, planned: &Planned<'_>) -> bool {
+        planned.recorded || self.answers == Answers::Update
+    }
+}
+
 /// A repeat of a case that is about to run.
 struct Repeat<'a> {
     case: &'a SuiteCase,
@@ -164,6 +200,26 @@ impl Suite {
         self.cases.iter().any(|case| recording_files::exist(&self.root, &case.file))
     }
 
+    /// The cases of `chosen`, by their positions, in the order in which they run.
+    pub fn plan<'a>(&'a self, chosen: &[usize], options: &'a Options<'_>) -> Vec<Planned<'a>> {
+        let has_recordings = self.has_recordings();
+        let mut plan = Vec::new();
+        for case in chosen.iter().filter_map(|at| self.cases.get(*at)) {
+            let recorded = match options.answers {
+                Answers::Either => has_recordings,
+                Answers::Recorded => true,
+                Answers::Live | Answers::Update => false,
+            };
+            let repeats = options.repeat.unwrap_or(case.case.repeat);
+            let of = |model| Planned { case, model, recorded, repeats };
+            match (recorded, options.models.as_slice()) {
+                (true, _) | (false, []) => plan.push(of(None)),
+                (false, models) => plan.extend(models.iter().map(|model| of(Some(model)))),
+            }
+        }
+        plan
+    }
+
     /// Runs the cases of `chosen`, by their positions.
     ///
     /// # Errors
@@ -178,65 +234,46 @@ impl Suite {
         let mut spent = Usage::default();
         let mut cut = None;
         let mut kept: BTreeMap<String, Kept<'_>> = BTreeMap::new();
-        let has_recordings = self.has_recordings();
-        for case in chosen.iter().filter_map(|at| self.cases.get(*at)) {
-            let recorded = match options.answers {
-                Answers::Either => has_recordings,
-                Answers::Recorded => true,
-                Answers::Live | Answers::Update => false,
-            };
-            let matrix: Vec<Option<&ModelName>> = match (recorded, options.models.as_slice()) {
-                (true, _) | (false, []) => vec![None],
-                (false, models) => models.iter().map(Some).collect(),
-            };
-            let repeats = options.repeat.unwrap_or(case.case.repeat);
-            for model in matrix {
-                let mut of_case = CaseReport {
-                    file: case.file.to_string(),
-                    worker: case.worker.to_string(),
-                    case: case.case.name.to_string(),
-                    model: model.filter(|_| options.models.len() > 1).map(ToString::to_string),
-                    recorded,
-                    ..CaseReport::default()
-                };
-                for number in 1..=repeats {
-                    // A model of unknown price is refused where a limit is set, so that the cost is always known.
-                    let cost = spent.cost_usd.unwrap_or_default();
-                    let left = options.max_cost.filter(|_| !recorded).map(|most| most.minus(cost));
-                    if left == Some(Usd::ZERO) {
-                        cut.get_or_insert(Cut::Cost);
-                    }
-                    if cut.is_some() {
+        for (at, planned) in self.plan(chosen, options).into_iter().enumerate() {
+            let mut of_case = planned.report(options);
+            let Planned { case, model, recorded, repeats } = planned;
+            for number in 1..=repeats {
+                // A model of unknown price is refused where a limit is set, so that the cost is always known.
+                let cost = spent.cost_usd.unwrap_or_default();
+                let left = options.max_cost.filter(|_| !recorded).map(|most| most.minus(cost));
+                if left == Some(Usd::ZERO) {
+                    cut.get_or_insert(Cut::Cost);
+                }
+                if cut.is_some() {
+                    of_case.not_run += 1;
+                    continue;
+                }
+                let run = match self.once(&Repeat { case, model, number, recorded, left }, options).await {
+                    Err(stopped @ (Stopped::Interrupted | Stopped::Cost)) => {
+                        let by_cost = matches!(stopped, Stopped::Cost);
+                        cut = Some(if by_cost { Cut::Cost } else { Cut::Interrupt });
                         of_case.not_run += 1;
                         continue;
                     }
-                    let run = match self.once(&Repeat { case, model, number, recorded, left }, options).await
-                    {
-                        Err(stopped @ (Stopped::Interrupted | Stopped::Cost)) => {
-                            let by_cost = matches!(stopped, Stopped::Cost);
-                            cut = Some(if by_cost { Cut::Cost } else { Cut::Interrupt });
-                            of_case.not_run += 1;
-                            continue;
-                        }
-                        run => run?,
-                    };
-                    if !recorded {
-                        spent = spent.plus(run.usage);
-                    }
-                    let folder = recorded_folder(&case.file);
-                    let new = || Kept { file: &case.file, recordings: BTreeSet::new() };
-                    let kept = kept.entry(folder).or_insert_with(new);
-                    kept.recordings.insert((case.case.name.to_string(), number));
-                    of_case.runs.push(run);
+                    run => run?,
+                };
+                if !recorded {
+                    spent = spent.plus(run.usage);
                 }
-                if of_case.runs.is_empty() {
-                    report.not_run += 1;
-                    continue;
-                }
-                let of_case = of_case.counted();
-                (options.on_case)(&of_case);
-                report.cases.push(of_case);
+                let folder = recorded_folder(&case.file);
+                let new = || Kept { file: &case.file, recordings: BTreeSet::new() };
+                let kept = kept.entry(folder).or_insert_with(new);
+                kept.recordings.insert((case.case.name.to_string(), number));
+                (options.on_repeat)(at, &run);
+                of_case.runs.push(run);
             }
+            if of_case.runs.is_empty() {
+                report.not_run += 1;
+                continue;
+            }
+            let of_case = of_case.counted();
+            (options.on_case)(&of_case);
+            report.cases.push(of_case);
         }
         if options.answers == Answers::Update && options.prune && cut.is_none() {
             for Kept { file, recordings } in kept.values() {
@@ -405,10 +442,20 @@ impl Attempt<'_> {
         }
         // Files of the copy may hold what records don't: the values of secrets.
         let shown = |failure: String| self.suite.without_places(self.workspace, session.redacted(&failure));
+        let differs = match (&report.end, &case.expect.output) {
+            (End::Done(output), Some(matcher)) if missed.is_none() && matcher.check(output).is_err() => {
+                let differs = Differs { expected: matcher.expected(output), output: (**output).clone() };
+                let text = serde_json::to_string(&differs).map(shown).unwrap_or_default();
+                // Without the values of secrets it may be no JSON any more.
+                serde_json::from_str(&text).ok()
+            }
+            _ => None,
+        };
         let failures: Vec<String> = failures.into_iter().map(shown).collect();
         Ok(RunReport {
             pass: failures.is_empty(),
             failures,
+            differs,
             missed,
             usage: self.usage,
             took_ms: (!recorded).then(|| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),

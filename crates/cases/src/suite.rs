@@ -102,6 +102,11 @@ impl Suite {
         (!is_own).then(|| worker.to_owned())
     }
 
+    /// Returns true if the program is a project, and no lone worker file.
+    pub fn is_project(&self) -> bool {
+        self.lone.is_none()
+    }
+
     /// Returns the root of the program.
     pub fn root(&self) -> &Path {
         &self.root

@@ -17,7 +17,7 @@ use llm_do::{
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine, ToolSets},
         ledger::Budget,
-        model::{BadModelName, ModelName, ModelSettings},
+        model::{BadModelName, ModelName, ModelSettings, WrongSetting},
         operator::{OneAtATime, Operator},
         question::Requester,
         toolset::ToolsetRegistry,
@@ -28,7 +28,7 @@ use llm_do::{
     read_set,
     runs::EventSink,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -317,7 +317,6 @@ fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> 
     let pairs = meant::pairs("--set", set)?;
     let limit = |key: &str| key.strip_prefix("limits.").map(str::to_owned);
     let mut settings = ModelSettings::default();
-    let mut of_model = Map::new();
     let mut max_context_tokens = None;
     for (key, value) in pairs.iter().filter(|(key, _)| limit(key).is_none()) {
         if key == MAX_CONTEXT_TOKENS {
@@ -326,21 +325,15 @@ fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> 
             max_context_tokens = Some(tokens.ok_or_else(|| wrong(wanted()))?);
             continue;
         }
-        let key = key.strip_prefix("model_settings.").unwrap_or(key).to_owned();
+        let key = key.strip_prefix("model_settings.").unwrap_or(key);
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
-        of_model.insert(key.clone(), value.clone());
-        settings = serde_json::from_value(Value::Object(of_model.clone())).map_err(|error| {
-            let error = error.to_string();
-            match error.split_once("expected ") {
-                Some((misfit, expected)) if misfit.starts_with("invalid ") => {
-                    let expected = match expected.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()) {
-                        "f64" => "a number",
-                        "u32" | "u64" => "a whole number, at least 0",
-                        other => other,
-                    };
-                    wrong(format!("{key} is {expected}, not `{}`", text_of(&value)))
-                }
-                _ => wrong(error),
+        settings.set(key, &value).map_err(|error| match error {
+            WrongSetting::Kind(kind) => wrong(format!("{key} is {kind}, not `{}`", text_of(&value))),
+            WrongSetting::Unknown => {
+                let keys = ModelSettings::KEYS.join(", ");
+                wrong(format!(
+                    "there is no `{key}`; a model has {keys}, and a worker max_context_tokens and limits"
+                ))
             }
         })?;
     }

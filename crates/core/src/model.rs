@@ -58,6 +58,37 @@ pub struct ModelSettings {
 }
 
 impl ModelSettings {
+    /// The keys of the settings.
+    pub const KEYS: [&str; 6] = ["temperature", "top_p", "max_tokens", "seed", "stop", "reasoning_effort"];
+
+    /// Sets a setting by its key.
+    ///
+    /// # Errors
+    /// There is no such key, or its value is of another kind. Nothing has changed then.
+    pub fn set(&mut self, key: &str, value: &Value) -> Result<(), WrongSetting> {
+        let number = || value.as_f64().ok_or(WrongSetting::Kind("a number"));
+        let whole = || value.as_u64().ok_or(WrongSetting::Kind("a whole number, at least 0"));
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        match key {
+            "temperature" => self.temperature = Some(number()?),
+            "top_p" => self.top_p = Some(number()?),
+            "max_tokens" => {
+                let most = WrongSetting::Kind("a whole number, at most 4294967295");
+                self.max_tokens = Some(u32::try_from(whole()?).map_err(|_| most)?);
+            }
+            "seed" => self.seed = Some(whole()?),
+            "stop" => {
+                let texts = value.as_array().and_then(|texts| texts.iter().map(text).collect());
+                self.stop = texts.ok_or(WrongSetting::Kind("a list of texts, in JSON"))?;
+            }
+            "reasoning_effort" => {
+                self.reasoning_effort = Some(text(value).ok_or(WrongSetting::Kind("a word"))?);
+            }
+            _ => return Err(WrongSetting::Unknown),
+        }
+        Ok(())
+    }
+
     /// Completes these settings by those of `other` for absent values.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
@@ -70,6 +101,15 @@ impl ModelSettings {
             reasoning_effort: self.reasoning_effort.clone().or_else(|| other.reasoning_effort.clone()),
         }
     }
+}
+
+/// The reason why a setting can't be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrongSetting {
+    /// There is no setting of that name.
+    Unknown,
+    /// The value must be of this kind.
+    Kind(&'static str),
 }
 
 /// What a request to a model is for.

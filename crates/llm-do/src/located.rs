@@ -3,13 +3,16 @@
 use crate::{problem::Problem, settings::Settings};
 use llm_do_core::authority::Place;
 use llm_do_program::{
-    Source,
+    Source, Start,
+    source::OverlayTree,
     target::{self, Target},
 };
 use llm_do_runs::CreateError;
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// A program that has been found, and the folder of its runs. [`Located::load`] reads it.
@@ -31,6 +34,19 @@ impl Located {
             None => own_runs(Path::new(target.source.tree.root().as_str()))?,
         };
         Ok(Self { settings, target, runs_dir })
+    }
+
+    /// Puts these texts in the place of the program's files, by path relative to its root. In a project, that worker becomes
+    /// the entry.
+    #[must_use]
+    pub fn edited(mut self, texts: BTreeMap<String, String>, entry: &str) -> Self {
+        let source = &mut self.target.source;
+        source.tree = Arc::new(OverlayTree::new(Arc::clone(&source.tree), texts));
+        if let Start::Entry(_) = source.start {
+            source.start = Start::Entry(Some(entry.to_owned()));
+            self.settings.request.entry = Some(entry.to_owned());
+        }
+        self
     }
 
     /// Returns the folder that the workers see as their own: a project's root, or for a lone worker file the current

@@ -6,6 +6,7 @@ use crate::{
     columns::{Columns, Matched},
     estimate::{Estimate, Measured, is_free},
     input::{Rows, Source},
+    kept::{self, Progress},
     key::RowId,
     options::{MapOptions, Stopped, Summary, Survey},
     order::{Order, Ordered},
@@ -19,7 +20,11 @@ use crate::{
     survey::{identify, survey},
 };
 use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
-use llm_do::{Report, ResumeError, RunLog, Session, file_places, models::BatchModel, runs::Canceller};
+use llm_do::{
+    Report, ResumeError, RunLog, Session, file_places,
+    models::BatchModel,
+    runs::{Canceller, SealedLog},
+};
 use llm_do_core::{
     authority::Place,
     engine::{End, FailureKind, Halt},
@@ -46,6 +51,8 @@ const MAX_TOKENS: u32 = 4096;
 const BYTES_PER_TOKEN: u64 = 3;
 /// The interval at which the board is updated while no event happens.
 const TICK: Duration = Duration::from_millis(250);
+/// The shortest time between two writes of the progress.
+const TELL: Duration = Duration::from_millis(500);
 
 /// A worker that runs over many inputs.
 pub struct Map {
@@ -77,6 +84,10 @@ pub struct Map {
     /// The number of rows that this command has begun.
     begun: u64,
     cancellers: HashMap<RowId, Canceller>,
+    /// The time when the progress was last written.
+    told: Option<Instant>,
+    /// Shows others that this command is at work.
+    _listed: Option<SealedLog>,
 }
 
 /// A file that a map writes.
@@ -179,6 +190,8 @@ impl Map {
             survey,
             begun: 0,
             cancellers: HashMap::new(),
+            told: None,
+            _listed: None,
         };
         let begun = this.publisher.begin(&this.order, &this.state.results);
         begun
@@ -269,7 +282,25 @@ impl Map {
             counts.worked = counts.worked();
             (counts.since, counts.running, counts.waiting) = (None, 0, None);
         });
+        self.tell()?;
         worked
+    }
+
+    /// Lists this map for the service, which shows maps while they run.
+    ///
+    /// # Errors
+    /// The folder of the project's runs can't be written. The map can run.
+    pub fn list_for_service(&mut self) -> io::Result<()> {
+        self._listed = kept::list(&self.session, &self.options.outputs, &self.options.inputs)?;
+        Ok(())
+    }
+
+    /// Writes how far it has come.
+    fn tell(&mut self) -> Result<(), Problem> {
+        self.told = Some(Instant::now());
+        let running = self.cancellers.keys().map(ToString::to_string).collect();
+        let progress = Progress::of(&self.board.counts(), running);
+        progress.write(&self.state.places).map_err(|error| self.state.failed(error))
     }
 
     async fn work_on(&mut self, most: Option<u64>) -> Result<Stopped, Problem> {
@@ -297,6 +328,9 @@ impl Map {
                 self.paces.settle();
             }
             self.show(running.len());
+            if self.told.is_none_or(|told| told.elapsed() >= TELL) {
+                self.tell()?;
+            }
             if running.is_empty() && !again {
                 return match refusal {
                     Some(why) => Err(Problem::Refused(why)),

@@ -49,6 +49,13 @@ impl OrderWriter {
 }
 
 impl Order {
+    /// Opens the list in that file, which a command has written.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let rows = file.metadata()?.len() / BYTES;
+        Ok(Self { file, rows })
+    }
+
     /// Returns the number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.rows

@@ -220,6 +220,34 @@ impl Results {
     }
 }
 
+/// The ends of rows, read beside the command that may be writing them.
+pub(crate) struct FoundEnds {
+    file: File,
+    index: Slots,
+}
+
+impl FoundEnds {
+    pub(crate) fn open(path: &Path, index: Slots) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, index })
+    }
+
+    /// The end of a row. A failure that is tried again counts until it has another end.
+    pub(crate) fn find(&self, id: RowId) -> io::Result<Option<Found>> {
+        Ok(self.index.get(&id.0)?.map(Found::of_slot))
+    }
+
+    /// Reads an end. `None`: its line is longer than that.
+    pub(crate) fn read(&self, found: Found, longest: u32) -> io::Result<Option<RowEnd>> {
+        if found.length > longest {
+            return Ok(None);
+        }
+        let mut line = vec![0; found.length as usize];
+        self.file.read_exact_at(&mut line, found.offset)?;
+        let read: ReadLine = serde_json::from_slice(&line)?;
+        Ok(Some(read.end))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,6 +39,19 @@ impl Slots {
         Ok(Self { file, path: path.to_owned(), capacity, used: 0 })
     }
 
+    /// Opens the table in that file to read it as it is now. Another process may be writing it.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let capacity = file.metadata()?.len() / SLOT as u64;
+        if !capacity.is_power_of_two() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{} is no table", path.display()),
+            ));
+        }
+        Ok(Self { file, path: path.to_owned(), capacity, used: 0 })
+    }
+
     /// Returns the value of a key.
     pub(crate) fn get(&self, key: &[u8; HALF]) -> io::Result<Option<[u8; HALF]>> {
         Ok(self.find(key)?.1)
@@ -62,7 +75,8 @@ impl Slots {
     fn find(&self, key: &[u8; HALF]) -> io::Result<(u64, Option<[u8; HALF]>)> {
         let mut first = [0; 8];
         first.copy_from_slice(&key[..8]);
-        let mut at = u64::from_le_bytes(first) & (self.capacity - 1);
+        let start = u64::from_le_bytes(first) & (self.capacity - 1);
+        let mut at = start;
         loop {
             let mut slot = [0; SLOT];
             self.file.read_exact_at(&mut slot, at * SLOT as u64)?;
@@ -75,6 +89,10 @@ impl Slots {
                 return Ok((at, Some(value)));
             }
             at = (at + 1) & (self.capacity - 1);
+            // A table of llm-do has free slots.
+            if at == start {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the table is full"));
+            }
         }
     }
 

@@ -216,7 +216,7 @@ fn remove(places: &Places) -> io::Result<()> {
 
 /// Checks that neither the folder nor anything in it is a link. A project may contain the link, and llm-do would write
 /// to its target.
-fn check_links(places: &Places) -> Result<(), Problem> {
+pub(crate) fn check_links(places: &Places) -> Result<(), Problem> {
     let occupied = |path: &Path| {
         let what = format!("{} is a link, and the state of a map is not kept elsewhere", path.display());
         let hints = vec!["choose another file with -o".into(), "or remove the link".into()];

@@ -16,6 +16,7 @@ mod list;
 mod read;
 mod run_id;
 mod seal;
+mod sealed_log;
 mod serving;
 mod untrusted_list;
 
@@ -32,5 +33,6 @@ pub use llm_do_host::{Canceller, EventSink, Interjector, Said, Stopper, Switch, 
 pub use read::{ReadError, began_here, is_own, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
+pub use sealed_log::{LogKind, ReadLog, SealedLog, log_ids, read_log};
 pub use serving::{AlreadyServed, Serving};
 pub use untrusted_list::{UNTRUSTED_FILE, UntrustedFile, UntrustedList, UntrustedListError};

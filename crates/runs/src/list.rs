@@ -288,7 +288,7 @@ pub(crate) fn ended_in(run_dir: &Path) -> Option<RunStatus> {
     glance(&last_line(&mut journal).ok()?).ok()??.ended()
 }
 
-fn is_locked(journal: &File) -> bool {
+pub(crate) fn is_locked(journal: &File) -> bool {
     match journal.try_lock_shared() {
         Err(TryLockError::WouldBlock) => true,
         Ok(()) => {

@@ -1,13 +1,18 @@
 //! The routes: one table for the router and for the description of the interface.
 
+mod cases;
 mod chats;
 mod costs;
 mod definitions;
 mod files;
+mod maps;
+mod notify;
+mod playing;
 mod programs;
 mod runs;
 mod server;
 mod session;
+mod triggers;
 
 use crate::{
     error::{ApiError, Code},
@@ -30,10 +35,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-/// How often a stream without events says that it is still there.
+/// Interval at which a stream without events sends a keep-alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// A way to ask for a schema.
+/// A function that generates a schema.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The body of a request.
@@ -71,10 +76,10 @@ pub(crate) struct Parameter {
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
-    /// What programs call it by.
+    /// The route's `operationId` in the OpenAPI document.
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
-    /// `None`: without a token. `Some(None)`: with any token.
+    /// The scope that a token needs. `None`: no token is needed. `Some(None)`: any token is accepted.
     pub(crate) scope: Option<Option<Scope>>,
     pub(crate) parameters: &'static [Parameter],
     pub(crate) body: RequestBody,
@@ -85,7 +90,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The errors that it can answer with.
+    /// Returns the errors that the route can answer with.
     pub(crate) fn errors(&self) -> Vec<(u16, &'static str)> {
         let mut errors =
             vec![(400, "The request is wrong."), (403, "The token, the host or the origin is not allowed.")];
@@ -126,7 +131,7 @@ const PROGRAM: Parameter = Parameter {
     required: true,
 };
 
-/// All routes, by what they are about.
+/// All routes, grouped by subject.
 const GROUPS: &[&[Route]] = &[
     server::ROUTES,
     session::ROUTES,
@@ -136,6 +141,11 @@ const GROUPS: &[&[Route]] = &[
     costs::ROUTES,
     files::ROUTES,
     definitions::ROUTES,
+    triggers::ROUTES,
+    notify::ROUTES,
+    cases::ROUTES,
+    maps::ROUTES,
+    playing::ROUTES,
 ];
 
 /// All routes.
@@ -143,7 +153,7 @@ pub(crate) fn routes() -> impl Iterator<Item = &'static Route> {
     GROUPS.iter().copied().flatten()
 }
 
-/// The router of all routes. Their tokens are checked before.
+/// Returns the router of all routes. Tokens are checked before a request reaches it.
 pub(crate) fn router() -> Router<Service> {
     let routed = routes().fold(Router::new(), |router, route| {
         let on_method = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
@@ -158,7 +168,7 @@ pub(crate) fn router() -> Router<Service> {
         })
 }
 
-/// What a request needs, by its path as the router knows it.
+/// Returns the scope that a request needs, by its path in the router.
 pub(crate) fn scope_of(method: &Method, path: &str) -> Option<Option<Scope>> {
     // The router answers HEAD as it answers GET.
     let method = if *method == Method::HEAD { &Method::GET } else { method };
@@ -215,7 +225,7 @@ fn text_of(headers: &header::HeaderMap, name: &str) -> Result<Option<String>, Ap
     text.transpose().map_err(|_| ApiError::new(Code::BadRequest, format!("{name}: only ASCII characters")))
 }
 
-/// A stream of events that says now and then that it is still there.
+/// Returns a stream of events that sends a keep-alive at intervals.
 fn events(stream: impl Stream<Item = sse::Event> + Send + 'static) -> Response {
     let stream = stream.map(Ok::<_, Infallible>);
     Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()

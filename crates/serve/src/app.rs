@@ -10,21 +10,21 @@ use std::{io::Read, sync::OnceLock};
 
 /// A file of the app.
 struct File {
-    /// Its path below `web/dist`.
+    /// The path of the file below `web/dist`.
     name: &'static str,
     etag: &'static str,
-    /// Its size.
+    /// The size of the file before compression, in bytes.
     bytes: usize,
     gzip: &'static [u8],
 }
 
 const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/app_files.rs"));
 
-/// Where the app's page wants a fresh nonce.
+/// The placeholder in the app's page that is replaced by a fresh nonce.
 const NONCE: &str = "__NONCE__";
-/// Where the page learns who opened it.
+/// The placeholder in the app's page that is replaced by its opener: the user or another page.
 const OPENED_BY: &str = "__OPENED_BY__";
-/// The page where the app is not in the binary.
+/// The page that is served if the app is not in the binary.
 const WITHOUT_APP: &str = include_str!("app/without.html");
 
 impl File {
@@ -50,7 +50,8 @@ pub fn export_template() -> Option<&'static str> {
     TEMPLATE.get_or_init(|| File::find("export.html").map(File::text)).as_deref()
 }
 
-/// The app's page. It learns whether another page has opened it, which could have put a token of its own into the link.
+/// Returns the app's page, which contains whether another page has opened it. Such a page could have put a token of its
+/// own into the link.
 pub(crate) fn index(asked: &HeaderMap) -> Response {
     static PAGE: OnceLock<Option<String>> = OnceLock::new();
     let page = PAGE.get_or_init(|| File::find("index.html").map(File::text)).as_deref();

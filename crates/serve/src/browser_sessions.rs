@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a session without requests lasts.
+/// The time after which a session without requests ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Most sessions of one token. A further one ends the one that was unused for longest.
 const MOST: usize = 64;
@@ -46,7 +46,7 @@ impl BrowserSessions {
         sessions
     }
 
-    /// A new session with what that token allows.
+    /// Begins a session with what that token allows.
     ///
     /// # Errors
     /// The system has no random numbers.

@@ -16,12 +16,12 @@ fn name(Port(port): Port) -> String {
     format!("llm-do-session-{port}")
 }
 
-/// `Set-Cookie` with that secret, which ends with the browser's session.
+/// The value of `Set-Cookie` with that secret. The cookie ends with the browser's session.
 pub(crate) fn set(port: Port, secret: &str) -> String {
     format!("{}={secret}; HttpOnly; SameSite=Strict; Path=/", name(port))
 }
 
-/// `Set-Cookie` without it.
+/// The value of `Set-Cookie` that removes the cookie.
 pub(crate) fn clear(port: Port) -> String {
     format!("{}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0", name(port))
 }

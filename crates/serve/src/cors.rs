@@ -37,7 +37,7 @@ impl FromStr for Origin {
 pub(crate) struct Origins(pub(crate) Arc<[Origin]>);
 
 impl Origins {
-    /// Whether pages of that origin may call the server.
+    /// Returns true if pages of that origin may call the server.
     pub(crate) fn allow(&self, origin: &str) -> bool {
         self.0.iter().any(|allowed| *allowed.0 == *origin)
     }
@@ -63,7 +63,8 @@ pub(crate) async fn shared(State(origins): State<Origins>, request: Request, nex
     };
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    let exposed = "location, retry-after, mcp-session-id, mcp-protocol-version, x-should-retry";
+    let exposed =
+        "location, retry-after, mcp-session-id, mcp-protocol-version, x-should-retry, llm-do-ignored";
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed));
     vary(response)
 }

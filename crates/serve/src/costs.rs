@@ -81,12 +81,12 @@ struct Line {
 }
 
 impl Costs {
-    /// Whether nothing of the run in that folder was read so far.
+    /// Returns true if nothing of the run in that folder was read so far.
     pub(crate) fn is_new(&self, dir: &Path) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(dir)
     }
 
-    /// The costs of the run in that folder. Reads only what its journal has gained.
+    /// Returns the costs of the run in that folder. Reads only what was added to its journal.
     pub(crate) fn of(&self, dir: &Path) -> Arc<OfRun> {
         let mut tally = {
             let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,7 +39,7 @@ pub(crate) struct Definitions {
 /// A definition file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Definition {
-    /// Its path from the program's folder.
+    /// The path of the file, relative to the program's folder.
     pub(crate) path: String,
     pub(crate) bytes: Vec<u8>,
 }
@@ -51,7 +51,7 @@ impl Definition {
 }
 
 impl Definitions {
-    /// Those of the program whose workers have these protections.
+    /// Opens the definitions of the program whose workers have these protections.
     ///
     /// # Errors
     /// There is no worker, or the program's folder can't be opened.
@@ -62,7 +62,7 @@ impl Definitions {
         Ok(Self { dir, root, protections })
     }
 
-    /// All of them, by path.
+    /// Returns all definitions, by path.
     ///
     /// # Errors
     /// A folder can't be read.
@@ -100,7 +100,7 @@ impl Definitions {
         Ok(found)
     }
 
-    /// One of them.
+    /// Reads the definition with that path.
     ///
     /// # Errors
     /// There is none with that path.
@@ -110,7 +110,8 @@ impl Definitions {
         Ok(Definition { path, bytes })
     }
 
-    /// Writes one, if the file is at that hash: `None` if it must not be there. Returns its hash.
+    /// Writes a definition, if the hash of the file is `was`, or if there is no file and `was` is `None`. Returns the
+    /// new hash.
     ///
     /// # Errors
     /// The path is that of no definition, the file has changed, or it can't be written.
@@ -165,7 +166,7 @@ impl Definitions {
         Ok(plain)
     }
 
-    /// Whether the place of a file makes it a definition.
+    /// Returns true if the place of a file makes it a definition.
     fn is_definition(&self, path: &str) -> bool {
         let place = self.root.join(path);
         let hidden = |part: &str| Protection::is_version_control(part) || Protection::is_invisible(part);
@@ -174,7 +175,7 @@ impl Definitions {
             && self.protections.iter().any(|one| one.class(&place, &self.root) == Class::Protected)
     }
 
-    /// The bytes of a regular file. `None`: it is not there.
+    /// Returns the bytes of a regular file, or `None` if there is no file.
     fn content(&self, path: &str) -> Result<Option<Vec<u8>>, ApiError> {
         let failed =
             |error: io::Error| ApiError::new(Code::Internal, format!("cannot read `{path}`: {error}"));

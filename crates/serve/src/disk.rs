@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long sizes are remembered. Runs that grow faster are noticed later.
+/// The time for which sizes are remembered. Runs that grow faster are noticed later.
 const FRESH: Duration = Duration::from_secs(60);
 
 /// The sizes of the folders of runs.
@@ -23,7 +23,8 @@ pub(crate) struct OnDisk {
 }
 
 impl Disk {
-    /// The sizes, which `measure` reads if those that are known are old. Others wait meanwhile: they would read the same.
+    /// Returns the sizes, which `measure` reads if the known ones are old. Concurrent callers wait: they would read the
+    /// same.
     pub(crate) fn used(&self, measure: impl FnOnce() -> OnDisk) -> OnDisk {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, used)) = &*known

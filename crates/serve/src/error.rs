@@ -124,7 +124,7 @@ impl Code {
 }
 
 impl Code {
-    /// After how many seconds a repetition may succeed.
+    /// The number of seconds after which a repetition may succeed.
     pub(crate) fn retry_after(self) -> Option<&'static str> {
         match self {
             Self::TooManyRuns
@@ -174,7 +174,7 @@ impl ApiError {
         Self::new(Code::NotFound, format!("there is no run `{shown}`"))
     }
 
-    /// The definitions of a program were changed, and do not load.
+    /// The error of a program whose definitions were changed and do not load.
     pub(crate) fn broken(program: &ProgramName, broken: &Broken) -> Self {
         let detail = format!(
             "the program `{program}` does not load since its definitions were changed: {}",
@@ -184,12 +184,12 @@ impl ApiError {
         Self { diagnostics: Some(Box::new(diagnostics)), ..Self::new(Code::ProgramBroken, detail) }
     }
 
-    /// A file or thread of the server failed.
+    /// The error of a request during which a file or thread of the server failed.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         Self::new(Code::Internal, format!("the server failed: {error}"))
     }
 
-    /// A file of the server could not be written.
+    /// The error of a request for which the server could not write a file.
     pub(crate) fn storage(error: impl std::fmt::Display) -> Self {
         Self::new(Code::Storage, format!("the server can't write its files: {error}"))
     }

@@ -1,37 +1,41 @@
 //! The events of a run, from any record on.
 
-use crate::meter::Share;
+use crate::{live::Joined, meter::Share};
 use llm_do::{
     core::{event::Event, journal::Record},
     records::{RunChanges, RunView},
     runs::{Follow, Part, ReadError},
 };
 use std::{collections::VecDeque, path::Path, sync::Arc};
+use tempfile::TempDir;
 use tokio::{
-    sync::broadcast::{Receiver, error::RecvError},
+    sync::broadcast::error::RecvError,
     task::{JoinHandle, spawn_blocking},
 };
 
-/// How much of a journal a reader takes at once. A client that never reads keeps no more than that, and one event.
+/// Most bytes of a journal that a reader takes at once. For a client that does not read, the server keeps these and one
+/// event.
 const AT_ONCE: u64 = 128 << 10;
 
-/// One who follows a run. Records come from the journal until they are caught up with, then from the run; a reader that
-/// falls behind reads the journal again, and has missed deltas.
+/// A reader of the events of a run. It takes records from the journal until it has caught up, then from the run. A
+/// reader that falls behind reads the journal again, and misses deltas.
 pub(crate) struct Reader {
     journal: Journal,
-    live: Option<Receiver<Arc<Event>>>,
+    live: Option<Joined>,
     /// The number of the record that comes next.
     next: u64,
     ready: VecDeque<Arc<Event>>,
     behind: bool,
     view: Option<Box<Folded>>,
+    /// The folder of the journal, if it is only there for this reader.
+    _folder: Option<TempDir>,
     _place: Share,
 }
 
 /// The view of the run up to the last record that was read.
 struct Folded {
     run: RunView,
-    /// The number of the record that it takes next.
+    /// The number of the record that the view takes next.
     next: u64,
 }
 
@@ -53,15 +57,30 @@ enum Journal {
 
 impl Reader {
     /// A reader of the run in that folder, from the record with the number `next` on. The events end with the run.
-    pub(crate) fn new(dir: &Path, live: Option<Receiver<Arc<Event>>>, next: u64, place: Share) -> Self {
+    pub(crate) fn new(dir: &Path, live: Option<Joined>, next: u64, place: Share) -> Self {
         let journal = Journal::Idle(Follow::new(dir));
-        Self { journal, live, next, ready: VecDeque::new(), behind: true, view: None, _place: place }
+        Self {
+            journal,
+            live,
+            next,
+            ready: VecDeque::new(),
+            behind: true,
+            view: None,
+            _folder: None,
+            _place: place,
+        }
     }
 
-    /// A reader of a run that has not begun: each of its events comes, the deltas of an answer before the record of it.
-    pub(crate) fn of_new(dir: &Path, live: Option<Receiver<Arc<Event>>>, place: Share) -> Self {
+    /// A reader of a run that has not begun. It gets each event, the deltas of an answer before the record of the
+    /// answer.
+    pub(crate) fn of_new(dir: &Path, live: Option<Joined>, place: Share) -> Self {
         let behind = live.is_none();
         Self { behind, ..Self::new(dir, live, 0, place) }
+    }
+
+    /// The same reader, which removes the folder of the journal at its end.
+    pub(crate) fn with_folder(self, folder: TempDir) -> Self {
+        Self { _folder: Some(folder), ..self }
     }
 
     /// The same reader, which also folds the records into the view of the run.
@@ -69,17 +88,19 @@ impl Reader {
         Self { view: Some(Box::new(Folded { run: RunView::with_changes(), next: 0 })), ..self }
     }
 
-    /// The changes that the record of the last event makes to the view, if there is a view. To be called for each event.
+    /// The changes that the record of the last event makes to the view, if there is a view. Must be called for each
+    /// event.
     pub(crate) fn changes(&mut self, event: &Event) -> Option<RunChanges<'_>> {
         let (Some(view), Event::Record { record }) = (&mut self.view, event) else { return None };
         view.fold(record);
         Some(view.run.changes())
     }
 
-    /// The next event. `None` after the last one. To be called again if it was not waited for: no record is lost.
+    /// Returns the next event, or `None` after the last one. A call that is dropped before it completes loses no
+    /// record.
     ///
     /// # Errors
-    /// The journal can't be read. There is no further event then.
+    /// The journal can't be read. No further event follows.
     pub(crate) async fn event(&mut self) -> Option<Result<Arc<Event>, String>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -120,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// Takes what the journal has next. `true`: it has no more.
+    /// Takes the next part of the journal. Returns true if the journal has no more.
     async fn catch_up(&mut self) -> Result<bool, String> {
         self.journal = match std::mem::replace(&mut self.journal, Journal::Lost) {
             Journal::Idle(mut journal) => Journal::Reading(spawn_blocking(move || {
@@ -145,7 +166,10 @@ impl Reader {
         }
         if !is_last {
             // Deltas of what the journal has long recorded would come too late.
-            self.live = self.live.take().map(|live| live.resubscribe());
+            self.live = self.live.take().and_then(Joined::again);
+        } else if let Some(live) = &mut self.live {
+            // Pieces of answers in progress follow the records that they belong to.
+            self.ready.extend(live.take_beginnings());
         }
         Ok(is_last)
     }

@@ -1,4 +1,5 @@
-//! Other interfaces to the same runs. Each is a translation over [`Service`], behind the same checks as its own interface.
+//! Other interfaces to the same runs. Each one translates to calls of [`Service`], behind the checks that llm-do's own
+//! interface has.
 
 mod ag_ui;
 mod answering;
@@ -7,6 +8,7 @@ mod conversation;
 pub(crate) mod mcp;
 mod openai;
 mod round;
+mod speaking;
 mod stream;
 
 use crate::{
@@ -33,7 +35,7 @@ const RESPONSE: &str = "/v1/responses/{response}";
 const MCP: &str = "/mcp";
 const MCP_OF: &str = "/mcp/{program}";
 
-/// Whose format the requests and answers of a route have.
+/// The format of the requests and answers of a route.
 #[derive(Clone, Copy)]
 pub(crate) enum Format {
     Completions,
@@ -44,7 +46,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Its name.
+    /// Returns the name of the format.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Completions => "OpenAI's Chat Completions",
@@ -55,7 +57,7 @@ impl Format {
         }
     }
 
-    /// Where it is described.
+    /// Returns the address of the format's specification.
     pub(crate) fn url(self) -> &'static str {
         match self {
             Self::Completions => "https://platform.openai.com/docs/api-reference/chat",
@@ -71,11 +73,11 @@ impl Format {
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
-    /// What programs call it by.
+    /// The route's `operationId` in the OpenAPI document.
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) format: Format,
-    /// What a token needs; `None`: any token will do.
+    /// The scope that a token needs. `None`: any token is accepted.
     pub(crate) scope: Option<Scope>,
     handler: fn(MethodFilter) -> MethodRouter<Service>,
 }
@@ -224,12 +226,12 @@ pub(crate) fn tools_router() -> Router<Service> {
         })
 }
 
-/// What a request to them needs beside a token.
+/// Returns the scope that a request to one of these routes needs in addition to a token.
 pub(crate) fn scope_of(method: &Method, path: &str) -> Option<Scope> {
     ROUTES.iter().find(|route| route.path == path && route.method == *method)?.scope
 }
 
-/// Gives the errors of the checks before a request the form of the interface that it is for.
+/// Converts the errors of the checks before a request to the form of the interface that the request is for.
 pub(crate) async fn with_their_errors(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_openai = [COMPLETIONS, MODELS, RESPONSES]

@@ -40,19 +40,19 @@ use tokio::{
 
 /// Largest body of a request, in bytes.
 const LARGEST_BODY: usize = 16 << 20;
-/// How long the head of a request may take to arrive.
+/// The time within which the head of a request must arrive.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Most connections at once. Further ones wait.
 const MOST_CONNECTIONS: usize = 4096;
-/// The same for a server of tools.
+/// Most connections at once of a server of tools.
 const MOST_OF_TOOLS: usize = 128;
-/// How much of a head, or of an answer that a client does not read, is kept of each connection.
+/// Largest buffer of a connection, in bytes: for a head, or for an answer that the client does not read.
 const LARGEST_BUFFER: usize = 64 << 10;
-/// How long to wait before another connection is accepted if the system had none to give.
+/// The delay after the system had no connection to give, for example because too many files are open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// How long a body may take to arrive.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
-/// How long open connections may take to end after the runs have ended.
+/// The time within which a body must arrive.
+pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(30);
+/// The time that open connections have to end after the runs have ended.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// A service over HTTP.
@@ -60,7 +60,7 @@ pub struct Http {
     service: Service,
     listener: TcpListener,
     origins: Origins,
-    /// Whether there is nothing but tools for clients of the Model Context Protocol.
+    /// True if the server has only the tools for clients of the Model Context Protocol.
     only_tools: bool,
 }
 
@@ -74,7 +74,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// Whether an origin is that of the server's own pages.
+    /// Returns true if the origin is that of the server's own pages.
     fn is_own(&self, origin: &HeaderValue) -> bool {
         let host = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
         host.is_some_and(|host| self.hosts.iter().any(|own| own == host))
@@ -100,7 +100,7 @@ impl Http {
         Self { service, listener, origins: Origins::default(), only_tools: false }
     }
 
-    /// The same with nothing but the tools for clients of the Model Context Protocol.
+    /// The same server with only the tools for clients of the Model Context Protocol.
     pub(crate) fn of_tools(self) -> Self {
         Self { only_tools: true, ..self }
     }
@@ -127,6 +127,7 @@ impl Http {
     pub async fn serve(self, stop: impl Future<Output = ()>) -> io::Result<()> {
         let Self { service, listener, origins, only_tools } = self;
         let port = Port(listener.local_addr()?.port());
+        service.set_notifiers(&format!("http://{}", listener.local_addr()?));
         let mcp = Arc::new(Endpoint::new(&service.server_name()));
         let (routes, most) = match only_tools {
             true => (faces::tools_router(), MOST_OF_TOOLS),
@@ -148,7 +149,7 @@ impl Http {
     }
 }
 
-/// Serves connections until `closed` says so, and then waits until those that are open have ended.
+/// Serves connections until `closed` is true, and then waits until the open ones have ended.
 async fn accept(listener: TcpListener, app: Router, most: usize, closed: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(most));
     let mut connections = JoinSet::new();
@@ -211,7 +212,8 @@ fn app(routes: Router<Service>, service: Service, port: Port, origins: Origins) 
         .with_state(service)
 }
 
-/// What holds for every request, whatever its address: the host is this server, and a page of another origin does not ask.
+/// Checks each request, whatever its address: its host must be this server, and its page, if any, must be of an allowed
+/// origin.
 async fn admitted(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let mut response = match check(&guard, &request) {
         Ok(()) => next.run(request).await,
@@ -259,28 +261,38 @@ async fn whole(service: &Service, request: Request) -> Result<(Request, Option<S
     if body.is_end_stream() {
         return Ok((Request::from_parts(head, body), None));
     }
-    match timeout(BODY_WITHIN, read(service, &token, body)).await {
+    match timeout(BODY_WITHIN, read(service, token.name(), body, LARGEST_BODY as u64)).await {
         Ok(Ok((bytes, share))) => Ok((Request::from_parts(head, Body::from(bytes)), Some(share))),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(ApiError::new(Code::TooSlow, "the body did not arrive within 30 s")),
     }
 }
 
-async fn read(service: &Service, token: &Token, body: Body) -> Result<(Vec<u8>, Share), ApiError> {
-    let too_large = || ApiError::new(Code::TooLarge, "the body can't be read, or is larger than 16 MiB");
+/// Reads a body of at most `most` bytes, which count for the client named `by`.
+pub(crate) async fn read(
+    service: &Service,
+    by: &Arc<str>,
+    body: Body,
+    most: u64,
+) -> Result<(Vec<u8>, Share), ApiError> {
+    let too_large = || {
+        let detail =
+            format!("the body can't be read, or is larger than {} MiB", most as f64 / f64::from(1 << 20));
+        ApiError::new(Code::TooLarge, detail)
+    };
     // A length that the client states counts before its body comes.
     let stated = body.size_hint().lower();
-    if stated > LARGEST_BODY as u64 {
+    if stated > most {
         return Err(too_large());
     }
-    let mut share = service.quotas().body(token.name(), stated)?;
+    let mut share = service.quotas().body(by, stated)?;
     service.quotas().admit_memory(stated)?;
     let mut bytes = Vec::new();
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
         // Copied: a piece of one byte may keep the whole buffer of its connection.
         let piece = piece.map_err(|_| too_large())?;
-        if bytes.len() + piece.len() > LARGEST_BODY {
+        if (bytes.len() + piece.len()) as u64 > most {
             return Err(too_large());
         }
         share.grow(piece.len() as u64)?;
@@ -289,7 +301,7 @@ async fn read(service: &Service, token: &Token, body: Body) -> Result<(Vec<u8>, 
     Ok((bytes, share))
 }
 
-/// Lets through what has a token with the scope that its route needs.
+/// Passes a request on if its token has the scope that the route needs, or if the route needs no token.
 async fn authorised(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let Some(needed) = scope_of(request.method(), path.as_deref().unwrap_or_default()) else {

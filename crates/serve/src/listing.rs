@@ -1,4 +1,4 @@
-//! The runs of a service on disk: what lists show of them, remembered as long as their journals do not change.
+//! The runs of a service on disk, as lists show them, remembered as long as their journals do not change.
 
 use crate::{
     owner::Owner,
@@ -38,20 +38,22 @@ pub(crate) struct Listed {
     pub(crate) run: Arc<str>,
     pub(crate) program: Arc<str>,
     pub(crate) client: Arc<str>,
+    /// True if it was started outside of the service.
+    pub(crate) outside: bool,
     pub(crate) worker: Arc<str>,
     pub(crate) chat: bool,
     pub(crate) title: Option<String>,
     pub(crate) state: State,
-    /// Why it was cut off, where its journal says so.
+    /// The reason why the run was cut off, if its journal has one.
     pub(crate) reason: Option<String>,
-    /// Why it has no output, with the beginning of the message.
+    /// The failure of a run without output, with the beginning of its message.
     pub(crate) failure: Option<Failure>,
     pub(crate) started_ms: u64,
     pub(crate) took_ms: Option<u64>,
     pub(crate) usage: Option<Usage>,
 }
 
-/// Which runs a list has.
+/// The conditions that a run in a list meets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     /// Only of this program.
@@ -67,7 +69,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether a run can be in the list, as far as that is known without its journal.
+    /// Returns true if a run can be in the list, as far as that is known without its journal: `text` is not compared.
     pub(crate) fn admits(&self, program: &str, worker: &str, chat: bool, state: State) -> bool {
         self.program.as_deref().is_none_or(|wanted| wanted == program)
             && self.worker.as_deref().is_none_or(|wanted| wanted == worker)
@@ -76,9 +78,10 @@ impl Filter {
     }
 }
 
-/// What is remembered of the runs in the folders of a service.
+/// The runs in the folders of a service, as they were last read.
 pub(crate) struct Listing {
-    /// Tells the user's own journals from those that a project brings. Without a key no journal is known to be own.
+    /// The key that tells the user's own journals from those that a project brings. Without a key no journal is known
+    /// to be the user's own.
     key: Option<SealKey>,
     runs: Mutex<HashMap<PathBuf, Remembered>>,
     /// The journals of which every record is the user's own.
@@ -96,7 +99,7 @@ fn stamp(dir: &Path) -> Option<Stamp> {
 #[derive(Clone)]
 struct Remembered {
     stamp: Stamp,
-    /// Absent for runs that the clients do not see.
+    /// The run, absent if clients do not see it.
     run: Option<Arc<Listed>>,
 }
 
@@ -106,13 +109,19 @@ impl Listing {
         Self { key, runs: Mutex::default(), own: Mutex::default() }
     }
 
-    /// Whether the user's llm-do began the run in that folder. Others' runs are nobody's: a cloned project may bring journals
-    /// that name a client.
+    /// The key of the user's seals.
+    pub(crate) fn key(&self) -> Option<&SealKey> {
+        self.key.as_ref()
+    }
+
+    /// Returns true if the user's llm-do began the run in that folder. Other runs belong to no client: a cloned project
+    /// may bring journals that name one.
     pub(crate) fn has_begun(&self, dir: &Path) -> bool {
         self.key.as_ref().is_some_and(|key| began_here(dir, key))
     }
 
-    /// Whether every record of the journal in that folder is the user's own, so that clients may be told what it says.
+    /// Returns true if every record of the journal in that folder is the user's own, so that clients may see its
+    /// contents.
     pub(crate) fn is_own(&self, dir: &Path) -> bool {
         let own = || self.own.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the journal is read: one that grows meanwhile is read again.
@@ -159,8 +168,9 @@ impl Listing {
         let summary = summary_of(folder, id).ok()?;
         // Whether a run that has no end is under way shows in a lock, which changes no time.
         let is_over = matches!(summary.state, RunState::Ended(_));
-        let client = owner.started_by(&summary).filter(|_| self.has_begun(&dir));
-        let run = client.map(|client| Arc::new(listed(&summary, client, &dir)));
+        let client = owner.started_by(folder, &summary).filter(|_| self.has_begun(&dir));
+        let is_outside = owner.only_shows(&summary);
+        let run = client.map(|client| Arc::new(listed(&summary, client, is_outside, &dir)));
         if is_over || run.is_none() {
             let mut remembered = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
             if remembered.len() >= MOST_REMEMBERED {
@@ -172,8 +182,8 @@ impl Listing {
     }
 }
 
-/// A run of that client, in that folder, as lists show it.
-pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed {
+/// A run of that client, in that folder, as lists show it. `outside`: it was started outside of the service.
+pub(crate) fn listed(summary: &RunSummary, client: Client, outside: bool, dir: &Path) -> Listed {
     let reason = cut_off_because(summary, dir);
     let state = match summary.state {
         RunState::Ended(_) if reason.is_some() => State::CutOff,
@@ -186,6 +196,7 @@ pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed
         run: summary.run.as_str().into(),
         program: client.program,
         client: client.name,
+        outside,
         worker: summary.entry.as_str().into(),
         chat: summary.chat,
         state,
@@ -197,7 +208,7 @@ pub(crate) fn listed(summary: &RunSummary, client: Client, dir: &Path) -> Listed
     }
 }
 
-/// Why the run in that folder has no output.
+/// The failure of the run in that folder, if it has no output.
 fn failure_of(state: State, dir: &Path) -> Option<Failure> {
     if !matches!(state, State::Failed | State::Limit | State::Refused) {
         return None;
@@ -212,8 +223,8 @@ fn failure_of(state: State, dir: &Path) -> Option<Failure> {
     }
 }
 
-/// Why the run in that folder was cut off, if its last record says so: a run that was not interrupted by a client can be
-/// continued when the cause is gone.
+/// The reason why the run in that folder was cut off, if its last record has one. A run that no client interrupted can
+/// be continued when the cause is gone.
 pub(crate) fn cut_off_because(summary: &RunSummary, dir: &Path) -> Option<String> {
     if !matches!(summary.state, RunState::Ended(RunStatus::Interrupted)) {
         return None;
@@ -246,7 +257,7 @@ fn beginning(text: &str, longest: usize) -> String {
     line.chars().take(longest).collect()
 }
 
-/// Whether the input or the end of the run in that folder has the text, which is in lower case.
+/// Returns true if the input or the end of the run in that folder contains the text, which is in lower case.
 pub(crate) fn has_text(dir: &Path, text: &str) -> bool {
     let Ok(Some((first, last))) = read_ends(dir) else { return false };
     let has = |found: &str| contains(found, text);
@@ -269,13 +280,14 @@ pub(crate) fn has_text(dir: &Path, text: &str) -> bool {
         }
 }
 
-/// Whether a text has the other one, which is in lower case. White space of any length is one space, as titles show it.
+/// Returns true if `found` contains `text`, which is in lower case. White space of any length is one space, as titles
+/// show it.
 fn contains(found: &str, text: &str) -> bool {
     let found = found.to_lowercase();
     found.contains(text) || found.split_whitespace().collect::<Vec<_>>().join(" ").contains(text)
 }
 
-/// Whether a value has the text in one of its texts, or in its JSON.
+/// Returns true if one of the value's strings, or its JSON, contains the text.
 fn holds(value: &Value, text: &str) -> bool {
     fn in_texts(value: &Value, text: &str) -> bool {
         match value {

@@ -11,37 +11,42 @@ use llm_do::{
         call_path::CallPath,
         event::Event,
         journal::{Queued, RecordKind},
+        model::Delta,
         operator::{Operator, Recall},
         outcome::Halt,
-        question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
+        question::{Answer, EXPIRED, Given, Input, Question, QuestionId, Reply, Waiting},
         send::BoxFuture,
     },
     records::{RecordRef, RunView},
     runs::{Canceller, EventSink, Interjector, Said as Words, Stopper, Switch},
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
+    future::pending,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    oneshot, watch,
+};
 
 /// Events that are kept for a reader. One that is further behind loses deltas, and reads records from the journal.
 pub(crate) const KEPT_EVENTS: usize = 256;
 /// Most messages that wait for a conversation.
 const MOST_MESSAGES: usize = 32;
 
-/// What is known of a run when it begins.
+/// The properties of a run that are known when it begins.
 pub(crate) struct About {
     pub(crate) worker: Arc<str>,
     pub(crate) chat: bool,
     pub(crate) client: Client,
-    /// The beginning of what it was started with.
+    /// The beginning of the run's input.
     pub(crate) title: Option<String>,
-    /// When this process took it, in milliseconds since 1970.
+    /// The time at which this process prepared the run, in milliseconds since 1970.
     pub(crate) taken_ms: u64,
 }
 
@@ -72,27 +77,27 @@ struct Attachments {
     ever: u64,
 }
 
-/// What became of a message. A kill from here on does not lose it.
+/// The delivery of a message that was accepted. A kill of the process does not lose a recorded message.
 pub(crate) enum Said {
-    /// It answers the question of its conversation, as soon as that is recorded.
+    /// The message answers the question of its conversation, as soon as the answer is recorded.
     Answers(Recorded),
-    /// It is recorded, and delivered with the next request of the answer under way.
+    /// The message is recorded, and delivered with the next request of the answer under way.
     Interjected,
-    /// It is recorded, and delivered when the answer is complete.
+    /// The message is recorded, and delivered when the answer is complete.
     Queued,
 }
 
-/// Why a message is not taken.
+/// The reason why a message is not accepted.
 pub(crate) enum NotSaid {
     /// Too many messages wait.
     Full,
     /// The run is over.
     Over,
-    /// It can't be recorded.
+    /// The message can't be recorded.
     Halt(Halt),
 }
 
-/// The record of an answer that was given.
+/// The receiver of the notice that an answer was recorded.
 pub(crate) struct Recorded(oneshot::Receiver<()>);
 
 /// The ports of a run to its clients, made before the run.
@@ -102,21 +107,25 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Ports to clients whose answers and messages come through that, as recorded.
-    pub(crate) fn new(via: &'static str) -> Self {
+    /// Creates the ports. Records name `via` as the channel of the clients' answers and messages. A chat ends if its
+    /// next message does not arrive within `chats_expire`.
+    pub(crate) fn new(via: &'static str, chats_expire: Option<Duration>) -> Self {
         let feed = Feed::default();
         let desk = Desk {
             via,
             questions: OpenQuestions::default(),
             messages: Mutex::default(),
+            chats_expire,
+            expired: AtomicBool::new(false),
             shown: OnceLock::new(),
         };
         Self { desk: Arc::new(desk), feed: Arc::new(feed) }
     }
 
-    /// The same for a run that an earlier process has begun: who answered its questions, and the messages that wait.
-    pub(crate) fn continued(via: &'static str, past: &PastRun) -> Self {
-        let ports = Self::new(via);
+    /// Creates the ports of a run that an earlier process began, with the clients that answered its questions and the
+    /// messages that wait.
+    pub(crate) fn continued(via: &'static str, chats_expire: Option<Duration>, past: &PastRun) -> Self {
+        let ports = Self::new(via, chats_expire);
         past.waiting().into_iter().for_each(|waiting| ports.desk.questions.waited(waiting.id));
         past.answered().for_each(|(id, by)| ports.desk.questions.was_answered(id, by));
         if let Some(first) = past.records().first() {
@@ -178,7 +187,7 @@ impl LiveRun {
         })
     }
 
-    /// Counts a request that waits for it.
+    /// Counts a request that waits for the run.
     pub(crate) fn attach(self: &Arc<Self>) -> Attached {
         let mut attachments = self.attachments();
         attachments.now += 1;
@@ -190,7 +199,7 @@ impl LiveRun {
         self.attachments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An entry of the log about it.
+    /// A log entry about the run.
     pub(crate) fn entry(&self, event: &'static str) -> LogEntry {
         LogEntry {
             event,
@@ -201,29 +210,30 @@ impl LiveRun {
         }
     }
 
-    /// When it began, in milliseconds since 1970: the time of its first record, which every later process reads too.
+    /// The time at which the run began, in milliseconds since 1970. It is the time of the first record, which every
+    /// later process reads too.
     pub(crate) fn started_ms(&self) -> u64 {
         self.feed.began_ms.get().copied().unwrap_or(self.about.taken_ms)
     }
 
-    /// How long ago it began.
+    /// The time since the run began.
     pub(crate) fn age(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.started_ms()))
     }
 
-    /// Tells those who follow the service that it has begun.
+    /// Notifies followers of the service that the run has begun.
     pub(crate) fn announce(&self) {
         self.desk.changed();
     }
 
-    /// It waits for a place.
+    /// Marks the run as waiting for a place among the runs at once.
     pub(crate) fn queue(&self) {
         if let Some(shown) = self.desk.shown.get() {
             shown.queued.store(true, Ordering::SeqCst);
         }
     }
 
-    /// It has its place.
+    /// Marks the run as having its place, and notifies followers of the service if it was queued.
     pub(crate) fn placed(&self) {
         if let Some(shown) = self.desk.shown.get()
             && shown.queued.swap(false, Ordering::SeqCst)
@@ -232,14 +242,14 @@ impl LiveRun {
         }
     }
 
-    /// What those who follow the service hear of its end.
+    /// Notifies followers of the service that the run has ended in that state.
     pub(crate) fn announce_end(&self, state: State) {
         if let Some(shown) = self.desk.shown.get() {
             shown.notices.run(Changed { state, ..shown.run.clone() });
         }
     }
 
-    /// Runs it to its end.
+    /// Drives the run to its end, and then closes its feed.
     pub(crate) fn carry_out(&self, run: Run) -> impl Future<Output = Report> + use<> {
         // Made here, so that the future keeps no room for the run itself.
         let (running, feed) = (run.finish(), Arc::clone(&self.feed));
@@ -250,7 +260,7 @@ impl LiveRun {
         }
     }
 
-    /// Tells those who wait that it is over, and that others can know.
+    /// Closes the feed, and notifies the requests that wait for the run that it is over.
     pub(crate) fn over(&self) {
         self.feed.close();
         self.ended.turn_on();
@@ -265,7 +275,7 @@ impl LiveRun {
         &self.about.client
     }
 
-    /// Stops the answer under way of its conversation. `false`: none is under way.
+    /// Stops the answer under way of the run's conversation. Returns false if none is under way.
     pub(crate) fn stop(&self) -> bool {
         let speaks = |waiting: &Waiting| {
             matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. }))
@@ -281,17 +291,22 @@ impl LiveRun {
         &self.desk.questions
     }
 
-    /// Its events from now on. `None`: it has ended.
-    pub(crate) fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
-        self.feed.subscribe()
+    /// Returns true if the run is a chat that has ended because its next message did not come in time.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.desk.expired.load(Ordering::SeqCst)
     }
 
-    /// The number of the record that it makes next. Each record before that one has been sent to those who follow it.
+    /// Subscribes to the run's events from now on. Returns `None` if the run has ended.
+    pub(crate) fn subscribe(&self) -> Option<Joined> {
+        Joined::of(&self.feed)
+    }
+
+    /// The number of the next record of the run. Each earlier record has been sent to the run's readers.
     pub(crate) fn next_record(&self) -> u64 {
         self.feed.next.load(Ordering::SeqCst)
     }
 
-    /// What is under way in it, from now on.
+    /// Subscribes to the calls under way in the run, from now on.
     pub(crate) fn progress(&self) -> watch::Receiver<RunView> {
         self.feed.progress.get_or_init(|| watch::Sender::new(RunView::of_calls_under_way())).subscribe()
     }
@@ -300,8 +315,8 @@ impl LiveRun {
         self.canceller.cancel();
     }
 
-    /// Waits until its journal has a record, so that it can be continued whatever happens to the process. `false`: it ended
-    /// without one.
+    /// Waits until the journal has a record, so that the run can be continued even if the process is killed. Returns
+    /// false if the run ended without one.
     pub(crate) async fn recorded(&self) -> bool {
         tokio::select! {
             biased;
@@ -310,15 +325,15 @@ impl LiveRun {
         }
     }
 
-    /// Waits until it is over.
+    /// Waits until the run is over.
     pub(crate) async fn ended(&self) {
         self.ended.turned_on().await;
     }
 
-    /// Gives an answer to a question. The first one stands.
+    /// Gives an answer to a question. Only the first answer counts.
     ///
     /// # Errors
-    /// It is not taken.
+    /// The answer is not accepted.
     pub(crate) fn give(&self, question: &QuestionId, seen: &str, given: Given) -> Result<Recorded, NotTaken> {
         // Before it is given: the run may record it at once.
         let recorded = self.feed.awaits(question);
@@ -331,7 +346,8 @@ impl LiveRun {
         }
     }
 
-    /// Waits until a run that continues has put a question again that waited in an earlier process, or has passed it.
+    /// Waits until a continued run asks again a question that waited in an earlier process, records an answer to it, or
+    /// ends.
     pub(crate) async fn puts_again(&self, question: &QuestionId) {
         tokio::select! {
             biased;
@@ -340,7 +356,7 @@ impl LiveRun {
         }
     }
 
-    /// Waits until an answer is recorded. `false`: the run has ended without it.
+    /// Waits until an answer is recorded. Returns false if the run has ended without it.
     pub(crate) async fn is_recorded(&self, Recorded(mut recorded): Recorded) -> bool {
         tokio::select! {
             biased;
@@ -349,8 +365,8 @@ impl LiveRun {
         }
     }
 
-    /// Gives a message to its conversation: at once if that waits for one, else when its answer is complete, or with the next
-    /// request of the answer if `now`. A message that waits is recorded first.
+    /// Gives a message to the run's conversation: at once if the conversation waits for one, else when its answer is
+    /// complete, or with the next request of the answer if `now`. A message that waits is recorded first.
     pub(crate) fn say(&self, text: String, by: &Arc<str>, now: bool) -> Result<Said, NotSaid> {
         let mut messages = self.desk.messages();
         let words = || Words { text: text.clone(), by: Arc::clone(by), via: self.desk.via.into() };
@@ -429,7 +445,7 @@ impl Drop for Attached {
     }
 }
 
-/// Whether the run's own conversation waits for the user's next message.
+/// Returns true if the question is the one with which the run's own conversation waits for the user's next message.
 pub(crate) fn is_turn(waiting: &Waiting) -> bool {
     waiting.id.call == CallPath::root()
         && matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. }))
@@ -448,20 +464,23 @@ impl Message {
     }
 }
 
-/// Where clients find the questions of a run, and where their messages wait.
+/// The open questions of a run, and the messages that wait for its conversation.
 struct Desk {
-    /// Through what answers and messages come.
+    /// The channel through which answers and messages come, as records name it.
     via: &'static str,
     questions: OpenQuestions,
     messages: Mutex<VecDeque<Message>>,
+    /// The time for which a chat waits for its next message.
+    chats_expire: Option<Duration>,
+    expired: AtomicBool,
     shown: OnceLock<Shown>,
 }
 
-/// What those who follow the service know of a run.
+/// The state of a run as followers of the service know it.
 struct Shown {
     run: Changed,
     queued: AtomicBool,
-    /// The state that they heard last; absent before the first.
+    /// The last state that was sent to the followers; absent before the first.
     last: Mutex<Option<State>>,
     notices: Arc<Notices>,
     interjector: Interjector,
@@ -470,6 +489,14 @@ struct Shown {
 impl Desk {
     fn messages(&self) -> MutexGuard<'_, VecDeque<Message>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until that question has waited too long for the next message of a chat.
+    async fn expiry(&self, waiting: &Waiting) {
+        match self.chats_expire.filter(|_| is_turn(waiting)) {
+            Some(after) => tokio::time::sleep(after).await,
+            None => pending().await,
+        }
     }
 
     fn state(&self) -> State {
@@ -482,7 +509,7 @@ impl Desk {
         }
     }
 
-    /// Tells those who follow the service if the state is another.
+    /// Notifies followers of the service if the state has changed.
     fn changed(&self) {
         let Some(shown) = self.shown.get() else { return };
         let mut last = shown.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -493,7 +520,8 @@ impl Desk {
     }
 }
 
-/// A question that is put. Dropped, it is answered or withdrawn.
+/// A question that is open. The guard is dropped when the question is answered or withdrawn, and notifies followers of
+/// the service.
 struct Put<'a>(&'a Desk);
 
 impl Drop for Put<'_> {
@@ -534,20 +562,77 @@ impl Operator for Desk {
             if let Some(shown) = self.shown.get() {
                 shown.notices.questions();
             }
-            let reply = asked.reply().await;
+            let reply = tokio::select! {
+                biased;
+                reply = asked.reply() => reply,
+                () = self.expiry(waiting) => {
+                    self.expired.store(true, Ordering::SeqCst);
+                    Reply::Given(Given::operator(Answer::End, EXPIRED))
+                }
+            };
             drop((asked, put));
             reply
         })
     }
 }
 
-/// The events of a run, for those who follow it. Costs nothing while there is none.
+/// A reader of a run's events.
+pub(crate) struct Joined {
+    feed: Arc<Feed>,
+    receiver: broadcast::Receiver<Arc<Event>>,
+    /// The beginnings of the answers in progress at that time.
+    beginnings: Vec<Arc<Event>>,
+}
+
+impl Joined {
+    fn of(feed: &Arc<Feed>) -> Option<Self> {
+        let (receiver, beginnings) = feed.subscribe()?;
+        Some(Self { feed: Arc::clone(feed), receiver, beginnings })
+    }
+
+    /// Waits for the next event.
+    pub(crate) async fn recv(&mut self) -> Result<Arc<Event>, RecvError> {
+        self.receiver.recv().await
+    }
+
+    /// Returns the same reader from now on, without the events that it has not read. `None`: the run has ended.
+    pub(crate) fn again(self) -> Option<Self> {
+        Self::of(&self.feed)
+    }
+
+    /// Takes the beginnings of the answers in progress: for each, a discard of the pieces that the reader may have, and the
+    /// pieces so far.
+    pub(crate) fn take_beginnings(&mut self) -> Vec<Arc<Event>> {
+        std::mem::take(&mut self.beginnings)
+    }
+}
+
+/// The beginning of an answer in progress.
+#[derive(Debug)]
+struct Beginning {
+    turn: u32,
+    pieces: Vec<Delta>,
+}
+
+impl Beginning {
+    fn add(&mut self, piece: &Delta) {
+        match (self.pieces.last_mut(), piece) {
+            (Some(Delta::Text { text: last }), Delta::Text { text })
+            | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => last.push_str(text),
+            _ => self.pieces.push(piece.clone()),
+        }
+    }
+}
+
+/// The events of a run, for its readers. Costs nothing without readers.
 #[derive(Default)]
 struct Feed {
     source: Mutex<Source>,
-    /// Those who wait for the records of answers.
+    /// The answers in progress, by call, as far as there was a reader when they began. Locked after the source.
+    beginnings: Mutex<BTreeMap<CallPath, Beginning>>,
+    /// Senders of the notice that an answer was recorded, by question.
     awaited: Mutex<HashMap<QuestionId, Vec<oneshot::Sender<()>>>>,
-    /// On when the first record was written.
+    /// A switch that is on when the first record was written.
     first: Switch,
     /// The time of the first record of the run, in milliseconds since 1970.
     began_ms: OnceLock<u64>,
@@ -559,7 +644,7 @@ struct Feed {
 
 #[derive(Default)]
 enum Source {
-    /// Nobody has followed the run so far.
+    /// The run has had no reader so far.
     #[default]
     Silent,
     Open(broadcast::Sender<Arc<Event>>),
@@ -575,7 +660,7 @@ impl Feed {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the record of an answer to that question.
+    /// Registers for the notice that an answer to that question was recorded.
     fn awaits(&self, question: &QuestionId) -> Recorded {
         let (sender, receiver) = oneshot::channel();
         let mut awaited = self.awaited();
@@ -588,16 +673,50 @@ impl Feed {
         Recorded(receiver)
     }
 
-    fn subscribe(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
+    fn beginnings(&self) -> MutexGuard<'_, BTreeMap<CallPath, Beginning>> {
+        self.beginnings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A receiver of the events from now on, and what the answers in progress have had until now.
+    fn subscribe(&self) -> Option<(broadcast::Receiver<Arc<Event>>, Vec<Arc<Event>>)> {
+        // No piece comes between the two.
         let mut source = self.source();
-        match &*source {
-            Source::Open(sender) => Some(sender.subscribe()),
-            Source::Closed => None,
+        let receiver = match &*source {
+            Source::Open(sender) => sender.subscribe(),
+            Source::Closed => return None,
             Source::Silent => {
                 let (sender, receiver) = broadcast::channel(KEPT_EVENTS);
                 *source = Source::Open(sender);
-                Some(receiver)
+                receiver
             }
+        };
+        let mut events = Vec::new();
+        for (path, Beginning { turn, pieces }) in &*self.beginnings() {
+            events.push(Arc::new(Event::Discard { path: path.clone(), turn: *turn }));
+            let delta =
+                |delta: &Delta| Event::Delta { path: path.clone(), turn: *turn, delta: delta.clone() };
+            events.extend(pieces.iter().map(|piece| Arc::new(delta(piece))));
+        }
+        Some((receiver, events))
+    }
+
+    /// Keeps the beginnings of answers up to date.
+    fn note(&self, event: &Event) {
+        match event {
+            Event::Delta { path, turn, delta } => {
+                let mut beginnings = self.beginnings();
+                let begun = beginnings
+                    .entry(path.clone())
+                    .or_insert_with(|| Beginning { turn: *turn, pieces: Vec::new() });
+                if begun.turn != *turn {
+                    *begun = Beginning { turn: *turn, pieces: Vec::new() };
+                }
+                begun.add(delta);
+            }
+            Event::Discard { path, .. } => {
+                self.beginnings().remove(path);
+            }
+            Event::Record { .. } => {}
         }
     }
 
@@ -612,7 +731,9 @@ impl Feed {
 
 impl EventSink for Feed {
     fn event(&self, event: Event) {
-        if let Source::Open(sender) = &*self.source() {
+        let source = self.source();
+        self.note(&event);
+        if let Source::Open(sender) = &*source {
             // Without readers there is nothing to do.
             let _ = sender.send(Arc::new(event));
         }
@@ -630,6 +751,10 @@ impl EventSink for Feed {
                 let _ = sender.send(());
             }
         }
+        // The answer, or the end of the call without one.
+        if matches!(record.body, RecordKind::ModelAnswered { .. } | RecordKind::CallEnded { .. }) {
+            self.beginnings().remove(record.path);
+        }
         if self.has_readers() {
             self.event(Event::Record { record: Arc::new(record.to_record()) });
         }
@@ -644,10 +769,53 @@ impl EventSink for Feed {
     }
 
     fn wants_written(&self) -> bool {
-        !self.first.is_on() || self.has_readers() || !self.awaited().is_empty()
+        !self.first.is_on()
+            || self.has_readers()
+            || !self.awaited().is_empty()
+            // The record of an answer ends its beginning.
+            || !self.beginnings().is_empty()
     }
 
     fn wants_deltas(&self) -> bool {
         self.has_readers()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(path: &str, turn: u32, text: &str) -> Event {
+        let path = path.into();
+        Event::Delta { path, turn, delta: Delta::Text { text: text.into() } }
+    }
+
+    fn told(feed: &Arc<Feed>) -> Vec<String> {
+        let mut joined = Joined::of(feed).expect("a run under way");
+        let text = |event: Arc<Event>| match &*event {
+            Event::Delta { path, turn, delta: Delta::Text { text } } => format!("{path} {turn} {text}"),
+            Event::Discard { path, turn } => format!("{path} {turn} discarded"),
+            other => format!("{other:?}"),
+        };
+        joined.take_beginnings().into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_late_reader_gets_what_the_answers_in_progress_have_had() {
+        let feed = Arc::<Feed>::default();
+        let first = Joined::of(&feed).expect("a reader");
+        assert_eq!(told(&feed), [""; 0]);
+        feed.event(delta("0", 1, "Once upon"));
+        feed.event(delta("0", 1, " a time"));
+        feed.event(delta("0/1.0", 0, "Hi"));
+        // Also after the reader for whom the pieces came has gone.
+        drop(first);
+        assert_eq!(told(&feed), ["0 1 discarded", "0 1 Once upon a time", "0/1.0 0 discarded", "0/1.0 0 Hi"]);
+        feed.event(Event::Discard { path: "0".into(), turn: 1 });
+        assert_eq!(told(&feed).len(), 2);
+        feed.event(delta("0/1.0", 1, "Next"));
+        assert_eq!(told(&feed), ["0/1.0 1 discarded", "0/1.0 1 Next"]);
+        feed.close();
+        assert!(Joined::of(&feed).is_none());
     }
 }

@@ -1,11 +1,11 @@
-//! What the log of a service says.
+//! Entries of the log of a service.
 
 use std::fmt;
 
 /// Something that the operator can read in the log. It may hold text of clients, with nothing hidden in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogEntry {
-    /// What happened, for programs.
+    /// The name of the event, for programs.
     pub event: &'static str,
     /// The run that it is about.
     pub run: Option<String>,
@@ -17,11 +17,11 @@ pub struct LogEntry {
     pub by: Option<String>,
     /// The state that the run has then.
     pub state: Option<&'static str>,
-    /// What happened beyond that, for people.
+    /// The details of the event, for people.
     pub text: String,
 }
 
-/// On one line, for people.
+/// Text on one line, for people.
 impl fmt::Display for LogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.run, &self.program) {

@@ -51,13 +51,14 @@ impl McpServer {
             streams: usize::MAX,
             streams_of_token: None,
             grace: GRACE,
+            chats_expire: None,
         };
         let tokens = token.map_or_else(Tokens::default, |token| Tokens::default().with_tools(token));
         let service = Service::of_tools(Served::of_tools(target, sessions), tokens, limits, host)?;
         Ok(Self { service, tools })
     }
 
-    /// The names of its tools.
+    /// The names of the server's tools.
     pub fn tools(&self) -> &[String] {
         &self.tools
     }

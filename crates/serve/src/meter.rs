@@ -1,4 +1,4 @@
-//! Meters: how much of a quota each token or program uses, and all together.
+//! Meters: the use of a quota by each token or program, and by all together.
 
 use crate::error::{ApiError, Code};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// What a quota limits.
+/// The resource that a quota limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Runs under way, those that wait for answers or for a place included.
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Its name in `serve.yaml`, in errors and in metrics.
+    /// The name of the resource in `serve.yaml`, in errors and in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Runs => "runs",
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// The error of a request beyond it.
+    /// The error code of a request that exceeds the quota.
     fn code(self) -> Code {
         match self {
             Self::Runs => Code::TooManyRuns,
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// How much of something is used, and how much may be.
+/// The use of a resource, and its limits.
 pub(crate) struct Meter {
     pub(crate) kind: Kind,
     /// "token" or "program", for messages and metrics.
@@ -94,7 +94,7 @@ pub(crate) struct Meter {
     used: Mutex<Amounts>,
 }
 
-/// What is used.
+/// Amounts that are in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Amounts {
     pub(crate) all: u64,
@@ -109,7 +109,7 @@ impl Amounts {
     }
 }
 
-/// A part of what may be used, given back when it is dropped.
+/// A part of a quota that is in use, given back when it is dropped.
 pub(crate) struct Share {
     meter: Arc<Meter>,
     name: Arc<str>,
@@ -141,20 +141,20 @@ impl Meter {
         self.of.get(name).copied().unwrap_or(self.each).min(self.all)
     }
 
-    /// Whether anything is limited.
+    /// Returns true if any amount is limited.
     pub(crate) fn has_limits(&self) -> bool {
         [self.all, self.each].into_iter().chain(self.of.values().copied()).any(|most| most < u64::MAX)
     }
 
-    /// What is used now.
+    /// The amounts that are in use now.
     pub(crate) fn used(&self) -> Amounts {
         self.lock().clone()
     }
 
-    /// Checks that there is room for so much more beside what is used.
+    /// Checks that the limits leave room for `more` beside `used`.
     ///
     /// # Errors
-    /// A limit would be exceeded. What could never fit is too large.
+    /// A limit would be exceeded. For a body that could never fit, the code is `Code::TooLarge`.
     pub(crate) fn admit(&self, used: &Amounts, name: &str, more: u64) -> Result<(), ApiError> {
         let own = used.by_name.get(name).copied().unwrap_or_default();
         let limits = [(self.limit_of(name), own, Some(self.whose)), (self.all, used.all, None)];
@@ -182,7 +182,7 @@ impl Meter {
         ApiError::new(kind.code(), detail).of_quota(name)
     }
 
-    /// Takes so much, until the share is dropped.
+    /// Takes `amount` of the quota, until the share is dropped.
     ///
     /// # Errors
     /// A limit would be exceeded.
@@ -192,7 +192,7 @@ impl Meter {
         Ok(share)
     }
 
-    /// Takes so much whatever the limits say, for what was admitted before.
+    /// Takes `amount` regardless of the limits, for something that was admitted before.
     pub(crate) fn take_anyway(self: &Arc<Self>, name: &Arc<str>, amount: u64) -> Share {
         self.lock().add(name, amount);
         Share { meter: Arc::clone(self), name: Arc::clone(name), amount }
@@ -200,7 +200,7 @@ impl Meter {
 }
 
 impl Share {
-    /// Takes so much more.
+    /// Takes `more` of the quota in addition.
     ///
     /// # Errors
     /// A limit would be exceeded. The share stays as it is.

@@ -23,7 +23,7 @@ use std::{
 
 type Labels = Vec<(&'static str, String)>;
 
-/// What a service has done.
+/// Counts of a service's runs, tokens, costs, answers and requests, and the use of its quotas.
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     started: Family<Labels, Counter>,
@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     tokens: Family<Labels, Counter>,
     cost: Family<Labels, Counter<f64, AtomicU64>>,
     answered: Counter,
+    triggered: Family<Labels, Counter>,
+    notified: Family<Labels, Counter>,
     requests: Family<Labels, Counter>,
     took: Family<Labels, Histogram, fn() -> Histogram>,
     first: Family<Labels, Histogram, fn() -> Histogram>,
@@ -39,12 +41,12 @@ pub(crate) struct Metrics {
     quota_limit: Family<Labels, Gauge<u64, AtomicU64>>,
 }
 
-/// From 10 ms to three hours.
+/// A histogram with buckets from 10 ms to three hours.
 fn of_runs() -> Histogram {
     Histogram::new(exponential_buckets(0.01, 4.0, 11))
 }
 
-/// From a millisecond to four seconds.
+/// A histogram with buckets from a millisecond to four seconds.
 fn of_starts() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 13))
 }
@@ -60,6 +62,8 @@ impl Default for Metrics {
             tokens: Family::default(),
             cost: Family::default(),
             answered: Counter::default(),
+            triggered: Family::default(),
+            notified: Family::default(),
             requests: Family::default(),
             took: Family::new_with_constructor(of_runs),
             first: Family::new_with_constructor(of_starts),
@@ -73,6 +77,16 @@ impl Default for Metrics {
         let dollars = Unit::Other("dollars".into());
         registry.register_with_unit("cost", "Cost of runs that have ended", dollars, metrics.cost.clone());
         registry.register("answers", "Answers to questions", metrics.answered.clone());
+        registry.register(
+            "triggers",
+            "Events of triggers, by what became of them",
+            metrics.triggered.clone(),
+        );
+        registry.register(
+            "notifications",
+            "Messages to notifiers, by what became of them",
+            metrics.notified.clone(),
+        );
         let seconds = || Unit::Seconds;
         let about = "From the start of a run to its end, waiting included";
         registry.register_with_unit("run_duration", about, seconds(), metrics.took.clone());
@@ -103,7 +117,7 @@ impl Metrics {
         }
     }
 
-    /// A run has its first record.
+    /// Observes the time from a request to the first record of its run.
     pub(crate) fn recorded(&self, program: &str, after: Duration) {
         self.first.get_or_create(&vec![("program", program.to_owned())]).observe(after.as_secs_f64());
     }
@@ -112,12 +126,24 @@ impl Metrics {
         self.answered.inc();
     }
 
+    /// Counts an event of a trigger with its outcome.
+    pub(crate) fn triggered(&self, program: &str, trigger: &str, outcome: &'static str) {
+        let labels = [("program", program), ("trigger", trigger), ("outcome", outcome)];
+        self.triggered.get_or_create(&labels.map(|(name, value)| (name, value.to_owned())).into()).inc();
+    }
+
+    /// Counts a message to a notifier with its outcome.
+    pub(crate) fn notified(&self, notifier: &str, outcome: &'static str) {
+        let labels = vec![("notifier", notifier.to_owned()), ("outcome", outcome.to_owned())];
+        self.notified.get_or_create(&labels).inc();
+    }
+
     pub(crate) fn request(&self, status: u16) {
         self.requests.get_or_create(&vec![("status", status.to_string())]).inc();
     }
 
-    /// As text, with the runs that are now in these states and the quotas that `each_quota` calls back with: as far as the token
-    /// may see what has happened.
+    /// Returns the metrics as text, as far as the token may see them. `states` are those of the runs under way;
+    /// `each_quota` calls back with each quota.
     pub(crate) fn text(
         &self,
         token: &Token,
@@ -158,8 +184,8 @@ impl Metrics {
     }
 }
 
-/// Whether a token may see a line. Series of a program have it as their first label. Those without one count all clients, except
-/// for gauges, which are made for the token.
+/// Returns true if the token may see the line. Series of a program have it as their first label. Series without one
+/// count all clients, except for gauges, which are made for the token.
 fn is_seen(token: &Token, line: &str) -> bool {
     let (name, labels) = line.split_once(['{', ' ']).unwrap_or((line, ""));
     if line.starts_with('#') || ["llm_do_runs", "llm_do_quota_used", "llm_do_quota_limit"].contains(&name) {

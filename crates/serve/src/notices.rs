@@ -1,4 +1,4 @@
-//! The feed of a service: which runs change their states, and whether questions wait.
+//! The feed of a service: changes of the states of runs, and the number of questions that wait.
 
 use crate::{meter::Share, token::Token, views::State};
 use futures_util::{Stream, stream::unfold};
@@ -15,7 +15,7 @@ use tokio::{
 
 /// Notices that are kept for a reader. One that is further behind is disconnected, and reads the lists again.
 const KEPT: usize = 4096;
-/// How long changes of questions are gathered before their count is sent.
+/// The time for which changes of questions are gathered before their count is sent.
 const GATHERED: Duration = Duration::from_millis(50);
 
 /// A run whose state has changed.
@@ -54,7 +54,7 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// Its kind, as the name of an event.
+    /// The kind of the notice, as the name of an event.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Run(_) => "run",
@@ -63,13 +63,16 @@ impl Notice {
     }
 }
 
+/// A change in a service.
 #[derive(Clone)]
-enum Signal {
+pub(crate) enum Signal {
+    /// A run has changed its state.
     Run(Changed),
+    /// The set of waiting questions has changed.
     Questions,
 }
 
-/// Passes notices to those who follow the service. Costs little while there is none.
+/// Passes notices to the followers of the service. Costs little without followers.
 pub(crate) struct Notices(Mutex<Option<broadcast::Sender<Signal>>>);
 
 impl Default for Notices {
@@ -101,23 +104,25 @@ impl Notices {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn subscribe(&self) -> Option<Receiver<Signal>> {
+    /// Subscribes to changes from now on. Returns `None` if the feeds are closed.
+    pub(crate) fn subscribe(&self) -> Option<Receiver<Signal>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(broadcast::Sender::subscribe)
     }
 }
 
-/// One who follows the service.
+/// A follower of the service.
 struct Reader<F> {
     /// Counts the questions that its token may see.
     count: F,
     token: Arc<Token>,
     signals: Receiver<Signal>,
-    /// When the number of questions is sent, if they have changed.
+    /// The time at which the number of questions is sent, if the questions have changed.
     due: Option<Instant>,
     _place: Share,
 }
 
-/// What happens to the runs that the token may see, from now on. First the number of questions, which `count` gives.
+/// A stream of notices about the runs that the token may see, from now on. The number of questions, which `count`
+/// gives, comes first.
 pub(crate) fn stream<F: Fn() -> usize>(
     notices: &Notices,
     token: &Arc<Token>,

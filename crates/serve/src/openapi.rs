@@ -127,7 +127,7 @@ fn bytes() -> Value {
     json!({"schema": {"type": "string", "format": "binary"}})
 }
 
-/// An operation in a format that is described elsewhere.
+/// Returns the operation of a route whose format is specified elsewhere.
 fn of_others(route: &faces::Route) -> Value {
     let format = route.format.name();
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
@@ -161,7 +161,7 @@ fn scope_text(scope: Option<Scope>) -> String {
     }
 }
 
-/// Rustdoc's links to other types work only in the documentation of Rust.
+/// Removes Rustdoc's links to other types, which work only in the documentation of Rust.
 fn without_links(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.replace("[`", "`").replace("`]", "`");
@@ -173,7 +173,7 @@ fn without_links(schema: &mut Schema) {
 mod tests {
     use super::*;
 
-    /// Every reference in the document.
+    /// Collects every reference in the document.
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {

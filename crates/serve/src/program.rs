@@ -4,15 +4,19 @@ use crate::{
     definitions::Definitions,
     error::{ApiError, Code},
     log::LogEntry,
+    outgoing::Outgoing,
+    trigger_settings::BadTrigger,
     views::{Findings, StartRun},
 };
 use llm_do::{
-    Client, Decisions, Editing, PastRun, Problem, ResumeError, RunOptions, Session, Settings,
+    Client, Decisions, Editing, Effects, Located, ModelSource, PastRun, Problem, ResumeError, RunOptions,
+    Session, Settings,
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine},
         journal::{Record, RecordKind},
         model::ModelName,
         question::Requester,
+        send::BoxFuture,
     },
     not_for_clients,
     program::Diagnostic,
@@ -27,7 +31,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
-/// Who starts a run.
+/// The party that starts a run.
 pub(crate) enum Starter {
     /// A client, the channel through which it came, and whether its words are the operator's.
     Client { client: Client, via: &'static str, trusted: bool },
@@ -49,7 +53,7 @@ pub trait Host: Send + Sync + 'static {
     /// The settings with which that target is opened.
     ///
     /// # Errors
-    /// What is wrong with the command line, and what to do.
+    /// The command line is wrong. The text describes the problem and the solution.
     fn settings(&self, target: &str) -> Result<Settings, String>;
     /// Takes a line for the log. It may hold text of clients, with nothing hidden in it.
     fn log(&self, line: &str);
@@ -59,6 +63,11 @@ pub trait Host: Send + Sync + 'static {
     }
     /// Hears that the run in that folder is over, once for each run. Must not block for long.
     fn run_ended(&self, _run_dir: &Path) {}
+    /// Sends a message to a notifier with `POST`, and returns the status of the response. It follows no redirects, and its errors
+    /// do not show the address.
+    fn post(&self, _message: Outgoing) -> BoxFuture<'static, Result<u16, String>> {
+        Box::pin(async { Err("this host sends no messages".to_owned()) })
+    }
     /// The user's folder of llm-do, where uploads are kept.
     fn home(&self) -> PathBuf;
     /// The models that an answer to a chat may choose. None, unless the operator names some.
@@ -118,20 +127,26 @@ pub enum BadPrograms {
     Served {
         /// The program.
         name: ProgramName,
-        /// The other server, where the system tells it.
+        /// The process ID of the other server, if the system reports it.
         process: Option<u32>,
     },
-    /// A program has no worker for that name.
+    /// A token names a program that is not served.
     #[error("the token `{token}` names the program `{program}`, which is not served")]
     Unknown {
         /// The name of the token.
         token: Arc<str>,
-        /// What it names.
+        /// The program that the token names.
         program: Arc<str>,
     },
-    /// The quotas name no program of the service.
+    /// The quotas name a program that is not served.
     #[error("the quotas name the program `{0}`, which is not served")]
     UnknownOfQuota(Arc<str>),
+    /// A trigger has wrong settings.
+    #[error(transparent)]
+    Trigger(#[from] BadTrigger),
+    /// A notifier has wrong settings.
+    #[error("{0}")]
+    Notify(String),
     /// Two workers have the same name as tools.
     #[error("`{}` and `{}` would both be the tool `{name}`: rename one of them, or export only one", workers[0], workers[1])]
     SameTool {
@@ -149,11 +164,12 @@ pub struct Served {
     runs_dir: PathBuf,
     home: PathBuf,
     state: RwLock<Loaded>,
-    /// Keeps other servers from serving it. The one client of a process that it owns has no server.
+    /// Keeps other servers from serving the program. Absent in `of_owner` and `of_tools`, which are no servers of the
+    /// program.
     serving: Option<Serving>,
     /// Held while a definition is saved.
     pub(crate) saving: Mutex<()>,
-    /// What `check` knows of it.
+    /// The state of the last `check`, with which the next one begins.
     editing: Mutex<Option<Editing>>,
 }
 
@@ -161,21 +177,21 @@ pub struct Served {
 struct Loaded {
     /// The first is the default.
     sessions: Arc<[Session]>,
-    /// Those of other workers that were started, if clients may start these too.
+    /// Sessions of other workers that were started, if clients may start these too.
     others: Option<Arc<Others>>,
-    /// What is wrong with what is on disk since then.
+    /// The error of the last reload, if the files on disk do not load.
     broken: Option<Arc<Broken>>,
-    /// How much `check` finds, once it was asked.
+    /// The number of errors and warnings that `check` finds, absent before the first check.
     findings: Option<Findings>,
 }
 
 type Others = Mutex<BTreeMap<String, Session>>;
 
-/// Why a program does not load.
+/// The reason why a program does not load.
 pub(crate) struct Broken {
-    /// In words.
+    /// The reason in words.
     pub(crate) reason: String,
-    /// What is wrong with its files.
+    /// The problems in the program's files.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -233,7 +249,7 @@ impl Served {
         }
     }
 
-    /// Its name.
+    /// The name of the program.
     pub fn name(&self) -> &ProgramName {
         &self.name
     }
@@ -242,18 +258,18 @@ impl Served {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its workers as they were loaded last, the default first.
+    /// The program's workers as they were loaded last, the default first.
     pub(crate) fn sessions(&self) -> Arc<[Session]> {
         Arc::clone(&self.loaded().sessions)
     }
 
-    /// Why what is on disk does not load.
+    /// The reason why the files on disk do not load, if they do not.
     pub(crate) fn broken(&self) -> Option<Arc<Broken>> {
         self.loaded().broken.clone()
     }
 
-    /// Loads it again for later runs. What was loaded before stays if what is on disk now does not load. Returns whether it
-    /// does.
+    /// Loads the program again for later runs. If the files on disk do not load, the previous program stays. Returns
+    /// true if they load.
     pub(crate) fn reload(&self, host: &dyn Host) -> bool {
         let opened = match host.settings(&self.target) {
             Ok(settings) => Session::open_exported(settings).map_err(|problem| match problem {
@@ -281,10 +297,11 @@ impl Served {
         }
     }
 
-    /// Does something with its definition files. What is one follows from the program as it was loaded last.
+    /// Calls `with` with the program's definition files. The program as it was loaded last determines which files are
+    /// definitions.
     ///
     /// # Errors
-    /// That of `with`, or its folder can't be opened.
+    /// The error of `with`, or the program's folder can't be opened.
     pub(crate) fn definitions<T>(
         &self,
         with: impl FnOnce(&Definitions) -> Result<T, ApiError>,
@@ -294,7 +311,7 @@ impl Served {
         with(&Definitions::open(protections.collect())?)
     }
 
-    /// Everything that `check` finds, with these texts in the place of its files.
+    /// Returns the findings of `check`, with these texts in place of the files.
     pub(crate) fn check(
         &self,
         host: &dyn Host,
@@ -309,7 +326,7 @@ impl Served {
         Ok(editing.insert(current).findings(unsaved))
     }
 
-    /// How much `check` finds. It is asked once for what was loaded.
+    /// Counts the errors and warnings that `check` finds. It runs once for each loaded program.
     pub(crate) fn findings(&self, host: &dyn Host) -> Option<Findings> {
         if let Some(found) = self.loaded().findings {
             return Some(found);
@@ -329,6 +346,18 @@ impl Served {
     /// The folder of its journals.
     pub(crate) fn runs_dir(&self) -> &Path {
         &self.runs_dir
+    }
+
+    /// Returns the folder.
+    pub(crate) fn root(&self) -> PathBuf {
+        let sessions = self.sessions();
+        sessions.first().map(|first| first.program().root().as_str().into()).unwrap_or_default()
+    }
+
+    /// Returns true for a project, whose runs lie in its own folder.
+    pub(crate) fn is_project(&self) -> bool {
+        let root = self.root();
+        root.is_absolute() && self.runs_dir.starts_with(root)
     }
 
     fn home(&self) -> &Path {
@@ -450,6 +479,35 @@ impl Served {
             ..served.clone()
         };
         Ok(session.with_options(options)?)
+    }
+
+    /// The session of any of its workers as these texts define it in the place of definition files. It is for a look at the
+    /// worker's prompt, and none of its runs begins.
+    ///
+    /// # Errors
+    /// The program does not load with them, or has no such worker.
+    pub(crate) fn edited(
+        &self,
+        host: &dyn Host,
+        worker: &str,
+        starter: Starter,
+        texts: BTreeMap<String, String>,
+    ) -> Result<Session, ApiError> {
+        let settings = host.settings(&self.target).map_err(|reason| ApiError::new(Code::Program, reason))?;
+        let (client, untrusted_input) = match starter {
+            Starter::Client { client, trusted, .. } => (Some(client), !trusted),
+            Starter::Owner { .. } => (None, false),
+        };
+        let options = RunOptions { can_ask: true, untrusted_input, client, ..settings.run.clone() };
+        let loaded = Located::find(settings)?.edited(texts, worker).load(Effects::Allowed, &options);
+        let loaded = loaded.map_err(|problem| match problem {
+            Problem::Program(found) => {
+                let broken = Broken { reason: "the program has errors".into(), diagnostics: found.0 };
+                ApiError::broken(&self.name, &broken)
+            }
+            problem => problem.into(),
+        })?;
+        Ok(loaded.grant(options, ModelSource::Providers)?.open()?)
     }
 
     /// Reads a run that this program's service has left.

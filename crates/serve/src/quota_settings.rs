@@ -19,7 +19,7 @@ impl QuotaSettings {
     }
 }
 
-/// What all may use together. Options of the command line limit runs and streams.
+/// The quotas of all tokens together. Options of the command line limit runs and streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OfAll {
@@ -31,7 +31,7 @@ pub(crate) struct OfAll {
     pub(crate) memory: Option<Size>,
 }
 
-/// What a token may use.
+/// The quotas of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OfEach {
@@ -44,7 +44,7 @@ pub(crate) struct OfEach {
     pub(crate) disk: Option<Size>,
 }
 
-/// What the runs of a program may use.
+/// The quotas of a program's runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OfProgram {

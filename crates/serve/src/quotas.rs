@@ -1,4 +1,4 @@
-//! Quotas: what tokens, programs and all together may use of a server (`docs/reference/quotas.md`).
+//! Quotas: limits for tokens, for programs and for all together (`docs/reference/quotas.md`).
 
 use crate::{
     error::ApiError,
@@ -17,24 +17,27 @@ const UPLOADS: u64 = 2048 * MIB;
 const UPLOAD_FILES: u64 = 4096;
 /// Sessions of MCP clients at once.
 const MCP_SESSIONS: u64 = 1000;
-/// Bytes of memory beyond which nothing new begins.
+/// Bytes of memory beyond which the server accepts nothing new.
 const MEMORY: u64 = 4096 * MIB;
 
-/// How much a service takes on.
+/// Limits on the runs and streams of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Most runs at once, those that wait for answers included.
     pub runs: usize,
-    /// Most runs at once that one token has started, those that wait for a place included. Absent: what `serve.yaml` says.
+    /// Most runs at once that one token has started, those that wait for a place included. Absent: the quota in
+    /// `serve.yaml`.
     pub runs_of_token: Option<usize>,
     /// Most runs that wait for a place.
     pub queue: usize,
     /// Most streams of events at once.
     pub streams: usize,
-    /// Most streams of events at once of one token. Absent: what `serve.yaml` says.
+    /// Most streams of events at once of one token. Absent: the quota in `serve.yaml`.
     pub streams_of_token: Option<usize>,
-    /// How long the runs at work may take to end when the service shuts down.
+    /// The time that the runs at work have to end when the service shuts down.
     pub grace: Duration,
+    /// The time for which a chat waits for its next message before it ends. Absent: unlimited.
+    pub chats_expire: Option<Duration>,
 }
 
 /// The limit of a token for one kind, if it has one.
@@ -122,7 +125,7 @@ impl Quotas {
     /// Takes room for the body of a request of that token, which grows as it arrives.
     ///
     /// # Errors
-    /// There is none.
+    /// The quota leaves no room.
     pub(crate) fn body(&self, token: &Arc<str>, size: u64) -> Result<Share, ApiError> {
         // A body that the client announces, so that it need not be sent in vain.
         self.bodies.admit(&self.bodies.used(), token, size)?;

@@ -31,6 +31,9 @@ pub(crate) struct Runs {
     keys: Mutex<Keys>,
     /// Each run at work holds a permit.
     slots: Arc<Semaphore>,
+    /// The semaphores of clients that may have only some runs at work at once. Their further runs wait, and do not
+    /// count as queued.
+    lines: HashMap<Arc<str>, Arc<Semaphore>>,
     /// Runs under way and runs that wait for a place.
     meter: Arc<Meter>,
     queued: Arc<AtomicUsize>,
@@ -41,11 +44,11 @@ pub(crate) struct Runs {
 /// A run that is not under way and not over.
 #[derive(Clone)]
 pub(crate) struct Stuck {
-    /// Its program.
+    /// The program of the run.
     pub(crate) program: Arc<str>,
-    /// How it came to this.
+    /// The reason why the run stopped.
     pub(crate) how: Halted,
-    /// When it was last tried to continue it.
+    /// The time of the last attempt to continue the run.
     pub(crate) tried: Instant,
 }
 
@@ -56,12 +59,13 @@ impl Stuck {
     }
 }
 
-/// How a run came to a halt before its end.
+/// The reason why a run stopped before its end.
 #[derive(Clone)]
 pub(crate) enum Halted {
-    /// Its program has changed since it began, so that it can't be continued.
+    /// The program has changed since the run began, so the run can't be continued.
     Changed(String),
-    /// It was cut off, because its journal can't be written for example. It can be continued when the cause is gone.
+    /// The run was cut off, for example because its journal can't be written. It can be continued when the cause is
+    /// gone.
     CutOff(String),
 }
 
@@ -74,18 +78,24 @@ impl Drop for InQueue {
     }
 }
 
-/// A place among the runs at once.
-pub(crate) enum Place {
-    /// It is there.
-    Now(OwnedSemaphorePermit),
-    /// It comes when other runs have ended, in the order in which the runs were started.
-    Later(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
+/// The permits that a run at work holds.
+pub(crate) struct Permit {
+    _slot: OwnedSemaphorePermit,
+    _line: Option<OwnedSemaphorePermit>,
 }
 
-/// What a run needs to begin.
+/// A place among the runs at once.
+pub(crate) enum Place {
+    /// The place is free now.
+    Now(Permit),
+    /// The place is free when other runs have ended, in the order in which the runs were started.
+    Later(BoxFuture<'static, Option<Permit>>),
+}
+
+/// The parts of quotas and the place that a run needs to begin.
 pub(crate) struct Room {
     pub(crate) of_token: Share,
-    /// The part of its program's quota. Absent: the run was admitted before.
+    /// The part of the program's quota. Absent: the run was admitted before.
     pub(crate) of_program: Option<Share>,
     pub(crate) place: Place,
 }
@@ -97,23 +107,32 @@ struct Keys {
     order: VecDeque<KeyOf>,
 }
 
-/// A client's name, and what it calls a request.
+/// A client's name, and its idempotency key.
 type KeyOf = (Arc<str>, Arc<str>);
 
 /// The request that a key was first given with.
 pub(crate) struct Keyed {
     request: Arc<str>,
-    /// Its run, once it has started.
+    /// The ID of the request's run, once the run has started.
     pub(crate) run: OnceCell<Arc<str>>,
 }
 
 impl Runs {
-    pub(crate) fn new(most: usize, most_queued: usize, meter: Arc<Meter>) -> Self {
+    pub(crate) fn new(
+        most: usize,
+        most_queued: usize,
+        meter: Arc<Meter>,
+        lines: HashMap<Arc<str>, usize>,
+    ) -> Self {
         Self {
             live: Mutex::default(),
             stuck: Mutex::default(),
             keys: Mutex::default(),
             slots: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            lines: lines
+                .into_iter()
+                .map(|(client, most)| (client, Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))))
+                .collect(),
             meter,
             queued: Arc::default(),
             most_queued,
@@ -151,7 +170,11 @@ impl Runs {
             return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down"));
         }
         let of_token = self.meter.take(client, 1)?;
-        if let Ok(place) = Arc::clone(&self.slots).try_acquire_owned() {
+        if self.lines.contains_key(client) {
+            return Ok(Room { of_token, of_program: None, place: self.in_line(client, None) });
+        }
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            let place = Permit { _slot: slot, _line: None };
             return Ok(Room { of_token, of_program: None, place: Place::Now(place) });
         }
         let more = |queued: usize| (queued < self.most_queued).then_some(queued + 1);
@@ -160,18 +183,25 @@ impl Runs {
             return Err(ApiError::new(Code::TooManyRuns, detail).of_quota(Kind::Runs.name()));
         }
         let in_queue = InQueue(Arc::clone(&self.queued));
-        Ok(Room { of_token, of_program: None, place: self.in_line(Some(in_queue)) })
+        Ok(Room { of_token, of_program: None, place: self.in_line(client, Some(in_queue)) })
     }
 
-    /// A place now, or after those that wait already.
-    fn in_line(&self, in_queue: Option<InQueue>) -> Place {
+    /// Returns a place now, or after the runs that already wait.
+    fn in_line(&self, client: &str, in_queue: Option<InQueue>) -> Place {
+        let (slots, line) = (Arc::clone(&self.slots), self.lines.get(client).cloned());
+        let mut place = Box::pin(async move {
+            let line = match line {
+                Some(line) => Some(line.acquire_owned().await.ok()?),
+                None => None,
+            };
+            Some(Permit { _slot: slots.acquire_owned().await.ok()?, _line: line })
+        });
         // Polled once, so that it is in the line from now on.
-        let mut place = Box::pin(Arc::clone(&self.slots).acquire_owned());
-        if let Some(Ok(place)) = (&mut place).now_or_never() {
+        if let Some(Some(place)) = (&mut place).now_or_never() {
             return Place::Now(place);
         }
         Place::Later(Box::pin(async move {
-            let place = place.await.ok();
+            let place = place.await;
             drop(in_queue);
             place
         }))
@@ -186,17 +216,18 @@ impl Runs {
         Some(Room {
             of_token: self.meter.take_anyway(client, 1),
             of_program: None,
-            place: self.in_line(None),
+            place: self.in_line(client, None),
         })
     }
 
     /// Waits for room for another run of that client. `None`: the server shuts down.
     pub(crate) async fn room(&self, client: &Arc<str>) -> Option<Room> {
-        let place = Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok().filter(|_| !self.is_ending())?;
+        let place = Permit { _slot: slot, _line: None };
         Some(Room { of_token: self.meter.take_anyway(client, 1), of_program: None, place: Place::Now(place) })
     }
 
-    /// How many runs have room: those under way, those that wait for a place, and those about to begin.
+    /// The number of runs that have room: those under way, those that wait for a place, and those about to begin.
     pub(crate) fn admitted(&self) -> u64 {
         self.meter.used().all
     }
@@ -214,7 +245,7 @@ impl Runs {
         self.live().get(id).cloned()
     }
 
-    /// By ID, and so by time.
+    /// All runs under way, by ID, which is the order of time.
     pub(crate) fn all(&self) -> Vec<Arc<LiveRun>> {
         self.live().values().cloned().collect()
     }
@@ -223,12 +254,13 @@ impl Runs {
         self.stuck().insert(id, stuck);
     }
 
-    /// How that run came to a halt, if it did.
+    /// The reason why that run stopped, if it did.
     pub(crate) fn halted(&self, id: &str) -> Option<Halted> {
         self.stuck().get(id).map(|stuck| stuck.how.clone())
     }
 
-    /// Whether that run has been changed for a while, and is to be tried again. From then on the while begins again.
+    /// Returns true if the program of that run has changed, and the last attempt to continue the run was long enough
+    /// ago. The call then counts as an attempt.
     pub(crate) fn is_due(&self, id: &str) -> bool {
         let mut stuck = self.stuck();
         match stuck.get_mut(id) {
@@ -240,18 +272,19 @@ impl Runs {
         }
     }
 
-    /// Forgets how that run came to a halt, and returns it.
+    /// Forgets the reason why that run stopped, and returns it.
     pub(crate) fn take_halted(&self, id: &str) -> Option<Halted> {
         self.stuck().remove(id).map(|stuck| stuck.how)
     }
 
-    /// Forgets why runs of that program are stuck. Returns which were.
+    /// Forgets the runs of that program that are stuck, and returns their IDs.
     pub(crate) fn take_stuck(&self, program: &str) -> Vec<Arc<str>> {
         let of_program = |_: &Arc<str>, stuck: &mut Stuck| *stuck.program == *program;
         self.stuck().extract_if(of_program).map(|(id, _)| id).collect()
     }
 
-    /// What is known of the requests with that key: nothing, or the same request.
+    /// Returns the entry of the client's key, which is new or belongs to the same request. `None`: the client gave no
+    /// key.
     ///
     /// # Errors
     /// The key was given with another request.
@@ -277,6 +310,18 @@ impl Runs {
             keys.by_key.remove(&oldest);
         }
         Ok(Some(keyed))
+    }
+
+    /// The run that a client's request with that key has started.
+    pub(crate) fn of_key(&self, client: &Arc<str>, key: &str) -> Option<Arc<str>> {
+        self.keys().by_key.get(&(Arc::clone(client), key.into()))?.run.get().cloned()
+    }
+
+    /// The newest run that a request of that client with a key has started.
+    pub(crate) fn newest_keyed(&self, client: &str) -> Option<Arc<str>> {
+        let keys = self.keys();
+        let own = keys.by_key.iter().filter(|((name, _), _)| **name == *client);
+        own.filter_map(|(_, keyed)| keyed.run.get()).max().cloned()
     }
 
     /// Forgets a key whose request started no run.

@@ -1,16 +1,21 @@
-//! What clients can do, whatever the transport.
+//! The operations of clients, whatever the transport.
 
 mod answering;
+mod cases;
 mod continuing;
 mod costs;
 mod editing;
 mod files;
 mod followed;
 mod inputs;
+mod maps;
+mod notify;
 mod owning;
+mod playing;
 mod quotas;
 mod reading;
 mod starting;
+mod triggers;
 
 use crate::{
     browser_sessions::BrowserSessions,
@@ -21,7 +26,7 @@ use crate::{
     live::LiveRun,
     log::LogEntry,
     metrics::Metrics,
-    notices::{self, Notice, Notices},
+    notices::{self, Notice, Notices, Signal},
     owner::Owner,
     program::{BadPrograms, Host, Programs, Served},
     quotas::{Limits, Quotas},
@@ -36,6 +41,7 @@ use llm_do::{
     core::model::{Model, ModelName},
     runs::{RunSummary, SealKey, is_run_id, summary_of},
 };
+use notify::Notifiers;
 use std::{
     collections::HashSet,
     num::NonZero,
@@ -46,14 +52,19 @@ use std::{
 };
 use tokio::{
     runtime::Handle,
-    sync::Semaphore,
+    sync::{Semaphore, broadcast::Receiver},
     task::{JoinSet, spawn_blocking},
 };
+use triggers::Triggers;
 
 pub(crate) use answering::{Answered, Continued};
+pub(crate) use cases::{TestView, Tests};
 pub(crate) use costs::{CostsOfRuns, Span};
+pub(crate) use maps::{MapView, Maps, RowStateView, Rows, RowsOf};
 pub(crate) use owning::Begun;
+pub(crate) use playing::{RenderPrompt, RenderedPrompt};
 pub(crate) use reading::{LARGEST_PAGE, Page};
+pub(crate) use triggers::{Delivered, TriggerViews};
 
 /// A plain model, with its name.
 type TitleModel = (ModelName, Arc<dyn Model>);
@@ -69,6 +80,8 @@ struct Inner {
     /// The models that an answer to a chat may choose.
     chat_models: Vec<ModelName>,
     runs: Runs,
+    triggers: Triggers,
+    notifiers: Option<Notifiers>,
     listing: Listing,
     costs: Costs,
     notices: Arc<Notices>,
@@ -76,14 +89,16 @@ struct Inner {
     disk: Disk,
     browsers: BrowserSessions,
     uploads: Uploads,
-    /// What answers requests for a title of a conversation.
+    /// The model that answers requests for a title of a conversation.
     titles: OnceLock<TitleModel>,
     metrics: Metrics,
     grace: Duration,
+    chats_expire: Option<Duration>,
     owner: Owner,
     /// Held while a run that has ended is continued: of two requests, the second finds what the first has continued.
     continuing: tokio::sync::Mutex<()>,
-    /// Who prepares a run holds a permit. More at once would be no faster, and each takes a thread with its memory.
+    /// The permits to prepare runs. More at once would be no faster, and each preparation takes a thread with its
+    /// memory.
     starting: Semaphore,
     /// The tasks of the runs.
     tasks: Mutex<JoinSet<()>>,
@@ -100,7 +115,8 @@ impl Service {
     /// left. To be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Two programs have one name, or a token names a program that is not among them.
+    /// Two programs have one name, a token names a program that is not among them, or a trigger or notifier has wrong
+    /// settings.
     pub async fn open(
         programs: Vec<Served>,
         tokens: Tokens,
@@ -121,15 +137,27 @@ impl Service {
                 return Err(BadPrograms::UnknownOfQuota(Arc::clone(program)));
             }
         }
-        let service = Self::of(programs, tokens, limits, host, Owner::Host);
+        let triggers = Triggers::new(&tokens, &programs, &host.home())?;
+        let notifiers =
+            Notifiers::new(tokens.notify(), &programs, &host.home()).map_err(BadPrograms::Notify)?;
+        let owner = Owner::host(&programs);
+        let service = Self::of(programs, tokens, (triggers, notifiers), limits, host, owner);
         let of = service.clone();
         // What can't be removed now is removed later.
         let _ = spawn_blocking(move || of.0.uploads.clean()).await;
         service.continue_all().await;
+        service.set_triggers();
         Ok(service)
     }
 
-    fn of(programs: Programs, tokens: Tokens, limits: Limits, host: Arc<dyn Host>, owner: Owner) -> Self {
+    fn of(
+        programs: Programs,
+        tokens: Tokens,
+        (triggers, notifiers): (Triggers, Option<Notifiers>),
+        limits: Limits,
+        host: Arc<dyn Host>,
+        owner: Owner,
+    ) -> Self {
         let key = SealKey::of(&host.home());
         if let Err(error) = &key {
             host.log(&format!(
@@ -144,7 +172,9 @@ impl Service {
             host,
             programs,
             tokens,
-            runs: Runs::new(limits.runs, limits.queue, Arc::clone(&quotas.runs)),
+            runs: Runs::new(limits.runs, limits.queue, Arc::clone(&quotas.runs), triggers.lines()),
+            triggers,
+            notifiers,
             listing: Listing::of(key),
             costs: Costs::default(),
             notices: Arc::default(),
@@ -154,6 +184,7 @@ impl Service {
             browsers: BrowserSessions::default(),
             metrics: Metrics::default(),
             grace: limits.grace,
+            chats_expire: limits.chats_expire,
             owner,
             continuing: tokio::sync::Mutex::default(),
             starting: Semaphore::new(2 * thread::available_parallelism().map_or(1, NonZero::get)),
@@ -163,6 +194,48 @@ impl Service {
 
     pub(crate) fn token(&self, text: &str) -> Option<Arc<Token>> {
         self.0.tokens.find(text)
+    }
+
+    pub(crate) fn triggers(&self) -> &Triggers {
+        &self.0.triggers
+    }
+
+    pub(crate) fn notifiers(&self) -> Option<&Notifiers> {
+        self.0.notifiers.as_ref()
+    }
+
+    pub(crate) fn host(&self) -> &dyn Host {
+        &*self.0.host
+    }
+
+    /// Subscribes to changes of runs and questions from now on. Returns `None` if the service ends.
+    pub(crate) fn signals(&self) -> Option<Receiver<Signal>> {
+        self.0.notices.subscribe()
+    }
+
+    /// The run with that ID, if it is under way.
+    pub(crate) fn live_run(&self, id: &str) -> Option<Arc<LiveRun>> {
+        self.0.runs.get(id)
+    }
+
+    /// The runs that are under way, oldest first.
+    pub(crate) fn live_runs(&self) -> Vec<Arc<LiveRun>> {
+        self.0.runs.all()
+    }
+
+    /// The run that a client's request with that key has started.
+    pub(crate) fn run_of_key(&self, client: &Arc<str>, key: &str) -> Option<Arc<str>> {
+        self.0.runs.of_key(client, key)
+    }
+
+    /// The newest run that a request of that client with a key has started.
+    pub(crate) fn newest_keyed(&self, client: &str) -> Option<Arc<str>> {
+        self.0.runs.newest_keyed(client)
+    }
+
+    /// Spawns work other than runs, which is aborted when the service ends.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.tasks().spawn(work);
     }
 
     /// The sessions of pages in a browser.
@@ -209,7 +282,7 @@ impl Service {
         text.await.map_err(ApiError::internal)
     }
 
-    /// What a token allows.
+    /// The permissions of a token, as clients see them.
     pub(crate) fn session_view(&self, token: &Token) -> SessionView {
         SessionView {
             name: Arc::clone(token.name()),
@@ -221,10 +294,10 @@ impl Service {
         }
     }
 
-    /// What happens to the runs that a client may see, from now on.
+    /// Subscribes to notices about the runs that a client may see, from now on.
     ///
     /// # Errors
-    /// Too many follow.
+    /// Too many streams are open.
     pub(crate) fn notices(&self, token: &Arc<Token>) -> Result<impl Stream<Item = Notice> + use<>, ApiError> {
         let place = self.0.quotas.streams.take(token.name(), 1)?;
         let (service, of) = (self.clone(), Arc::clone(token));
@@ -250,7 +323,7 @@ impl Service {
                     _ if suspended.contains(&run.id) => {}
                     // There is no client any more that could want its output.
                     (_, Owner::Client(_) | Owner::Tools(_)) => run.cancel(),
-                    (_, Owner::Host) => {}
+                    (_, Owner::Host { .. }) => {}
                 }
             }
             // A run that was admitted before may be about to begin. Runs in the queue get the places of those that end: one that
@@ -262,7 +335,7 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let text = match self.0.owner {
-            Owner::Host => "cut off; the next start of the server continues it",
+            Owner::Host { .. } => "cut off; the next start of the server continues it",
             Owner::Client(_) | Owner::Tools(_) => "cut off; `llm-do runs resume` continues it",
         };
         for run in self.0.runs.all() {
@@ -330,7 +403,7 @@ impl Service {
             let sees = |client: &Client| {
                 *client.program == *program.name().as_str() && token.sees(&client.program, &client.name)
             };
-            if self.0.owner.started_by(&summary).is_some_and(|client| sees(&client)) {
+            if self.0.owner.started_by(program.runs_dir(), &summary).is_some_and(|client| sees(&client)) {
                 return Ok((Arc::clone(program), summary));
             }
         }

@@ -38,23 +38,23 @@ use tokio::{
 
 /// The version of the interface. Within one, methods and fields are only ever added.
 pub const PROTOCOL: u32 = 1;
-/// How often it is looked at whether the parent is still there. The end of stdin says so at once, unless another process has
-/// inherited the pipe.
+/// Interval at which the process checks that its parent still exists. The end of stdin shows it at once, unless another
+/// process has inherited the pipe.
 const PARENT_WITHIN: Duration = Duration::from_secs(1);
 /// How long a client may take to read its last answers when the runs have ended.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How much the service takes on.
+/// The limits of the service.
 #[derive(Clone, Copy, Debug)]
 pub struct StdioLimits {
     /// Most runs at once. Calls beyond them wait.
     pub runs: usize,
-    /// How long runs may take to end when the client has gone.
+    /// Time that runs may take to end after the client has disconnected.
     pub grace: Duration,
 }
 
-/// One program over a pair of pipes.
+/// The service of one program over a pair of pipes.
 #[derive(Clone)]
 pub struct Stdio(Arc<Inner>);
 
@@ -64,11 +64,11 @@ struct Inner {
     session: Session,
     target: String,
     requests: Mutex<HashMap<RequestId, watch::Sender<bool>>>,
-    /// Whether it was said that calls are denied.
+    /// True if the log has the warning that calls are denied.
     said_unattended: AtomicBool,
 }
 
-/// `hello`.
+/// The parameters of `hello`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hello {
@@ -85,7 +85,7 @@ struct Welcome {
     /// The worker that calls without a name start.
     entry: Arc<str>,
     workers: Vec<WorkerOf>,
-    /// The workers that can't be loaded, and why.
+    /// The workers that can't be loaded, with the reasons.
     broken: Vec<Broken>,
     /// The hash of all signatures.
     signatures: String,
@@ -98,7 +98,7 @@ struct WorkerOf {
     worker: Arc<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// Whether it declares parameters. If not, it takes any `input`.
+    /// True if the worker declares parameters. Otherwise it takes any `input`.
     declared: bool,
     input: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,14 +118,14 @@ struct Broken {
     reason: String,
 }
 
-/// A run that is under way, or that was once.
+/// The parameters that name a run, which may have ended.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfRun {
     run: String,
 }
 
-/// `cancel`: a request of this client, or a run.
+/// The parameters of `cancel`: a request of this client, or a run.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Cancel {
@@ -143,7 +143,8 @@ struct PageOf {
 }
 
 impl Stdio {
-    /// A service of the program whose workers have these sessions, as [`Session::open_exported`] gives them for that target.
+    /// Creates the service of a program. `sessions` are those of its workers, as [`Session::open_exported`] returns
+    /// them for `target`.
     ///
     /// # Errors
     /// There is no worker.
@@ -164,6 +165,8 @@ impl Stdio {
             streams: usize::MAX,
             streams_of_token: None,
             grace: limits.grace,
+            // A client that owns the process ends its chats itself.
+            chats_expire: None,
         };
         Ok(Self(Arc::new(Inner {
             service: Service::of_owner(served, of_service, host)?,
@@ -175,11 +178,11 @@ impl Stdio {
         })))
     }
 
-    /// Answers requests until the client closes its end, its process is gone, or `stopped` is ready. Then it ends the runs:
-    /// those that wait for an answer are suspended, the others are cancelled.
+    /// Answers requests until the client closes its end, its process has ended, or `stopped` is ready. Then it ends the
+    /// runs: runs that wait for an answer are suspended, other runs are cancelled.
     ///
     /// # Errors
-    /// A pipe can't be read, or there is no thread.
+    /// A pipe can't be read, or a thread can't be started.
     pub async fn serve(
         &self,
         reader: impl AsyncRead + Unpin,
@@ -412,7 +415,7 @@ fn text(params: &mut Map<String, Value>, name: &str) -> Result<String, RpcError>
     }
 }
 
-/// Takes what the client wants to hear out of the parameters.
+/// Splits the client's choice of notifications off the parameters.
 fn hears(mut params: Map<String, Value>) -> Result<(Map<String, Value>, Hears), RpcError> {
     let names = ["events", "questions"];
     let taken = names.into_iter().filter_map(|name| Some((name.to_owned(), params.remove(name)?)));
@@ -424,7 +427,7 @@ fn value(result: &impl Serialize) -> Result<Value, RpcError> {
     serde_json::to_value(result).map_err(|error| ApiError::internal(error).into())
 }
 
-/// Waits until the parent of this process is gone.
+/// Waits until the parent of this process has ended.
 async fn orphaned() {
     #[cfg(unix)]
     {

@@ -1,9 +1,14 @@
 //! The tokens of clients, and what each allows.
 
-use crate::quota_settings::{OfEach, QuotaSettings};
+use crate::{
+    notify_settings::NotifySettings,
+    quota_settings::{OfEach, QuotaSettings},
+    trigger_settings::{self, TriggerSettings},
+};
 use llm_do::core::schema::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_saphyr::Spanned;
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -33,7 +38,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Its name in files and messages.
+    /// The name of the scope in files and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -55,6 +60,17 @@ pub(crate) enum Reads {
     All,
 }
 
+/// The treatment of requests in OpenAI's form that set what a worker fixes: the temperature of its model, for example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ModelSettings {
+    /// The request is an error.
+    #[default]
+    Refuse,
+    /// The settings have no effect, and the response names them.
+    Ignore,
+}
+
 /// A token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,9 +83,12 @@ pub struct Token {
     /// The programs that it may use. Absent: all.
     #[serde(default)]
     programs: Option<BTreeSet<Arc<str>>>,
-    /// What it may use, where that differs from other tokens.
+    /// The quotas of the token that differ from those of other tokens.
     #[serde(default)]
     quotas: OfEach,
+    /// The treatment of model settings. Absent: as the file says for all tokens.
+    #[serde(default)]
+    model_settings: Option<ModelSettings>,
 }
 
 /// Least length of a token that the operator chooses, in characters.
@@ -86,7 +105,7 @@ pub struct NewToken(String);
 pub struct BadToken;
 
 impl NewToken {
-    /// One that the operator has chosen.
+    /// A token that the operator has chosen.
     ///
     /// # Errors
     /// It is too short, or a client could not send it.
@@ -112,7 +131,7 @@ impl NewToken {
         &self.0
     }
 
-    /// What `serve.yaml` holds of it.
+    /// The hash of the token, which `serve.yaml` contains.
     pub fn sha256(&self) -> String {
         sha256(self.0.as_bytes())
     }
@@ -123,6 +142,11 @@ impl NewToken {
 pub struct Tokens {
     all: Vec<Arc<Token>>,
     quotas: QuotaSettings,
+    /// The triggers of the file, with their lines.
+    triggers: Vec<(u64, TriggerSettings)>,
+    notify: NotifySettings,
+    /// The treatment of model settings for tokens without one of their own.
+    model_settings: ModelSettings,
 }
 
 /// A file of tokens that can't be used.
@@ -131,7 +155,7 @@ pub struct Tokens {
 pub struct BadTokens {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub reason: String,
 }
 
@@ -141,10 +165,13 @@ pub struct BadTokens {
 struct File {
     tokens: Vec<Token>,
     quotas: QuotaSettings,
+    triggers: Vec<Spanned<TriggerSettings>>,
+    notify: NotifySettings,
+    model_settings: ModelSettings,
 }
 
 impl Tokens {
-    /// Those of `serve.yaml` in the user's folder. Without the file there are none.
+    /// Reads the tokens of `serve.yaml` in the user's folder. Without the file there are none.
     ///
     /// # Errors
     /// The file can't be read, or holds something else.
@@ -157,7 +184,7 @@ impl Tokens {
         };
         // As in worker files, `yes` and `no` are texts, while `true` and `1` are none.
         let options = serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };
-        let File { tokens, quotas } =
+        let File { tokens, quotas, triggers, notify, model_settings } =
             serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let mut names = BTreeSet::new();
         for token in &tokens {
@@ -169,7 +196,10 @@ impl Tokens {
                     token.name
                 )));
             }
-            if *token.name == *OPERATOR || token.name.is_empty() {
+            if *token.name == *OPERATOR
+                || token.name.is_empty()
+                || token.name.starts_with(trigger_settings::PREFIX)
+            {
                 return Err(wrong(format!("a token can't have the name `{}`", token.name)));
             }
             if token.scopes.is_empty() {
@@ -182,28 +212,31 @@ impl Tokens {
                 return Err(wrong(format!("two tokens have the name `{}`", token.name)));
             }
         }
-        Ok(Self { all: tokens.into_iter().map(Arc::new).collect(), quotas })
+        let triggers = triggers.into_iter().map(|each| (each.referenced.line(), each.value)).collect();
+        let file = Self { all: Vec::new(), quotas, triggers, notify, model_settings };
+        Ok(tokens.into_iter().fold(file, Self::with))
     }
 
-    /// With the token of the operator, who may do everything except change definitions.
+    /// Adds the token of the operator, who may do everything except change definitions.
     #[must_use]
     pub fn with_operator(self, token: &NewToken) -> Self {
         self.with(Token::operator(token.sha256(), []))
     }
 
-    /// With the token of the clients of a server of tools.
+    /// Adds the token of the clients of a server of tools.
     #[must_use]
     pub(crate) fn with_tools(self, token: &NewToken) -> Self {
         self.with(Token::of_tools(token.sha256()))
     }
 
-    /// With the token of an operator who may change definitions too.
+    /// Adds the token of an operator who may change definitions too.
     #[must_use]
     pub fn with_editing_operator(self, token: &NewToken) -> Self {
         self.with(Token::operator(token.sha256(), [Scope::Edit]))
     }
 
-    fn with(mut self, token: Token) -> Self {
+    fn with(mut self, mut token: Token) -> Self {
+        token.model_settings.get_or_insert(self.model_settings);
         self.all.push(Arc::new(token));
         self
     }
@@ -216,6 +249,16 @@ impl Tokens {
     /// The quotas of the file.
     pub(crate) fn quotas(&self) -> &QuotaSettings {
         &self.quotas
+    }
+
+    /// The triggers of the file, with their lines.
+    pub(crate) fn triggers(&self) -> &[(u64, TriggerSettings)] {
+        &self.triggers
+    }
+
+    /// Whom the server tells of runs.
+    pub(crate) fn notify(&self) -> &NotifySettings {
+        &self.notify
     }
 
     /// The programs that tokens name.
@@ -233,22 +276,52 @@ impl Tokens {
 }
 
 impl Token {
-    /// Its name, which records show.
+    /// The name of the token, which records show.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// That of the operator who owns the process, which has no text.
+    /// The token of the operator who owns the process, which has no text.
     pub(crate) fn of_owner() -> Self {
         Self::operator(String::new(), [])
     }
 
-    /// That of the clients of a server of tools. A client over a pair of pipes has no text for it.
+    /// The token of a trigger, which has no text. It starts runs of that program.
+    pub(crate) fn of_trigger(
+        name: Arc<str>,
+        scopes: impl IntoIterator<Item = Scope>,
+        program: Arc<str>,
+    ) -> Self {
+        Self {
+            name,
+            sha256: String::new(),
+            scopes: scopes.into_iter().collect(),
+            read: Reads::Own,
+            programs: Some(BTreeSet::from([program])),
+            quotas: OfEach::default(),
+            model_settings: None,
+        }
+    }
+
+    /// The token of a link or button, which has no text. It answers a question of that program.
+    pub(crate) fn of_link(name: Arc<str>, program: Arc<str>) -> Self {
+        Self {
+            name,
+            sha256: String::new(),
+            scopes: BTreeSet::from([Scope::Answer]),
+            read: Reads::All,
+            programs: Some(BTreeSet::from([program])),
+            quotas: OfEach::default(),
+            model_settings: None,
+        }
+    }
+
+    /// The token of the clients of a server of tools. A client over a pair of pipes has no text for it.
     pub(crate) fn of_tools(sha256: String) -> Self {
         Self { name: TOOLS.into(), read: Reads::Own, ..Self::operator(sha256, []) }
     }
 
-    /// That of the operator, with these scopes beside those that every operator has.
+    /// The token of the operator, with these scopes beside those that every operator has.
     fn operator(sha256: String, more: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = [Scope::Start, Scope::Read, Scope::Answer].into_iter().chain(more).collect();
         Self {
@@ -258,30 +331,42 @@ impl Token {
             read: Reads::All,
             programs: None,
             quotas: OfEach::default(),
+            model_settings: None,
         }
     }
 
-    /// What it may use, where that differs from other tokens.
+    /// The quotas of the token that differ from those of other tokens.
     pub(crate) fn quotas(&self) -> &OfEach {
         &self.quotas
     }
 
-    /// Whether it reads the runs of all clients.
+    /// The treatment of the token's requests in OpenAI's form that set what a worker fixes.
+    pub(crate) fn model_settings(&self) -> ModelSettings {
+        self.model_settings.unwrap_or_default()
+    }
+
+    /// The same token with that treatment of model settings.
+    #[cfg(test)]
+    pub(crate) fn with_model_settings(self, settings: ModelSettings) -> Self {
+        Self { model_settings: Some(settings), ..self }
+    }
+
+    /// Returns true if the token reads the runs of all clients.
     pub(crate) fn reads_all(&self) -> bool {
         self.read == Reads::All
     }
 
-    /// Whether it reads the runs of all clients and programs.
+    /// Returns true if the token reads the runs of all clients and programs.
     pub(crate) fn sees_all(&self) -> bool {
         self.read == Reads::All && self.programs.is_none()
     }
 
-    /// Its scopes, in the order of [`Scope`].
+    /// The scopes of the token, in the order of [`Scope`].
     pub(crate) fn scopes(&self) -> impl Iterator<Item = Scope> {
         self.scopes.iter().copied()
     }
 
-    /// Which runs it reads.
+    /// The runs that the token reads.
     pub(crate) fn reads(&self) -> Reads {
         self.read
     }
@@ -291,23 +376,23 @@ impl Token {
         self.programs.as_ref().map(|programs| programs.iter())
     }
 
-    /// Whether it has that scope.
+    /// Returns true if the token has that scope.
     pub(crate) fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 
-    /// Whether it may use that program.
+    /// Returns true if the token may use that program.
     pub(crate) fn may_use(&self, program: &str) -> bool {
         self.programs.as_ref().is_none_or(|programs| programs.contains(program))
     }
 
-    /// Whether a run of that program, started by that client, is one that it may see.
+    /// Returns true if the token may see the runs of that program that the client started.
     pub(crate) fn sees(&self, program: &str, client: &str) -> bool {
         self.may_use(program) && (self.read == Reads::All || *self.name == *client)
     }
 }
 
-/// Whether clients can send that text as a token.
+/// Returns true if clients can send that text as a token.
 pub(crate) fn is_token(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
     (SHORTEST..=LONGEST).contains(&text.len()) && text.chars().all(fits)
@@ -337,6 +422,31 @@ mod tests {
     }
 
     #[test]
+    fn notifiers_on_the_page_are_good_ones() {
+        let page = include_str!("../../../docs/reference/notify.md");
+        let (_, rest) = page.split_once("```yaml notify\n").expect("notifiers");
+        let (file, _) = rest.split_once("```").expect("its end");
+        let tokens = read(file).expect("a good file");
+        let names: Vec<&str> = tokens.notify().to.iter().map(|each| &*each.name).collect();
+        assert_eq!(names, ["phone", "team", "audit"]);
+    }
+
+    #[test]
+    fn triggers_on_the_pages_are_good_ones() {
+        for (page, fence) in [
+            (include_str!("../../../docs/reference/triggers.md"), "```yaml triggers\n"),
+            (include_str!("../../../docs/guides/triggers.md"), "```yaml\ntriggers:"),
+        ] {
+            let (_, rest) = page.split_once(fence).expect("a file of triggers");
+            let (file, _) = rest.split_once("```").expect("its end");
+            let head = if fence.ends_with(':') { "triggers:" } else { "" };
+            let tokens = read(&format!("{head}{file}")).expect("a good file");
+            let names: Vec<&str> = tokens.triggers().iter().map(|(_, trigger)| &*trigger.name).collect();
+            assert_eq!(names, ["nightly", "issues", "inbox"]);
+        }
+    }
+
+    #[test]
     fn a_token_is_found_by_its_text_and_allows_what_its_entry_says() {
         let new = NewToken::generate().expect("random numbers");
         let tokens = read(&format!(
@@ -349,6 +459,24 @@ mod tests {
         assert!(token.sees("notes", "ci") && !token.sees("notes", "other") && !token.sees("mail", "ci"));
         assert!(tokens.find(&new.sha256()).is_none(), "the hash is no token");
         assert!(tokens.find("").is_none());
+    }
+
+    #[test]
+    fn settings_are_refused_unless_the_file_or_the_token_ignores_them() {
+        let hash = |digit: &str| digit.repeat(64);
+        let entry = |name: &str, digit: &str, more: &str| {
+            format!("  - {{name: {name}, sha256: {}, scopes: [start]{more}}}\n", hash(digit))
+        };
+        let settings = |file: &str| {
+            let tokens = read(file).expect("a good file").with_operator(&NewToken("0".repeat(64)));
+            let all = tokens.all().map(|token| token.model_settings() == ModelSettings::Ignore);
+            all.collect::<Vec<bool>>()
+        };
+        let two = entry("a", "a", "") + &entry("b", "b", ", model_settings: ignore");
+        assert_eq!(settings(&format!("tokens:\n{two}")), [false, true, false]);
+        let two = entry("a", "a", "") + &entry("b", "b", ", model_settings: refuse");
+        assert_eq!(settings(&format!("model_settings: ignore\ntokens:\n{two}")), [true, false, true]);
+        assert!(read("model_settings: maybe\n").is_err());
     }
 
     #[test]

@@ -18,17 +18,17 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// How an input names an upload: `upload:ID`.
+/// The prefix of an upload in an input: `upload:ID`.
 pub(crate) const PREFIX: &str = "upload:";
-/// How long an upload is kept that no run uses.
+/// The time for which an upload is kept that no run uses.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Longest name, in bytes, as file systems have it.
 const LONGEST_NAME: usize = 200;
-/// What is known of an upload, beside its folder.
+/// The file that describes an upload, in the upload's folder.
 const ABOUT: &str = "about.json";
-/// The run that uses an upload.
+/// The file that names the run that uses an upload, in the upload's folder.
 const USE: &str = "use.json";
-/// The folder of the file.
+/// The folder of the uploaded file, in the upload's folder.
 const CONTENT: &str = "content";
 
 /// The uploads of a service.
@@ -58,7 +58,7 @@ struct Used {
 }
 
 impl Uploads {
-    /// Those below the user's folder, with the limits of these meters.
+    /// The uploads below the user's folder, with the limits of these meters.
     pub(crate) fn of(home: &Path, files: &Arc<Meter>, bytes: &Arc<Meter>) -> Self {
         let folder = home.join("serve").join("uploads");
         Self {
@@ -79,10 +79,10 @@ impl Uploads {
         used
     }
 
-    /// Keeps a file.
+    /// Stores a file.
     ///
     /// # Errors
-    /// Its name is none, there are too many, or it can't be written.
+    /// The name is no file name, a limit would be exceeded, or the file can't be written.
     pub(crate) fn store(&self, by: &Arc<str>, name: &str, bytes: &[u8]) -> Result<Upload, ApiError> {
         if !is_file_name(name) {
             let detail = "name: a file's name of at most 200 bytes, without slashes and control characters, that begins with no dot";
@@ -135,10 +135,10 @@ impl Uploads {
         self.folder.join(&upload.id).join(CONTENT).join(&upload.name)
     }
 
-    /// Notes that a run uses it, until that ends.
+    /// Notes that a run uses the upload, until the run ends.
     ///
     /// # Errors
-    /// Another run does.
+    /// Another run uses the upload, or the note can't be written.
     pub(crate) fn claim(&self, upload: &Upload, run: &str, runs_dir: &Path) -> Result<(), ApiError> {
         let used = Used { run: run.to_owned(), runs_dir: runs_dir.to_owned() };
         let claimed = fs::OpenOptions::new()
@@ -155,7 +155,7 @@ impl Uploads {
         })
     }
 
-    /// Removes what a run has used that is over.
+    /// Removes the uploads that a run has used, after its end.
     pub(crate) fn ended(&self, run: &str) {
         for id in self.ids() {
             if self.used(&id).is_some_and(|used| used.run == run) {
@@ -164,7 +164,7 @@ impl Uploads {
         }
     }
 
-    /// Removes what is no longer needed.
+    /// Removes the uploads of runs that are over, and unused ones that were kept long enough.
     pub(crate) fn clean(&self) {
         for id in self.ids() {
             let needed = match self.used(&id) {
@@ -221,7 +221,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Whether a text has the form of an upload's ID. Such a text is safe as a file name.
+/// Returns true if a text has the form of an upload's ID. Such a text is safe as a file name.
 fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }

@@ -132,6 +132,9 @@ pub(crate) struct RunView {
     pub(crate) chat: bool,
     /// The name of the token that started it.
     pub(crate) client: Arc<str>,
+    /// Whether it was started outside of the server, in a terminal for example: it can be looked at only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) outside: bool,
     /// Its state.
     pub(crate) state: State,
     /// Why it is in this state, if it can't be continued or was cut off.

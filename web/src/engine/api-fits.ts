@@ -4,7 +4,28 @@
  */
 
 import type { components } from "./api";
-import type { DefinitionFile, FileEntry, Folder, Page, Program, Run, RunState, Session, StartRequest, Worker } from "./engine";
+import type {
+  DefinitionFile,
+  FileEntry,
+  Folder,
+  MapOfRows,
+  MapRow,
+  Page,
+  Program,
+  Prompt,
+  RowPage,
+  RowState,
+  Run,
+  RunState,
+  Session,
+  StartRequest,
+  TestCase,
+  TestCompared,
+  TestResults,
+  TestRun,
+  TestSummary,
+  Worker,
+} from "./engine";
 import type { CallChange, CallState, RunChanges, Spent } from "./records";
 
 type Schemas = components["schemas"];
@@ -22,12 +43,23 @@ export type Fits = [
   None<Missing<Folder, Schemas["Folder"]>>,
   None<Missing<FileEntry, Schemas["FolderEntry"]>>,
   None<Missing<DefinitionFile, Schemas["DefinitionFile"]>>,
+  None<Missing<TestSummary, Schemas["TestSummary"]>>,
+  None<Missing<TestResults, Schemas["TestView"]>>,
+  None<Missing<TestCase, Schemas["TestCase"]>>,
+  None<Missing<TestRun, Schemas["TestRun"]>>,
+  None<Missing<TestCompared, Schemas["TestCompared"]>>,
+  None<Missing<MapOfRows, Schemas["Map"]>>,
+  None<Missing<MapRow, Schemas["Row"]>>,
+  None<Missing<RowPage, Schemas["Rows"]>>,
+  None<Missing<Prompt, Schemas["RenderedPrompt"]>>,
   None<Missing<RunChanges, Schemas["RunChanges"]>>,
   None<Missing<CallChange, Schemas["CallChange"]>>,
   None<Missing<Spent, Schemas["SpentChange"]>>,
   // States, in both directions.
   None<Exclude<CallState, Schemas["CallStanding"]>>,
   None<Exclude<Schemas["CallStanding"], CallState>>,
+  None<Exclude<RowState, Schemas["RowState"]>>,
+  None<Exclude<Schemas["RowState"], RowState>>,
   None<Exclude<RunState, Schemas["State"]>>,
   None<Exclude<Schemas["State"], RunState>>,
 ];

@@ -117,6 +117,8 @@ export interface components {
             chat: boolean;
             /** @description The name of the token that started it. */
             client: string;
+            /** @description Whether it was started outside of the server, in a terminal for example: it can be looked at only. */
+            outside?: boolean;
             /** @description Its state. */
             state: components["schemas"]["State"];
             /** @description Why it is in this state, if it can't be continued or was cut off. */
@@ -198,6 +200,239 @@ export interface components {
              * @description Its size.
              */
             bytes: number;
+        };
+        /** @description A command `llm-do test`. */
+        TestSummary: {
+            /** @description Its ID. */
+            test: string;
+            /**
+             * Format: uint64
+             * @description When it began, in milliseconds since 1970.
+             */
+            began_ms: number;
+            state: unknown;
+            /** @description What ended it before all cases had run. */
+            cut?: string | null;
+            /**
+             * Format: uint64
+             * @description How many cases it has, each with each model.
+             */
+            cases: number;
+            /**
+             * Format: uint64
+             * @description How many of them have passed.
+             */
+            passed: number;
+            /**
+             * Format: uint64
+             * @description How many of them have failed.
+             */
+            failed: number;
+            /**
+             * Format: uint64
+             * @description Cases that are worse than in the baseline; absent without a baseline.
+             */
+            worse?: number | null;
+            /** @description The file of the baseline, as typed. */
+            baseline?: string | null;
+            /**
+             * Format: double
+             * @description What its models cost, in US dollars, once it has ended.
+             */
+            cost_usd?: number | null;
+        };
+        /** @description A command `llm-do test` with its cases. */
+        TestView: {
+            /** @description The command. */
+            test: components["schemas"]["TestSummary"];
+            /** @description Its cases, in the order in which they run. */
+            cases: components["schemas"]["TestCase"][];
+            /** @description Cases of the baseline that the command did not have. */
+            gone?: components["schemas"]["TestCompared"][];
+        };
+        /** @description A case with its results so far. */
+        TestCase: {
+            /** @description The file of cases, relative to the program's root. */
+            file: string;
+            /** @description The worker. */
+            worker: string;
+            /** @description The case. */
+            case: string;
+            /** @description The model, if several were asked. */
+            model?: string | null;
+            /** @description Whether the answers came from recordings. */
+            recorded: boolean;
+            /** @description The folder of its recordings, relative to the program's root, if it has some. */
+            recordings?: string | null;
+            /**
+             * Format: uint64
+             * @description How many repeats passed.
+             */
+            passed: number;
+            /**
+             * Format: uint64
+             * @description How many repeats have ended.
+             */
+            of: number;
+            /**
+             * Format: uint64
+             * @description How many repeats there are to be.
+             */
+            repeats: number;
+            /**
+             * Format: double
+             * @description The lower end of the interval of 95 % of the share that passes.
+             */
+            low: number;
+            /**
+             * Format: double
+             * @description Its upper end.
+             */
+            high: number;
+            /** @description The repeats that have ended. */
+            runs: components["schemas"]["TestRun"][];
+            /** @description The comparison with the baseline. */
+            compared?: components["schemas"]["TestCompared"] | null;
+        };
+        /** @description A repeat of a case. */
+        TestRun: {
+            /** @description Whether everything held. */
+            pass: boolean;
+            /** @description What did not hold. */
+            failures: string[];
+            /** @description The output with each part that does not match replaced by what the case expects, if the output does not match. */
+            expected?: unknown;
+            /** @description The output that does not match. */
+            output?: unknown;
+            /** @description Where a request is not the recorded one. */
+            place?: string | null;
+            /** @description What differs there, each as a unified diff. */
+            diffs: string[];
+            usage: unknown;
+            /**
+             * Format: uint64
+             * @description How long it took, if models were asked.
+             */
+            took_ms?: number | null;
+        };
+        /** @description How a case compares with the baseline. */
+        TestCompared: {
+            /** @description The file of cases. */
+            file: string;
+            /** @description The case. */
+            case: string;
+            change: unknown;
+            /**
+             * Format: uint64
+             * @description How many repeats passed before.
+             */
+            passed_before?: number | null;
+            /**
+             * Format: uint64
+             * @description How many repeats there were before.
+             */
+            of_before?: number | null;
+            /**
+             * Format: double
+             * @description How likely chance alone would make so large a difference.
+             */
+            p?: number | null;
+        };
+        /** @description A map. */
+        Map: {
+            /** @description The ID of its last command. */
+            map: string;
+            /**
+             * Format: uint64
+             * @description When that began, in milliseconds since 1970.
+             */
+            began_ms: number;
+            /** @description Whether it is at work. */
+            running: boolean;
+            /** @description The worker. */
+            worker: string;
+            /** @description The input, relative to the project if it is in it. */
+            inputs: string;
+            /** @description The output, relative to the project if it is in it. */
+            outputs: string;
+            /**
+             * Format: uint64
+             * @description Rows of the input.
+             */
+            rows: number;
+            /**
+             * Format: uint64
+             * @description Rows with an output.
+             */
+            done: number;
+            /**
+             * Format: uint64
+             * @description Rows that failed.
+             */
+            failed: number;
+            /**
+             * Format: uint64
+             * @description Rows that run.
+             */
+            at_work: number;
+            usage: unknown;
+            /**
+             * Format: uint64
+             * @description How long the last command has worked, in milliseconds.
+             */
+            worked_ms: number;
+            /** @description The provider that takes no requests for now. */
+            waiting?: string | null;
+        };
+        /** @description Rows of a map. */
+        Rows: {
+            /** @description The rows, in the order of the input. */
+            rows: components["schemas"]["Row"][];
+            /**
+             * Format: uint64
+             * @description The value of `after` for the next page, if there are more rows.
+             */
+            next?: number | null;
+        };
+        /** @description A row. */
+        Row: {
+            /**
+             * Format: uint64
+             * @description Its number in the input, from 1.
+             */
+            row: number;
+            /** @description Its run. */
+            run: string;
+            /** @description Its state. */
+            state: components["schemas"]["RowState"];
+            /** @description The kind of its failure. */
+            kind?: string | null;
+            /** @description The beginning of its output, or of the message of its failure. */
+            text?: string | null;
+            /** @description The beginning of its input, if it failed. */
+            input?: string | null;
+            usage: unknown;
+        };
+        /**
+         * @description In which state a row is.
+         *
+         *     `done`: It has an output.
+         *     `failed`: It has failed.
+         *     `running`: It runs.
+         *     `missing`: It has not ended, and does not run.
+         * @enum {string}
+         */
+        RowState: "done" | "failed" | "running" | "missing";
+        /** @description The first request of a worker. */
+        RenderedPrompt: {
+            /** @description The model. */
+            model: string;
+            /** @description The rendered instructions. */
+            system: string;
+            /** @description The first message. */
+            message: string;
+            /** @description The names of the tools that are offered. */
+            tools: string[];
         };
         /**
          * @description The parts of a run's view that its newest record has changed, each as it is now. Whoever applies the changes of all

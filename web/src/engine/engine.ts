@@ -78,6 +78,8 @@ export interface Run {
   worker: string;
   chat: boolean;
   client: string;
+  /** Whether it was started outside of the server, so that it can be looked at only. */
+  outside?: boolean;
   state: RunState;
   reason?: string;
   title?: string;
@@ -126,6 +128,107 @@ export interface CostsOfRuns {
   dearest: Run[];
   /** Whether the server has still journals to read. */
   more: boolean;
+}
+
+/** A command `llm-do test` of a project. */
+export interface TestSummary {
+  test: string;
+  began_ms: number;
+  state: "running" | "ended" | "cut_off";
+  /** What ended it before all cases had run. */
+  cut?: string;
+  cases: number;
+  passed: number;
+  failed: number;
+  worse?: number;
+  baseline?: string;
+  cost_usd?: number;
+}
+
+/** How a case compares with the baseline. */
+export interface TestCompared {
+  file: string;
+  case: string;
+  change: "worse" | "better" | "same" | "undecided" | "new" | "gone";
+  passed_before?: number;
+  of_before?: number;
+  p?: number;
+}
+
+/** A repeat of a case. */
+export interface TestRun {
+  pass: boolean;
+  failures: string[];
+  /** The output with what the case expects in the place of what does not match. */
+  expected?: Json;
+  output?: Json;
+  /** Where a request is not the recorded one. */
+  place?: string;
+  diffs: string[];
+  usage: Usage;
+  took_ms?: number;
+}
+
+/** A case with the repeats that have ended. */
+export interface TestCase {
+  file: string;
+  worker: string;
+  case: string;
+  model?: string;
+  recorded: boolean;
+  recordings?: string;
+  passed: number;
+  of: number;
+  repeats: number;
+  low: number;
+  high: number;
+  runs: TestRun[];
+  compared?: TestCompared;
+}
+
+export interface TestResults {
+  test: TestSummary;
+  cases: TestCase[];
+  /** Cases that only the baseline has. */
+  gone?: TestCompared[];
+}
+
+/** One worker over the rows of a table. */
+export interface MapOfRows {
+  map: string;
+  began_ms: number;
+  running: boolean;
+  worker: string;
+  inputs: string;
+  outputs: string;
+  rows: number;
+  done: number;
+  failed: number;
+  /** Rows that run. */
+  at_work: number;
+  usage: Usage;
+  worked_ms: number;
+  /** The provider that takes no requests for now. */
+  waiting?: string;
+}
+
+export const ROW_STATES = ["done", "failed", "running", "missing"] as const;
+export type RowState = (typeof ROW_STATES)[number];
+
+export interface MapRow {
+  row: number;
+  run: string;
+  state: RowState;
+  kind?: string;
+  /** The beginning of its output, or of the message of its failure. */
+  text?: string;
+  input?: string;
+  usage: Usage;
+}
+
+export interface RowPage {
+  rows: MapRow[];
+  next?: number;
 }
 
 /** A run to start: `message` or `input`. */
@@ -182,6 +285,14 @@ export interface Diagnostic {
     title: string;
     edits: { file: string | null; line: number | null; column: number | null; start: number; end: number; text: string }[];
   } | null;
+}
+
+/** The first request of a worker, before it is sent. */
+export interface Prompt {
+  model: string;
+  system: string;
+  message: string;
+  tools: string[];
 }
 
 /** What happens over all runs. */
@@ -245,6 +356,17 @@ export interface Engine {
   questions(): Promise<QuestionOfRun[]>;
   notices(signal: AbortSignal): AsyncIterable<Notice>;
 
+  /** The commands `llm-do test` of a project, newest first. */
+  tests(program: string): Promise<TestSummary[]>;
+  test(program: string, test: string): Promise<TestResults>;
+  /** The maps of a project, newest first. */
+  maps(program: string): Promise<MapOfRows[]>;
+  map(program: string, map: string): Promise<MapOfRows>;
+  /** Rows after that one, in that state or in any. */
+  rows(program: string, map: string, state: RowState | undefined, after: number): Promise<RowPage>;
+  /** The events of the run of a row after the record with that number, until the map is over. */
+  followRow(program: string, map: string, row: string, after: number | undefined, signal: AbortSignal): AsyncIterable<RunEvent[]>;
+
   files(run: string, path: string): Promise<Folder>;
   file(run: string, path: string): Promise<Blob>;
 
@@ -259,6 +381,9 @@ export interface Engine {
   ): Promise<{ sha256: string; diagnostics: Diagnostic[] }>;
   /** Findings with these texts in the place of what is saved. */
   check(program: string, files: Record<string, string>): Promise<Diagnostic[]>;
+
+  /** The first request of a worker for that input, with these texts in the place of what is saved. Nothing is sent. */
+  prompt(program: string, worker: string, input: Json, files: Record<string, string>): Promise<Prompt>;
 
   /** Calls back with each change of the connection. Returns what ends that. */
   onConnection(listener: (connection: Connection) => void): () => void;

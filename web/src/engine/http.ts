@@ -10,18 +10,24 @@ import {
   type Diagnostic,
   type Engine,
   type Folder,
+  type MapOfRows,
   type Notice,
   type Page,
   type Program,
+  type Prompt,
   type QuestionOfRun,
+  type RowPage,
+  type RowState,
   type Run,
   type RunFilter,
   type Session,
   type StartRequest,
+  type TestResults,
+  type TestSummary,
   type Worker,
 } from "./engine";
 import { parseJson, writeJson } from "./json";
-import { asEvent, type Answer, type QuestionId, type RunEvent } from "./records";
+import { asEvent, type Answer, type Json, type QuestionId, type RunEvent } from "./records";
 import { backoff, wait } from "./retry";
 import { SessionSecret } from "./session-secret";
 import * as shapes from "./shapes";
@@ -110,11 +116,25 @@ export class HttpEngine implements Engine {
     return this.#get(`/v1/runs/${encodeURIComponent(run)}`, shapes.run);
   }
 
-  async *follow(run: string, after: number | undefined, signal: AbortSignal): AsyncGenerator<RunEvent[]> {
+  follow(run: string, after: number | undefined, signal: AbortSignal): AsyncGenerator<RunEvent[]> {
     const path = `/v1/runs/${encodeURIComponent(run)}/events?view=true`;
+    return this.#followed(run, path, async () => !isUnderWay((await this.run(run)).state), after, signal);
+  }
+
+  followRow(program: string, map: string, row: string, after: number | undefined, signal: AbortSignal): AsyncGenerator<RunEvent[]> {
+    const path = `${this.#ofMap(program, map)}/rows/${encodeURIComponent(row)}/events?view=true`;
+    return this.#followed(row, path, async () => !(await this.map(program, map)).running, after, signal);
+  }
+
+  async *#followed(
+    run: string,
+    path: string,
+    ended: () => Promise<boolean>,
+    after: number | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<RunEvent[]> {
     let last = after;
     const headers = (): Record<string, string> => (last === undefined ? {} : { "Last-Event-ID": String(last) });
-    const ended = async (): Promise<boolean> => !isUnderWay((await this.run(run)).state);
     let live = true;
     for await (const { events, whole } of this.#limited(run, path, headers, ended, signal)) {
       const batch: RunEvent[] = [];
@@ -179,6 +199,31 @@ export class HttpEngine implements Engine {
     return this.#get(`/v1/costs?${query}`, shapes.costs);
   }
 
+  async tests(program: string): Promise<TestSummary[]> {
+    return (await this.#get(`/v1/programs/${encodeURIComponent(program)}/tests`, shapes.tests)).tests;
+  }
+
+  test(program: string, test: string): Promise<TestResults> {
+    return this.#get(`/v1/programs/${encodeURIComponent(program)}/tests/${encodeURIComponent(test)}`, shapes.test);
+  }
+
+  async maps(program: string): Promise<MapOfRows[]> {
+    return (await this.#get(`/v1/programs/${encodeURIComponent(program)}/maps`, shapes.maps)).maps;
+  }
+
+  #ofMap(program: string, map: string): string {
+    return `/v1/programs/${encodeURIComponent(program)}/maps/${encodeURIComponent(map)}`;
+  }
+
+  map(program: string, map: string): Promise<MapOfRows> {
+    return this.#get(this.#ofMap(program, map), shapes.map);
+  }
+
+  rows(program: string, map: string, state: RowState | undefined, after: number): Promise<RowPage> {
+    const query = new URLSearchParams({ after: String(after), ...(state === undefined ? {} : { state }) });
+    return this.#get(`${this.#ofMap(program, map)}/rows?${query}`, shapes.rows);
+  }
+
   async questions(): Promise<QuestionOfRun[]> {
     return (await this.#get("/v1/questions", shapes.waiting)).questions;
   }
@@ -237,6 +282,10 @@ export class HttpEngine implements Engine {
   async check(program: string, files: Record<string, string>): Promise<Diagnostic[]> {
     const path = `/v1/programs/${encodeURIComponent(program)}/check`;
     return (await this.#json("POST", path, shapes.diagnostics, { files })).diagnostics;
+  }
+
+  prompt(program: string, worker: string, input: Json, files: Record<string, string>): Promise<Prompt> {
+    return this.#json("POST", `/v1/programs/${encodeURIComponent(program)}/prompt`, shapes.prompt, { worker, input, files });
   }
 
   onConnection(listener: (connection: Connection) => void): () => void {

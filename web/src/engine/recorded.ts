@@ -119,8 +119,15 @@ export class RecordedEngine implements Engine {
   cancel = refused;
   exportRun = refused;
   costs = refused;
+  tests = refused;
+  test = refused;
+  maps = refused;
+  map = refused;
+  rows = refused;
+  followRow = REFUSED;
   file = refused;
   definition = refused;
   save = refused;
   check = refused;
+  prompt = refused;
 }

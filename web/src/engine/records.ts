@@ -232,7 +232,7 @@ export type KnownRecord =
   | Kind<"model_not_chosen", { reason: string }>
   | Kind<"message_added", { message: Message }>
   | Kind<"model_requested", { turn: number; attempt: number }>
-  | Kind<"model_answered", { message: Message; finish: string; usage: Usage }>
+  | Kind<"model_answered", { message: Message; finish: string; usage: Usage; unoffered?: string[] }>
   | Kind<"model_failed", { error: { kind: string; message: string; retry_after_ms?: number } }>
   | Kind<"slept", { ms: number }>
   | Kind<"timed_out", { after_ms: number }>

@@ -2,6 +2,7 @@
 
 import {
   EngineError,
+  ROW_STATES,
   STATES,
   type CostLine,
   type CostsOfRuns,
@@ -10,12 +11,21 @@ import {
   type Diagnostic,
   type FileEntry,
   type Folder,
+  type MapOfRows,
+  type MapRow,
   type Notice,
   type Page,
   type Program,
+  type Prompt,
   type QuestionOfRun,
+  type RowPage,
   type Run,
   type Session,
+  type TestCase,
+  type TestCompared,
+  type TestResults,
+  type TestRun,
+  type TestSummary,
   type WaitingQuestion,
   type Worker,
 } from "./engine";
@@ -218,6 +228,7 @@ export const run: Shape<Run> = object<Run>({
   worker: text,
   chat: flag,
   client: text,
+  outside: maybe(flag),
   state: oneOf(...STATES),
   reason: maybe(text),
   title: maybe(text),
@@ -244,6 +255,88 @@ export const costs: Shape<CostsOfRuns> = object<CostsOfRuns>({
   dearest: unique(list(run), (one) => one.run),
   more: flag,
 });
+
+const testSummary = object<TestSummary>({
+  test: text,
+  began_ms: number,
+  state: oneOf("running", "ended", "cut_off"),
+  cut: maybe(text),
+  cases: number,
+  passed: number,
+  failed: number,
+  worse: count,
+  baseline: maybe(text),
+  cost_usd: count,
+} as Fields<TestSummary>);
+const testCompared = object<TestCompared>({
+  file: text,
+  case: text,
+  change: oneOf("worse", "better", "same", "undecided", "new", "gone"),
+  passed_before: count,
+  of_before: count,
+  p: count,
+} as Fields<TestCompared>);
+const testRun = object<TestRun>({
+  pass: flag,
+  failures: list(text),
+  expected: maybe(json),
+  output: maybe(json),
+  place: maybe(text),
+  diffs: list(text),
+  usage,
+  took_ms: count,
+} as Fields<TestRun>);
+const testCase = object<TestCase>({
+  file: text,
+  worker: text,
+  case: text,
+  model: maybe(text),
+  recorded: flag,
+  recordings: maybe(text),
+  passed: number,
+  of: number,
+  repeats: number,
+  low: number,
+  high: number,
+  runs: list(testRun),
+  compared: maybe(testCompared),
+} as Fields<TestCase>);
+export const tests = object<{ tests: TestSummary[] }>({ tests: unique(list(testSummary), (one) => one.test) });
+export const test: Shape<TestResults> = object<TestResults>({
+  test: testSummary,
+  cases: list(testCase),
+  gone: maybe(list(testCompared)),
+} as Fields<TestResults>);
+
+export const map: Shape<MapOfRows> = object<MapOfRows>({
+  map: text,
+  began_ms: number,
+  running: flag,
+  worker: text,
+  inputs: text,
+  outputs: text,
+  rows: number,
+  done: number,
+  failed: number,
+  at_work: number,
+  usage,
+  worked_ms: number,
+  waiting: maybe(text),
+} as Fields<MapOfRows>);
+export const maps = object<{ maps: MapOfRows[] }>({ maps: unique(list(map), (one) => one.map) });
+const mapRow = object<MapRow>({
+  row: number,
+  run: text,
+  state: oneOf(...ROW_STATES),
+  kind: maybe(text),
+  text: maybe(text),
+  input: maybe(text),
+  usage,
+} as Fields<MapRow>);
+export const rows: Shape<RowPage> = object<RowPage>({
+  rows: unique(list(mapRow), (one) => String(one.row)),
+  next: count,
+} as Fields<RowPage>);
 
 const place = object({ run: text, program: text, client: text });
 const questionOfRun: Shape<QuestionOfRun> = (value, at) => ({ ...question(value, at), ...place(value, at) });
@@ -281,6 +374,8 @@ const diagnostic = object<Diagnostic>({
 } as Fields<Diagnostic>);
 export const diagnostics = object<{ diagnostics: Diagnostic[] }>({ diagnostics: list(diagnostic) });
 export const saved = object<{ sha256: string; diagnostics: Diagnostic[] }>({ sha256: text, diagnostics: list(diagnostic) });
+
+export const prompt = object<Prompt>({ model: text, system: text, message: text, tools: list(text) });
 
 export const signedIn = object<{ secret: string }>({ secret: text });
 export const uploaded = object<{ upload: string }>({ upload: text });

@@ -50,7 +50,8 @@ export interface Streaming {
 /** What an item has from its record. */
 interface OfRecord {
   user: { parts: Part[]; by?: string };
-  assistant: { message: Message; usage: Usage };
+  /** `unoffered`: tools that the model called and that it was not offered. */
+  assistant: { message: Message; usage: Usage; unoffered: string[] };
   interjection: { text: string };
   repair: { message: Message };
   run: { input: Json };
@@ -107,7 +108,7 @@ function whole(change: ItemChange, record: KnownRecord): Item {
       return { ...change, text: given(record) };
     case "assistant":
       if (record.kind !== "model_answered") break;
-      return { ...change, message: record.message, usage: record.usage ?? {} };
+      return { ...change, message: record.message, usage: record.usage ?? {}, unoffered: record.unoffered ?? [] };
     case "repair":
       if (record.kind !== "message_added") break;
       return { ...change, message: record.message };

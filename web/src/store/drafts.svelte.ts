@@ -3,13 +3,14 @@
 import type { Definition } from "../engine/engine";
 
 export interface Draft {
-  saved: Definition;
+  /** What is saved. The hash is `null` of a file that is not there yet. */
+  saved: Omit<Definition, "sha256"> & { sha256: string | null };
   text: string;
 }
 
 type Texts = ReadonlyMap<string, Draft>;
 const NONE: Texts = new Map();
-const isChanged = ({ saved, text }: Draft): boolean => saved.text !== text;
+const isChanged = ({ saved, text }: Draft): boolean => saved.sha256 === null || saved.text !== text;
 
 export class Drafts {
   #programs = $state.raw<ReadonlyMap<string, Texts>>(new Map());
@@ -30,6 +31,11 @@ export class Drafts {
 
   set(program: string, path: string, draft: Draft): void {
     this.#put(program, new Map([...this.of(program), [path, draft]]));
+  }
+
+  /** Drops a text, saved or not. */
+  drop(program: string, path: string): void {
+    this.#put(program, new Map([...this.of(program)].filter(([open]) => open !== path)));
   }
 
   /** Drops the texts without a change, so that they are read again. */

@@ -12,6 +12,12 @@ export type Route =
   | { page: "run"; run: string; view: string; item: string }
   | { page: "inbox" }
   | { page: "program"; program: string; file: string }
+  /** The results of `llm-do test`. An empty `test` is the newest. */
+  | { page: "tests"; program: string; test: string }
+  /** A map and its rows. An empty `map` is the newest. */
+  | { page: "maps"; program: string; map: string; query: URLSearchParams }
+  /** The run of a row. */
+  | { page: "row"; program: string; map: string; row: string; view: string; item: string }
   | { page: "missing" };
 
 /** A call of a run. */
@@ -47,7 +53,7 @@ export function routeOf(hash: string): Route {
     return { page: "missing" };
   }
   const query = new URLSearchParams(search);
-  const [page, first = "", second = "", third = ""] = parts;
+  const [page, first = "", second = "", third = "", view = "", item = ""] = parts;
   switch (page) {
     case undefined:
       return { page: "home" };
@@ -65,6 +71,12 @@ export function routeOf(hash: string): Route {
         : { page: "run", run: first, view: second, item: third };
     case "inbox":
       return { page: "inbox" };
+    case "tests":
+      return { page: "tests", program: first, test: second };
+    case "maps":
+      return third === ""
+        ? { page: "maps", program: first, map: second, query }
+        : { page: "row", program: first, map: second, row: third, view, item };
     case "programs":
       return { page: "program", program: first, file: second };
     default:

@@ -43,10 +43,13 @@ export class RunStore {
   #grown = false;
   #scheduled = false;
   #joined_ms = 0;
+  /** Turns of calls whose pieces follow from the first on. */
+  readonly #whole = new Map<string, number>();
 
   /** Says that a stream begins. Pieces of answers that were sent before are lost; the records of the answers are not. */
   join(now: number): void {
     this.#joined_ms = now;
+    this.#whole.clear();
     for (const call of this.calls.values()) {
       if (call.streaming !== undefined) call.streaming = { ...call.streaming, text: "", reasoning: "", partial: true };
     }
@@ -64,7 +67,7 @@ export class RunStore {
         if (call === undefined) continue;
         let { streaming } = call;
         if (streaming === undefined || streaming.turn < event.turn) {
-          const partial = call.requested_ms < this.#joined_ms;
+          const partial = call.requested_ms < this.#joined_ms && this.#whole.get(event.path) !== event.turn;
           streaming = { turn: event.turn, text: "", reasoning: "", calls: [], partial };
           call.streaming = streaming;
         }
@@ -111,6 +114,7 @@ export class RunStore {
   }
 
   #discard(path: string, turn: number): void {
+    this.#whole.set(path, turn);
     const call = this.calls.get(path);
     if (call?.streaming?.turn === turn) call.streaming = undefined;
   }

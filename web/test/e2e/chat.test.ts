@@ -60,6 +60,21 @@ test("messages are said, waited with, said at once, and stopped", async () => {
   await page.context().close();
 });
 
+test("a reload in the middle of an answer shows its beginning", async () => {
+  const page = await stage.page();
+  await startChat(page, "Hello");
+  await answer(page, "You said: Hello");
+  await say(page, "Talk without an end");
+  const streaming = page.locator("article.streaming");
+  await streaming.getByText("One thing after the other,").waitFor();
+  await page.reload();
+  await streaming.getByText("One thing after the other,").waitFor();
+  expect(await page.getByText("The beginning of this answer follows").count()).toBe(0);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByText("Stopped here.").waitFor();
+  await page.context().close();
+}, 60_000);
+
 test("a message is taken back with the file that it led to, tried again, and changed", async () => {
   const page = await stage.page();
   await startChat(page, "Hello");

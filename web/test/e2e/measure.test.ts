@@ -133,6 +133,38 @@ test("a run of 20,000 calls can be used from the server", async () => {
   await page.context().close();
 }, 180_000);
 
+test("a run of 5,000 calls is shown and answers clicks", async () => {
+  const id = "20260101-000001-0000";
+  const [first = {}, ...rest] = manyCalls(5000).map((line) => JSON.parse(line) as object);
+  const start = { ...first, run: id, invocation: { client: { name: "operator", program: "desk" } } };
+  writeJournal(stage.place.home, join(stage.place.dir, ".llm-do/runs"), id, [start, ...rest]);
+  const page = await stage.page();
+  const began = performance.now();
+  await page.goto(`${stage.address}/#/runs/${id}`);
+  await page.getByRole("treeitem").nth(5).waitFor({ timeout: 60_000 });
+  const shown = performance.now() - began;
+  await page.getByText("5000 of 5000").waitFor({ timeout: 60_000 });
+  const clicked: number[] = [];
+  for (const at of [3, 6, 9, 12, 15]) {
+    const row = page.getByRole("treeitem").nth(at);
+    clicked.push(
+      await row.evaluate(async (element) => {
+        const began = performance.now();
+        const before = document.querySelector("[aria-label='The selected call'] h2")?.textContent;
+        (element as HTMLElement).click();
+        while (document.querySelector("[aria-label='The selected call'] h2")?.textContent === before) {
+          if (performance.now() - began > 5000) return Number.NaN;
+          await new Promise((resolve) => requestAnimationFrame(resolve));
+        }
+        return performance.now() - began;
+      }),
+    );
+  }
+  expect(clicked.every(Number.isFinite), String(clicked)).toBe(true);
+  say(`5,000 calls from the server: first view after ${Math.round(shown)} ms; a click shows its call after ${clicked.map(Math.round).join(", ")} ms`);
+  await page.context().close();
+}, 120_000);
+
 /** Writes that many runs that are over, which clients of the server have started. The newest is the last. */
 function manyRuns(home: string, dir: string, count: number): void {
   for (let number = 0; number < count; number++) {

@@ -174,7 +174,7 @@ test("keys reach the editor, the focus stays in the page after an answer, and th
   await page.keyboard.press("Enter");
   await page.locator("[data-state=done]").first().waitFor();
   expect(note()).toBe("by keyboard\n");
-  expect(await page.evaluate(() => document.activeElement?.id)).toBe("main");
+  await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("main");
   await expect.poll(() => page.title()).toContain(`writer done · ${id} · llm-do`);
   await page.goto(`${stage.address}/#/start/desk/writer`);
   await expect.poll(() => page.title()).toContain("writer · llm-do");

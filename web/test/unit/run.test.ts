@@ -107,6 +107,24 @@ describe("applying", () => {
     expect(run.root?.conversation?.items.at(-1)).toMatchObject({ kind: "assistant", turn: 0 });
   });
 
+  test("pieces after a discard are whole, also for who joins in the middle of an answer", () => {
+    const run = store(records(...CHAT));
+    const delta = (text: string): RunEvent => ({ event: "delta", path: "0", turn: 0, delta: "text", text });
+    run.join(2000);
+    run.take([{ event: "discard", path: "0", turn: 0 }, delta("One thing"), delta(" after the other")]);
+    expect(run.root?.streaming).toMatchObject({ partial: false, text: "One thing after the other" });
+    // The connection was lost for a while: the service tells the beginning again.
+    run.join(3000);
+    run.take([{ event: "discard", path: "0", turn: 0 }, delta("One thing after the other, and")]);
+    expect(run.root?.streaming).toMatchObject({ partial: false, text: "One thing after the other, and" });
+  });
+
+  test("an answer names the tools that were not offered", () => {
+    const answer = said(0, 1, "Hi");
+    const run = store(records(...CHAT, { ...answer, unoffered: ["functions.ping"] }));
+    expect(run.root?.conversation?.items.at(-1)).toMatchObject({ kind: "assistant", unoffered: ["functions.ping"] });
+  });
+
   test("who joins in the middle of an answer is told that its beginning is missing", () => {
     const run = store(records(...CHAT));
     const delta: RunEvent = { event: "delta", path: "0", turn: 0, delta: "text", text: "x" };

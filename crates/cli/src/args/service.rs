@@ -41,7 +41,7 @@ pub(crate) struct ServiceArgs {
     /// Serve one program to the parent process over stdin and stdout, as JSON-RPC 2.0, instead of HTTP
     #[arg(long, conflicts_with_all = [
         "listen", "max_runs_per_token", "max_queue", "max_streams", "max_streams_per_token", "allow_origin", "title_model",
-        "token_file", "edit", "new_token",
+        "token_file", "edit", "new_token", "chats_expire",
     ])]
     pub(crate) stdio: bool,
     /// Most runs at once, those that wait for answers included
@@ -62,6 +62,9 @@ pub(crate) struct ServiceArgs {
     /// How long a question waits for its answer, such as `30m` or `12h`: then the call is denied; default: without end
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) questions_expire: Option<Duration>,
+    /// How long a chat waits for its next message before it ends, such as `12h`; `never`: without end
+    #[arg(long, value_name = "DURATION", value_parser = expiry, default_value = "168h")]
+    pub(crate) chats_expire: Expiry,
     /// How many seconds runs may take to end when the server ends; the next start continues the others
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     pub(crate) grace: u64,
@@ -144,6 +147,17 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// A time that is longer than nothing.
+/// The time after which something expires, if it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiry(pub(crate) Option<Duration>);
+
+fn expiry(text: &str) -> Result<Expiry, String> {
+    match text {
+        "never" => Ok(Expiry(None)),
+        text => duration(text).map(|time| Expiry(Some(time))).map_err(|why| format!("{why}, or `never`")),
+    }
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "give a time such as `90s`, `30m` or `12h`".to_owned();
     let parsed: SignedDuration = text.parse().map_err(|_| wrong())?;

@@ -82,6 +82,9 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
     let screen = Arc::clone(&output.screen);
     interrupts.on_end(move || screen.live(Vec::new()));
     runtime.block_on(map.render()).map_err(not_ready)?;
+    if let Err(error) = map.list_for_service() {
+        output.warn(&format!("the web app can't show this map, because it can't be listed: {error}"));
+    }
     if output.err_terminal && !output.quiet {
         output.screen.go_live();
     }

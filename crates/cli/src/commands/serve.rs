@@ -1,5 +1,6 @@
 //! `llm-do serve`: programs over HTTP (docs/reference/http.md).
 
+mod messages;
 mod stdio;
 mod traces;
 
@@ -17,9 +18,9 @@ use crate::{
 use jiff::Timestamp;
 use llm_do::{
     Session, Settings,
-    core::{model::ModelName, question::Requester},
+    core::{model::ModelName, question::Requester, send::BoxFuture},
 };
-use llm_do_serve::{Host, Http, Limits, LogEntry, NewToken, ProgramName, Served, Service, Tokens};
+use llm_do_serve::{Host, Http, Limits, LogEntry, NewToken, Outgoing, ProgramName, Served, Service, Tokens};
 use serde_json::{Value, json};
 use std::{
     env, fs, io,
@@ -76,6 +77,7 @@ pub(crate) fn run(args: &ServiceArgs, output: &Output) -> Result<Exit, Complaint
         streams: args.max_streams,
         streams_of_token: args.max_streams_per_token,
         grace: Duration::from_secs(args.grace),
+        chats_expire: args.chats_expire.0,
     };
     let host = Arc::new(CommandLine {
         args: args.clone(),
@@ -262,6 +264,10 @@ impl Host for CommandLine {
         if let Some(traces) = &self.traces {
             traces.ended(run_dir);
         }
+    }
+
+    fn post(&self, message: Outgoing) -> BoxFuture<'static, Result<u16, String>> {
+        Box::pin(messages::post(message))
     }
 
     fn home(&self) -> PathBuf {

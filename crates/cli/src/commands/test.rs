@@ -6,19 +6,20 @@ use crate::{
     interrupt::Interrupts,
     opening::{NotReady, said, settings, surrounded},
     paint::Paint,
-    program::show_complaint,
+    program::{home, show_complaint},
     render::Output,
     visible,
 };
 use llm_do::{
-    Canceller, Problem, Settings, check_named,
+    Canceller, Located, Problem, Settings, check_named,
     core::{model::ModelName, price::Usd},
     read_regular, write_named,
 };
 use llm_do_cases::{
-    Answers, CaseReport, Cut, Ended, Missed, Options, Stopped, Suite, SuiteError, SuiteReport,
+    Answers, CaseReport, Cut, Ended, Missed, Options, RunReport, Stopped, Suite, SuiteError, SuiteReport,
     baseline::{Change, Comparison},
     junit::junit,
+    kept::{KeptEnd, TestLog},
     summary::{markdown, probability, sentence},
 };
 use std::{
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &TestArgs, output: &Output) -> Exit {
     let cancel = canceller.clone();
     interrupts.on_first(move || cancel.cancel());
     let once = || tested(args, &canceller, output).unwrap_or_else(|not_ready| said(not_ready, output));
-    let watched = match args.watch.then(|| make(args).map(llm_do::Located::find)) {
+    let watched = match args.watch.then(|| make(args).map(Located::find)) {
         Some(Ok(Ok(located))) => Watched::of(&located, args),
         // Of a program that can't be found there is nothing to watch.
         _ => return once(),
@@ -134,21 +135,41 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         pages: args.html.clone(),
         left_out,
         on_case: &tell,
+        on_repeat: &|_, _| {},
         prune: args.cases.is_empty() && args.shard.is_none() && args.repeat.is_none(),
         canceller: canceller.clone(),
     };
-    let Ended { report, cut } =
-        runtime.block_on(suite.run(&chosen, &options)).map_err(|stopped| match stopped {
-            Stopped::Problem(problem) => not_ready(problem),
-            Stopped::Hosted(_) => NotReady::from(
-                Complaint::wrong(stopped.to_string())
-                    .hint("`--max-cost USD` asks it and limits the cost; `--live` asks it without a limit")
-                    .hint("`--update` asks it and records the answers, from which later tests run"),
-            ),
-            Stopped::WritesOutside(_) => NotReady::from(Complaint::wrong(stopped.to_string())),
-            other => Complaint::failed(other.to_string()).into(),
-        })?;
+    // The results of a project's cases are kept beside its runs, for the pages of the service.
+    let located = Some(make(args)?).filter(|_| suite.is_project()).map(Located::find).transpose()?;
+    let log = located.map(|located| TestLog::begin(&suite, &chosen, &options, located.runs_dir(), &home()));
+    let on_repeat = |case: usize, run: &RunReport| log.iter().for_each(|log| log.repeat(case, run));
+    let ran = runtime.block_on(suite.run(&chosen, &Options { on_repeat: &on_repeat, ..options }));
+    let Ended { report, cut } = match ran {
+        Ok(ended) => ended,
+        Err(stopped) => {
+            if let Some(log) = log {
+                log.give_up();
+            }
+            return Err(match stopped {
+                Stopped::Problem(problem) => not_ready(problem),
+                Stopped::Hosted(_) => NotReady::from(
+                    Complaint::wrong(stopped.to_string())
+                        .hint(
+                            "`--max-cost USD` asks it and limits the cost; `--live` asks it without a limit",
+                        )
+                        .hint("`--update` asks it and records the answers, from which later tests run"),
+                ),
+                Stopped::WritesOutside(_) => NotReady::from(Complaint::wrong(stopped.to_string())),
+                other => Complaint::failed(other.to_string()).into(),
+            });
+        }
+    };
     let comparison = baseline.map(|baseline| Comparison::of(&baseline, &report));
+    let compared = args.baseline.as_deref().zip(comparison.as_ref());
+    let kept = log.map_or(Ok(()), |log| log.end(KeptEnd::of(cut, report.cost_usd, compared)));
+    if let Err(error) = kept {
+        output.warn(&format!("the web app can't show these results, because they can't be kept: {error}"));
+    }
     if output.format == Format::Text {
         output.print(&ending(&report, cut, comparison.as_ref(), output.out));
     } else {

@@ -68,6 +68,7 @@ mod terminal;
 mod terminal_session;
 #[path = "../../../inference/tests/tiny_model/mod.rs"]
 mod tiny_model;
+mod triggers;
 mod weights;
 mod world;
 
@@ -144,6 +145,7 @@ groups! {
     mcp_clients: mcp_clients::group,
     service: service::group,
     client_authority: client_authority::group,
+    triggers: triggers::group,
     editors: editors::group,
     remote_servers: remote_servers::group,
 }

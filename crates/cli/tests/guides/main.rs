@@ -64,6 +64,7 @@ pages! {
     serve: "docs/guides/serve.md";
     shell: "docs/guides/shell.md";
     testing_workers: "docs/guides/testing-workers.md";
+    triggers: "docs/guides/triggers.md";
     typescript_client: "docs/guides/typescript-client.md";
     untrusted_content: "docs/guides/untrusted-content.md";
     vscode: "docs/guides/vscode.md" ["product": 1];

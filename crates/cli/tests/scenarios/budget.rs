@@ -164,7 +164,7 @@ fn command_line_replaces_limits_of_workers_that_are_not_locked() {
         ("limits.max_trns=1", "did you mean `max_turns`?"),
         ("limits.max_turns=many", "must be a whole number"),
         ("limits.max_turns=", "has no value"),
-        ("colour=blue", "unknown field `colour`"),
+        ("colour=blue", "there is no `colour`; a model has"),
     ] {
         let told = scenario.run(&[".", "--set", wrong]);
         assert_eq!(told.code, Some(2), "{told}");

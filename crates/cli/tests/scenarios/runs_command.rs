@@ -331,5 +331,8 @@ fn mistaken_arguments_of_runs_are_explained() {
     let told = scenario.run(&[".", "--set", "max_tokens=-1"]);
     assert!(told.stderr.contains("--set: max_tokens is a whole number, at least 0, not `-1`"), "{told}");
     let told = scenario.run(&[".", "--set", "temprature=1"]);
-    assert!(told.stderr.contains("--set: unknown field `temprature`"), "{told}");
+    assert!(
+        told.stderr.contains("--set: there is no `temprature`; a model has temperature, top_p"),
+        "{told}"
+    );
 }

@@ -10,14 +10,17 @@ mod files;
 mod full_disk;
 mod generated_client;
 mod lists;
+mod notify;
 mod observation;
 mod pressure;
 mod queue;
 mod quotas;
 mod refusals;
 mod restart;
+mod results;
 mod schemathesis;
 mod sign_in;
+mod triggers;
 
 use crate::scenario::{Scenario, lines, script};
 use client::{Server, TOKEN_OF_CI, ci_token};

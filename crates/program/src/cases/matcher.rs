@@ -7,7 +7,7 @@ use crate::{
 };
 use llm_do_core::schema::Schema;
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{fmt, sync::Arc};
 
 /// An expectation about a value.
@@ -120,6 +120,35 @@ impl Matcher {
     /// The first place where the value does not match.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
         self.check_at("", value)
+    }
+
+    /// A value that shows what is expected: `value`, with each part that does not match replaced. A matcher that no single
+    /// value meets stands as in the file.
+    pub fn expected(&self, value: &Value) -> Value {
+        if self.check(value).is_ok() {
+            return value.clone();
+        }
+        match (self, value) {
+            (Self::Subset(keys), _) => {
+                let mut map = value.as_object().cloned().unwrap_or_default();
+                for (key, matcher) in keys {
+                    let expected = matcher.expected(map.get(key).unwrap_or(&Value::Null));
+                    map.insert(key.clone(), expected);
+                }
+                map.into()
+            }
+            (Self::Items(items), _) => {
+                let found = |at: usize| value.get(at).unwrap_or(&Value::Null);
+                items.iter().enumerate().map(|(at, item)| item.expected(found(at))).collect()
+            }
+            (Self::Scalar(expected) | Self::Exactly(expected), _) => expected.clone(),
+            (Self::Matches(regex), _) => json!({"matches": regex.as_str()}),
+            (Self::Schema(schema), _) => json!({"schema": &**schema.value()}),
+            (Self::AnyOf(all), _) => {
+                let all: Vec<Value> = all.iter().map(|matcher| matcher.expected(value)).collect();
+                json!({"any_of": all})
+            }
+        }
     }
 
     fn check_at(&self, at: &str, value: &Value) -> Result<(), Mismatch> {
@@ -237,6 +266,19 @@ mod tests {
         assert_eq!(told("[{a: 1}]", json!([{"a": 1, "b": 2}])), None);
         assert_eq!(told("[1]", json!([1, 2])).as_deref(), Some("expected 1 item, found 2"));
         assert_eq!(told("{a: 1}", json!("x")).as_deref(), Some("expected an object, found \"x\""));
+    }
+
+    #[test]
+    fn what_is_expected_differs_from_a_value_where_the_value_does_not_match() {
+        let expected = |text: &str, value: Value| matcher(text).expected(&value);
+        let value = json!({"total": 2, "note": "x", "rows": [1, 2]});
+        assert_eq!(
+            expected("{total: 3, rows: [1, 5, 6], who: {matches: '^A'}}", value.clone()),
+            json!({"total": 3, "note": "x", "rows": [1, 5, 6], "who": {"matches": "^A"}})
+        );
+        assert_eq!(expected("{total: 2}", value.clone()), value);
+        assert_eq!(expected("{any_of: [{exactly: 1}, two]}", json!("three")), json!({"any_of": [1, "two"]}));
+        assert_eq!(expected("{a: {b: 1}}", json!("text")), json!({"a": {"b": 1}}));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Chats: words to them, and stopping their answers.
+//! Chats: sending messages, and stopping the answer under way.
 
 use super::{Body, Caller, Given, RUN, RequestBody, Route, schema};
 use crate::{

@@ -1,4 +1,4 @@
-//! Files: those that clients upload, those of runs, and a run as a file.
+//! Files: uploads of clients, files of runs, and exported runs.
 
 use super::{Asked, Body, Caller, Parameter, RUN, RequestBody, Route, schema};
 use crate::{
@@ -164,7 +164,7 @@ async fn export(
     Ok(as_attachment(page.into_response(), "text/html; charset=utf-8", &format!("{run}.html")))
 }
 
-/// A response that a browser saves and never shows: it is in the words of others.
+/// Makes a browser save the response and never show it, because its content is not trusted.
 fn as_attachment(mut response: Response, kind: &'static str, name: &str) -> Response {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
     let shown: String = name.chars().map(|c| if plain(c) { c } else { '_' }).collect();

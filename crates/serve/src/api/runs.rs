@@ -3,6 +3,7 @@
 use super::{Asked, Body, Caller, Given, Parameter, RUN, RequestBody, Route, events, schema, text_of};
 use crate::{
     error::{ApiError, Code},
+    events::Reader,
     listing::Filter,
     notices::Notice,
     service::{LARGEST_PAGE, Page, Service},
@@ -377,19 +378,28 @@ async fn follow_run(
     Asked(Following { view }): Asked<Following>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = text_of(&headers, "last-event-id")?.map(|text| text.parse::<u64>());
-    let after = after
+    let reader = service.reader(&token, &run, last_event(&headers)?).await?;
+    Ok(events_of(reader, view))
+}
+
+/// The number of the last record that a reader has.
+pub(super) fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let after = text_of(headers, "last-event-id")?.map(|text| text.parse::<u64>());
+    after
         .transpose()
-        .map_err(|_| ApiError::new(Code::BadRequest, "Last-Event-ID is not the number of a record"))?;
-    let reader = service.reader(&token, &run, after).await?;
+        .map_err(|_| ApiError::new(Code::BadRequest, "Last-Event-ID is not the number of a record"))
+}
+
+/// The stream of what a reader reads, with the changes of the run's view if `view`.
+pub(super) fn events_of(reader: Reader, view: bool) -> Response {
     let reader = if view { reader.with_view() } else { reader };
-    Ok(events(unfold(reader, |mut reader| async move {
+    events(unfold(reader, |mut reader| async move {
         let event = match reader.event().await? {
             Ok(event) => as_event(&event, reader.changes(&event)),
             Err(reason) => sse::Event::default().event("error").data(reason),
         };
         Some((event, reader))
-    })))
+    }))
 }
 
 /// An event with the changes that it makes to the view of its run, if a client wants them.
@@ -400,7 +410,7 @@ struct Viewed<'a> {
     view: RunChanges<'a>,
 }
 
-/// An event of a run, as one that is sent.
+/// Converts an event of a run to a server-sent event.
 fn as_event(event: &Event, view: Option<RunChanges<'_>>) -> sse::Event {
     // Events are data that serialises.
     let data = match view {

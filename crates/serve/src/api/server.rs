@@ -1,4 +1,4 @@
-//! The server itself: whether it works, what it takes, what it has done, and the files of its app.
+//! The server itself: its health, its interface's description, its metrics, and the files of its app.
 
 use super::{Body, Caller, RequestBody, Route, schema};
 use crate::{app, error::ApiError, openapi::document, service::Service, token::Scope, views::Health};

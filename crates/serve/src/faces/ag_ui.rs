@@ -8,13 +8,15 @@ use super::{
     answering::{Answering, Shown},
     conversation::Prompt,
     round::{Hearing, Round},
+    speaking::{followed_by, say},
     stream,
 };
 use crate::{
     error::{ApiError, Code},
+    live::is_turn,
     service::Service,
     token::Token,
-    views::StartRun,
+    views::{RunView, StartRun},
 };
 use axum::{
     Extension,
@@ -24,9 +26,13 @@ use axum::{
 };
 use llm_do::{
     Session,
-    core::question::{Answer, Question, Waiting},
+    core::{
+        definition::WorkerMode,
+        journal::Record,
+        question::{Answer, Question, Waiting},
+    },
 };
-use request::{Request, Resume, Status};
+use request::{Request, Resume, SaidIn, Status};
 use serde_json::Value;
 use std::sync::Arc;
 use writing::Writing;
@@ -42,12 +48,15 @@ pub(super) async fn run(
     let session = service.session(&token, &program, &worker)?;
     let request = Request::read(&body)?;
     let (thread, run) = (request.thread_id.clone(), request.run_id.clone());
-    let round = match request.resume() {
-        [] => begin(&service, &token, &session, program, request).await?,
+    let (round, from) = match request.resume() {
+        [] => match talk(&service, &token, &session, &program, &request).await? {
+            Some(talk) => go_on(&service, &token, &session, talk, request).await?,
+            None => (begin(&service, &token, &session, program, request).await?, 0),
+        },
         entries => resume(&service, &token, &session, &program, entries).await?,
     };
-    let writing = Writing::new(thread, run, Arc::clone(&round.run().id));
-    Ok(stream::response(round, writing))
+    let said_in = SaidIn { run: Arc::clone(&round.run().id), from };
+    Ok(stream::response(round, Writing::new(thread, run, said_in)))
 }
 
 async fn begin(
@@ -57,13 +66,85 @@ async fn begin(
     program: String,
     request: Request,
 ) -> Result<Round, ApiError> {
-    let wrong = |why: String| ApiError::new(Code::BadRequest, why);
-    let Prompt { message, input, files } = request.conversation()?.prompt(session).map_err(wrong)?;
+    let Prompt { message, input, files } = request.prompt(session)?;
     let worker = session.entry().id.to_string();
-    let start =
-        StartRun { program: Some(program), worker: Some(worker), message, input, ..StartRun::default() };
+    let chat = is_chat(session);
+    let start = StartRun {
+        program: Some(program),
+        worker: Some(worker),
+        message,
+        input,
+        chat,
+        ..StartRun::default()
+    };
     let (live, reader) = service.start_followed(token, start, files).await?;
-    Ok(Round::new(service, token, live, reader, Hearing::new(session.entry().returns.is_none())))
+    Ok(Round::new(service, token, live, reader, Hearing::new(speaks(session, chat))))
+}
+
+fn is_chat(session: &Session) -> bool {
+    let entry = session.entry();
+    entry.mode == WorkerMode::Chat && entry.code.is_none()
+}
+
+/// Returns true if the text of the entry's model is its answer. A worker with `returns` has typed output, except in a
+/// chat.
+fn speaks(session: &Session, chat: bool) -> bool {
+    chat || session.entry().returns.is_none()
+}
+
+/// A chat that waits for its next message.
+struct Talk {
+    view: RunView,
+    turn: Waiting,
+    records: Vec<Record>,
+}
+
+/// Finds the chat with the worker's last message, if the chat waits for the user and has no later message. Otherwise
+/// the client has changed the conversation or the chat is over, and the messages start another run.
+async fn talk(
+    service: &Service,
+    token: &Arc<Token>,
+    session: &Session,
+    program: &str,
+    request: &Request,
+) -> Result<Option<Talk>, ApiError> {
+    let Some(said) = request.said_last().filter(|_| is_chat(session)) else { return Ok(None) };
+    let view = match service.run(token, &said.run).await {
+        Err(error) if error.code() == Code::NotFound => return Ok(None),
+        view => view?,
+    };
+    if !view.chat || *view.program != *program || view.worker != session.entry().id {
+        return Ok(None);
+    }
+    let turns = view.questions.iter().map(|question| &question.waiting);
+    let Some(turn) = turns.into_iter().find(|waiting| is_turn(waiting)).cloned() else { return Ok(None) };
+    let records = service.records(token, &said.run).await?;
+    let since = records.iter().position(|record| record.seq >= said.from);
+    let is_newest = since.is_some_and(|at| followed_by(&records[at..]).is_none());
+    Ok(is_newest.then_some(Talk { view, turn, records }))
+}
+
+/// Gives the next message to a chat.
+async fn go_on(
+    service: &Service,
+    token: &Arc<Token>,
+    session: &Session,
+    talk: Talk,
+    request: Request,
+) -> Result<(Round, u64), ApiError> {
+    let Talk { view, turn, records } = talk;
+    let (text, files) = request.next_message(session)?;
+    let run = Arc::clone(&view.run);
+    let next = records.last().map_or(0, |record| record.seq + 1);
+    let hearing = Hearing::after(true, &records);
+    let (mut live, mut reader) = service.follow(token, &run, next).await?;
+    say(&Answering::new(service, token, view), turn, text, files).await?;
+    if live.is_none() {
+        // It was suspended, and continues with the message.
+        (live, reader) = service.follow(token, &run, next).await?;
+    }
+    let live = live.ok_or_else(|| ApiError::new(Code::Conflict, "the run is over"))?;
+    Ok((Round::new(service, token, live, reader, hearing), next))
 }
 
 async fn resume(
@@ -72,7 +153,7 @@ async fn resume(
     session: &Session,
     program: &str,
     entries: &[Resume],
-) -> Result<Round, ApiError> {
+) -> Result<(Round, u64), ApiError> {
     let mut given = Vec::with_capacity(entries.len());
     for entry in entries {
         let shown: Shown = entry.interrupt_id.parse().map_err(|()| {
@@ -93,7 +174,7 @@ async fn resume(
     }
     let records = service.records(token, &run).await?;
     let next = records.last().map_or(0, |record| record.seq + 1);
-    let hearing = Hearing::after(session.entry().returns.is_none(), &records);
+    let hearing = Hearing::after(speaks(session, view.chat), &records);
     let (mut live, mut reader) = service.follow(token, &run, next).await?;
     let answering = Answering::new(service, token, view);
     let mut answers = Vec::with_capacity(given.len());
@@ -109,10 +190,10 @@ async fn resume(
         (live, reader) = service.follow(token, &run, next).await?;
     }
     let live = live.ok_or_else(|| ApiError::new(Code::Conflict, "the run is over"))?;
-    Ok(Round::new(service, token, live, reader, hearing))
+    Ok((Round::new(service, token, live, reader, hearing), next))
 }
 
-/// The answer of an entry of `resume`.
+/// Reads the answer in an entry of `resume`.
 fn answer(question: &Waiting, entry: &Resume) -> Result<Answer, String> {
     let payload = entry.payload.clone().unwrap_or_default();
     let reason = payload.get("reason").and_then(Value::as_str).map(str::to_owned);

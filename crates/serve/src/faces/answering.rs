@@ -16,7 +16,7 @@ use llm_do::{
 };
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// A question as it was shown: `RUN_DIGEST`.
+/// A question that was shown to a client, as text: `RUN_DIGEST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) run: Arc<str>,
@@ -48,12 +48,12 @@ impl FromStr for Shown {
     }
 }
 
-/// A run, with what it waits for.
+/// A run, with the questions that wait for an answer.
 pub(crate) struct Answering<'a> {
     pub(crate) service: &'a Service,
     pub(crate) token: &'a Token,
     pub(crate) run: Arc<str>,
-    /// Whether the token has started the run.
+    /// True if the token has started the run.
     pub(crate) is_own: bool,
     pub(crate) waiting: Vec<Waiting>,
 }
@@ -69,7 +69,7 @@ impl<'a> Answering<'a> {
         }
     }
 
-    /// The question that was shown, whether it still waits or not.
+    /// Returns the question that was shown, even if it is no longer open.
     ///
     /// # Errors
     /// The run has asked no such question.
@@ -112,7 +112,7 @@ impl<'a> Answering<'a> {
     }
 }
 
-/// The question with that digest that the run has asked, whatever became of it.
+/// Finds the question with a digest among the records of the run, even if it is no longer open.
 fn asked(records: &[Record], wanted: &str) -> Option<Waiting> {
     records.iter().find_map(|record| {
         let RecordKind::Asked(question) = &record.body else { return None };

@@ -1,4 +1,4 @@
-//! Questions in the words of a message, for clients that have no other form for them.
+//! Questions as the text of a message, for clients that have no other form for them.
 
 use crate::views::QuestionView;
 use axum::http::{HeaderMap, header};
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub(crate) struct Link(String);
 
 impl Link {
-    /// By the host that the client has called.
+    /// Makes the address from the host that the client has called.
     pub(crate) fn of(headers: &HeaderMap, run: &str) -> Self {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         Self(format!("http://{host}/#/runs/{run}"))
@@ -19,7 +19,8 @@ impl Link {
         Self(String::new())
     }
 
-    /// What waits, and where it is answered. The address is a link in Markdown.
+    /// Returns a text with the questions and the address where the operator answers them. The address is a link in
+    /// Markdown.
     pub(crate) fn asking(&self, questions: &[QuestionView]) -> String {
         let mut text = String::from("The run waits for the operator.\n\n");
         for question in questions {

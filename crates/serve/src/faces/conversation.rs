@@ -1,4 +1,4 @@
-//! What a client says that keeps the conversation itself: each of its requests has all messages so far.
+//! Conversations that the client keeps: each of its requests contains all messages so far.
 
 use llm_do::{
     Session,
@@ -6,13 +6,15 @@ use llm_do::{
 };
 use serde_json::Value;
 
-/// Who speaks.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// The client's own application: a system or developer message. To a worker it is a part of the input.
+    /// The client's own application, which sends system and developer messages. They are part of the worker's input.
     Application,
     User,
     Worker,
+    /// The client's own code, which sends the result of a call that carried an output of the worker.
+    Client,
 }
 
 impl Speaker {
@@ -21,11 +23,12 @@ impl Speaker {
             Self::Application => "application",
             Self::User => "user",
             Self::Worker => "assistant",
+            Self::Client => "result",
         }
     }
 }
 
-/// One message.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Words {
     pub(crate) speaker: Speaker,
@@ -33,7 +36,7 @@ pub(crate) struct Words {
     pub(crate) files: Vec<Attachment>,
 }
 
-/// All messages so far. The last one is the user's.
+/// All messages so far. The last one is the user's, or a result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conversation {
     before: Vec<Words>,
@@ -54,7 +57,9 @@ impl Conversation {
     pub(crate) fn new(mut words: Vec<Words>) -> Result<Self, &'static str> {
         match words.pop() {
             None => Err("there is no message"),
-            Some(last) if last.speaker == Speaker::User => Ok(Self { before: words, last }),
+            Some(last) if matches!(last.speaker, Speaker::User | Speaker::Client) => {
+                Ok(Self { before: words, last })
+            }
             Some(_) => Err("the last message must be the user's"),
         }
     }
@@ -64,16 +69,16 @@ impl Conversation {
         &self.last.text
     }
 
-    /// How many messages came before the last one.
+    /// Returns the number of messages before the last one.
     pub(crate) fn before(&self) -> usize {
         self.before.len()
     }
 
-    /// The input for that worker: a single message as it is, a longer conversation as one text. A worker that takes no plain message
-    /// gets the last message as JSON.
+    /// Returns the input for a worker: a single message unchanged, a longer conversation as one text. A worker that
+    /// takes no plain message gets the last message, which must be JSON.
     ///
     /// # Errors
-    /// The worker takes parameters, and the conversation is no object of them.
+    /// The worker takes parameters, and the last message is no JSON object of them.
     pub(crate) fn prompt(self, session: &Session) -> Result<Prompt, String> {
         let entry = session.entry();
         if entry.signature.message.is_none() {
@@ -94,17 +99,31 @@ impl Conversation {
             }
             return Ok(Prompt { message: None, input: Some(input), files: self.last.files });
         }
-        let Self { before, last } = self;
-        if before.is_empty() {
-            return Ok(Prompt { message: Some(last.text), input: None, files: last.files });
-        }
-        let mut text = String::from("This is a conversation so far. Answer the user's last message.\n");
-        let mut files = Vec::new();
-        for words in before.into_iter().chain([last]) {
-            let tag = words.speaker.tag();
-            text.push_str(&format!("\n<{tag}>\n{}\n</{tag}>\n", words.text));
-            files.extend(words.files);
+        let answered = match self.last.speaker {
+            Speaker::Client => "The last result is about your last answer. Answer again.",
+            _ => "Answer the user's last message.",
+        };
+        let is_longer = !self.before.is_empty();
+        let (mut text, files) = self.text();
+        if is_longer {
+            text = format!("This is a conversation so far. {answered}\n\n{text}");
         }
         Ok(Prompt { message: Some(text), input: None, files })
+    }
+
+    /// Joins the messages and their files. A single message is unchanged; several messages are put between tags that
+    /// name the speaker.
+    pub(crate) fn text(self) -> (String, Vec<Attachment>) {
+        let Self { before, last } = self;
+        if before.is_empty() {
+            return (last.text, last.files);
+        }
+        let (mut texts, mut files) = (Vec::new(), Vec::new());
+        for words in before.into_iter().chain([last]) {
+            let tag = words.speaker.tag();
+            texts.push(format!("<{tag}>\n{}\n</{tag}>\n", words.text));
+            files.extend(words.files);
+        }
+        (texts.join("\n"), files)
     }
 }

@@ -1,5 +1,5 @@
-//! The Model Context Protocol (`docs/reference/mcp-server.md`): each worker of a program is a tool, and each call is a run of the
-//! service. Clients come over streamable HTTP, or one comes over a pair of streams.
+//! The Model Context Protocol (`docs/reference/mcp-server.md`): each worker of a program is a tool, and each call is a
+//! run of the service. Clients connect over streamable HTTP, or a single client over a pair of streams.
 
 mod call;
 mod caller;
@@ -59,7 +59,7 @@ struct Owned {
 }
 
 impl Endpoint {
-    /// The endpoint of a server of that name.
+    /// Creates the endpoint of a server with that name.
     pub(crate) fn new(name: &str) -> Self {
         let mut config = StreamableHttpServerConfig::default();
         // The service has checked the host, the origin and the size of the body.
@@ -75,7 +75,8 @@ impl Endpoint {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for another session of that token. Sessions that have ended by themselves are forgotten if there is none.
+    /// Takes room for another session of the token. If there is none, sessions that have ended by themselves are
+    /// forgotten first.
     async fn room(&self, service: &Service, token: &Token) -> Result<Share, ApiError> {
         let meter = &service.quotas().mcp_sessions;
         if let Ok(share) = meter.take(token.name(), 1) {
@@ -140,7 +141,7 @@ impl Endpoint {
     }
 }
 
-/// `/mcp`, where the server has one program.
+/// Handles `/mcp` of a server with one program.
 pub(super) async fn only(
     State(service): State<Service>,
     Extension(token): Extension<Arc<Token>>,
@@ -154,7 +155,7 @@ pub(super) async fn only(
     Ok(endpoint.handle(service, token, program, request).await)
 }
 
-/// `/mcp/PROGRAM`.
+/// Handles `/mcp/PROGRAM`.
 pub(super) async fn named(
     State(service): State<Service>,
     Extension(token): Extension<Arc<Token>>,

@@ -8,6 +8,7 @@ mod format;
 mod models;
 mod responses;
 mod title;
+mod tools;
 
 pub(crate) use chat::complete;
 pub(crate) use error::reshaped;
@@ -37,7 +38,7 @@ impl<'a> ModelId<'a> {
     }
 }
 
-/// The worker of that name.
+/// Returns the session of the worker that a model's name refers to.
 fn session_of(service: &Service, token: &Token, model: &str) -> Result<Session, Wrong> {
     let unknown = || {
         let shown: String = model.chars().filter(|c| !c.is_control()).take(80).collect();

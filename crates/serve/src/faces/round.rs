@@ -1,4 +1,4 @@
-//! One round of a run: what it does and says from a word of its client until it is over or asks something.
+//! Rounds of a run. A round begins with a message of the client and continues until the run ends or asks something.
 
 use crate::{
     error::ApiError,
@@ -26,17 +26,17 @@ use serde_json::Value;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 
-/// How long a run that asks must be quiet before its round is over although other calls are at work.
+/// Time without events after which the round of a waiting run ends although other calls are under way.
 const OTHERS: Duration = Duration::from_secs(2);
 
 /// A piece of a round, in the order in which it happens.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Piece {
-    /// More text of that turn.
+    /// Further text of a turn.
     Text { turn: u32, text: String },
-    /// The text of that turn so far is void, because its request has failed and may be repeated.
+    /// The text of the turn so far is void, because its request has failed and may be repeated.
     Void { turn: u32 },
-    /// The text of that turn is complete.
+    /// The text of the turn is complete.
     Said { turn: u32 },
     /// A call of a tool or a worker has ended.
     Called(Called),
@@ -54,25 +54,25 @@ pub(crate) struct Called {
 /// A call of the entry that has begun and not ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Open {
-    /// Its place.
+    /// The place of the call.
     pub(crate) path: CallPath,
     /// The function.
     pub(crate) function: Arc<str>,
     /// The arguments.
     pub(crate) input: Arc<Value>,
-    /// Whether it began in an earlier round.
+    /// True if the call began in an earlier round.
     pub(crate) began_before: bool,
 }
 
-/// Turns the events of a run into pieces. Text and calls are those of the entry itself; what happens below it is its own matter.
+/// Turns the events of a run into pieces. Text and calls are those of the entry itself. Calls below them are left out.
 pub(crate) struct Hearing {
-    /// Whether the words of the entry's model are for the client: not where only its typed output is.
+    /// True if the client gets the text of the entry's model. False if it gets only the entry's typed output.
     text: bool,
     /// The text of the turn in progress.
     so_far: Option<(u32, String)>,
     /// The turn after the last one that was answered.
     next_turn: u32,
-    /// What was said last.
+    /// The last complete text of the round.
     last: Option<String>,
     calls: Calls,
     /// The number of the record after the last one.
@@ -96,7 +96,7 @@ impl Hearing {
         }
     }
 
-    /// One that knows what happened before, which is no part of the round.
+    /// Creates a value that knows the records of earlier rounds, which are no part of this round.
     pub(crate) fn after(text: bool, before: &[Record]) -> Self {
         let mut hearing = Self::new(text);
         for record in before {
@@ -162,7 +162,7 @@ impl Hearing {
         open.map(called).into_iter().collect()
     }
 
-    /// The model has answered that turn. Deltas that did not come are made up for.
+    /// Returns the pieces that complete the text of a turn, with text that came in no delta.
     fn said(&mut self, turn: u32, text: String) -> Vec<Piece> {
         self.next_turn = self.next_turn.max(turn.saturating_add(1));
         let streamed = self.so_far.take().filter(|(of, _)| *of == turn).map(|(_, text)| text);
@@ -184,8 +184,8 @@ impl Hearing {
         pieces
     }
 
-    /// The text that the round ends with, where it was not said before: the output of a worker whose words are not for the client,
-    /// or that is code.
+    /// Returns the pieces of the text that the round ends with, if the client does not have it yet. This is the output
+    /// of a worker whose text is not for the client, or whose code makes the output.
     pub(crate) fn rest(&mut self, text: &str) -> Vec<Piece> {
         if text.is_empty() || self.last.as_deref() == Some(text) {
             return Vec::new();
@@ -215,25 +215,26 @@ impl Hearing {
         untold.map(|call| self.open_call(call)).collect()
     }
 
-    /// Whether each of the open calls waits for an answer.
+    /// Returns true if each open call waits for an answer.
     fn all_wait(&self) -> bool {
         self.calls_of_entry().all(|call| call.open_questions > 0)
     }
 }
 
-/// Whether a turn of the entry makes that call.
+/// Returns true if a turn of the entry makes the call.
 fn is_of_entry(path: &CallPath) -> bool {
     path.parent() == Some(CallPath::root()) && path.turn_below(&CallPath::root()).is_some()
 }
 
-/// How a round ended.
+/// The end of a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Settled {
     /// The run as it is now.
     pub(crate) run: RunView,
     /// The questions that keep calls waiting.
     pub(crate) questions: Vec<crate::views::QuestionView>,
-    /// Whether its conversation waits for the next message, and why the last one has no answer if it has none.
+    /// The wait of a conversation for its next message, with the reason why the last message has no answer, if it has
+    /// none. `None`: no conversation waits.
     pub(crate) turn: Option<Option<Failure>>,
     /// The calls that have not ended.
     pub(crate) open: Vec<Open>,
@@ -252,7 +253,7 @@ impl Settled {
         Self { run, questions, turn, open: hearing.open(), usage: hearing.usage }
     }
 
-    /// The text that the round ends with.
+    /// Returns the text that the round ends with.
     pub(crate) fn text(&self) -> Option<String> {
         if let Some(output) = &self.run.output {
             return Some(output_text(output, false));
@@ -266,12 +267,12 @@ impl Settled {
         }
     }
 
-    /// Whether the run continues by itself.
+    /// Returns true if the run continues by itself.
     fn is_at_work(&self) -> bool {
         matches!(self.run.state, State::Queued | State::Running)
     }
 
-    /// Why the round came to nothing, if it did.
+    /// Returns the reason why the round has failed, if it has.
     pub(crate) fn failure(&self) -> Option<String> {
         if let Some(failure) = &self.run.failure {
             return Some(failure.message.clone());
@@ -296,7 +297,7 @@ impl Settled {
     }
 }
 
-/// A round in progress. Dropped before its end, it is a request whose client is gone: see [`Attached`].
+/// A round in progress. If it is dropped before its end, the client of its request has disconnected: see [`Attached`].
 pub(crate) struct Round {
     service: Service,
     token: Arc<Token>,
@@ -312,9 +313,9 @@ pub(crate) struct Round {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Following,
-    /// The run waits, and all that happened before is heard.
+    /// The run waits for an answer, and all earlier events are read.
     Asked,
-    /// The run has ended, and all of it is heard.
+    /// The run has ended, and all its events are read.
     Ended,
     Over,
 }
@@ -353,7 +354,7 @@ impl Round {
         &self.live
     }
 
-    /// The next piece, or how the round has ended.
+    /// Returns the next piece, or the end of the round.
     ///
     /// # Errors
     /// The journal can't be read.
@@ -413,7 +414,7 @@ impl Round {
     }
 }
 
-/// What comes next in a round.
+/// The next piece of a round, or its end.
 pub(crate) enum Next {
     Piece(Piece),
     Settled(Box<Settled>),

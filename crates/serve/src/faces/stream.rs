@@ -9,10 +9,10 @@ use axum::response::{
 use futures_util::stream::unfold;
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
-/// How often a stream without events says that it is still there.
+/// Interval at which a stream without events sends a keep-alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// What writes a round in the form of a face.
+/// A writer of rounds in the form of a face.
 pub(crate) trait Writer: Send + 'static {
     /// The events before the first piece.
     fn begin(&mut self) -> Vec<Event>;
@@ -30,7 +30,7 @@ struct State<W> {
     over: bool,
 }
 
-/// The round, as it happens.
+/// Returns the response that streams a round as it happens.
 pub(crate) fn response<W: Writer>(round: Round, mut writer: W) -> Response {
     let ready = writer.begin().into();
     let state = State { round, writer, ready, over: false };

@@ -51,7 +51,7 @@ fn join(keywords: &mut Map<String, Value>) {
     }
 }
 
-/// The texts that a schema consists of.
+/// Returns the texts that a schema consists of.
 fn texts_of(schema: &Value) -> Option<Vec<Value>> {
     if schema["type"] != "string" {
         return None;

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// The components, in which each object that a component contains is a component with a name.
+/// Returns the components, with a component of its own for each object inside them.
 pub(super) fn components(mut components: Map<String, Value>) -> Map<String, Value> {
     let mut names: Vec<String> = components.keys().cloned().collect();
     let mut at = 0;
@@ -29,7 +29,8 @@ pub(super) fn components(mut components: Map<String, Value>) -> Map<String, Valu
     components
 }
 
-/// Gives the objects of a schema to `take`, each with a name. Objects in these are met when they are components.
+/// Gives the objects of a schema to `take`, each with a name. Objects inside these follow when they have become
+/// components.
 fn inside(schema: &mut Value, name: &str, take: &mut impl FnMut(&mut Value, &str)) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, value) in keywords.iter_mut() {
@@ -58,14 +59,14 @@ fn met(part: &mut Value, name: &str, take: &mut impl FnMut(&mut Value, &str)) {
     }
 }
 
-/// The word that tells an alternative from the others: the value of its tag, else its first property.
+/// Returns the word that distinguishes an alternative from the others: the value of its tag, else its first property.
 fn variant(part: &Value) -> Option<&str> {
     let properties = part.get("properties")?.as_object()?;
     let tag = properties.values().find_map(|property| property.get("const")?.as_str());
     tag.or_else(|| properties.keys().next().map(String::as_str))
 }
 
-/// A word as a part of a type's name.
+/// Converts a word to a part of a type's name.
 fn camel(word: &str) -> String {
     let parts = word.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
     parts

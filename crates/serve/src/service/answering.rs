@@ -35,17 +35,28 @@ pub(crate) struct Answered {
 
 /// A run that continues.
 pub(crate) enum Continued {
-    /// With the answers that were given.
+    /// The run continues with the answers that were given.
     Now(Arc<LiveRun>),
-    /// Another request has continued it before, and the answers are not given.
+    /// Another request has continued the run before, and the answers are not given.
     Before(Arc<LiveRun>),
 }
 
 impl Service {
     /// Gives an answer to a question. The first one stands.
     pub(crate) async fn answer(&self, token: &Token, id: &str, given: GiveAnswer) -> Result<(), ApiError> {
+        self.answer_via(token, id, given, self.0.owner.via()).await
+    }
+
+    /// Gives an answer to a question through another channel.
+    pub(crate) async fn answer_via(
+        &self,
+        token: &Token,
+        id: &str,
+        given: GiveAnswer,
+        via: &'static str,
+    ) -> Result<(), ApiError> {
         let GiveAnswer { id: question, digest, answer } = given;
-        let given = Given::new(answer, Arc::clone(token.name()), self.0.owner.via());
+        let given = Given::new(answer, Arc::clone(token.name()), via);
         self.give(token, id, Answered { question, digest, given }).await
     }
 
@@ -82,10 +93,16 @@ impl Service {
             return Ok(Continued::Before(live));
         }
         let (program, summary) = self.stored(token, id).await?;
+        if self.0.owner.only_shows(&summary) {
+            let detail = format!(
+                "the run `{id}` was started outside of this server: answer it with `llm-do runs resume {id}`"
+            );
+            return Err(ApiError::new(Code::Forbidden, detail));
+        }
         for Answered { given, .. } in &answers {
             self.admits(program.name().as_str(), id, &given.answer).await?;
         }
-        let started_by = self.0.owner.started_by(&summary);
+        let started_by = self.0.owner.started_by(program.runs_dir(), &summary);
         let started_by = started_by.map_or_else(|| Arc::clone(token.name()), |client| client.name);
         // Before its journal says that the run continues: without room it would end there.
         let room = self.0.runs.admit(&started_by)?;
@@ -188,7 +205,7 @@ impl Service {
         Ok(live)
     }
 
-    /// Stops the answer under way of a chat, as Ctrl-C in a terminal does. The run goes on.
+    /// Stops the answer under way of a chat, as Ctrl-C in a terminal does. The run continues.
     pub(crate) fn stop(&self, token: &Token, id: &str) -> Result<(), ApiError> {
         let live = self.live(token, id).ok_or_else(|| ApiError::no_run(id))?;
         if !live.about.chat {
@@ -205,10 +222,10 @@ impl Service {
         }
     }
 
-    /// Whether clients may give that answer in that run of a program.
+    /// Checks that clients may give that answer in that run of a program.
     ///
     /// # Errors
-    /// It asks for more than the operator has allowed.
+    /// The answer asks for more than the operator has allowed.
     async fn admits(&self, program: &str, run: &str, answer: &Answer) -> Result<(), ApiError> {
         if let Owner::Client(_) = self.0.owner {
             // The operator's own process.
@@ -270,7 +287,7 @@ impl Service {
     }
 }
 
-/// Whether that question was answered through that.
+/// Returns true if that question was answered through the channel `via`.
 fn answered_via(records: &[Record], of: &QuestionId, via: &str) -> bool {
     records.iter().any(|Record { path, step, body, .. }| {
         let is_it = *path == of.call && *step == of.step;

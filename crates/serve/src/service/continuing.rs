@@ -23,12 +23,12 @@ use tokio::task::spawn_blocking;
 struct Earlier {
     id: Arc<str>,
     client: Client,
-    /// Whether it is not over.
+    /// True if the run is suspended or cut off, so that it is to be continued.
     is_left: bool,
 }
 
-/// The runs of that program's service in earlier processes, oldest first: all that are not over, and so many others that no key is
-/// forgotten which this process could know.
+/// The runs that the program's service had in earlier processes, oldest first: at least the newest [`MOST_KEYS`], whose
+/// idempotency keys this process remembers, and all older ones that are not over.
 fn left_by_earlier(program: &Served, listing: &Listing) -> io::Result<Vec<Earlier>> {
     let client =
         |run: &RunSummary| client_of(run).filter(|client| *client.program == *program.name().as_str());
@@ -122,20 +122,20 @@ impl Service {
         }
     }
 
-    /// A run that an earlier process has left, about to be continued.
+    /// Prepares to continue a run that an earlier process has left.
     pub(super) fn continued(
         &self,
         program: &Served,
         past: PastRun,
         decisions: Decisions,
     ) -> Result<(Arc<LiveRun>, Run), Problem> {
-        let Inner { host, notices, owner, .. } = &*self.0;
+        let Inner { host, notices, owner, chats_expire, .. } = &*self.0;
         let session = program.for_past(&past, &**host)?;
         let foreign = || Problem::from(ResumeError::Unknown("no client of this service started it".into()));
         let client = owner.client(past.invocation().client.clone()).ok_or_else(foreign)?;
         let input = serde_json::to_value(past.input()).unwrap_or_default();
         let about = About { title: title_of(&input), ..about(&session, client) };
-        let ports = Ports::continued(owner.via(), &past);
+        let ports = Ports::continued(owner.via(), *chats_expire, &past);
         decisions.0.iter().for_each(|(id, given)| ports.was_answered(id, &given.by));
         let run = session.resume(past, decisions, Some(ports.operator()), Some(ports.events()))?;
         Ok((LiveRun::new(&run, ports, about, notices), run))

@@ -102,7 +102,7 @@ impl Service {
         Ok(saved)
     }
 
-    /// What `check` finds in a program with texts that are not saved.
+    /// Returns the findings of `check` in a program with texts that are not saved.
     ///
     /// # Errors
     /// There is no such program, or the client may not read it.
@@ -137,7 +137,7 @@ fn as_json(found: &[Diagnostic]) -> Vec<Value> {
     }
 }
 
-/// Work with files, away from the threads that answer requests.
+/// Does work with files on a thread that answers no requests.
 async fn work<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {

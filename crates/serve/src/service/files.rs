@@ -30,11 +30,11 @@ const PIECE: u64 = 1 << 20;
 
 /// A file that is being read.
 pub(crate) struct FileContent {
-    /// Its name.
+    /// The name of the file.
     pub(crate) name: String,
-    /// Its size when it was opened.
+    /// The size of the file when it was opened.
     pub(crate) bytes: u64,
-    /// Whether it begins as text.
+    /// True if the file begins as text.
     pub(crate) is_text: bool,
     session: Session,
     at: Located,
@@ -83,7 +83,7 @@ impl Service {
 }
 
 impl FileContent {
-    /// Its bytes, piece by piece.
+    /// The bytes of the file, piece by piece.
     pub(crate) fn pieces(self) -> impl Stream<Item = io::Result<Vec<u8>>> + Send {
         let Self { bytes, session, at, first, .. } = self;
         let session = Arc::new(session);

@@ -1,4 +1,5 @@
-//! What the other interfaces need of a service: runs that they follow, and what answers beside runs.
+//! The operations of the interfaces of OpenAI, AG-UI and MCP on a service: runs that they follow, and the model that
+//! answers requests for titles.
 
 use super::{Service, TitleModel, starting::Ready};
 use crate::{
@@ -84,7 +85,7 @@ impl Service {
         Ok((live, Reader::new(&program.run_dir(id), events, next, place)))
     }
 
-    /// What a run has recorded so far.
+    /// The records of a run so far.
     pub(crate) async fn records(&self, token: &Token, id: &str) -> Result<Vec<Record>, ApiError> {
         let (program, _) = self.stored(token, id).await?;
         let dir = program.run_dir(id);

@@ -28,12 +28,12 @@ const MOST_ATTACHMENTS: usize = 64;
 /// The input of a run with the files that a request names.
 pub(super) struct Prepared {
     pub(super) input: Input,
-    /// The uploads among them.
+    /// The uploads among the files.
     pub(super) uploads: Vec<Upload>,
 }
 
 impl Service {
-    /// Keeps a file for a run that the client starts later.
+    /// Stores a file for a run that the client starts later.
     pub(crate) async fn upload(
         &self,
         token: &Token,
@@ -46,7 +46,7 @@ impl Service {
         Ok(Uploaded { upload: id, name, bytes })
     }
 
-    /// The input that a request of that token gives a session. Reads files.
+    /// Prepares the input of a run of that session from a request of that token. Reads files.
     pub(super) async fn input(
         &self,
         token: &Token,

@@ -1,6 +1,6 @@
 //! The runs of the one client that owns the process and is its operator.
 
-use super::{Limits, Service, starting::either};
+use super::{Limits, Service, starting::either, triggers::Triggers};
 use crate::{
     error::{ApiError, Code},
     events::Reader,
@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// A run of the owner that has begun.
 pub(crate) struct Begun {
     pub(crate) live: Arc<LiveRun>,
-    /// One who follows it from its first event on, if that was asked for.
+    /// A reader that follows the run from its first event on, if the request wants one.
     pub(crate) reader: Option<Reader>,
-    /// Whether it refuses calls that need an approval, and may make some, because no questions are taken.
+    /// True if the run may make calls that need an approval, and refuses them because no questions are taken.
     pub(crate) denies_unattended: bool,
 }
 
@@ -36,7 +36,14 @@ impl Service {
     ) -> Result<Self, BadPrograms> {
         let owner = Client { name: OPERATOR.into(), program: program.name().as_str().into(), key: None };
         let programs = Programs::new(vec![program])?;
-        Ok(Self::of(programs, Tokens::default(), limits, host, Owner::Client(owner)))
+        Ok(Self::of(
+            programs,
+            Tokens::default(),
+            (Triggers::default(), None),
+            limits,
+            host,
+            Owner::Client(owner),
+        ))
     }
 
     /// A service of one program whose clients call its workers as tools. Runs that an earlier process has left wait until they
@@ -51,7 +58,14 @@ impl Service {
         host: Arc<dyn Host>,
     ) -> Result<Self, BadPrograms> {
         let clients = Client { name: TOOLS.into(), program: program.name().as_str().into(), key: None };
-        Ok(Self::of(Programs::new(vec![program])?, tokens, limits, host, Owner::Tools(clients)))
+        Ok(Self::of(
+            Programs::new(vec![program])?,
+            tokens,
+            (Triggers::default(), None),
+            limits,
+            host,
+            Owner::Tools(clients),
+        ))
     }
 
     /// Waits for room for a run of the owner.

@@ -1,4 +1,4 @@
-//! What clients use of the service, against its quotas.
+//! The quotas of a service: the admission of runs, and the use of each quota.
 
 use super::{Service, apart};
 use crate::{

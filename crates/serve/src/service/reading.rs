@@ -28,7 +28,7 @@ use tokio::task::spawn_blocking;
 pub(crate) const LARGEST_PAGE: usize = 200;
 
 impl Service {
-    /// One run, if the client may see it.
+    /// Returns the run with that ID, if the client may see it.
     pub(crate) async fn run(&self, token: &Token, id: &str) -> Result<RunView, ApiError> {
         if let Some(live) = self.live(token, id) {
             return Ok(live_view(&live));
@@ -101,6 +101,7 @@ impl Service {
             worker: Arc::clone(&listed.worker),
             chat: listed.chat,
             client: Arc::clone(&listed.client),
+            outside: listed.outside,
             state,
             reason,
             title: listed.title.clone(),
@@ -133,17 +134,17 @@ impl Service {
         questions
     }
 
-    /// How many questions there are that a client may see.
+    /// The number of open questions that a client may see.
     pub(crate) fn question_count(&self, token: &Token) -> usize {
         let runs = self.0.runs.all();
         let seen = runs.iter().filter(|run| token.sees(&run.client().program, &run.client().name));
         seen.map(|run| run.questions().count()).sum()
     }
 
-    /// Who reads the events of a run after the record with that number, or from the first on.
+    /// Opens a reader of the events of a run after the record with that number, or from the first on.
     ///
     /// # Errors
-    /// There is no such run, or too many follow.
+    /// There is no such run, or too many streams are open.
     pub(crate) async fn reader(
         &self,
         token: &Token,
@@ -181,7 +182,7 @@ impl Service {
         self.programs_of(token).flat_map(workers_of).collect()
     }
 
-    /// How much is wrong with a program.
+    /// Counts the errors and warnings that `check` finds in a program.
     async fn findings(&self, program: &Arc<Served>) -> Result<Option<Findings>, ApiError> {
         let (of, host) = (Arc::clone(program), Arc::clone(&self.0.host));
         spawn_blocking(move || of.findings(&*host)).await.map_err(ApiError::internal)
@@ -189,11 +190,20 @@ impl Service {
 
     /// A run that is not under way here, with its result.
     async fn view(&self, program: &Arc<Served>, summary: RunSummary) -> Result<RunView, ApiError> {
-        let client = self.0.owner.started_by(&summary).ok_or_else(|| ApiError::no_run(&summary.run))?;
+        let client = self
+            .0
+            .owner
+            .started_by(program.runs_dir(), &summary)
+            .ok_or_else(|| ApiError::no_run(&summary.run))?;
+        let is_outside = self.0.owner.only_shows(&summary);
         let (dir, service) = (program.run_dir(&summary.run), self.clone());
         let read = spawn_blocking(move || {
-            let view = service.listed_view(&listed(&summary, client, &dir));
-            result_of(&dir, view.state).map(|result| (view, result))
+            let view = service.listed_view(&listed(&summary, client, is_outside, &dir));
+            let (ending, mut questions) = result_of(&dir, view.state)?;
+            if is_outside {
+                questions.clear();
+            }
+            Ok::<_, ReadError>((view, (ending, questions)))
         });
         let (mut view, (ending, questions)) =
             read.await.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
@@ -207,20 +217,20 @@ impl Service {
     }
 }
 
-/// What a page of a list has.
+/// The selection of runs on a page of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     /// Only runs that began before the run with this ID.
     pub(crate) before: Option<String>,
     /// The most that are listed.
     pub(crate) limit: usize,
-    /// Which runs.
+    /// The filter of the runs.
     pub(crate) filter: Filter,
-    /// Whether its questions show the effects of their calls.
+    /// True if the questions of the runs show the effects of their calls.
     pub(crate) previews: bool,
 }
 
-/// How the run in that folder ended, and what it waits for.
+/// Returns the ending of the run in that folder, and the questions that it waits for.
 fn result_of(dir: &Path, state: State) -> Result<(Option<Ending>, Vec<QuestionView>), ReadError> {
     if matches!(state, State::Waiting | State::Changed) {
         let waiting = History::of(read_journal(dir)?.records).waiting();
@@ -244,6 +254,7 @@ fn live_view(live: &LiveRun) -> RunView {
         worker: Arc::clone(&live.about.worker),
         chat: live.about.chat,
         client: Arc::clone(&live.client().name),
+        outside: false,
         state: live.state(),
         reason: None,
         title: live.about.title.clone(),

@@ -9,7 +9,7 @@ use crate::{
     meter::Share,
     owner::Owner,
     program::{Served, Starter},
-    runs::{Halted, Place, Room, Stuck},
+    runs::{Halted, Permit, Place, Room, Stuck},
     token::{Scope, Token},
     views::{StartRun, State, status_state},
 };
@@ -21,7 +21,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, task::spawn_blocking};
+use tokio::{runtime::Handle, task::spawn_blocking};
 
 /// Longest idempotency key, in bytes.
 const LONGEST_KEY: usize = 256;
@@ -32,15 +32,15 @@ pub(super) struct Ready {
     pub(super) live: Arc<LiveRun>,
     pub(super) run: Run,
     pub(super) room: Room,
-    /// Whether it refuses calls that need an approval, and may make some, because no questions are taken.
+    /// True if the run may make calls that need an approval, and refuses them because no questions are taken.
     pub(super) denies_unattended: bool,
 }
 
-/// What a run holds until it ends.
+/// The parts of quotas and the place that a run holds until it ends.
 pub(super) struct Held {
     _of_token: Share,
     _of_program: Option<Share>,
-    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    place: Arc<Mutex<Option<Permit>>>,
 }
 
 impl Service {
@@ -75,13 +75,40 @@ impl Service {
             program: program.name().as_str().into(),
             key: key.map(|key| IdempotencyKey { key: key.into(), request: fingerprint(&request) }),
         };
+        self.start_or_find_of(&program, request, client, token).await
+    }
+
+    /// Starts the run of a trigger's event, whatever its request is: its settings may have changed since a run was started for it.
+    pub(crate) async fn start_once(
+        &self,
+        token: &Token,
+        request: StartRun,
+        key: String,
+    ) -> Result<Arc<str>, ApiError> {
+        let program = self.program(token, request.program.as_deref())?;
+        let request_of = sha256(key.as_bytes()).into();
+        let client = Client {
+            name: Arc::clone(token.name()),
+            program: program.name().as_str().into(),
+            key: Some(IdempotencyKey { key: key.into(), request: request_of }),
+        };
+        Ok(self.start_or_find_of(&program, request, client, token).await?.0)
+    }
+
+    async fn start_or_find_of(
+        &self,
+        program: &Arc<Served>,
+        request: StartRun,
+        client: Client,
+        token: &Token,
+    ) -> Result<(Arc<str>, bool), ApiError> {
         let Some(keyed) = self.0.runs.keyed(&client)? else {
-            return Ok((self.start_new(&program, request, client, token).await?, true));
+            return Ok((self.start_new(program, request, client, token).await?, true));
         };
         let mut is_new = false;
         let run = keyed.run.get_or_try_init(|| {
             is_new = true;
-            self.start_new(&program, request, client.clone(), token)
+            self.start_new(program, request, client.clone(), token)
         });
         match run.await {
             Ok(run) => Ok((Arc::clone(run), is_new)),
@@ -112,10 +139,10 @@ impl Service {
         Starter::Client { client, via: self.0.owner.via(), trusted }
     }
 
-    /// Lets a run go, and waits until it can be continued whatever happens to the process.
+    /// Starts the task of a run, and waits until the run can be continued even if the process is killed.
     ///
     /// # Errors
-    /// Its first record can't be written.
+    /// The first record can't be written.
     pub(super) async fn begin(&self, ready: Ready) -> Result<Arc<LiveRun>, ApiError> {
         let Ready { began, live, run, room, .. } = ready;
         self.set_off(Arc::clone(&live), run, room);
@@ -131,7 +158,7 @@ impl Service {
         Ok(live)
     }
 
-    /// A run with these files, in that room.
+    /// Prepares a run with these files, in that room.
     pub(super) async fn prepare(
         &self,
         program: &Arc<Served>,
@@ -153,7 +180,7 @@ impl Service {
             let Prepared { mut input, uploads } =
                 runtime.block_on(service.input(&token, &session, &mut request))?;
             input.contents.extend(files);
-            let ports = Ports::new(service.0.owner.via());
+            let ports = Ports::new(service.0.owner.via(), service.0.chats_expire);
             let operator = session.options().can_ask.then(|| ports.operator());
             let run = session.start(&input, operator, Some(ports.events()))?;
             for upload in &uploads {
@@ -174,8 +201,8 @@ impl Service {
         Ok(ready)
     }
 
-    /// Lets a run go, as soon as it has its place. It does not wait: a client that disconnects meanwhile could end it between
-    /// its entry among the runs and its task.
+    /// Starts the task of a run, which begins as soon as the run has its place. The function is not async: otherwise a
+    /// client that disconnects could end it after the run is listed and before its task starts.
     pub(super) fn set_off(&self, live: Arc<LiveRun>, run: Run, room: Room) {
         if matches!(room.place, Place::Later(_)) {
             live.queue();
@@ -216,7 +243,13 @@ impl Service {
         };
         let status = if cut_off.is_some() { State::CutOff } else { status_state(report.status) };
         let name = status.name();
-        let text = cut_off.clone().unwrap_or_else(|| name.into());
+        let text = match &cut_off {
+            Some(why) => why.clone(),
+            None if live.has_expired() => {
+                format!("{name}: the chat expired, because its next message did not come")
+            }
+            None => name.into(),
+        };
         self.log_run(LogEntry { state: Some(name), text, ..live.entry("run_ended") });
         self.0.metrics.ended(&live.client().program, status, report.usage, live.age());
         if let Some(why) = cut_off {
@@ -254,11 +287,11 @@ impl Service {
     }
 }
 
-fn keep(slot: &Mutex<Option<OwnedSemaphorePermit>>, place: Option<OwnedSemaphorePermit>) {
+fn keep(slot: &Mutex<Option<Permit>>, place: Option<Permit>) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = place;
 }
 
-/// What is known of a run of a session before it begins.
+/// The properties of a run of a session that are known before it begins.
 pub(super) fn about(session: &Session, client: Client) -> About {
     About {
         worker: Arc::clone(&session.entry().id),
@@ -269,7 +302,7 @@ pub(super) fn about(session: &Session, client: Client) -> About {
     }
 }
 
-/// The beginning of what a request gives, unless it holds a secret that journals leave out.
+/// The beginning of a request's input, unless it has a secret that journals leave out.
 fn title_of(request: &StartRun, session: &Session) -> Option<String> {
     let text = match (&request.message, &request.input) {
         (Some(message), _) => message.clone(),

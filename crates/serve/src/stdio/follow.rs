@@ -1,4 +1,4 @@
-//! One request that follows a run to its end.
+//! Requests that follow a run to its end.
 
 use super::{
     lines::Lines,
@@ -18,13 +18,13 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::watch;
 
-/// What the client of a request hears before its result.
+/// The notifications that the client of a request gets before the result.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Hears {
-    /// The events of the run.
+    /// True if the client gets the events of the run.
     pub(super) events: bool,
-    /// The questions of the run, which it then answers.
+    /// True if the client gets the questions of the run, and answers them.
     pub(super) questions: bool,
 }
 
@@ -69,13 +69,14 @@ struct Withdrawn<'a> {
 }
 
 impl Followed<'_> {
-    /// Says that the run has started.
+    /// Notifies the client that the run has started.
     pub(super) async fn started(&self) {
         let Self { lines, request, id, .. } = self;
         lines.send(notification("started", &Started { request, run: id })).await;
     }
 
-    /// Follows the run to its end, which cancelling the request brings about. The result is the run.
+    /// Follows the run to its end, and returns the run as the result. If the client cancels the request, the run is
+    /// cancelled.
     pub(super) async fn to_the_end(
         &self,
         reader: Option<Reader>,
@@ -104,8 +105,8 @@ impl Followed<'_> {
         serde_json::to_value(run).map_err(|error| ApiError::internal(error).into())
     }
 
-    /// Passes events and questions on until the run is over. A question comes after the events that led to it. An event that the
-    /// client has no room for delays what comes after it, and so deltas are lost.
+    /// Passes events and questions on until the run is over. A question comes after the events that led to it. While
+    /// the client has no room for an event, later events wait, so deltas are lost.
     async fn pass_on(&self, mut reader: Option<Reader>, live: Option<&LiveRun>) -> Result<(), ApiError> {
         let Self { lines, request, hears, id, .. } = self;
         let live = live.filter(|live| hears.questions || live.about.chat);
@@ -138,7 +139,7 @@ impl Followed<'_> {
         }
     }
 
-    /// Tells the client which questions are there and which are gone.
+    /// Notifies the client of new and changed questions, and of questions that are no longer open.
     async fn tell(&self, asked: &mut Asked, live: &LiveRun) {
         let Self { lines, request, id, .. } = self;
         let Asked(known) = asked;
@@ -168,7 +169,7 @@ impl Followed<'_> {
 #[derive(Default)]
 struct Asked(BTreeMap<QuestionId, String>);
 
-/// The next event of a reader that is there.
+/// Returns the next event of the reader, if there is a reader.
 async fn next(reader: &mut Option<Reader>) -> Option<Result<Arc<Event>, String>> {
     reader.as_mut()?.event().await
 }

@@ -11,18 +11,19 @@ use tokio::{
 
 /// Longest line, in bytes.
 const LONGEST_LINE: usize = 16 << 20;
-/// Lines that wait to be written. With so many the senders wait too: then events are dropped, and no line is.
+/// Most lines that wait to be written. If so many wait, the senders wait too: then events are dropped, but no line is.
 const WAITING_LINES: usize = 64;
 
 /// A line of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
-    /// It was skipped.
+    /// The line was too long and was skipped.
     TooLong,
 }
 
-/// The next line that is not empty. `None` at the end of the stream. A line that was cut off by it is none.
+/// Reads the next line that is not empty. Returns `None` at the end of the stream. A line that the end cuts off is
+/// dropped.
 pub(super) async fn next(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Line>> {
     loop {
         let mut line = Vec::new();
@@ -41,7 +42,7 @@ pub(super) async fn next(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result
     }
 }
 
-/// Reads to the end of the line. Returns whether it has one.
+/// Reads to the end of the line. Returns true if the line has an end.
 async fn skip(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<bool> {
     loop {
         let available = reader.fill_buf().await?;
@@ -56,17 +57,17 @@ async fn skip(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<bool> {
     }
 }
 
-/// Where lines to the client go.
+/// The sender of lines to the client.
 #[derive(Clone)]
 pub(super) struct Lines(mpsc::Sender<Vec<u8>>);
 
 impl Lines {
-    /// Lines to that stream, which a thread of their own writes: a client that does not read stops nobody else. When the
-    /// client has closed the stream, further lines are dropped. The receiver hears when all lines are written and none can come any
-    /// more, or the client has closed the stream.
+    /// Creates the sender and a thread that writes the lines to the stream, so that a client that does not read blocks
+    /// nothing else. After the client has closed the stream, further lines are dropped. The receiver reports that all lines
+    /// are written and no more can come, or that the client has closed the stream.
     ///
     /// # Errors
-    /// There is no thread.
+    /// The thread can't be started.
     pub(super) fn to(mut writer: impl Write + Send + 'static) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let (writing, written) = oneshot::channel::<()>();
         let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(WAITING_LINES);
@@ -86,7 +87,8 @@ impl Lines {
         Ok((Self(sender), written))
     }
 
-    /// Sends a line, as soon as the client has read enough of those before it. Returns whether there is a client.
+    /// Sends a line, as soon as the client has read enough of the earlier lines. Returns true if the client is still
+    /// connected.
     pub(super) async fn send(&self, line: Vec<u8>) -> bool {
         self.0.send(line).await.is_ok()
     }

@@ -5,7 +5,7 @@ use llm_do::core::json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What the client calls a request by.
+/// The ID of a request, which the client chooses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum RequestId {
@@ -21,7 +21,7 @@ pub(super) struct Request {
     pub(super) params: Map<String, Value>,
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug, Serialize)]
 pub(super) struct RpcError {
     code: i32,
@@ -48,7 +48,7 @@ impl RpcError {
         Self::new(-32602, format!("params: {reason}"))
     }
 
-    /// The client took the request back before it had an effect.
+    /// Creates the error of a request that the client has cancelled before it had an effect.
     pub(super) fn cancelled() -> Self {
         Self::new(-32800, "the request was cancelled before a run began".into())
     }
@@ -73,7 +73,7 @@ impl Request {
     /// Reads a line.
     ///
     /// # Errors
-    /// It is no request. The ID is the one to answer, if the line has one.
+    /// The line is no request. The ID is the one to answer, if the line has one.
     #[expect(clippy::result_large_err, reason = "there is one result a line, and its error is sent at once")]
     pub(super) fn read(line: &[u8]) -> Result<Self, (Option<RequestId>, RpcError)> {
         let value = json::read_bytes(line).map_err(|error| (None, RpcError::parse(error)))?;

@@ -39,7 +39,7 @@ pub(super) struct New {
     pub(super) definition: Map<String, Value>,
     /// The package that its command line would fetch, until it is installed.
     pub(super) fetched: Option<Fetched>,
-    /// What the user should know about it.
+    /// Notes for the user about the server.
     pub(super) notes: Vec<String>,
 }
 

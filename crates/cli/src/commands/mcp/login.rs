@@ -79,7 +79,7 @@ fn server(named: &str, target: Option<&str>) -> Result<(String, SignInOptions), 
     Ok((remote.url, remote.auth))
 }
 
-/// Where the user's tokens are kept.
+/// Finds the store of the user's tokens.
 fn known() -> Known {
     let environment: llm_do::Environment = Arc::new(|name| std::env::var(name).ok());
     Known::of(&home()).with_keyring(Keyring::of(&environment))

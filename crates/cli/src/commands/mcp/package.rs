@@ -256,7 +256,7 @@ fn allowed(
 mod tests {
     use super::*;
 
-    /// What is fetched, its program and its arguments.
+    /// A package, the program in it, and the arguments of that program.
     type Read = (String, Option<String>, Vec<String>);
 
     fn read(line: &str) -> Result<Option<Read>, String> {

@@ -96,7 +96,7 @@ impl Stop {
     }
 }
 
-/// This command line, for the service behind the tools.
+/// The command line, as the host of the service behind the tools.
 struct CommandLine {
     args: ServeArgs,
     output: Output,

@@ -124,7 +124,8 @@ fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
-fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error>> {
+/// A client for that address, which follows no redirects.
+pub(crate) fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     // Where there is no certificate to check, none is read and none would be accepted.

@@ -3,6 +3,7 @@
 use super::client::Server;
 use crate::scenario::Scenario;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 fn talker(answers: &str) -> Scenario {
     Scenario::new()
@@ -100,4 +101,26 @@ fn answer_attaches_a_content_and_never_a_path_of_the_server() {
     assert_eq!(turn(&server, &run, json!({"answer": "attach", "file": "a.txt", "content": placed})), 403);
     assert_eq!(turn(&server, &run, json!({"answer": "attach", "file": "a.txt", "content": content})), 204);
     assert_eq!(turn(&server, &run, json!({"answer": "give", "value": "See?", "colour": 1})), 400);
+}
+
+#[test]
+fn chat_whose_next_message_does_not_come_expires_also_after_a_restart() {
+    let scenario = talker("answers:\n  - text: hello\n");
+    let server = Server::start_with(&scenario, &["talker.worker", "--chats-expire", "never"]);
+    let run = begin(&server);
+    server.until(&run, |view| view["state"] == "waiting");
+    drop(server);
+    let server = Server::start_with(&scenario, &["talker.worker", "--chats-expire", "1s"]);
+    let done = server.until(&run, |view| view["state"] == "done");
+    assert_eq!(done["output"], "hello", "{done}");
+    let records = scenario_records(&scenario);
+    let end = records.iter().find(|record| record["kind"] == "answered").expect("an answer");
+    assert_eq!((&end["answer"], &end["via"]), (&json!("end"), &json!("expiry")), "{end}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !server.log().iter().any(|line| line.contains("the chat expired")) {
+        assert!(Instant::now() < deadline, "{:?}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let late = server.post(&format!("/v1/runs/{run}/messages"), &json!({"text": "Late."})).send();
+    assert_eq!(late.status, 404, "{late:?}");
 }

@@ -253,3 +253,35 @@ fn only_definitions_inside_the_program_are_read_or_written() {
     let large = "x".repeat(2 << 20);
     assert_eq!(save(&server, "workers/large.worker", &large, &Value::Null).status, 413);
 }
+
+#[test]
+fn a_prompt_is_rendered_also_with_texts_that_are_not_saved_for_tokens_that_edit() {
+    let scenario = desk().home_file("serve.yaml", &ci_token("[start, read]", ""));
+    let server = Server::start(&scenario, &["--edit"]);
+    let at = "/v1/programs/desk/prompt";
+    let saved = json!({"worker": "greeter", "input": {"name": "Ada"}});
+    for response in [server.post(at, &saved).send(), server.post(at, &saved).token(TOKEN_OF_CI).send()] {
+        assert_eq!((response.status, &response.body["message"]), (200, &json!("Greet Ada.")), "{response:?}");
+    }
+    let text = "---\nparameters: {name: string}\n---\n{% if name %}Praise {{ name }}.{% endif %}\n";
+    let unsaved = json!({
+        "worker": "greeter", "input": {"name": "Ada"}, "files": {"workers/greeter.worker": text},
+    });
+    let edited = server.post(at, &unsaved).send();
+    assert_eq!((edited.status, &edited.body["message"]), (200, &json!("Praise Ada.")), "{edited:?}");
+    assert_eq!(server.post(at, &unsaved).token(TOKEN_OF_CI).send().status, 403);
+    // Runs have what is saved, and nothing was started.
+    assert_eq!(server.post(at, &saved).send().body["message"], "Greet Ada.");
+    assert_eq!(server.get("/v1/runs").send().body["runs"], json!([]));
+    // A worker that clients can't start is for those who edit.
+    let hidden = json!({"worker": "hidden", "message": "Go."});
+    assert_eq!(server.post(at, &hidden).send().status, 200);
+    assert_eq!(server.post(at, &hidden).token(TOKEN_OF_CI).send().status, 404);
+    let broken = json!({
+        "worker": "greeter", "input": {"name": "Ada"}, "files": {"workers/greeter.worker": "---\nmodle: x\n---\n"},
+    });
+    let broken = server.post(at, &broken).send();
+    assert_eq!(broken.status, 409, "{broken:?}");
+    assert!(broken.body["diagnostics"][0]["message"].is_string(), "{broken:?}");
+    assert_eq!(server.post(at, &json!({"worker": "greeter", "input": {"name": 1}})).send().status, 422);
+}

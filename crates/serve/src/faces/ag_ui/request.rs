@@ -1,16 +1,23 @@
-//! What a client of AG-UI sends: `RunAgentInput`.
+//! The requests of AG-UI's clients: `RunAgentInput`.
 
 use crate::{
     error::{ApiError, Code},
-    faces::conversation::{Conversation, Speaker, Words},
+    faces::conversation::{Conversation, Prompt, Speaker, Words},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use llm_do::core::{attachment::Attachment, json, model::Blob, worker::media_type};
+use llm_do::{
+    Session,
+    core::{attachment::Attachment, definition::Signature, json, model::Blob, worker::media_type},
+    runs::is_run_id,
+};
 use serde::Deserialize;
-use serde_json::Value;
-use std::fmt;
+use serde_json::{Value, json};
+use std::{fmt, str::FromStr, sync::Arc};
 
-/// A request. Fields that this version of the protocol does not have are left alone, as the protocol wants it.
+/// The parameter that takes the state of the client.
+const STATE: &str = "state";
+
+/// A request. Fields that this version of the protocol does not have are ignored, as the protocol requires.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Request {
@@ -64,9 +71,11 @@ enum Message {
     },
     Assistant {
         #[serde(default)]
+        id: Option<String>,
+        #[serde(default)]
         content: Option<String>,
     },
-    /// The results of the worker's own calls come back: the run knows them.
+    /// A result of one of the worker's own calls. The run has it already.
     Tool {},
     Reasoning {},
     Activity {},
@@ -108,20 +117,73 @@ impl Request {
         if request.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
             return wrong("tools: the tools of a worker are its own: send none");
         }
-        match &request.state {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(fields)) if fields.is_empty() => {}
-            Some(_) => return wrong("state: a worker shares no state: send none"),
-        }
         Ok(request)
+    }
+
+    /// Reads the round of a chat that contains the worker's last message from the ID of that message.
+    pub(super) fn said_last(&self) -> Option<SaidIn> {
+        self.messages.iter().rev().find_map(|message| match message {
+            Message::Assistant { id, .. } => Some(id.as_deref()?.parse().ok()),
+            _ => None,
+        })?
+    }
+
+    /// Takes the client's state out of the request. Clients that have none send an empty object.
+    fn state(&mut self, session: &Session) -> Result<Option<Value>, ApiError> {
+        let takes = takes_state(&session.entry().signature);
+        let state = self.state.take().filter(|state| !state.is_null());
+        match state.filter(|state| takes || *state != json!({})) {
+            Some(_) if !takes => Err(ApiError::new(
+                Code::BadRequest,
+                format!(
+                    "state: `{}` has no parameter `{STATE}`: send an empty state, or declare the parameter",
+                    session.entry().id
+                ),
+            )),
+            state => Ok(state),
+        }
+    }
+
+    /// Returns the input of a run of the worker, with the state if the worker has a parameter for it.
+    pub(super) fn prompt(mut self, session: &Session) -> Result<Prompt, ApiError> {
+        let wrong = |why: String| ApiError::new(Code::BadRequest, why);
+        let state = self.state(session)?;
+        let prompt = self.conversation()?.prompt(session).map_err(wrong)?;
+        let Some(state) = state else { return Ok(prompt) };
+        let mut input = match (prompt.input, &session.entry().signature.message) {
+            (Some(input), _) => input,
+            (None, Some(parameter)) => json!({&**parameter: prompt.message}),
+            (None, None) => json!({}),
+        };
+        if input.get(STATE).is_some() {
+            return Err(wrong(format!(
+                "state: the last message has a `{STATE}` of its own: send one of them"
+            )));
+        }
+        input[STATE] = state;
+        Ok(Prompt { message: None, input: Some(input), files: prompt.files })
+    }
+
+    /// Returns the next message for a chat that has the conversation up to the worker's last message. The message
+    /// contains the context and the state, because both may have changed since.
+    pub(super) fn next_message(mut self, session: &Session) -> Result<(String, Vec<Attachment>), ApiError> {
+        let state = self.state(session)?.filter(|state| *state != json!({}));
+        if let Some(state) = state {
+            let context =
+                Context { description: "The state of the application".into(), value: state.to_string() };
+            self.context.get_or_insert_default().push(context);
+        }
+        let last = self.messages.iter().rposition(|message| matches!(message, Message::Assistant { .. }));
+        self.messages.drain(..last.map_or(0, |last| last + 1));
+        Ok(self.conversation()?.text())
     }
 
     pub(super) fn resume(&self) -> &[Resume] {
         self.resume.as_deref().unwrap_or_default()
     }
 
-    /// What is said so far, with the context as words of the application.
-    pub(super) fn conversation(self) -> Result<Conversation, ApiError> {
+    /// Returns all messages so far, with the context as messages of the application.
+    fn conversation(self) -> Result<Conversation, ApiError> {
         let said = |speaker, text| Words { speaker, text, files: Vec::new() };
         let context = self.context.unwrap_or_default().into_iter();
         let mut words: Vec<Words> = context
@@ -135,14 +197,46 @@ impl Request {
                     said(Speaker::Application, content)
                 }
                 Message::User { content } => content.words(number)?,
-                Message::Assistant { content: Some(text) } => said(Speaker::Worker, text),
-                Message::Assistant { content: None }
+                Message::Assistant { content: Some(text), .. } => said(Speaker::Worker, text),
+                Message::Assistant { content: None, .. }
                 | Message::Tool {}
                 | Message::Reasoning {}
                 | Message::Activity {} => continue,
             });
         }
         Conversation::new(words).map_err(|why| ApiError::new(Code::BadRequest, format!("messages: {why}")))
+    }
+}
+
+/// Returns true if the worker has a parameter for the client's state that is not its parameter for a message.
+fn takes_state(signature: &Signature) -> bool {
+    let is_state = |name: &str| name == STATE && signature.message.as_deref() != Some(STATE);
+    signature.declared && signature.parameters.iter().any(|parameter| is_state(&parameter.name))
+}
+
+/// A round of a run, as it is part of the IDs of messages: `RUN_RECORD_message_N`, with the number of the round's first
+/// record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SaidIn {
+    pub(super) run: Arc<str>,
+    pub(super) from: u64,
+}
+
+impl SaidIn {
+    /// The ID of a message.
+    pub(super) fn message(&self, number: usize) -> String {
+        format!("{}_{}_message_{number}", self.run, self.from)
+    }
+}
+
+impl FromStr for SaidIn {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (round, _) = text.rsplit_once("_message_").ok_or(())?;
+        let (run, from) = round.rsplit_once('_').ok_or(())?;
+        let from = from.parse().map_err(drop)?;
+        is_run_id(run).then(|| Self { run: run.into(), from }).ok_or(())
     }
 }
 
@@ -202,4 +296,46 @@ impl Source {
 
 fn wrong(number: usize, why: &str) -> ApiError {
     ApiError::new(Code::BadRequest, format!("messages[{number}]: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_messages_name_their_round_and_others_name_none() {
+        let round = SaidIn { run: "20261121-221530-4f2a".into(), from: 17 };
+        assert_eq!(round.message(2).parse(), Ok(round));
+        for other in [
+            "",
+            "1",
+            "a_message_1",
+            "_17_message_1",
+            "20261121-221530-4f2a_x_message_1",
+            "../..//_1_message_1",
+        ] {
+            assert_eq!(other.parse::<SaidIn>(), Err(()), "{other}");
+        }
+    }
+
+    #[test]
+    fn next_message_has_what_came_after_the_last_answer_with_context() {
+        let body = |context: Value| {
+            json!({"threadId": "t", "runId": "r", "context": context, "messages": [
+                {"role": "user", "content": "One"},
+                {"role": "assistant", "id": "20261121-221530-4f2a_0_message_1", "content": "Said"},
+                {"role": "user", "content": "Two"},
+            ]})
+        };
+        let read = |context| Request::read(body(context).to_string().as_bytes()).expect("a request");
+        let after = |mut request: Request| {
+            let last = request.messages.pop().expect("a message");
+            request.messages = vec![last];
+            request.conversation().expect("a conversation").text().0
+        };
+        assert_eq!(read(json!([])).said_last().map(|said| said.from), Some(0));
+        assert_eq!(after(read(json!([]))), "Two");
+        let with_context = after(read(json!([{"description": "Page", "value": "3"}])));
+        assert!(with_context.contains("<application>\nPage: 3") && with_context.contains("<user>\nTwo"));
+    }
 }

@@ -1,5 +1,6 @@
 //! The events of AG-UI.
 
+use super::request::SaidIn;
 use crate::{
     error::ApiError,
     faces::{
@@ -17,16 +18,15 @@ use llm_do::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A run of the protocol, which is a round of ours.
+/// The writer of a run of the protocol, which corresponds to a round of a run of llm-do.
 pub(super) struct Writing {
     thread: String,
-    /// The client's own ID.
+    /// The ID that the client has given to the protocol's run.
     run: String,
-    /// The run's.
-    id: Arc<str>,
+    round: SaidIn,
     /// The message that is being written.
     open: Option<String>,
-    /// How many messages there were.
+    /// The number of messages begun so far.
     messages: usize,
 }
 
@@ -35,14 +35,14 @@ fn event(kind: &str, mut fields: Value) -> Event {
     Event::default().data(fields.to_string())
 }
 
-/// The ID of a call: the same in the round that begins it and in the one that ends it.
+/// Returns the ID of a call. The round that begins the call and the one that ends it use the same ID.
 fn call_id(run: &str, path: &CallPath) -> String {
     format!("{run}_{}", path.as_str().replace('/', "-"))
 }
 
 impl Writing {
-    pub(super) fn new(thread: String, run: String, id: Arc<str>) -> Self {
-        Self { thread, run, id, open: None, messages: 0 }
+    pub(super) fn new(thread: String, run: String, round: SaidIn) -> Self {
+        Self { thread, run, round, open: None, messages: 0 }
     }
 
     fn end_message(&mut self) -> Option<Event> {
@@ -59,7 +59,7 @@ impl Writing {
     }
 
     fn called(&mut self, called: &Called) -> Vec<Event> {
-        let id = call_id(&self.id, &called.open.path);
+        let id = call_id(&self.round.run, &called.open.path);
         let mut events: Vec<Event> = self.end_message().into_iter().collect();
         if !called.open.began_before {
             events.extend(Self::begin_call(&id, &called.open.function, &called.open.input));
@@ -106,7 +106,7 @@ impl Writer for Writing {
                     Some(id) => id.clone(),
                     None => {
                         self.messages += 1;
-                        let id = format!("{}_message_{}", self.run, self.messages);
+                        let id = self.round.message(self.messages);
                         events
                             .push(event("TEXT_MESSAGE_START", json!({"messageId": id, "role": "assistant"})));
                         self.open.insert(id).clone()
@@ -124,7 +124,7 @@ impl Writer for Writing {
         let mut events: Vec<Event> = self.end_message().into_iter().collect();
         if !settled.questions.is_empty() {
             for open in settled.open.iter().filter(|open| !open.began_before) {
-                let id = call_id(&self.id, &open.path);
+                let id = call_id(&self.round.run, &open.path);
                 events.extend(Self::begin_call(&id, &open.function, &open.input));
             }
             let interrupts: Vec<Value> =
@@ -153,7 +153,7 @@ impl Writer for Writing {
     }
 }
 
-/// A question as an interrupt.
+/// Converts a question to an interrupt.
 fn interrupt(settled: &Settled, question: &QuestionView) -> Value {
     let waiting = &question.waiting;
     let run: &Arc<str> = &settled.run.run;

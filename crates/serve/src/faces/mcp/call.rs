@@ -1,4 +1,4 @@
-//! A `tools/call` request: the run that it is of, and the questions of that run.
+//! `tools/call` requests: the run that a request starts or continues, and the questions of that run.
 
 use super::{
     caller::{Asking, Caller, Operator, VIA},
@@ -36,14 +36,14 @@ use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Most times that a question is asked whose form comes back wrong.
+/// The number of times that a question is asked if each filled form is wrong.
 const MOST_ATTEMPTS: usize = 3;
 /// The time after which a run is suspended that waits for an answer, if no request waits for the run and only its client can
 /// answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// The reason of a refusal in the place of a user who can't be asked.
+/// The reason of a refusal if the client can't ask its user.
 const CANNOT_ASK: &str = "the client that called can't ask its user";
-/// The reason of a refusal after a form that came back wrong too often.
+/// The reason of a refusal after too many wrong forms.
 const NOT_ANSWERED: &str = "the client did not answer the question";
 
 /// A `tools/call` request.
@@ -79,7 +79,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Starts a run, or finds that of an earlier call with the same key, and answers with what comes of it.
+    /// Starts a run, or finds the run of an earlier call with the same key, and answers with its result.
     pub(super) async fn begun(&self, key: Option<String>) -> Result<CallToolResponse, ErrorData> {
         let Caller { service, token, program } = self.caller;
         let start = StartRun {
@@ -100,7 +100,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Gives the answers to the questions of a round, and answers with what comes of its run.
+    /// Gives the answers to the questions of a round, and answers with the result of the run.
     pub(super) async fn continued(
         &self,
         state: &str,
@@ -116,8 +116,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Gives the answers among a client's responses to questions of that round that still wait. A question whose response is wrong
-    /// stays open. A run that has ended with its questions is continued.
+    /// Gives the answers among the client's responses, for the questions of the round that are still open. A question
+    /// whose response is wrong stays open. A run that was suspended with its questions is continued.
     async fn answered(&self, round: &Round, responses: Option<&InputResponses>) -> Result<(), ApiError> {
         let Caller { service, token, .. } = self.caller;
         self.caller.may_answer()?;
@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Answers with what comes of a run, whether it is under way or not.
+    /// Answers with the result of a run, which may have ended already.
     async fn found(&self, run: &Arc<str>) -> Result<CallToolResponse, ErrorData> {
         let Caller { service, token, .. } = self.caller;
         match service.live(token, run) {
@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Waits for what comes of a run, and reports its progress meanwhile.
+    /// Waits for the result of a run, and reports its progress meanwhile.
     async fn awaited(
         &self,
         live: &Arc<LiveRun>,
@@ -225,7 +225,7 @@ impl<'a> Call<'a> {
         self.outcome(&live.id).await
     }
 
-    /// Asks the client's user one question. Returns whether it is answered, or withdrawn.
+    /// Asks the client's user one question. Returns true if it is answered or withdrawn.
     async fn ask(&self, live: &LiveRun, waiting: &Waiting) -> bool {
         let filled = tokio::select! {
             filled = self.context.peer.create_elicitation(form::form(&live.id, waiting)) => filled,
@@ -245,7 +245,7 @@ impl<'a> Call<'a> {
         true
     }
 
-    /// Gives an answer. Another request may have answered the question in between: the first answer stands.
+    /// Gives an answer. If another request has answered the question meanwhile, the first answer counts.
     async fn give(&self, run: &str, answer: Answered) {
         let question = answer.question.clone();
         let Caller { service, token, .. } = self.caller;
@@ -272,7 +272,7 @@ impl<'a> Call<'a> {
         self.caller.service.log(&format!("run {run}: question {}: {}", waiting.id, visible::line(why)));
     }
 
-    /// A result that asks the client for answers, and to call again with them.
+    /// Returns a result that asks the client to repeat the call with the answers.
     fn round(&self, run: &Arc<str>, waiting: &[Waiting]) -> Result<CallToolResponse, ErrorData> {
         let state = sealed::seal(self.session, &Round::new(run, waiting), &self.fingerprint);
         let state = state.ok_or_else(|| {
@@ -286,7 +286,7 @@ impl<'a> Call<'a> {
         Ok(InputRequiredResult::new(Some(requests.collect()), Some(state)).into())
     }
 
-    /// Answers with what there is of a run.
+    /// Answers with the present state of a run.
     async fn outcome(&self, run: &Arc<str>) -> Result<CallToolResponse, ErrorData> {
         let Caller { service, token, .. } = self.caller;
         let view = match service.run(token, run).await {
@@ -321,7 +321,7 @@ impl<'a> Call<'a> {
         refused.count()
     }
 
-    /// The result of a call that starts or continues no run.
+    /// Returns the result of a call that has started or continued no run.
     fn refused(&self, why: &ApiError) -> CallToolResponse {
         let text = match why.code() {
             Code::KeyReused => {
@@ -335,7 +335,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Waits until a run asks something, and returns its questions. `None`: it has ended.
+/// Waits until a run asks something, and returns its questions. Returns `None` if the run has ended.
 async fn asked(live: &LiveRun) -> Option<Vec<Waiting>> {
     let mut questions = live.questions().subscribe();
     loop {

@@ -69,16 +69,16 @@ impl Operator {
 /// A way to ask the user of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
-    /// Not at all.
+    /// The user can't be asked.
     No,
-    /// By a request of the server within the call.
+    /// A request of the server within the call.
     Request,
-    /// The call ends with the questions, and is repeated with the answers.
+    /// A result with the questions. The client repeats the call with the answers.
     Rounds,
 }
 
 impl Caller {
-    /// The caller that the endpoint has put into the request.
+    /// Returns the caller that the endpoint has put into the request.
     pub(super) fn in_request(context: &RequestContext<RoleServer>) -> Result<Self, ErrorData> {
         let caller = parts(context).and_then(|parts| parts.extensions.get::<Self>());
         caller.cloned().ok_or_else(|| ErrorData::internal_error("the request has no token", None))
@@ -101,7 +101,7 @@ impl Caller {
     pub(super) fn operator(&self, context: &RequestContext<RoleServer>, session: &Session) -> Operator {
         match self.service.owner() {
             Owner::Tools(_) => Operator::Resumes { project: project(session) },
-            Owner::Host | Owner::Client(_) => {
+            Owner::Host { .. } | Owner::Client(_) => {
                 Operator::Answers { headers: parts(context).map(|parts| parts.headers.clone()) }
             }
         }
@@ -119,8 +119,8 @@ impl Caller {
         }
     }
 
-    /// Tells if the client takes a task in place of a result. Only revision 2026-07-28 has a result that says that it is a task, and
-    /// only a token that reads runs can look at one.
+    /// Returns true if the client takes a task in place of a result. Only revision 2026-07-28 has a result that says
+    /// that it is a task, and only a token that reads runs can look at one.
     pub(super) fn understands_tasks(&self, context: &RequestContext<RoleServer>) -> bool {
         is_newest(context)
             && context.client_capabilities().is_some_and(|client| client.supports_tasks())
@@ -133,7 +133,7 @@ impl Caller {
         let via = format!("{VIA}{}", shortened(&client));
         let by = match self.service.owner() {
             Owner::Tools(_) => OPERATOR.into(),
-            Owner::Host | Owner::Client(_) => Arc::clone(self.token.name()),
+            Owner::Host { .. } | Owner::Client(_) => Arc::clone(self.token.name()),
         };
         Given::new(answer, by, via.trim_end())
     }
@@ -141,7 +141,7 @@ impl Caller {
     /// Checks that the caller may answer.
     ///
     /// # Errors
-    /// The token has not that scope.
+    /// The token does not have that scope.
     pub(super) fn may_answer(&self) -> Result<(), ApiError> {
         match self.token.has(Scope::Answer) {
             true => Ok(()),

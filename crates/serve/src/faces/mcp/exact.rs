@@ -1,17 +1,17 @@
-//! Messages of clients with numbers that can't be kept exactly. They are refused before anything reads them, because the
-//! library of the protocol would change the numbers without a word.
+//! Messages of clients with numbers that can't be kept exactly. They are refused before anything reads them, because
+//! the library of the protocol would silently change the numbers.
 
 use llm_do::core::json::exact;
 use serde_json::{Value, json};
 use std::{borrow::Cow, io};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
 
-/// The method in the place of a request that is refused. Its parameter `reason` says why.
+/// The method that replaces the method of a refused request. Its parameter `reason` says why the request is refused.
 pub(super) const REFUSED: &str = "llm-do/refused";
 
 /// A message that is refused.
 struct Refused {
-    /// The message without what it asks for.
+    /// The ID of the message. The method and the other parameters are not kept.
     id: Value,
     meta: Option<Value>,
     is_request: bool,
@@ -19,7 +19,7 @@ struct Refused {
 }
 
 impl Refused {
-    /// Reads a message. `None` if its numbers can be kept, or if it is none that gets an answer.
+    /// Reads a message. Returns `None` if its numbers can be kept, or if the message gets no answer.
     fn of(message: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(message).ok()?;
         let reason = exact(text).err()?.message;
@@ -36,7 +36,7 @@ pub(super) fn refusal(message: &[u8]) -> Option<String> {
     Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": reason}}).to_string())
 }
 
-/// The message, or what stands in the place of one that is refused: a request that fails with the reason, or an answer that is
+/// Returns the message, or the replacement of a refused one: a request that fails with the reason, or an answer that is
 /// an error.
 fn checked(message: &[u8]) -> Cow<'_, [u8]> {
     let Some(Refused { id, meta, is_request, reason }) = Refused::of(message) else {
@@ -52,7 +52,8 @@ fn checked(message: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(format!("{instead}\n").into_bytes())
 }
 
-/// Passes the lines of a client on, each as it is or as it is refused. A line of more than `longest` bytes is not looked at.
+/// Passes on the lines of a client, each unchanged or replaced by its refusal. Lines of more than `longest` bytes are
+/// not checked.
 pub(super) async fn pass_on(
     reader: impl AsyncRead + Unpin,
     mut writer: DuplexStream,

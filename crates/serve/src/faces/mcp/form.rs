@@ -21,10 +21,10 @@ pub(super) fn form(run: &str, waiting: &Waiting) -> ElicitRequestParams {
     ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema: schema }
 }
 
-/// The answer that a filled form gives. A form that was dismissed refuses.
+/// Reads the answer from a filled form. A dismissed form is a refusal.
 ///
 /// # Errors
-/// What is wrong with the form.
+/// The form is filled wrong. The text says why.
 pub(super) fn answer(waiting: &Waiting, filled: &ElicitResult) -> Result<Answer, String> {
     let content = filled.content.as_ref().filter(|_| filled.action == ElicitationAction::Accept);
     let Some(content) = content else {
@@ -77,7 +77,7 @@ fn approval_schema() -> ElicitationSchema {
     }))
 }
 
-/// A form that clients can show is passed on. Any other is asked for as JSON.
+/// Returns the question's own schema if clients can show it as a form, otherwise a form that asks for JSON.
 fn input_schema(input: &Input) -> ElicitationSchema {
     match &input.schema {
         None => one_text("text", "Answer", ""),
@@ -124,7 +124,7 @@ fn one_text(name: &str, title: &str, description: &str) -> ElicitationSchema {
     }))
 }
 
-/// A form of this package.
+/// Reads the schema of a form of this package.
 fn schema(form: Value) -> ElicitationSchema {
     serde_json::from_value(form).expect("forms of this package are flat objects of texts")
 }

@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    /// The result of the call that the run is of.
+    /// Converts the state to the result of the tool call.
     pub(super) fn result(self, run: &str) -> CallToolResult {
         match self {
             Self::Ended(result) => *result,

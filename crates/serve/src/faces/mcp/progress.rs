@@ -32,8 +32,8 @@ fn notification(run: &RunView, token: ProgressToken) -> ProgressNotificationPara
     }
 }
 
-/// Does some work, and tells a client meanwhile about the progress of a run. Each notification has been sent before the work
-/// continues, so that none comes after the result.
+/// Does some work, and reports the progress of a run to a client meanwhile. Each notification is sent before the work
+/// continues, so that none follows the result.
 pub(super) async fn reporting<T>(
     mut progress: watch::Receiver<RunView>,
     token: Option<ProgressToken>,

@@ -40,20 +40,20 @@ impl Round {
         Self { run: Arc::clone(run), asked: asked.collect() }
     }
 
-    /// Tells if this question was asked in this round as it is now.
+    /// Returns true if the question was asked in this round in its present form.
     pub(super) fn asked(&self, waiting: &Waiting) -> bool {
         self.asked.iter().any(|(id, seen)| *id == waiting.id && *seen == digest(waiting))
     }
 }
 
-/// A round as text that only this user's llm-do can have made, for that call. A later server knows it again. `None`: there is no
-/// key to seal it with.
+/// Seals a round as text that only this user's llm-do can have made, for that call. A later server can open it. Returns
+/// `None` if there is no key to seal it with.
 pub(super) fn seal(session: &Session, round: &Round, call: &Fingerprint) -> Option<String> {
     let text = serde_json::to_vec(round).ok()?;
     String::from_utf8(session.seal(&purpose(call), text).ok()?).ok()
 }
 
-/// The round in such a text. `None`: this user's llm-do has not made it for that call.
+/// Opens the round in a sealed text. Returns `None` if this user's llm-do has not sealed it for that call.
 pub(super) fn open(session: &Session, state: &str, call: &Fingerprint) -> Option<Round> {
     let is_own = session.has_sealed(&purpose(call), state.as_bytes());
     is_own.then(|| serde_json::from_str(state).ok()).flatten()

@@ -1,4 +1,4 @@
-//! One client over a pair of streams.
+//! The Model Context Protocol with a single client over a pair of streams.
 
 use super::{Tools, caller::Caller, exact::pass_on};
 use crate::{service::Service, token::Token};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Longest line of a client, in bytes. A longer one is dropped without an answer, because its ID can't be known.
 const LONGEST_LINE: usize = 16 << 20;
-/// Bytes of a client that wait between the check of its numbers and the protocol.
+/// Most bytes of the client in the buffer between the check of its numbers and the protocol.
 const PASSED_ON: usize = 64 * 1024;
 
 /// Serves the only client of a service until it closes its stream, or `stop` ends. Then the runs end in order.

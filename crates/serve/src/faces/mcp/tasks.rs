@@ -22,7 +22,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-/// The time between two looks of a client, in milliseconds: a person answers.
+/// The interval at which a client should poll a task, in milliseconds. It is long because a person answers.
 const POLL_MS: u64 = 5_000;
 
 /// The answer to the call that started a run, which waits.
@@ -57,7 +57,7 @@ impl Caller {
     /// Looks at a run of this server's clients.
     ///
     /// # Errors
-    /// The caller sees none with that ID.
+    /// The caller can see no run with that ID.
     pub(super) async fn look(
         &self,
         id: &str,
@@ -78,7 +78,7 @@ impl Caller {
     /// Cancels a run of this server's clients, also one that waits for the operator.
     ///
     /// # Errors
-    /// The caller sees none with that ID.
+    /// The caller can see no run with that ID.
     pub(super) async fn cancel(
         &self,
         id: &str,
@@ -95,7 +95,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Ends a run. One that is suspended is continued and cancelled at once, so that its journal has the end.
+    /// Ends a run. A suspended run is continued and cancelled at once, so that its journal records the end.
     async fn end(&self, view: &RunView) -> Result<(), ApiError> {
         let Self { service, token, .. } = self;
         if !matches!(view.state, State::Queued | State::Running | State::Waiting | State::CutOff) {
@@ -115,7 +115,7 @@ impl Caller {
     }
 }
 
-/// In the form of ISO 8601.
+/// Formats a time in milliseconds since 1970 as ISO 8601.
 fn time(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     time.unwrap_or_default().to_string()

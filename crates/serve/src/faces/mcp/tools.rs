@@ -22,7 +22,7 @@ const IDEMPOTENCY_META: &str = "llm-do/idempotency-key";
 pub(super) struct Tools {
     /// The name of the server.
     name: Arc<str>,
-    /// The only client of the server; absent if each request says whose it is.
+    /// The only client of the server. Absent if each request contains its caller.
     client: Option<Caller>,
 }
 
@@ -57,7 +57,8 @@ impl ServerHandler for Tools {
         Ok(ListToolsResult::with_all_items(tools))
     }
 
-    /// A request with a number that can't be kept exactly is one of these by now.
+    /// Refuses a request with a number that can't be kept exactly. The check of messages has given it the method
+    /// [`REFUSED`].
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -79,7 +80,7 @@ impl ServerHandler for Tools {
         Ok(GetTaskResult::new(detailed(&view, outcome)))
     }
 
-    /// Tasks ask their clients nothing, so that there is nothing to answer.
+    /// Only looks the task up: tasks ask their clients nothing, so there is nothing to answer.
     async fn update_task(
         &self,
         request: UpdateTaskParams,

@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`. Its client keeps the conversation, so that each request is a run of its own.
+//! `POST /v1/chat/completions`. The client keeps the conversation, so each request is a separate run.
 
 use super::{
     Caller, content,
@@ -7,6 +7,7 @@ use super::{
     format::Format,
     now, object, session_of,
     title::Task,
+    tools::{Choice, EarlierCalls, Face, Forced, chat_call},
 };
 use crate::{
     error::{ApiError, Code},
@@ -43,7 +44,9 @@ pub(crate) async fn complete(
     let given = object(&body)?;
     let model =
         fields::text(&given, "model")?.ok_or_else(|| Wrong::field("model", "it is missing"))?.to_owned();
-    let conversation = conversation(given.get("messages"))?;
+    let choice = Choice::of(&given, Face::Chat);
+    let forced = choice.as_ref().ok().and_then(Option::as_ref).map(|choice| choice.name);
+    let conversation = conversation(given.get("messages"), forced)?;
     let streams = fields::flag(&given, "stream")?;
     let session = session_of(&service, &token, &model)?;
     // Clients send these with settings of their own, which no program gets to see.
@@ -53,9 +56,10 @@ pub(crate) async fn complete(
         let (text, usage) = task.answer(&service).await;
         return Ok(short(streams, &model, &text, usage));
     }
-    fields::check(&given, CHAT)?;
+    let ignored = fields::check(&given, CHAT, &token)?;
     let include_usage = stream_options(&given, streams)?;
     let format = Format::of("response_format", given.get("response_format"), &session)?;
+    let forced = choice?.map(|choice| choice.from(&session, Face::Chat)).transpose()?;
     let Prompt { message, input, files } =
         conversation.prompt(&session).map_err(|why| Wrong::field("messages", why))?;
     let entry = session.entry();
@@ -75,19 +79,26 @@ pub(crate) async fn complete(
         created: now(),
         include_usage,
         format,
+        forced,
         link: Link::of(&headers, &round.run().id),
         turn: None,
     };
-    match streams {
-        true => Ok(stream::response(round, completion)),
-        false => Ok(Json(completion.whole(round).await?).into_response()),
-    }
+    let response = match streams {
+        true => stream::response(round, completion),
+        false => completion
+            .whole(round)
+            .await
+            .map_or_else(IntoResponse::into_response, |whole| Json(whole).into_response()),
+    };
+    Ok(ignored.told(response))
 }
 
-fn conversation(messages: Option<&Value>) -> Result<Conversation, Wrong> {
+/// Reads the messages. The only calls in them are calls of the forced function.
+fn conversation(messages: Option<&Value>, forced: Option<&str>) -> Result<Conversation, Wrong> {
     let Some(Value::Array(messages)) = messages else {
         return Err(Wrong::field("messages", "must be an array"));
     };
+    let mut calls = EarlierCalls::of(forced);
     let mut words = Vec::with_capacity(messages.len());
     for (number, message) in messages.iter().enumerate() {
         let place = format!("messages[{number}]");
@@ -96,31 +107,39 @@ fn conversation(messages: Option<&Value>) -> Result<Conversation, Wrong> {
             Some("system" | "developer") => Speaker::Application,
             Some("user") => Speaker::User,
             Some("assistant") => Speaker::Worker,
-            Some("tool" | "function") => {
-                return Err(Wrong::field(
-                    place,
-                    "the tools of a worker are its own: a client has no results of them",
-                ));
+            Some("tool") => {
+                calls.result(&place, fields.get("tool_call_id"))?;
+                Speaker::Client
             }
             _ => {
                 return Err(Wrong::field(
                     format!("{place}.role"),
-                    "must be system, developer, user or assistant",
+                    "must be system, developer, user, assistant or tool",
                 ));
             }
         };
-        for calls in ["tool_calls", "function_call"] {
-            if fields.get(calls).is_some_and(|calls| !calls.is_null() && *calls != json!([])) {
-                return Err(Wrong::field(format!("{place}.{calls}"), "the tools of a worker are its own"));
-            }
-        }
         let content = content::read(&place, fields.get("content"), speaker == Speaker::User)?;
-        words.push(Words { speaker, text: content.text, files: content.files });
+        let mut text = content.text;
+        if fields.get("function_call").is_some_and(|call| !call.is_null()) {
+            let place = format!("{place}.function_call");
+            return Err(Wrong::field(place, "the tools of a worker are its own"));
+        }
+        let calls_at = format!("{place}.tool_calls");
+        let made = match fields.get("tool_calls") {
+            None | Some(Value::Null) => &[][..],
+            Some(Value::Array(made)) => made,
+            Some(_) => return Err(Wrong::field(calls_at, "must be an array")),
+        };
+        for call in made {
+            let arguments = calls.call(&calls_at, call.get("id"), &call["function"])?;
+            text = if text.is_empty() { arguments.to_owned() } else { format!("{text}\n{arguments}") };
+        }
+        words.push(Words { speaker, text, files: content.files });
     }
     Conversation::new(words).map_err(|why| Wrong::field("messages", why))
 }
 
-/// Whether a stream ends with the usage.
+/// Returns true if a stream ends with the usage.
 fn stream_options(given: &Map<String, Value>, streams: bool) -> Result<bool, Wrong> {
     match given.get("stream_options") {
         None | Some(Value::Null) => Ok(false),
@@ -137,14 +156,17 @@ struct Completion {
     created: u64,
     include_usage: bool,
     format: Format,
+    forced: Option<Forced>,
     link: Link,
     /// The turn whose text was sent last.
     turn: Option<u32>,
 }
 
-/// How a completion ends.
+/// The end of a completion.
 enum End {
-    /// With further text, which may be empty.
+    /// A call that carries the output.
+    Call(Value),
+    /// Further text, which may be empty.
     Text {
         more: Option<String>,
         finish: &'static str,
@@ -158,14 +180,21 @@ impl Completion {
         if !settled.questions.is_empty() {
             return End::Text { more: Some(self.link.asking(&settled.questions)), finish: "stop" };
         }
-        if let Some(output) = &settled.run.output
-            && let Err(why) = self.format.accepts(output)
-        {
-            let message = format!(
-                "the output of run {} does not fit the schema of the request: {why}",
-                settled.run.run
-            );
-            return End::Failed(Wrong::failed(message, "output_misfit"));
+        if let Some(output) = &settled.run.output {
+            let run = &settled.run.run;
+            let call = self.format.accepts(output).and_then(|()| match &self.forced {
+                Some(forced) => Ok(Some(chat_call(run, forced.name(), &forced.arguments(output)?))),
+                None => Ok(None),
+            });
+            match call {
+                Ok(Some(call)) => return End::Call(call),
+                Ok(None) => {}
+                Err(why) => {
+                    let message =
+                        format!("the output of run {run} does not fit the schema of the request: {why}");
+                    return End::Failed(Wrong::failed(message, "output_misfit"));
+                }
+            }
         }
         match (&settled.run.failure, settled.failure()) {
             (Some(Failure { kind: FailureKind::Refusal, message, .. }), _) => End::Refused(message.clone()),
@@ -184,6 +213,8 @@ impl Completion {
         let mut turns = BTreeMap::<u32, String>::new();
         let settled = loop {
             match round.next().await? {
+                // The call has the output.
+                Next::Piece(Piece::Text { .. }) if self.forced.is_some() => {}
                 Next::Piece(Piece::Text { turn, text }) => {
                     self.turn = Some(turn);
                     turns.entry(turn).or_default().push_str(&text);
@@ -195,6 +226,11 @@ impl Completion {
         };
         let mut texts: Vec<String> = turns.into_values().collect();
         let (finish, refusal) = match self.end_of(&settled) {
+            End::Call(call) => {
+                let message =
+                    json!({"role": "assistant", "content": null, "refusal": null, "tool_calls": [call]});
+                return Ok(self.completion(message, "tool_calls", settled.usage));
+            }
             End::Text { more, finish } => {
                 texts.extend(more);
                 (finish, None)
@@ -251,11 +287,13 @@ impl Completion {
 
 impl Writer for Completion {
     fn begin(&mut self) -> Vec<Event> {
-        vec![self.chunk(json!({"role": "assistant", "content": "", "refusal": null}), None)]
+        let content = if self.forced.is_some() { Value::Null } else { "".into() };
+        vec![self.chunk(json!({"role": "assistant", "content": content, "refusal": null}), None)]
     }
 
     fn piece(&mut self, piece: Piece) -> Vec<Event> {
         match piece {
+            Piece::Text { .. } if self.forced.is_some() => Vec::new(),
             Piece::Text { turn, text } => vec![self.text(turn, &text)],
             // What was sent stays: the text of the next attempt is a paragraph of its own.
             Piece::Void { .. } => vec![self.chunk(json!({"content": "\n\n"}), None)],
@@ -265,6 +303,10 @@ impl Writer for Completion {
 
     fn end(&mut self, settled: Settled) -> Vec<Event> {
         let (mut events, finish) = match self.end_of(&settled) {
+            End::Call(mut call) => {
+                call["index"] = 0.into();
+                (vec![self.chunk(json!({"tool_calls": [call]}), None)], "tool_calls")
+            }
             End::Text { more, finish } => {
                 let more = more.map(|more| self.text(u32::MAX, &more));
                 (more.into_iter().collect::<Vec<_>>(), finish)
@@ -304,6 +346,7 @@ fn short(streams: bool, model: &str, text: &str, usage: Usage) -> Response {
         created: now(),
         include_usage: false,
         format: Format::Text,
+        forced: None,
         link: Link::none(),
         turn: None,
     };
@@ -320,7 +363,8 @@ fn short(streams: bool, model: &str, text: &str, usage: Usage) -> Response {
 }
 
 impl Wrong {
-    /// A run came to nothing. The status is one that no client repeats by itself: another run would do everything again.
+    /// Creates the error of a run that has failed. Clients do not retry on its status: another run would repeat all
+    /// effects.
     fn failed(message: String, name: &'static str) -> Self {
         Self::new(Code::Program, message).named(name).with_status(StatusCode::FAILED_DEPENDENCY)
     }

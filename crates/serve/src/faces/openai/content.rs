@@ -15,7 +15,7 @@ pub(super) struct Content {
     pub(super) files: Vec<Attachment>,
 }
 
-/// What `content` of the message at that place says.
+/// Reads `content` of the message at that place.
 pub(super) fn read(place: &str, content: Option<&Value>, is_users: bool) -> Result<Content, Wrong> {
     let place = format!("{place}.content");
     match content {

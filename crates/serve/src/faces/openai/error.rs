@@ -8,7 +8,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-/// Why a request was not carried out, with the field that is wrong.
+/// The error of a request, with the field that is wrong.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
     error: ApiError,
@@ -22,23 +22,23 @@ impl Wrong {
         ApiError::new(code, message).into()
     }
 
-    /// A request that is wrong at that field.
+    /// Creates the error of a wrong field.
     pub(super) fn field(name: impl Into<String>, why: impl std::fmt::Display) -> Self {
         let name = name.into();
         Self::new(Code::BadRequest, format!("{name}: {why}")).at(name)
     }
 
-    /// The field that it is about.
+    /// Sets the field that the error is about.
     pub(super) fn at(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }
 
-    /// OpenAI's own name for the error.
+    /// Sets OpenAI's own name for the error.
     pub(super) fn named(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
     }
 
-    /// With another status than the error has.
+    /// Replaces the status of the error.
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status: Some(status), ..self }
     }

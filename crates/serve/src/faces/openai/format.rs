@@ -5,9 +5,9 @@ use llm_do::{Session, core::schema::Schema};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 
-/// How deep schemas are compared. What lies deeper is checked in the output only.
+/// The greatest depth at which schemas are compared. Only the output is checked below it.
 const DEEPEST: usize = 32;
-/// How many places are compared, for schemas that refer to themselves.
+/// Most places that are compared, for schemas that refer to themselves.
 const MOST_PLACES: u32 = 10_000;
 
 /// The form of the output that the client has asked for.
@@ -19,40 +19,44 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// From `response_format` or `text.format`, for that worker.
+    /// Reads the format from `response_format` or `text.format`, for a worker.
     ///
     /// # Errors
     /// The worker does not promise such an output.
     pub(super) fn of(field: &str, given: Option<&Value>, session: &Session) -> Result<Self, Wrong> {
         let Some(given) = given.filter(|given| !given.is_null()) else { return Ok(Self::Text) };
-        let returns = session.entry().returns.as_ref().map(|returns| &**returns.value());
-        let untyped = || {
-            let id = &session.entry().id;
-            Wrong::field(field, format!("`{id}` declares no `returns`: its output is text"))
-        };
         match given["type"].as_str() {
             Some("text") => Ok(Self::Text),
-            Some("json_object") => returns.map(|_| Self::Json(None)).ok_or_else(untyped),
+            Some("json_object") => returns(field, session).map(|_| Self::Json(None)),
             Some("json_schema") => {
                 // Chat Completions has the schema one level deeper.
                 let wanted = given.get("json_schema").unwrap_or(given).get("schema");
                 let wanted = wanted.ok_or_else(|| Wrong::field(field, "`schema` is missing"))?;
-                let returns = returns.ok_or_else(untyped)?;
-                Promise::new(wanted, returns).fits(wanted, returns, "", 0).map_err(|why| {
-                    Wrong::field(field, format!("the worker returns something else: {why}"))
-                })?;
-                let schema = Schema::new(wanted.clone())
-                    .map_err(|error| Wrong::field(field, format!("the schema can't be used: {error}")))?;
-                Ok(Self::Json(Some(schema)))
+                Self::schema(field, wanted, session)
             }
             _ => Err(Wrong::field(field, "its `type` must be text, json_object or json_schema")),
         }
     }
 
-    /// Whether an output is as the client wants it. The comparison of schemas leaves out what few schemas have.
+    /// Creates the format of JSON that the schema in a field accepts, for a worker.
     ///
     /// # Errors
-    /// Where it differs.
+    /// The worker does not promise such an output.
+    pub(super) fn schema(field: &str, wanted: &Value, session: &Session) -> Result<Self, Wrong> {
+        let returns = returns(field, session)?;
+        Promise::new(wanted, returns)
+            .fits(wanted, returns, "", 0)
+            .map_err(|why| Wrong::field(field, format!("the worker returns something else: {why}")))?;
+        let schema = Schema::new(wanted.clone())
+            .map_err(|error| Wrong::field(field, format!("the schema can't be used: {error}")))?;
+        Ok(Self::Json(Some(schema)))
+    }
+
+    /// Checks that an output is as the client wants it. The comparison of schemas does not replace this check, because
+    /// it leaves out rare keywords.
+    ///
+    /// # Errors
+    /// The output differs. The text says where.
     pub(super) fn accepts(&self, output: &Value) -> Result<(), String> {
         match self {
             Self::Json(Some(schema)) => schema
@@ -63,11 +67,19 @@ impl Format {
     }
 }
 
+/// The schema of the worker's output.
+fn returns<'a>(field: &str, session: &'a Session) -> Result<&'a Value, Wrong> {
+    let entry = session.entry();
+    entry.returns.as_ref().map(|returns| &**returns.value()).ok_or_else(|| {
+        Wrong::field(field, format!("`{}` declares no `returns`: its output is text", entry.id))
+    })
+}
+
 /// The schema that a client wants, and the one that the worker has.
 struct Promise<'a> {
     wanted: &'a Value,
     returns: &'a Value,
-    /// How many places may still be compared.
+    /// The number of places that may still be compared.
     left: Cell<u32>,
 }
 
@@ -76,7 +88,7 @@ impl<'a> Promise<'a> {
         Self { wanted, returns, left: Cell::new(MOST_PLACES) }
     }
 
-    /// Whether what the worker returns there is what the client wants there, as far as types, fields and choices say it.
+    /// Checks that the worker's schema of a place fits the client's, as far as types, fields and choices show it.
     fn fits(&self, wanted: &Value, returns: &Value, at: &str, depth: usize) -> Result<(), String> {
         let (wanted, returns) = (resolved(self.wanted, wanted), resolved(self.returns, returns));
         let (Some(wanted), Some(returns)) = (wanted.as_object(), returns.as_object()) else { return Ok(()) };

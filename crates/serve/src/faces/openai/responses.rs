@@ -8,15 +8,17 @@ mod items;
 use super::{
     Caller,
     error::Wrong,
-    fields::{self, RESPONSES},
+    fields::{self, IgnoredSettings, RESPONSES},
     format::Format,
     now, object, session_of,
+    tools::{Choice, Face, Forced},
 };
 use crate::{
     error::{ApiError, Code},
     faces::{
         conversation::{Conversation, Prompt},
-        round::{Hearing, Next, Round, Settled},
+        round::{Hearing, Next, Piece, Round, Settled},
+        speaking::followed_by,
         stream,
     },
     service::Service,
@@ -29,7 +31,7 @@ use axum::{
     extract::{Path, RawQuery, State},
     response::{IntoResponse, Response},
 };
-use continued::{followed_by, go_on};
+use continued::go_on;
 use id::ResponseId;
 use input::Given;
 use items::{Items, Writing};
@@ -46,13 +48,20 @@ pub(crate) async fn create(
     body: Bytes,
 ) -> Result<Response, Wrong> {
     let given = object(&body)?;
-    fields::check(&given, RESPONSES)?;
+    let mut ignored = fields::check(&given, RESPONSES, &token)?;
     let (streams, background) = (fields::flag(&given, "stream")?, fields::flag(&given, "background")?);
     let model =
         fields::text(&given, "model")?.ok_or_else(|| Wrong::field("model", "it is missing"))?.to_owned();
     let session = session_of(&service, &token, &model)?;
-    let format = format(&given, &session)?;
-    let input = Given::read(given.get("input"), fields::text(&given, "instructions")?)?;
+    let format = format(&given, &session, &token, &mut ignored)?;
+    let choice = Choice::of(&given, Face::Responses)?;
+    let called = choice.as_ref().map(|choice| choice.name);
+    let input = Given::read(given.get("input"), fields::text(&given, "instructions")?, called)?;
+    let forced = choice.map(|choice| choice.from(&session, Face::Responses)).transpose()?;
+    if background && forced.is_some() {
+        let why = "not with a forced function: a response that is read later has no call of it";
+        return Err(Wrong::field("background", why));
+    }
     let previous = match fields::text(&given, "previous_response_id")? {
         Some(text) => Some(ResponseId::parse(text).ok_or_else(|| ResponseId::unknown(text))?),
         // Answers name their run.
@@ -69,6 +78,9 @@ pub(crate) async fn create(
         previous: previous.map(|id| id.to_string()),
         background,
         format,
+        forced,
+        tools: given.get("tools").filter(|tools| !tools.is_null()).cloned().unwrap_or_else(|| json!([])),
+        tool_choice: given.get("tool_choice").cloned().unwrap_or_else(|| "auto".into()),
         text: given.get("text").cloned(),
         instructions: given.get("instructions").cloned().unwrap_or_default(),
         metadata: given.get("metadata").cloned().unwrap_or_else(|| json!({})),
@@ -80,22 +92,32 @@ pub(crate) async fn create(
             let response = head.response("in_progress", &items, None);
             // The run goes on without its client.
             drop(round);
-            return Ok(Json(response).into_response());
+            return Ok(ignored.told(Json(response).into_response()));
         }
     }
-    match streams {
-        true => Ok(stream::response(round, Writing::new(head, items))),
-        false => Ok(Json(whole(head, items, round).await?).into_response()),
-    }
+    let response = match streams {
+        true => stream::response(round, Writing::new(head, items)),
+        false => whole(head, items, round)
+            .await
+            .map_or_else(IntoResponse::into_response, |whole| Json(whole).into_response()),
+    };
+    Ok(ignored.told(response))
 }
 
-fn format(given: &Map<String, Value>, session: &Session) -> Result<Format, Wrong> {
+fn format(
+    given: &Map<String, Value>,
+    session: &Session,
+    token: &Token,
+    ignored: &mut IgnoredSettings,
+) -> Result<Format, Wrong> {
     let Some(text) = given.get("text").filter(|text| !text.is_null()) else { return Ok(Format::Text) };
     let Some(fields) = text.as_object() else { return Err(Wrong::field("text", "must be an object")) };
-    for (name, value) in fields {
-        let known = name == "format" || name == "verbosity" && (value.is_null() || value == "medium");
-        if !known {
-            return Err(Wrong::field(format!("text.{name}"), "the model and its settings are the worker's"));
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        match &**name {
+            "format" => {}
+            "verbosity" if value == "medium" => {}
+            "verbosity" => ignored.take("text.verbosity", token)?,
+            name => return Err(Wrong::field(format!("text.{name}"), "there is no such field")),
         }
     }
     Format::of("text.format", fields.get("format"), session)
@@ -128,7 +150,8 @@ async fn begin(
     Ok((id, Round::new(service, token, live, reader, hearing)))
 }
 
-/// Whether the words of the entry's model are its answer. A worker with `returns` has typed output, except in a chat.
+/// Returns true if the text of the entry's model is its answer. A worker with `returns` has typed output, except in a
+/// chat.
 fn speaks(session: &Session, chat: bool) -> bool {
     chat || session.entry().returns.is_none()
 }
@@ -137,15 +160,17 @@ fn speaks(session: &Session, chat: bool) -> bool {
 async fn whole(head: Head, mut items: Items, mut round: Round) -> Result<Value, Wrong> {
     let settled = loop {
         match round.next().await? {
-            Next::Piece(piece) => items.piece(piece),
+            Next::Piece(piece) if head.is_heard(&piece) => items.piece(piece),
+            Next::Piece(_) => {}
             Next::Settled(settled) => break settled,
         }
     };
+    items.call_forced(&head, &settled);
     items.ask(&settled.questions);
     Ok(head.response(head.status(&settled), &items, Some(&settled)))
 }
 
-/// What a response says beside its output.
+/// The fields of a response beside its output.
 struct Head {
     id: ResponseId,
     model: String,
@@ -153,6 +178,9 @@ struct Head {
     previous: Option<String>,
     background: bool,
     format: Format,
+    forced: Option<Forced>,
+    tools: Value,
+    tool_choice: Value,
     text: Option<Value>,
     instructions: Value,
     metadata: Value,
@@ -169,10 +197,22 @@ impl Head {
         }
     }
 
+    /// Returns true if a piece is an output item. The text of a worker whose output is a call is not.
+    fn is_heard(&self, piece: &Piece) -> bool {
+        self.forced.is_none() || matches!(piece, Piece::Called(_))
+    }
+
+    /// Returns the arguments of the forced function, if there is one and the run has an output.
+    fn arguments(&self, settled: &Settled) -> Option<Result<(&Forced, String), String>> {
+        let (forced, output) = (self.forced.as_ref()?, settled.run.output.as_ref()?);
+        Some(forced.arguments(output).map(|arguments| (forced, arguments)))
+    }
+
     fn failure(&self, settled: &Settled) -> Option<String> {
         let misfit = || {
             let output = settled.run.output.as_ref()?;
-            let why = self.format.accepts(output).err()?;
+            let fits = self.format.accepts(output);
+            let why = fits.and_then(|()| self.arguments(settled).transpose()).err()?;
             Some(format!("the output does not fit the schema of the request: {why}"))
         };
         settled.failure().or_else(misfit)
@@ -204,8 +244,8 @@ impl Head {
             "store": true,
             "temperature": 1.0,
             "text": self.text.clone().unwrap_or_else(|| json!({"format": {"type": "text"}})),
-            "tool_choice": "auto",
-            "tools": [],
+            "tool_choice": self.tool_choice,
+            "tools": self.tools,
             "top_logprobs": 0,
             "top_p": 1.0,
             "truncation": "disabled",
@@ -230,7 +270,7 @@ fn usage_of(usage: llm_do::core::model::Usage) -> Option<Value> {
     }))
 }
 
-/// A response with what its run has said since. A round of a chat ends where the user speaks again.
+/// Returns a response with the present output of its run. A round of a chat ends at the user's next message.
 pub(crate) async fn retrieve(
     State(service): State<Service>,
     Extension(token): Caller,
@@ -290,6 +330,9 @@ async fn look(service: &Service, token: &Token, id: ResponseId) -> Result<Value,
         previous: None,
         background: false,
         format: Format::Text,
+        forced: None,
+        tools: json!([]),
+        tool_choice: "auto".into(),
         text: None,
         instructions: Value::Null,
         metadata: json!({}),
@@ -309,13 +352,13 @@ async fn look(service: &Service, token: &Token, id: ResponseId) -> Result<Value,
     Ok(head.response(head.status(&settled), &items, Some(&settled)))
 }
 
-/// When a round began, in seconds since 1970.
+/// Returns the start of a round, in seconds since 1970.
 fn created(round: &[Record]) -> u64 {
     round.first().map_or_else(now, |record| record.at_ms / 1000)
 }
 
 impl ResponseId {
-    /// The records before the response, and its own; and whether no later round of its chat follows.
+    /// Returns the records before the response, its own records, and true if no later round of its chat follows.
     fn of<'a>(&self, records: &'a [Record]) -> (&'a [Record], &'a [Record], bool) {
         let start = records.iter().position(|record| record.seq >= self.from).unwrap_or(records.len());
         let (before, rest) = records.split_at(start);

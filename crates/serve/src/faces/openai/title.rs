@@ -1,5 +1,6 @@
-//! The short requests that chat clients send beside the conversation: for its title, its tags, and questions that could follow. They
-//! start no program. A plain model answers them if the server has one, else the conversation's own words do.
+//! The short requests that chat clients send beside the conversation: for its title, its tags, and questions that could
+//! follow. They start no program. A plain model answers them if the server has one. Otherwise the answer consists of
+//! words of the conversation.
 
 use crate::service::Service;
 use llm_do::core::{
@@ -9,11 +10,11 @@ use llm_do::core::{
 use serde_json::json;
 use std::sync::Arc;
 
-/// How Open WebUI begins every such request, and what holds the conversation in it
+/// The beginning of every such request of Open WebUI, and the tags around its conversation
 /// (<https://docs.openwebui.com/getting-started/env-configuration>, `TITLE_GENERATION_PROMPT_TEMPLATE` and the like).
 const TASK: &str = "### Task:";
 const HISTORY: (&str, &str) = ("<chat_history>", "</chat_history>");
-/// How LibreChat begins a request for a title
+/// The beginnings of LibreChat's requests for a title
 /// (<https://www.librechat.ai/docs/configuration/librechat_yaml/object_structure/custom_endpoint>, `titlePrompt`).
 const TITLES: [&str; 2] = [
     "Provide a concise, 5-word-or-less title for the conversation",
@@ -23,11 +24,11 @@ const TITLES: [&str; 2] = [
 const MOST_WORDS: usize = 6;
 const LONGEST: usize = 60;
 
-/// What a client wants to know of a conversation.
+/// A client's request for a title or other information about a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
     wants: Wants,
-    /// What the user has said first.
+    /// The first words of the user.
     begins: String,
     /// The whole request, for a model.
     text: String,
@@ -42,7 +43,7 @@ enum Wants {
 }
 
 impl Task {
-    /// The task that the only message of a conversation is, if it is one.
+    /// Reads the task from the only message of a conversation. Returns `None` if the message is no task.
     pub(super) fn of(message: &str) -> Option<Self> {
         let text = message.trim_start();
         if TITLES.iter().any(|title| text.starts_with(title)) {
@@ -65,7 +66,7 @@ impl Task {
         Some(Self { wants, begins: first_words(history), text: text.to_owned() })
     }
 
-    /// The answer, and what it has used.
+    /// Returns the answer and its usage.
     pub(super) async fn answer(&self, service: &Service) -> (String, Usage) {
         if let Some(answer) = self.of_model(service).await {
             return answer;
@@ -130,7 +131,7 @@ impl DeltaSink for Unheard {
     fn delta(&self, _: Delta) {}
 }
 
-/// What the user says first in a history of lines that begin with who speaks.
+/// Returns the user's first line in a history whose lines begin with the name of the speaker.
 fn first_words(history: &str) -> String {
     let users = |line: &str| {
         let (who, words) = line.trim().split_once(':')?;

@@ -24,7 +24,7 @@ impl Host for Quiet {
     }
 }
 
-/// A run of a worker with that script, from its first event on.
+/// Starts a run of a worker with that script, and follows it from its first event.
 async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
     let place = |name: &str| folder.path().join(name);
     let model = place("s.yaml");
@@ -41,6 +41,7 @@ async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
         streams: 8,
         streams_of_token: None,
         grace: Duration::from_secs(60),
+        chats_expire: None,
     };
     let secret = NewToken::given("0123456789abcdef").expect("a token");
     let tokens = Tokens::default().with_tools(&secret);

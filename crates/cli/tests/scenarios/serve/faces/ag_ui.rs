@@ -4,7 +4,10 @@ use super::{
     desk,
     official_clients::{clients, file, heard},
 };
-use crate::serve::client::{Server, TOKEN_OF_CI, ci_token};
+use crate::{
+    scenario::Scenario,
+    serve::client::{Server, TOKEN_OF_CI, ci_token},
+};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -39,6 +42,7 @@ fn javascript_client_runs_a_worker_and_resumes_its_interrupt() {
         heard["failed"].as_str().is_some_and(|what| what == "RUN_ERROR" || what.contains("no such luck")),
         "{heard}"
     );
+    assert_eq!(heard["talk"], json!(["You said: More.", true]), "{heard}");
     assert_eq!(scenario.read("out/note.txt").as_deref(), Some("noted\n"));
 }
 
@@ -80,7 +84,11 @@ fn requests_that_are_none_start_nothing() {
             400,
             "tools",
         ),
-        (json!({"threadId": "t", "runId": "r", "messages": hello, "state": {"a": 1}}), 400, "state"),
+        (
+            json!({"threadId": "t", "runId": "r", "messages": hello, "state": {"a": 1}}),
+            400,
+            "`echo` has no parameter `state`",
+        ),
         (
             json!({"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": [{"type": "image", "source": {"type": "url", "value": "http://127.0.0.1/a.png"}}]}]}),
             400,
@@ -132,4 +140,74 @@ fn requests_that_are_none_start_nothing() {
     assert!(done.text.contains("\"success\""), "{done:?}");
     assert_eq!(scenario.read("out/other.txt").as_deref(), Some("edited\n"));
     assert_eq!(scenario.read("out/note.txt"), None);
+}
+
+/// The events of a run of that worker.
+fn events(server: &Server, worker: &str, body: &Value, token: Option<&str>) -> Vec<Value> {
+    let asked = server.post(&format!("/v1/ag-ui/desk/{worker}"), body);
+    let response = match token {
+        Some(token) => asked.token(token).send(),
+        None => asked.send(),
+    };
+    assert_eq!(response.status, 200, "{response:?}");
+    let lines = response.text.lines().filter_map(|line| line.strip_prefix("data: "));
+    lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The message of the assistant in these events, and the run that they are of.
+fn said(events: &[Value]) -> (Value, String) {
+    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).collect::<Vec<_>>();
+    let text: String =
+        of("TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
+    let id = &of("TEXT_MESSAGE_START").first().expect("a message")["messageId"];
+    let run = events.last().expect("an event")["metadata"]["run"].as_str().expect("an ID").to_owned();
+    (json!({"id": id, "role": "assistant", "content": text}), run)
+}
+
+#[test]
+fn chat_worker_keeps_its_run_over_the_turns_of_a_thread() {
+    let scenario = desk().home_file("serve.yaml", &ci_token("[start, read]", ""));
+    let server = Server::start(&scenario, &[]);
+    let user = |text: &str| json!({"id": text, "role": "user", "content": text});
+    let ask = |messages: &[Value], context: Value, token: Option<&str>| {
+        let body = json!({"threadId": "t", "runId": "r", "messages": messages, "context": context});
+        said(&events(&server, "talker", &body, token))
+    };
+    let (first, run) = ask(&[user("Hello.")], json!([]), None);
+    assert_eq!(first["content"], "You said: Hello.", "{first}");
+    let more = [user("Hello."), first.clone(), user("More.")];
+    let (second, same) = ask(&more, json!([]), None);
+    assert_eq!((&second["content"], &same), (&json!("You said: More."), &run), "{second}");
+    let third = [&more[..], &[second, user("Third.")]].concat();
+    let (said, same) = ask(&third, json!([{"description": "Page", "value": "3"}]), None);
+    let said = said["content"].as_str().expect("text");
+    assert!(said.contains("<application>\nPage: 3") && said.contains("<user>\nThird."), "{said}");
+    assert_eq!((same, scenario.runs().len()), (run.clone(), 1));
+
+    let branch = [user("Hello."), first.clone(), user("Other.")];
+    let (said, other) = ask(&branch, json!([]), None);
+    assert!(said["content"].as_str().is_some_and(|said| said.contains("<assistant>\nYou said: Hello.")));
+    assert_ne!(other, run, "a changed conversation is another run");
+    let (_, foreign) = ask(&third, json!([]), Some(TOKEN_OF_CI));
+    assert!(foreign != run && foreign != other, "no token talks in a run that it does not see");
+    assert_eq!(scenario.runs().len(), 3);
+}
+
+#[test]
+fn state_is_the_input_of_a_worker_that_has_a_parameter_for_it() {
+    let scenario = Scenario::new()
+        .file("project.yaml", "name: desk\nversion: 1.0.0\nexports: [page]\n")
+        .file(
+            "workers/page.worker",
+            "---\nmodel: script:page.yaml\nparameters: {question: string, state: {type: object}}\n---\n{{ question }} Page {{ state.page }}\n",
+        )
+        .file("page.yaml", "answers:\n  - text: seen\n");
+    let server = Server::start(&scenario, &[]);
+    let body = |content: &str, state: Value| json!({"threadId": "t", "runId": "r", "state": state, "messages": [{"id": "1", "role": "user", "content": content}]});
+    let (said, _) = said(&events(&server, "page", &body("What is it?", json!({"page": 3})), None));
+    assert_eq!(said["content"], "seen");
+    let input = json!({"question": "What is it?", "state": {"page": 3}});
+    let records = scenario.journal();
+    assert!(records.iter().any(|record| record["input"] == input), "{records:?}");
+    events(&server, "page", &body("What is it?", json!({})), None);
 }

@@ -44,6 +44,14 @@ const late = await fetch(`http://${address}/v1/ag-ui/desk/writer`, {
 });
 heard.late = [late.status, (await late.json()).code];
 
+const talker = agent("talker");
+talker.addMessage({ id: "1", role: "user", content: "Hello." });
+const first = await run(talker, {});
+talker.addMessage({ id: "2", role: "user", content: "More." });
+const second = await run(talker, {});
+const runs = [first, second].map(({ events }) => events.at(-1).metadata.run);
+heard.talk = [talker.messages.at(-1).content, runs[0] === runs[1]];
+
 const failing = agent("failing");
 failing.addMessage({ id: "1", role: "user", content: "Hello" });
 heard.failed = await run(failing, {}).then(

@@ -356,3 +356,139 @@ fn response_that_waits_survives_a_restart() {
     let done = server.post("/v1/responses", &approve).send();
     assert!(done.body["output"].to_string().contains("Written."), "{done:?}");
 }
+
+#[test]
+fn forced_function_is_called_with_the_output_if_its_schema_fits() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let schema = |kind: &str| json!({"type": "object", "properties": {"urgent": {"type": kind}}, "required": ["urgent"]});
+    let chat = |worker: &str, kind: &str, more: Value| {
+        let function = json!({"name": "sorted", "parameters": schema(kind)});
+        let mut body = json!({
+            "model": format!("desk/{worker}"), "messages": user("Help!"), "tool_choice": "required",
+            "tools": [{"type": "function", "function": function}],
+        });
+        body.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        server.post(CHAT, &body).send()
+    };
+    let said = chat("sorter", "boolean", json!({}));
+    let choice = &said.body["choices"][0];
+    let call = &choice["message"]["tool_calls"][0];
+    assert_eq!(
+        (&choice["finish_reason"], &call["function"]["name"]),
+        (&json!("tool_calls"), &json!("sorted")),
+        "{said:?}"
+    );
+    assert_eq!(
+        (&choice["message"]["content"], &call["function"]["arguments"]),
+        (&Value::Null, &json!("{\"urgent\":true}"))
+    );
+    let streamed = chat("sorter", "boolean", json!({"stream": true}));
+    assert!(
+        streamed.text.contains("\"arguments\":\"{\\\"urgent\\\":true}\"") && streamed.text.contains("[DONE]"),
+        "{streamed:?}"
+    );
+    // The client's own check has failed: it asks once more.
+    let again = json!([
+        {"role": "user", "content": "Help!"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call["id"], "content": "Look again."},
+    ]);
+    assert_eq!(chat("sorter", "boolean", json!({"messages": again})).status, 200);
+    let runs = scenario.runs().len();
+    let stranger =
+        json!([{"role": "tool", "tool_call_id": "call_x", "content": "4"}, {"role": "user", "content": "a"}]);
+    for (worker, kind, more, param, says) in [
+        (
+            "sorter",
+            "string",
+            json!({}),
+            "tools[0].function.parameters",
+            "`urgent` can be of the type boolean",
+        ),
+        ("echo", "boolean", json!({}), "tools[0].function.parameters", "declares no `returns`"),
+        ("sorter", "boolean", json!({"messages": stranger}), "messages[0]", "of no other"),
+        ("sorter", "boolean", json!({"tool_choice": "auto"}), "tools", "force one function"),
+    ] {
+        let refused = chat(worker, kind, more);
+        let error = &refused.body["error"];
+        assert_eq!((refused.status, &error["param"]), (400, &json!(param)), "{refused:?}");
+        assert!(error["message"].as_str().is_some_and(|message| message.contains(says)), "{refused:?}");
+    }
+    assert_eq!(scenario.runs().len(), runs, "none of them starts a run");
+
+    let tools = json!([{"type": "function", "name": "sorted", "parameters": schema("boolean")}, {"type": "mcp", "server_label": "llm-do"}]);
+    let choice = json!({"type": "function", "name": "sorted"});
+    let mut body = json!({"model": "desk/sorter", "input": "Help!", "tools": tools, "tool_choice": choice});
+    let response = server.post("/v1/responses", &body).send().body;
+    let [item] = &response["output"].as_array().expect("items")[..] else { panic!("{response}") };
+    assert_eq!(
+        (&item["type"], &item["arguments"]),
+        (&json!("function_call"), &json!("{\"urgent\":true}")),
+        "{response}"
+    );
+    assert_eq!((&response["tools"], &response["tool_choice"]), (&tools, &choice));
+    body["background"] = true.into();
+    let refused = server.post("/v1/responses", &body).send();
+    assert_eq!((refused.status, &refused.body["error"]["param"]), (400, &json!("background")), "{refused:?}");
+}
+
+#[test]
+fn settings_are_ignored_for_the_tokens_that_say_so_and_named_in_a_header() {
+    let scenario = desk().home_file("serve.yaml", &ci_token("[start, read]", "    model_settings: ignore\n"));
+    let server = Server::start(&scenario, &[]);
+    let body = json!({"model": "desk/echo", "messages": user("Hello"), "temperature": 0.1, "max_tokens": 7, "top_p": 1});
+    let said = server.post(CHAT, &body).token(TOKEN_OF_CI).send();
+    assert_eq!(
+        (said.status, said.header("llm-do-ignored")),
+        (200, Some("max_tokens, temperature")),
+        "{said:?}"
+    );
+    let refused = server.post(CHAT, &body).send();
+    assert_eq!(
+        (refused.status, &refused.body["error"]["param"]),
+        (400, &json!("temperature")),
+        "the operator's token refuses: {refused:?}"
+    );
+    assert_eq!(refused.header("llm-do-ignored"), None);
+    let body =
+        json!({"model": "desk/echo", "input": "Hello", "text": {"verbosity": "low"}, "max_output_tokens": 7});
+    let said = server.post("/v1/responses", &body).token(TOKEN_OF_CI).send();
+    assert_eq!(
+        (said.status, said.header("llm-do-ignored")),
+        (200, Some("max_output_tokens, text.verbosity")),
+        "{said:?}"
+    );
+    let failing = json!({"model": "desk/failing", "messages": user("Hello"), "seed": 1});
+    let failed = server.post(CHAT, &failing).token(TOKEN_OF_CI).send();
+    assert_eq!((failed.status, failed.header("llm-do-ignored")), (424, Some("seed")), "{failed:?}");
+}
+
+#[test]
+fn whole_conversation_may_come_with_an_approval_and_earlier_answers_are_history() {
+    let scenario = desk();
+    let server = Server::start(&scenario, &[]);
+    let mut input = vec![json!({"role": "user", "content": "Write."})];
+    let tools = json!([{"type": "mcp", "server_label": "llm-do", "require_approval": "always"}]);
+    let ask = |input: &[Value]| {
+        let body = json!({"model": "desk/two", "instructions": "Be brief.", "input": input, "tools": tools});
+        let response = server.post("/v1/responses", &body).send();
+        assert_eq!(response.status, 200, "{response:?}");
+        response.body
+    };
+    for _ in 0..2 {
+        let asked = ask(&input);
+        let items = asked["output"].as_array().expect("items").clone();
+        let request = items.last().expect("an item")["id"].clone();
+        input.extend(items);
+        input.push(json!({"type": "mcp_approval_response", "approval_request_id": request, "approve": true}));
+    }
+    let done = ask(&input);
+    assert!(done["output"].to_string().contains("Both written."), "{done}");
+    assert_eq!(scenario.runs().len(), 1);
+    let mut late = input.clone();
+    late.push(json!({"role": "user", "content": "And then?"}));
+    let body = json!({"model": "desk/two", "input": late, "tools": tools});
+    let refused = server.post("/v1/responses", &body).send();
+    assert_eq!((refused.status, &refused.body["error"]["param"]), (400, &json!("input")), "{refused:?}");
+}

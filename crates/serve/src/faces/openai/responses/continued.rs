@@ -1,4 +1,4 @@
-//! Further rounds of a run: the next message of a chat, and answers to what it asks.
+//! Further rounds of a run: the next message of a chat, and answers to questions of the run.
 
 use super::{
     id::ResponseId,
@@ -12,6 +12,7 @@ use crate::{
         conversation::{Speaker, Words},
         openai::error::Wrong,
         round::{Hearing, Round},
+        speaking::say,
     },
     live::is_turn,
     service::Service,
@@ -20,31 +21,13 @@ use crate::{
 use llm_do::{
     Session,
     core::{
-        attachment::Attachment,
-        call_path::CallPath,
-        journal::{Record, RecordKind},
+        journal::Record,
         question::{Answer, Question, Waiting},
-        step_name::StepName,
     },
 };
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
-/// Where a further round of a chat begins in these records of one of its rounds: the user speaks again.
-pub(super) fn followed_by(round: &[Record]) -> Option<usize> {
-    let mut asked = HashSet::new();
-    round.iter().position(|record| match (&record.step, &record.body) {
-        (StepName::Message(number), RecordKind::Asked(_)) if record.path == CallPath::root() => {
-            asked.insert(*number);
-            false
-        }
-        (StepName::Message(number), RecordKind::Answered(_)) if record.path == CallPath::root() => {
-            asked.contains(number)
-        }
-        _ => false,
-    })
-}
-
-/// Continues a run with what its client says, and follows it from there.
+/// Continues a run with the client's message or answers, and follows it from there.
 pub(super) async fn go_on(
     service: &Service,
     token: &Arc<Token>,
@@ -73,12 +56,14 @@ pub(super) async fn go_on(
     let hearing = Hearing::after(speaks(session, view.chat), &records);
     let (mut live, mut reader) = service.follow(token, run, next).await?;
     let answering = Answering::new(service, token, view);
-    let speech = speech(input.words)?;
     if input.answers.is_empty() {
-        speak(&answering, speech).await?;
+        speak(&answering, speech(input.words)?).await?;
     } else {
-        if speech.is_some() {
-            return Err(Wrong::field("input", "send answers to approval requests alone"));
+        if input.words.len() > input.known {
+            return Err(Wrong::field(
+                "input",
+                "send answers to approval requests alone, or after what led to them",
+            ));
         }
         answer(&answering, &records, input.answers).await?;
     }
@@ -91,7 +76,7 @@ pub(super) async fn go_on(
     Ok((id, Round::new(service, token, live, reader, hearing)))
 }
 
-/// The one message of the user.
+/// Returns the user's message, if there is one. The input may contain no other message.
 fn speech(mut words: Vec<Words>) -> Result<Option<Words>, Wrong> {
     // The run has its own history: what comes before the last message is there, or was never said.
     match (words.pop(), words.is_empty()) {
@@ -104,7 +89,7 @@ fn speech(mut words: Vec<Words>) -> Result<Option<Words>, Wrong> {
     }
 }
 
-/// Gives the user's message to the chat, or to the only question that wants words.
+/// Gives the user's message to the chat, or to the only question that asks for text.
 async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), Wrong> {
     let Some(Words { text, files, .. }) = speech else {
         return Err(Wrong::field("input", "there is no message, and no answer to an approval request"));
@@ -115,12 +100,10 @@ async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), W
     let inputs: Vec<&Waiting> = waiting.iter().filter(wants_words).collect();
     match (waiting.iter().find(|waiting| is_turn(waiting)), &inputs[..]) {
         (Some(turn), _) => {
-            // Other clients' words in the place of the one who is talked with would be a forgery.
-            if !answering.is_own {
-                answering.may_answer()?;
-            }
-            let turn = attach(answering, turn.clone(), files).await?;
-            answering.give(&turn, Answer::Give { value: Arc::new(text.into()) }).await?;
+            say(answering, turn.clone(), text, files).await.map_err(|error| match error.code() {
+                Code::BadRequest => Wrong::from(error).at("input"),
+                _ => Wrong::from(error),
+            })?;
         }
         (None, [question]) => {
             answering.may_answer()?;
@@ -137,50 +120,12 @@ async fn speak(answering: &Answering<'_>, speech: Option<Words>) -> Result<(), W
     Ok(())
 }
 
-/// The answer that a text gives to a question that wants words.
+/// Reads the answer to a question that asks for text.
 fn words(question: &Waiting, text: &str) -> Result<Answer, Wrong> {
     let Question::Input(input) = &question.question else {
         return Err(Wrong::field("input", "the question wants no words"));
     };
     input.read(text).map_err(|why| Wrong::field("input", why))
-}
-
-/// Attaches files to the next message. Returns the question that waits for it then.
-async fn attach(
-    answering: &Answering<'_>,
-    mut turn: Waiting,
-    files: Vec<Attachment>,
-) -> Result<Waiting, Wrong> {
-    for file in files {
-        let name = Arc::clone(&file.file.name);
-        answering.give(&turn, Answer::Attach { file: name, content: Some(Arc::new(file)) }).await?;
-        turn = turn_after(answering, &turn)
-            .await
-            .ok_or_else(|| Wrong::new(Code::Conflict, "the chat ended before it took the file"))?;
-        if let Question::Input(input) = &turn.question
-            && let Some(failure) = input.conversation.as_ref().and_then(|turn| turn.failure.as_ref())
-        {
-            return Err(Wrong::field("input", &failure.message));
-        }
-    }
-    Ok(turn)
-}
-
-/// The question for the user's next message, once it is another.
-async fn turn_after(answering: &Answering<'_>, before: &Waiting) -> Option<Waiting> {
-    let live = answering.service.live(answering.token, &answering.run)?;
-    let mut questions = live.questions().subscribe();
-    loop {
-        questions.borrow_and_update();
-        let waiting = live.questions().waiting();
-        if let Some(turn) = waiting.into_iter().find(|found| is_turn(found) && found.id != before.id) {
-            return Some(turn);
-        }
-        tokio::select! {
-            () = live.ended() => return None,
-            _ = questions.changed() => {}
-        }
-    }
 }
 
 /// Answers the questions of these approval requests: all, or none if one of them is wrong.

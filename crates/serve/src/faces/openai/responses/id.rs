@@ -1,4 +1,4 @@
-//! The IDs of responses and of what is in them.
+//! The IDs of responses and of their items.
 
 use crate::{
     error::Code,
@@ -11,7 +11,7 @@ use std::{fmt, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResponseId {
     pub(super) run: Arc<str>,
-    /// The number of its first record.
+    /// The number of the response's first record.
     pub(super) from: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn request_id(shown: &Shown) -> String {
     format!("{REQUEST}{shown}")
 }
 
-/// The question that an approval request is about.
+/// Reads the question from the ID of its approval request.
 pub(super) fn requested(text: &str) -> Option<Shown> {
     text.strip_prefix(REQUEST)?.parse().ok()
 }

@@ -4,15 +4,18 @@ use super::id::requested;
 use crate::faces::{
     answering::Shown,
     conversation::{Speaker, Words},
-    openai::{content, error::Wrong},
+    openai::{content, error::Wrong, tools::EarlierCalls},
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What a client says.
+/// The messages and answers of a client.
+#[derive(Default)]
 pub(super) struct Given {
     pub(super) words: Vec<Words>,
     pub(super) answers: Vec<Approval>,
+    /// The number of messages before an approval request. The run that asks has them already.
+    pub(super) known: usize,
 }
 
 /// An answer to an approval request.
@@ -24,9 +27,15 @@ pub(super) struct Approval {
 }
 
 impl Given {
-    /// Reads `input` and `instructions`, which a worker gets as words of the application.
-    pub(super) fn read(input: Option<&Value>, instructions: Option<&str>) -> Result<Self, Wrong> {
-        let mut given = Self { words: Vec::new(), answers: Vec::new() };
+    /// Reads `input` and `instructions`, which a worker gets as a message of the application. The only calls are calls
+    /// of the forced function.
+    pub(super) fn read(
+        input: Option<&Value>,
+        instructions: Option<&str>,
+        forced: Option<&str>,
+    ) -> Result<Self, Wrong> {
+        let mut given = Self::default();
+        let mut calls = EarlierCalls::of(forced);
         if let Some(text) = instructions.filter(|text| !text.trim().is_empty()) {
             given.say(Speaker::Application, text);
         }
@@ -34,7 +43,7 @@ impl Given {
             Some(Value::String(text)) => given.say(Speaker::User, text),
             Some(Value::Array(items)) => {
                 for (number, item) in items.iter().enumerate() {
-                    given.take(&format!("input[{number}]"), item)?;
+                    given.take(&format!("input[{number}]"), item, &mut calls)?;
                 }
             }
             _ => return Err(Wrong::field("input", "must be a string or an array of items")),
@@ -42,16 +51,21 @@ impl Given {
         Ok(given)
     }
 
-    /// The run that its answers are for.
+    /// Returns the run that the answers are for.
     pub(super) fn run(&self) -> Option<&Arc<str>> {
         self.answers.first().map(|answer| &answer.request.run)
+    }
+
+    /// Handles an item of an earlier response. The answers before it were given at that time, so they are dropped.
+    fn heard(&mut self) {
+        self.answers.clear();
     }
 
     fn say(&mut self, speaker: Speaker, text: &str) {
         self.words.push(Words { speaker, text: text.to_owned(), files: Vec::new() });
     }
 
-    fn take(&mut self, place: &str, item: &Value) -> Result<(), Wrong> {
+    fn take<'a>(&mut self, place: &str, item: &'a Value, calls: &mut EarlierCalls<'a>) -> Result<(), Wrong> {
         let Some(fields) = item.as_object() else { return Err(Wrong::field(place, "must be an object")) };
         match fields.get("type").and_then(Value::as_str).unwrap_or("message") {
             "message" => {
@@ -64,12 +78,28 @@ impl Given {
                         return Err(Wrong::field(format!("{place}.role"), why));
                     }
                 };
+                if speaker == Speaker::Worker {
+                    self.heard();
+                }
                 let content = content::read(place, fields.get("content"), speaker == Speaker::User)?;
                 self.words.push(Words { speaker, text: content.text, files: content.files });
             }
             "mcp_approval_response" => self.answers.push(approval(place, fields)?),
             // Clients that keep the items themselves send those of earlier responses back.
-            "mcp_approval_request" | "mcp_call" | "mcp_list_tools" | "reasoning" => {}
+            "mcp_approval_request" => {
+                self.heard();
+                self.known = self.words.len();
+            }
+            "mcp_call" | "mcp_list_tools" | "reasoning" => self.heard(),
+            "function_call" if calls.are_expected() => {
+                let arguments = calls.call(place, fields.get("call_id"), item)?;
+                self.say(Speaker::Worker, arguments);
+            }
+            "function_call_output" if calls.are_expected() => {
+                calls.result(place, fields.get("call_id"))?;
+                let output = content::read(place, fields.get("output"), false)?;
+                self.say(Speaker::Client, &output.text);
+            }
             kind => {
                 let shown: String = kind.chars().filter(|c| !c.is_control()).take(40).collect();
                 let why = match shown.ends_with("_output") || shown.ends_with("_call") {

@@ -8,7 +8,10 @@ use crate::{
     error::ApiError,
     faces::{
         answering::Shown,
-        openai::error::Wrong,
+        openai::{
+            error::Wrong,
+            tools::{LABEL, call_id},
+        },
         round::{Called, Piece, Settled},
         stream::Writer,
     },
@@ -21,7 +24,7 @@ use std::sync::Arc;
 
 /// The name of an approval request that asks the user something.
 const ASK: &str = "ask_user";
-/// The name of one about a tool that was cut off.
+/// The name of an approval request about a tool that was cut off.
 const SETTLE: &str = "settle";
 
 /// The output of a response.
@@ -30,7 +33,7 @@ pub(super) struct Items {
     list: Vec<Value>,
     /// The message that is being written: the turn and its text.
     open: Option<(u32, String)>,
-    /// How many messages were void, for the IDs of later ones.
+    /// The number of void messages, which makes the IDs of later ones unique.
     void: u32,
 }
 
@@ -87,7 +90,7 @@ impl Items {
         json!({
             "id": format!("mcp_{}_{}", self.run, called.open.path.as_str().replace('/', "-")),
             "type": "mcp_call",
-            "server_label": "llm-do",
+            "server_label": LABEL,
             "name": called.open.function,
             "arguments": called.open.input.to_string(),
             "approval_request_id": null,
@@ -95,6 +98,20 @@ impl Items {
             "status": if error.is_some() { "failed" } else { "completed" },
             "error": error,
         })
+    }
+
+    /// Adds the call of the forced function, which carries the output.
+    pub(super) fn call_forced(&mut self, head: &Head, settled: &Settled) {
+        if let Some(Ok((forced, arguments))) = head.arguments(settled) {
+            self.list.push(json!({
+                "id": format!("fc_{}", self.run),
+                "type": "function_call",
+                "call_id": call_id(&self.run),
+                "name": forced.name(),
+                "arguments": arguments,
+                "status": "completed",
+            }));
+        }
     }
 
     /// Adds the questions.
@@ -114,7 +131,7 @@ impl Items {
             self.list.push(json!({
                 "id": request_id(&Shown::of(&self.run, waiting)),
                 "type": "mcp_approval_request",
-                "server_label": "llm-do",
+                "server_label": LABEL,
                 "name": name,
                 "arguments": arguments,
             }));
@@ -145,12 +162,12 @@ impl Writing {
         Event::default().event(kind).data(fields.to_string())
     }
 
-    /// The place of the item that comes next.
+    /// Returns the index of the next item.
     fn index(&self) -> usize {
         self.items.list.len()
     }
 
-    /// A message begins.
+    /// Begins a message.
     fn begin_message(&mut self, turn: u32) -> Vec<Event> {
         let (id, index) = (self.items.message_id(turn), self.index());
         let item = self.items.message(turn, &[], "in_progress");
@@ -163,7 +180,7 @@ impl Writing {
         ]
     }
 
-    /// The message that is being written ends with that status.
+    /// Ends the message that is being written, with that status.
     fn end_message(&mut self, status: &str) -> Vec<Event> {
         let Some((turn, text)) = self.items.open.take() else { return Vec::new() };
         let (id, index) = (self.items.message_id(turn), self.index());
@@ -205,6 +222,32 @@ impl Writing {
     }
 }
 
+impl Writing {
+    /// Adds the call of the forced function, and returns its events.
+    fn forced(&mut self, settled: &Settled) -> Vec<Event> {
+        let index = self.index();
+        self.items.call_forced(&self.head, settled);
+        let Some(item) = self.items.list.get(index).cloned() else { return Vec::new() };
+        let (id, arguments) = (item["id"].clone(), item["arguments"].clone());
+        let mut begun = item.clone();
+        begun["status"] = "in_progress".into();
+        begun["arguments"] = "".into();
+        let name = item["name"].clone();
+        vec![
+            self.event("response.output_item.added", json!({"output_index": index, "item": begun})),
+            self.event(
+                "response.function_call_arguments.delta",
+                json!({"item_id": id, "output_index": index, "delta": arguments}),
+            ),
+            self.event(
+                "response.function_call_arguments.done",
+                json!({"item_id": id, "output_index": index, "name": name, "arguments": arguments}),
+            ),
+            self.event("response.output_item.done", json!({"output_index": index, "item": item})),
+        ]
+    }
+}
+
 impl Writer for Writing {
     fn begin(&mut self) -> Vec<Event> {
         let response = self.head.response("in_progress", &self.items, None);
@@ -215,6 +258,9 @@ impl Writer for Writing {
     }
 
     fn piece(&mut self, piece: Piece) -> Vec<Event> {
+        if !self.head.is_heard(&piece) {
+            return Vec::new();
+        }
         match piece {
             Piece::Text { turn, text } => {
                 let continues = self.items.open.as_ref().is_some_and(|(of, _)| *of == turn);
@@ -239,6 +285,7 @@ impl Writer for Writing {
 
     fn end(&mut self, settled: Settled) -> Vec<Event> {
         let mut events = self.end_message("incomplete");
+        events.extend(self.forced(&settled));
         let before = self.index();
         self.items.ask(&settled.questions);
         for index in before..self.items.list.len() {
