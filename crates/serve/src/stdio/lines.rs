@@ -63,8 +63,8 @@ pub(super) struct Lines(mpsc::Sender<Vec<u8>>);
 
 impl Lines {
     /// Creates the sender and a thread that writes the lines to the stream, so that a client that does not read blocks
-    /// nothing else. After the client has closed the stream, further lines are dropped. The receiver ends when all lines
-    /// are written and no more can come, or when the client has closed the stream.
+    /// nothing else. After the client has closed the stream, further lines are dropped. The receiver reports that all lines
+    /// are written and no more can come, or that the client has closed the stream.
     ///
     /// # Errors
     /// The thread can't be started.

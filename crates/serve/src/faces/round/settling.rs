@@ -49,7 +49,8 @@ async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
     let service =
         Service::of_tools(served, tokens, limits, Arc::new(Quiet(place("home")))).expect("a service");
     let token = service.token(secret.text()).expect("the token");
-    let start = StartRun { message: Some("go".into()), ..StartRun::default() };
+    let ask = vec!["read_file".into()];
+    let start = StartRun { message: Some("go".into()), ask, ..StartRun::default() };
     let (live, reader) = service.start_followed(&token, start, Vec::new()).await.expect("a run");
     let round = Round::new(&service, &token, live, reader, Hearing::new(true));
     (service, token, round)
@@ -64,9 +65,12 @@ async fn settled(round: &mut Round) -> Settled {
 }
 
 #[tokio::test]
-async fn a_round_ends_with_all_questions_of_its_turn() {
+async fn a_round_ends_with_all_questions_of_calls_that_run_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let script = "answers:\n  - calls: [{tool: write_file, arguments: {path: a.txt, content: a}}, {tool: write_file, arguments: {path: b.txt, content: b}}]\n";
+    for name in ["a.txt", "b.txt"] {
+        fs::write(folder.path().join(name), name).expect("a file");
+    }
+    let script = "answers:\n  - calls: [{tool: read_file, arguments: {path: a.txt}}, {tool: read_file, arguments: {path: b.txt}}]\n";
     let (service, _, mut round) = begun(&folder, script).await;
     let settled = settled(&mut round).await;
     assert_eq!((settled.questions.len(), settled.open.len()), (2, 2));
