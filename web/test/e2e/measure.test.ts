@@ -150,9 +150,9 @@ test("a run of 5,000 calls is shown and answers clicks", async () => {
     clicked.push(
       await row.evaluate(async (element) => {
         const began = performance.now();
-        const before = document.querySelector("[aria-label='The selected call'] h2")?.textContent;
+        const before = document.querySelector("[aria-label='The selected call'] header")?.textContent;
         (element as HTMLElement).click();
-        while (document.querySelector("[aria-label='The selected call'] h2")?.textContent === before) {
+        while (document.querySelector("[aria-label='The selected call'] header")?.textContent === before) {
           if (performance.now() - began > 5000) return Number.NaN;
           await new Promise((resolve) => requestAnimationFrame(resolve));
         }
