@@ -27,7 +27,7 @@ fn runs_of_a_terminal_are_in_the_history_and_can_only_be_looked_at() {
     assert_eq!(scenario.run(&["--project", ".", "--entry", "greeter", "--param", "name=Ada"]).code, Some(0));
     assert_eq!(
         scenario.run(&["--project", ".", "--entry", "writer", "-m", "now", "--approval", "defer"]).code,
-        Some(3)
+        Some(5)
     );
     let server = Server::start(&scenario, &[]);
     let runs = server.get("/v1/runs").send().body;
