@@ -27,7 +27,7 @@ fn runs_of_a_terminal_are_in_the_history_and_can_only_be_looked_at() {
     assert_eq!(scenario.run(&["--project", ".", "--entry", "greeter", "--param", "name=Ada"]).code, Some(0));
     assert_eq!(
         scenario.run(&["--project", ".", "--entry", "writer", "-m", "now", "--approval", "defer"]).code,
-        Some(3)
+        Some(5)
     );
     let server = Server::start(&scenario, &[]);
     let runs = server.get("/v1/runs").send().body;
@@ -42,7 +42,7 @@ fn runs_of_a_terminal_are_in_the_history_and_can_only_be_looked_at() {
     assert_eq!(whole["questions"], Value::Null, "nothing can be answered: {whole}");
     // The grants and rules of that run were given to a terminal, and to no client.
     let digest = "0".repeat(32);
-    let answer = json!({"call": "0/0.0", "step": "1", "digest": digest, "answer": "approved"});
+    let answer = json!({"call": "0/0.0", "step": "1", "digest": digest, "answer": "approve"});
     let refused = server.post(&format!("/v1/runs/{waiting}/answers"), &answer).send();
     assert_eq!(refused.status, 403, "{refused:?}");
     assert!(refused.text.contains("runs resume"), "{refused:?}");
