@@ -22,7 +22,7 @@ use std::{
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Line {
     Began { at_ms: u64, cases: Vec<KeptCase> },
-    Repeat { case: usize, run: RunReport },
+    Repeat { case: usize, run: Box<RunReport> },
     Ended(KeptEnd),
 }
 
@@ -88,7 +88,7 @@ impl TestLog {
     /// Adds a repeat of the case at that position of [`Suite::plan`].
     pub fn repeat(&self, case: usize, run: &RunReport) {
         self.has_repeats.set(true);
-        self.add(&Line::Repeat { case, run: run.clone() });
+        self.add(&Line::Repeat { case, run: Box::new(run.clone()) });
     }
 
     /// Adds the end.
@@ -147,7 +147,7 @@ impl KeptTest {
                 Line::Began { at_ms, cases } => (this.began_ms, this.cases) = (at_ms, cases),
                 Line::Repeat { case, run } => {
                     if let Some(case) = this.cases.get_mut(case) {
-                        case.report.runs.push(run);
+                        case.report.runs.push(*run);
                     }
                 }
                 Line::Ended(end) => this.end = Some(end),

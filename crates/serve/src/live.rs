@@ -585,8 +585,26 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
+    /// Joins the readers of a run. `None`: the run has ended.
     fn of(feed: &Arc<Feed>) -> Option<Self> {
-        let (receiver, beginnings) = feed.subscribe()?;
+        // No piece comes between the two.
+        let mut source = feed.source();
+        let receiver = match &*source {
+            Source::Open(sender) => sender.subscribe(),
+            Source::Closed => return None,
+            Source::Silent => {
+                let (sender, receiver) = broadcast::channel(KEPT_EVENTS);
+                *source = Source::Open(sender);
+                receiver
+            }
+        };
+        let mut beginnings = Vec::new();
+        for (path, Beginning { turn, pieces }) in &*feed.beginnings() {
+            beginnings.push(Arc::new(Event::Discard { path: path.clone(), turn: *turn }));
+            let delta =
+                |delta: &Delta| Event::Delta { path: path.clone(), turn: *turn, delta: delta.clone() };
+            beginnings.extend(pieces.iter().map(|piece| Arc::new(delta(piece))));
+        }
         Some(Self { feed: Arc::clone(feed), receiver, beginnings })
     }
 
@@ -675,29 +693,6 @@ impl Feed {
 
     fn beginnings(&self) -> MutexGuard<'_, BTreeMap<CallPath, Beginning>> {
         self.beginnings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A receiver of the events from now on, and what the answers in progress have had until now.
-    fn subscribe(&self) -> Option<(broadcast::Receiver<Arc<Event>>, Vec<Arc<Event>>)> {
-        // No piece comes between the two.
-        let mut source = self.source();
-        let receiver = match &*source {
-            Source::Open(sender) => sender.subscribe(),
-            Source::Closed => return None,
-            Source::Silent => {
-                let (sender, receiver) = broadcast::channel(KEPT_EVENTS);
-                *source = Source::Open(sender);
-                receiver
-            }
-        };
-        let mut events = Vec::new();
-        for (path, Beginning { turn, pieces }) in &*self.beginnings() {
-            events.push(Arc::new(Event::Discard { path: path.clone(), turn: *turn }));
-            let delta =
-                |delta: &Delta| Event::Delta { path: path.clone(), turn: *turn, delta: delta.clone() };
-            events.extend(pieces.iter().map(|piece| Arc::new(delta(piece))));
-        }
-        Some((receiver, events))
     }
 
     /// Keeps the beginnings of answers up to date.

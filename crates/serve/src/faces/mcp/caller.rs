@@ -158,7 +158,7 @@ pub(super) fn shortened(text: &str) -> String {
     visible::line(&visible::start(text, LONGEST_NAME)).into_owned()
 }
 
-fn parts<'a>(context: &'a RequestContext<RoleServer>) -> Option<&'a Parts> {
+fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
 }
 
