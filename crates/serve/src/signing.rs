@@ -276,6 +276,6 @@ mod tests {
             let error = SecretAt::File(file.path().to_owned()).secret().err().expect("an error");
             assert!(!error.contains("short") || error.contains("too short"), "{error}");
         }
-        assert!(SecretAt::Env("LLM_DO_NO_SUCH_VARIABLE".into()).secret().is_err());
+        assert!(SecretAt::Env("NO_SUCH_VARIABLE_OF_TESTS".into()).secret().is_err());
     }
 }
