@@ -43,7 +43,7 @@ test("a file that was changed meanwhile is shown beside the text, and nothing is
   await editor.click();
   await page.keyboard.press("Control+End");
   await page.keyboard.insertText("Mine.\n");
-  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("The file was changed meanwhile.").waitFor();
   expect(readFileSync(slow, "utf8")).toContain("Think twice.");
   await page.getByRole("region", { name: /Change to workers\/slow\.worker/ }).getByText("Mine.").waitFor();
@@ -74,7 +74,7 @@ test("texts that are not saved survive a walk through the app, and the tab asks 
   await page.getByRole("link", { name: "Definitions" }).click();
   await page.getByRole("link", { name: /greeter\.worker/ }).click();
   await editor.getByText("Greet me twice.").waitFor();
-  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("Saved workers/greeter.worker.").waitFor();
   expect(readFileSync(join(stage.place.dir, "workers/greeter.worker"), "utf8")).toContain("Greet me twice.");
   await page.context().close();

@@ -89,7 +89,7 @@ test("a word in an input or an output finds its call with no click, and rows hav
 test("costs over runs are one click away, by worker, model, day and client", async () => {
   const page = await stage.page("#/runs");
   const clicks = new Clicks();
-  await clicks.on(page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Costs" }));
+  await clicks.on(page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name: "Costs" }));
   await page.getByRole("region", { name: "By worker", exact: true }).getByText("desk/greeter").waitFor();
   await page.getByRole("region", { name: "By model", exact: true }).getByText("script:scripts/plain.yaml").waitFor();
   await page.getByRole("region", { name: "By client", exact: true }).getByText("operator").waitFor();

@@ -63,7 +63,7 @@ test.each(["light", "dark"] as const)("every page in %s is whole and has no seri
   for (const [name, to, ready] of VIEWS) {
     await page.goto("about:blank");
     await page.goto(`${stage.address}/${to()}`);
-    await page.getByRole("navigation", { name: "Pages" }).waitFor();
+    await page.getByRole("navigation", { name: "Pages", exact: true }).waitFor();
     try {
       await ready(page);
     } catch (error) {
