@@ -137,7 +137,7 @@ impl KeptTest {
     /// Reads the log with that ID. `None`: there is none of this user.
     ///
     /// # Errors
-    /// It can't be read.
+    /// The log can't be read.
     pub fn read(runs_dir: &Path, id: &str, key: &SealKey) -> io::Result<Option<Self>> {
         let Some(log) = read_log(runs_dir, LogKind::Tests, id, key)? else { return Ok(None) };
         let mut this =

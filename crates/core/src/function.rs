@@ -445,7 +445,7 @@ pub trait Composite: MaybeSend + MaybeSync {
     }
 
     /// The origins of the parts of the input that others write, as the function's author declares them. They apply
-    /// whoever the caller is.
+    /// to every caller.
     fn declared_origins(&self, _input: &Value) -> Origins {
         Origins::TRUSTED
     }

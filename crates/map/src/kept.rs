@@ -176,7 +176,7 @@ impl KeptMap {
     /// The map of the command with that ID. `None`: there is none of this user, or its state has been removed.
     ///
     /// # Errors
-    /// Its log can't be read.
+    /// The log of the map can't be read.
     pub fn read(runs_dir: &Path, id: &str, key: &SealKey) -> io::Result<Option<Self>> {
         let Some(log) = read_log(runs_dir, LogKind::Maps, id, key)? else { return Ok(None) };
         let Some(Listed { outputs, inputs, worker, at_ms }) =

@@ -35,7 +35,7 @@ pub enum Extent {
 
 /// Checks a program several times with other texts of its files.
 ///
-/// It assumes that everything else is unchanged since it last read everything: the files that are not edited, the
+/// A checker assumes that everything else is unchanged since it last read everything: the files that are not edited, the
 /// libraries and the code. Call [`Checker::forget`] when that may have changed.
 pub struct Checker {
     source: Source,

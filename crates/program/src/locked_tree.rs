@@ -8,7 +8,7 @@ use llm_do_core::{authority::Place, schema::sha256};
 use std::sync::Arc;
 
 /// A tree that checks each file against its pinned hash when it is read, and returns exactly the bytes that it checked.
-/// It never opens files that are not requested.
+/// The tree never opens files that are not requested.
 ///
 /// Processes and mounts that read the files without this tree are not checked. Their caller must first compare the
 /// whole library with [`Pinned::compare`].

@@ -1,6 +1,6 @@
 //! Contents of files from before calls changed them, so that the user can restore them: `before/HEX` in a run's folder.
 //!
-//! They are no records: nothing redacts, exports or shows them. They are removed with the run's folder.
+//! The contents are not records: nothing redacts, exports or shows them. They are removed with the run's folder.
 
 use crate::blob::BlobDir;
 use llm_do_core::schema::sha256;

@@ -105,7 +105,7 @@ impl SealedLog {
     /// Adds a line: a JSON object with at least one field.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The line can't be written.
     pub fn add(&mut self, line: &impl Serialize) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         self.chain.seal(&mut bytes, 0);
@@ -116,7 +116,7 @@ impl SealedLog {
     /// Removes a log of a command that has done nothing.
     ///
     /// # Errors
-    /// It can't be removed.
+    /// The file can't be removed.
     pub fn remove(self) -> io::Result<()> {
         fs::remove_file(self.path)
     }
@@ -134,7 +134,7 @@ pub struct ReadLog {
 /// Reads the log with that ID. `None`: there is none that this user's llm-do has written.
 ///
 /// # Errors
-/// It can't be read, or is too large.
+/// The log can't be read, or is too large.
 pub fn read_log(runs_dir: &Path, kind: LogKind, id: &str, key: &SealKey) -> io::Result<Option<ReadLog>> {
     if !is_run_id(id) {
         return Ok(None);

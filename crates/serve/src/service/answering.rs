@@ -60,7 +60,7 @@ impl Service {
         self.give(token, id, Answered { question, digest, given }).await
     }
 
-    /// Gives that answer, whoever it is from.
+    /// Gives an answer of any giver: a client, a link or a button.
     pub(crate) async fn give(&self, token: &Token, id: &str, answer: Answered) -> Result<(), ApiError> {
         let live = match self.live(token, id) {
             Some(live) => live,

@@ -1,4 +1,4 @@
-//! What a worker would send its model first, also as texts that are not saved define it.
+//! The first request that a worker would send its model. Unsaved texts may define the worker.
 
 use super::{Service, inputs::Prepared, starting::either};
 use crate::{

@@ -137,7 +137,7 @@ fn a_map_has_its_rows_and_the_run_of_each() {
     for path in [at.clone(), format!("{at}/rows"), format!("{at}/rows/{run}/events")] {
         assert_eq!(server.get(&path).token(TOKEN_OF_CI).send().status, 404, "{path}");
     }
-    // Records that somebody has changed are shown to nobody, and neither is a map whose state is a link.
+    // The service shows no records that were changed, and no map whose state is a link.
     let state = scenario.project().join("out.jsonl.map");
     let segment = std::fs::read_dir(&state).expect("the state").flatten().map(|entry| entry.path());
     let segment =
