@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// The rules that the operator has made in a conversation, for the calls of that conversation, oldest first.
 ///
-/// These rules have the precedence of rules on the command line. The frame passes them down the call tree. They therefore
-/// apply to the conversation and the calls below it, and a resumed run finds the same rules.
+/// These rules have the precedence of rules on the command line. The frame passes them down the call tree, so they apply
+/// to the conversation and the calls below it, and a resumed run finds the same rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Vec<Written>", try_from = "Vec<Written>")]
 pub struct SessionRules {
