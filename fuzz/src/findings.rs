@@ -4,6 +4,7 @@ use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
     Diagnostic, LoadOptions, Source, Start, check,
     diagnostics::{
+        Fix,
         json::to_json,
         render::{Colour, render},
         sarif::to_sarif,
@@ -12,7 +13,7 @@ use llm_do_program::{
     source::MemoryTree,
     span::Span,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// Files by path.
 pub(super) type Files<'a> = Vec<(&'a str, &'a [u8])>;
@@ -79,15 +80,29 @@ impl<'a> Program<'a> {
         let fixed = fix.apply(file.text()).expect("a fix can be made");
         let mut mended = self.clone();
         mended.files[place].1 = fixed.as_bytes();
-        let same = |other: &&Diagnostic| {
-            let text = |one: &Diagnostic| one.span.as_ref().map(|span| span.text().to_owned());
-            (other.code, &other.message, text(other)) == (finding.code, &finding.message, text(finding))
+        let same = |other: &Diagnostic| {
+            let place = |one: &Diagnostic| {
+                one.span.as_ref().map(|span| (span.file().path().clone(), span.text().to_owned()))
+            };
+            (other.code, &other.message, place(other)) == (finding.code, &finding.message, place(finding))
+        };
+        // Text that can't be parsed has one finding, at its first fault. The fix brings the next fault to light, which can
+        // have the same words at a later place.
+        let behind = |other: &Diagnostic| {
+            let start = other.span.as_ref().and_then(Span::range).map(|range| range.start);
+            start.is_some_and(|start| start + file.text().len() > end(fix) + fixed.len())
         };
         let after = mended.findings();
         hold(&after);
-        let (were, are) = (found.iter().filter(same).count(), after.iter().filter(same).count());
+        let were = found.iter().filter(|other| same(other)).count();
+        let are = after.iter().filter(|other| same(other) && !(were == 1 && behind(other))).count();
         assert!(are < were, "`{}` mends nothing: {finding}\n{fixed}", fix.title);
     }
+}
+
+/// Returns the position in the file where the last edit of the fix ends.
+fn end(fix: &Fix) -> usize {
+    fix.edits.iter().filter_map(|edit| edit.span.range()).map(|range| range.end).max().unwrap_or(0)
 }
 
 fn spans(finding: &Diagnostic) -> impl Iterator<Item = &Span> {
