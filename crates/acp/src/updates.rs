@@ -189,7 +189,7 @@ impl Updates {
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 self.ended(path, ending)
             }
-            RecordKind::ModelFailed { error } if time == Time::Now => thought(&error.message),
+            RecordKind::ModelFailed { error, .. } if time == Time::Now => thought(&error.message),
             RecordKind::Note { text } if time == Time::Now => thought(text),
             RecordKind::Compacted(Compaction { before, after, failure: None, .. }) if time == Time::Now => {
                 thought(&format!("Older turns are compacted: about {before} tokens become {after}."))
