@@ -212,7 +212,8 @@ Examples:
   llm-do schema project > project.schema.json
   llm-do schema lib > lib.schema.json
   llm-do schema cases > cases.schema.json
-  llm-do schema events > events.schema.json")]
+  llm-do schema events > events.schema.json
+  llm-do schema serve > serve.schema.json")]
     Schema {
         /// The described format
         what: SchemaOf,
@@ -262,6 +263,8 @@ pub(crate) enum SchemaOf {
     Cases,
     /// A line of `--output stream-json`
     Events,
+    /// The operator's settings of a server: serve.yaml
+    Serve,
 }
 
 #[derive(Debug, Subcommand)]
