@@ -62,7 +62,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => hook.listen(0, "127.0.0.1", resolve));
   stage = await Stage.open(["--edit"], prepare);
-  command("test", "workers/greeter.cases.yaml");
+  command("test");
   command("map", "greeter", "tables/names.csv", "-o", "tables/greeted.jsonl", "--max-cost", "unlimited");
   const page = await stage.page();
   for (const name of ["Ada", "Bob"]) runs.push(await start(page, "greeter", { input: { name } }));
@@ -114,7 +114,7 @@ test("triggers, costs, a run and its comparison are reached and used without a m
   await page.keyboard.press("Enter");
   const input = page.getByRole("region", { name: "Input by field", exact: true });
   await input.getByText("Ada").waitFor();
-  await tabTo(page, page.getByLabel("Call B", { exact: true }));
+  await tabTo(page, page.locator("label", { hasText: "Run B" }).locator("select, input").first());
   expect(await axe(page)).toEqual([]);
   await page.context().close();
 }, 90_000);
@@ -202,7 +202,7 @@ test("targets have 44 px on a phone", async () => {
   for (const [name, to, until] of [
     ["home", "#/", "Last runs"],
     ["runs", "#/runs", "Began"],
-    ["run", `#/runs/${runs[0]}`, "Hello, Ada!"],
+    ["run", `#/runs/${runs[0]}`, "greeter"],
     ["compare", `#/compare?${new URLSearchParams({ a: runs[1] ?? "", b: runs[0] ?? "" })}`, "Prompt"],
     ["costs", "#/costs", "By worker"],
     ["triggers", "#/triggers", "nightly"],

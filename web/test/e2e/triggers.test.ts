@@ -25,6 +25,7 @@ function triggers({ dir, home }: Place): void {
   const failing = "answers:\n  - {times: 2, error: {status: 429, message: too many requests, retry_after_ms: 4000}}\n  - text: At last.\n";
   writeFileSync(join(dir, "scripts/patient.yaml"), failing);
   writeFileSync(join(dir, "workers/patient.worker"), "---\ndescription: Waits.\nmodel: script:scripts/patient.yaml\n---\nWait.\n");
+  writeFileSync(join(dir, "scripts/chat.yaml"), failing.replace("4000", "2500"));
   const project = join(dir, "project.yaml");
   writeFileSync(project, readFileSync(project, "utf8").replace("exports: [", "exports: [patient, "));
 }
@@ -54,7 +55,7 @@ test("triggers are shown with their next slot, last run and problem, and without
     expect(await axe(page)).toEqual([]);
   }
   await of("letters").getByRole("link", { name: "of letters" }).click();
-  await page.getByText("Hello, Bob!").first().waitFor();
+  await page.getByText(/Hello, .*Bob/).first().waitFor();
   await page.context().close();
 }, 150_000);
 
@@ -73,7 +74,7 @@ test("a run counts the seconds until a request is repeated, and the answer repla
   await page.screenshot({ path: join(OUTPUT, "retry-1280.png") });
   expect(await axe(page)).toEqual([]);
   await page.getByText(/retry 2 of 4/).waitFor({ timeout: 15_000 });
-  expect(await page.getByText(/^\W*retry \d of/).count()).toBe(1);
+  expect(await page.getByText(/retry \d of/).count()).toBe(1);
   // A reader who comes in the middle sees it too.
   await page.reload();
   await page.getByText(/retry 2 of 4/).waitFor();
@@ -83,9 +84,6 @@ test("a run counts the seconds until a request is repeated, and the answer repla
 }, 90_000);
 
 test("a chat has one line for all attempts", async () => {
-  const script = join(stage.place.dir, "scripts/chat.yaml");
-  const before = readFileSync(script, "utf8");
-  writeFileSync(script, `answers:\n  - {times: 2, error: {status: 429, message: too many requests, retry_after_ms: 2500}}\n  - text: At last.\n`);
   const page = await stage.page();
   await startChat(page, "Hello.");
   await page.getByText(/retry 1 of 4/).waitFor();
@@ -94,5 +92,4 @@ test("a chat has one line for all attempts", async () => {
   await page.getByText("At last.").first().waitFor({ timeout: 20_000 });
   expect(await page.getByText(/retry \d of|Request failed/).count()).toBe(0);
   await page.context().close();
-  writeFileSync(script, before);
 }, 60_000);
