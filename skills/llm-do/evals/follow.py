@@ -7,6 +7,8 @@
   exit code; without it, the command must succeed.
 - Other blocks are neither written nor run.
 
+The test also reads the front matter, and tries the links and the names of pages for `llm-do docs`.
+
 Usage: follow.py [PAGE.md ...]
 """
 
@@ -74,9 +76,30 @@ def run(command, folder, environment):
     return process.returncode, "".join(f"{text.rstrip()}\n" for text in output.splitlines())
 
 
+def faults(page):
+    """Returns what is wrong with a page itself: its front matter, links, and pages of the documentation that it names."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    if page.name == "SKILL.md":
+        front = re.match(r"---\nname: ([a-z0-9-]+)\ndescription: >-\n((?:  .*\n)+)", text)
+        if not front or front[1] != SKILL.name:
+            found.append(f"the front matter needs `name: {SKILL.name}` and a folded `description`")
+        elif len(" ".join(front[2].split())) > 1024:
+            found.append("the description has more than 1024 characters")
+        if len(text.splitlines()) > 500:
+            found.append("SKILL.md has more than 500 lines")
+    for target in re.findall(r"\]\(([^)#:]+)", text):
+        if not (page.parent / target).is_file():
+            found.append(f"the link {target} leads nowhere")
+    for name in sorted(set(re.findall(r"`llm-do docs ([a-z0-9/-]+)`", text) + re.findall(r"\b[EW]\d{4}\b", text))):
+        if subprocess.run(["llm-do", "docs", name], stdout=subprocess.DEVNULL).returncode:
+            found.append(f"`llm-do docs {name}` fails")
+    return [f"{page.relative_to(SKILL.parent)}: {fault}\n" for fault in found]
+
+
 def follow(page):
     """Follows a page; returns the number of commands and the failures."""
-    count, failures = 0, []
+    count, failures = 0, faults(page)
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as folder:
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("LLM_DO_") and not name.endswith("_API_KEY")}
@@ -112,8 +135,8 @@ def main():
     count = sum(commands for commands, _ in results)
     failures = [failure for _, failures in results for failure in failures]
     print("\n".join(failures), end="")
-    print(f"{count - len(failures)} of {count} commands of {len(pages)} pages do what the skill says")
-    if failures or not results[0][0]:
+    print(f"{count} commands of {len(pages)} pages, {len(failures)} differences from what the skill says")
+    if failures or not all(commands for commands, _ in results):
         sys.exit(1)
 
 
