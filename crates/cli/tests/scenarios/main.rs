@@ -56,6 +56,7 @@ mod mcp_project;
 mod mcp_serve;
 mod mcp_sign_in;
 mod migrate;
+mod model_lists;
 mod newcomer;
 mod operator_channel;
 mod origins;
