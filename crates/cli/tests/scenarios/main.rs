@@ -77,6 +77,7 @@ mod secrets;
 mod serve;
 mod server_side_tools;
 mod shell;
+mod skill;
 mod stdio;
 mod stubs;
 mod terminal_session;
