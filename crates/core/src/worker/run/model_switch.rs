@@ -26,7 +26,7 @@ pub(super) fn settings(worker: &WorkerDefinition, model: &ModelName, host: &RunC
 
 /// The models of a worker that can be asked.
 pub(super) struct Chain {
-    /// Their names, at least one, in the order in which they answer.
+    /// The names, at least one, in the order in which the models answer.
     pub(super) names: Vec<ModelName>,
     /// The first of them.
     pub(super) first: Arc<dyn Model>,
