@@ -189,7 +189,7 @@ impl Updates {
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 self.ended(path, ending)
             }
-            RecordKind::ModelFailed { error } if time == Time::Now => thought(&error.message),
+            RecordKind::ModelFailed { error, .. } if time == Time::Now => thought(&error.message),
             RecordKind::ModelChosen { model, .. } if time == Time::Now && record.step.is_stand_in() => {
                 thought(&format!("{model} answers from here on."))
             }

@@ -217,7 +217,8 @@ Examples:
   llm-do schema project > project.schema.json
   llm-do schema lib > lib.schema.json
   llm-do schema cases > cases.schema.json
-  llm-do schema events > events.schema.json")]
+  llm-do schema events > events.schema.json
+  llm-do schema serve > serve.schema.json")]
     Schema {
         /// The described format
         what: SchemaOf,
@@ -267,6 +268,8 @@ pub(crate) enum SchemaOf {
     Cases,
     /// A line of `--output stream-json`
     Events,
+    /// The operator's settings of a server: serve.yaml
+    Serve,
 }
 
 #[derive(Debug, Subcommand)]

@@ -422,6 +422,9 @@ pub enum RecordKind {
     ModelFailed {
         /// How.
         error: ModelError,
+        /// The number of further attempts that the worker allows for each request. Journals of earlier versions have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retries: Option<u32>,
     },
     /// The run waited (before a retry).
     Slept {

@@ -199,6 +199,12 @@ impl Session {
         self.loaded.machinery.mcp.lists_client(worker)
     }
 
+    /// Returns true if a worker gets the tools that the client of a run declares ([`RunOptions::client_tools`]).
+    pub fn takes_client_tools(&self) -> bool {
+        let mut workers = self.program().loaded().into_iter();
+        workers.any(|worker| self.toolsets().has_client_tools(&worker))
+    }
+
     /// Returns the program.
     pub fn program(&self) -> &Arc<Program> {
         &self.loaded.program
@@ -542,6 +548,7 @@ impl Session {
             files: Arc::new(WithServed::new(Arc::clone(&machinery.files), Arc::clone(&machinery.toolsets))),
             definitions: limited::definitions(&self.loaded.program, self.opened.options.limits),
             toolsets: Arc::clone(&machinery.toolsets),
+            client_tools: self.opened.options.client_tools.as_slice().into(),
             gate: Arc::clone(&self.opened.gate),
             chat: self.opened.options.chat,
             attended: self.opened.options.can_ask

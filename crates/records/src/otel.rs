@@ -270,7 +270,7 @@ impl<'a> Spans<'a> {
                         attributes =
                             attributes.usage(*usage).texts("gen_ai.response.finish_reasons", &[finish]);
                     }
-                    Some(RecordKind::ModelFailed { error }) => {
+                    Some(RecordKind::ModelFailed { error, .. }) => {
                         (failed, why) = (Some(name_of(error.kind)), Some(error.message.as_str()));
                     }
                     Some(RecordKind::TimedOut { .. }) => failed = Some("timeout".to_owned()),

@@ -80,6 +80,7 @@ impl Project {
             files,
             definitions: program.clone(),
             toolsets: Arc::new(toolsets),
+            client_tools: Arc::default(),
             gate: Arc::new(Gate { mode, project: program.approval().clone(), ..Gate::default() }),
             chat: false,
             attended: false,

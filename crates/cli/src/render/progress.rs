@@ -182,7 +182,7 @@ impl Progress {
                 let line = format!("· {}", visible::start(&visible::line(&said), FAILURE));
                 self.line(&path.keyed("compacted"), &format!("{}", self.paint.dim(line)));
             }
-            RecordKind::ModelFailed { error } => {
+            RecordKind::ModelFailed { error, .. } => {
                 let message = visible::line(&error.message);
                 let line = format!("{} {}", self.paint.yellow("↻"), visible::start(&message, FAILURE));
                 self.line(&path.keyed("failed"), &line);

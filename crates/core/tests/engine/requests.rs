@@ -70,7 +70,7 @@ fn an_answer_that_says_the_same_again_and_again_fails_and_is_not_asked_for_again
     assert_eq!(ran.failure().kind, FailureKind::Model);
     assert!(ran.failure().message.contains("the model repeats itself"), "{}", ran.failure().message);
     let kinds = ran.records.iter().filter_map(|record| match &record.body {
-        RecordKind::ModelFailed { error } => Some(error.kind),
+        RecordKind::ModelFailed { error, .. } => Some(error.kind),
         _ => None,
     });
     assert_eq!(kinds.collect::<Vec<_>>(), [ModelErrorKind::Repetition]);

@@ -210,6 +210,7 @@ impl World {
                 mounts: self.mounts,
             }),
             toolsets: Arc::new(toolsets),
+            client_tools: Arc::default(),
             gate: Arc::new(self.gate),
             chat: self.chat,
             attended: self.attended,

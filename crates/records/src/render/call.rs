@@ -374,7 +374,7 @@ impl Text {
             RecordKind::Compacted(compaction) => {
                 self.at(record, Tone::Notice, &compacted(compaction));
             }
-            RecordKind::ModelFailed { error } => {
+            RecordKind::ModelFailed { error, .. } => {
                 self.at(record, Tone::Bad, &format!("the request failed: {}", error.message));
             }
             RecordKind::TimedOut { after_ms } if !record.step.is_tool() => {

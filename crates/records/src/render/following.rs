@@ -126,7 +126,7 @@ impl Following {
             RecordKind::Cancelled => {
                 (Tone::Bad, format!("✗ {name} cancelled: {}", shown(&record.step.to_string())))
             }
-            RecordKind::ModelFailed { error } => {
+            RecordKind::ModelFailed { error, .. } => {
                 (Tone::Bad, format!("{name}: a request failed: {}", first_line(&error.message)))
             }
             RecordKind::ModelChosen { model, .. } => {

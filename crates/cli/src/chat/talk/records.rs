@@ -145,7 +145,7 @@ impl Talk<'_> {
             RecordKind::Compacted(compaction) if self.conversations.contains_key(path) => {
                 self.compacted(compaction);
             }
-            RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
+            RecordKind::ModelFailed { error, .. } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
             RecordKind::Undone { files, others } => {
                 // The question shows those that can be restored.

@@ -210,7 +210,8 @@ pub(super) async fn send(
                         }
                         Err(mut error) => {
                             error.message = call.engine.host().redact.text(&error.message).into_owned();
-                            RecordKind::ModelFailed { error }
+                            let retries = Some(prepared.setup.limits.request_retries);
+                            RecordKind::ModelFailed { error, retries }
                         }
                     }
                 }),
@@ -231,7 +232,7 @@ pub(super) async fn send(
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage, .. }) => {
                 return Ok(Answered { message, finish, usage });
             }
-            StepEnd::Done(RecordKind::ModelFailed { error }) => error,
+            StepEnd::Done(RecordKind::ModelFailed { error, .. }) => error,
             StepEnd::Done(other) => {
                 return Err(Halt::unexpected(call.path, &name(RequestStep::Model), &other).into());
             }
