@@ -14,6 +14,7 @@ pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod lib;
 pub(crate) mod list;
+pub(crate) mod lsp;
 pub(crate) mod man;
 pub(crate) mod map;
 pub(crate) mod mcp;

@@ -103,7 +103,14 @@ impl Context<'_> {
         let before = found.len();
         let mut reading = Reading::default();
         let effective = self.merge(located, document, &mut reading, found);
-        let mistakes = Mistakes::of(&document.keys, &found[before..]);
+        if document.is_partial {
+            // A finding about the file as a whole may come from a key that could not be read.
+            let of_worker = found.split_off(before);
+            found.extend(
+                of_worker.into_iter().filter(|one| one.span.as_ref().is_some_and(|at| at.range().is_some())),
+            );
+        }
+        let mistakes = Mistakes::of(document, &found[before..]);
         reading.effective = effective.map(|effective| Effective { mistakes, ..effective });
         reading
     }

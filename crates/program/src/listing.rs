@@ -98,7 +98,7 @@ pub fn exports(source: &Source) -> Vec<String> {
 
 fn listing(context: &Context<'_>, located: WorkerFile) -> Listing {
     let package = context.package;
-    let document = front_matter::definition(package.tree.as_ref(), &located.path);
+    let document = front_matter::definition(package.tree.as_ref(), &located.path).whole();
     let (keys, problem) = match document {
         Ok(document) => (Some(document.keys), None),
         Err(error) => (None, Some(error.to_string())),

@@ -534,7 +534,7 @@ impl Program {
         let of = self.packages.get(located.package);
         let files = RecordingTree::new(Arc::clone(&of.tree));
         let context = Context { packages: &self.packages, package: of, host: &self.host, tree: &files };
-        let document = front_matter::definition(context.tree(), &located.path)?;
+        let document = front_matter::definition(context.tree(), &located.path).whole()?;
         let effective = context.worker(&located, &document, &mut found).effective;
         if located.package == PackageId::PROGRAM {
             self.compare_with_start(&located, &files, effective.as_ref())?;

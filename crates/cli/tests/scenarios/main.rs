@@ -42,6 +42,7 @@ mod libraries;
 mod list_and_show;
 #[cfg(feature = "local")]
 mod local_models;
+mod lsp;
 mod map;
 mod map_batch;
 mod map_example;
