@@ -1,13 +1,13 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
 
-// The page of the panel in VS Code: one script and one style sheet, which the extension contains.
+// The page of the panel in VS Code: one script and one style sheet, which the extension
+// contains. `editors/vscode/scripts/build.mjs` names the folder.
 export default defineConfig({
   plugins: [svelte()],
   publicDir: false,
   build: {
     target: "es2022",
-    outDir: "../editors/vscode/dist",
     emptyOutDir: false,
     cssCodeSplit: false,
     modulePreload: false,

@@ -16,13 +16,15 @@ function freePort() {
 }
 
 /**
- * `folder`: the workspace. `settings`: of the user. `entry`: the main script of code-server, which runs under `node`.
+ * `folder`: the workspace. `settings`: of the user; `machine`: of the machine that the server runs on. `entry`: the main script of code-server, which runs under `node`.
  * Returns the page of the workbench and what ends both.
  */
-export async function start({ node, entry, vsix, folder, home, settings, trusted = true, environment = {} }) {
+export async function start({ node, entry, vsix, folder, home, settings, machine, trusted = true, environment = {} }) {
   const data = join(home, "data");
   const extensions = join(home, "extensions");
-  mkdirSync(join(data, "User"), { recursive: true });
+  for (const scope of ["User", "Machine"]) mkdirSync(join(data, scope), { recursive: true });
+  // Settings that say what runs are those of the machine.
+  writeFileSync(join(data, "Machine/settings.json"), JSON.stringify(machine));
   writeFileSync(
     join(data, "User/settings.json"),
     JSON.stringify({
