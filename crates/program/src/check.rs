@@ -81,9 +81,9 @@ pub fn check_whole(source: Source, host: LoadOptions) -> Report {
 /// The files of a program beside its workers' own, which an edit of workers does not change.
 pub(crate) struct Files {
     /// All workers of the project; empty for a single file, which is checked with its callees.
-    scanned: Vec<WorkerFile>,
+    pub(crate) scanned: Vec<WorkerFile>,
     stubs: Vec<Stub>,
-    cases: Vec<CasesFile>,
+    pub(crate) cases: Vec<CasesFile>,
 }
 
 impl Files {

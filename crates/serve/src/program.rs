@@ -341,8 +341,11 @@ impl Served {
     ) -> Result<Vec<Diagnostic>, String> {
         // One at a time: each check begins with what the one before knows.
         let mut editing = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = match editing.take().filter(Editing::is_current) {
-            Some(current) => current,
+        let current = match editing.take() {
+            Some(mut current) => {
+                current.look_again();
+                current
+            }
             None => Editing::open(&host.settings(&self.target)?).map_err(|problem| problem.to_string())?,
         };
         Ok(editing.insert(current).findings(unsaved))

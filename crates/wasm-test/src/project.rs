@@ -75,7 +75,7 @@ impl Project {
             date,
             driver,
             models,
-            model: ModelChoice { forced: None, default: model },
+            model: ModelChoice { defaults: model.into_iter().collect(), ..ModelChoice::default() },
             settings_override: ModelSettings::default(),
             files,
             definitions: program.clone(),

@@ -187,6 +187,14 @@ impl Progress {
                 let line = format!("{} {}", self.paint.yellow("↻"), visible::start(&message, FAILURE));
                 self.line(&path.keyed("failed"), &line);
             }
+            RecordKind::ModelChosen { model, .. } => {
+                let line = format!(
+                    "{} {} answers from here on",
+                    self.paint.yellow("→"),
+                    visible::line(model.as_str())
+                );
+                self.line(&path.keyed("model"), &line);
+            }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 if let Some(call) = state.view.call(path) {
                     self.ended(state, call, ending, record.at_ms);

@@ -365,6 +365,12 @@ impl Text {
                     self.line(Tone::Notice, &unknown_finish_note(word));
                 }
             }
+            RecordKind::ModelChosen { model, .. } => {
+                self.at(record, Tone::Notice, &format!("{model} answers from here on"));
+            }
+            RecordKind::ModelNotChosen { reason } => {
+                self.at(record, Tone::Bad, &format!("the model stays: {reason}"));
+            }
             RecordKind::Compacted(compaction) => {
                 self.at(record, Tone::Notice, &compacted(compaction));
             }

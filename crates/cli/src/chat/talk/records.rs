@@ -110,6 +110,9 @@ impl Talk<'_> {
                 self.face
                     .note(&format!("{name} ({bytes} bytes) joins your next message; /detach takes it back"));
             }
+            RecordKind::ModelChosen { model, .. } if record.step.is_stand_in() => {
+                self.face.note(&format!("{model} answers from here on"));
+            }
             RecordKind::ModelChosen { model, .. } => {
                 self.face.note(&format!("{model} answers from your next message on"));
             }
