@@ -47,7 +47,7 @@ fn serve(world: &World, toolsets: &str, calls: Vec<Value>) -> Result<Server, Esc
         .put("main.worker", format!("---\nmodel: script:script.json\ntoolsets: {{{toolsets}}}\n---\nAsk.\n"));
     world.put("project.yaml", "name: desk\nversion: 1.0.0\nexports: [main]\n");
     world.script(&[("main", calls)]);
-    world.arm();
+    world.rearm();
     let token = |name: &str, text: &str| {
         format!("  - {{name: {name}, sha256: {}, scopes: [start, read]}}\n", sha256(text.as_bytes()))
     };

@@ -430,15 +430,7 @@ async fn begin(
     let mut frames = [call.frame, frame].into_iter();
     let attached_of_others = frames
         .any(|frame| call.attachments.iter().any(|given| given.is_of_others(frame.authority(), listed)));
-    // The client has written the descriptions of its tools, which the model reads before the first message.
-    let described_by_others = call.frame.user() != origin::Origin::Trusted
-        && !host.client_tools.is_empty()
-        && host.toolsets.has_client_tools(worker);
-    let origin = match attached_of_others
-        || described_by_others
-        || texts.has_inserts()
-        || texts.places().iter().any(of_others)
-    {
+    let origin = match attached_of_others || texts.has_inserts() || texts.places().iter().any(of_others) {
         true => origin::Origin::Untrusted,
         false => frame.trail().origin(),
     };

@@ -349,23 +349,19 @@ fn result_of_the_client_is_untrusted() {
     assert!(question["steering"].is_object(), "{question}");
 }
 
-/// The input of the worker is a number, in which nobody can put instructions. The descriptions of tools have room for them.
+/// Descriptions of tools are words of the client. A run of a client that may not answer distrusts all of them from its beginning.
 #[test]
 fn descriptions_of_a_client_that_may_not_answer_are_untrusted() {
     let scenario = app();
     let server = Server::start(&scenario, &[]);
     let operator = server.token.clone();
-    for (token, tools, steered) in [
-        (TOKEN_OF_CI, json!([confirm()]), true),
-        (TOKEN_OF_CI, json!([]), false),
-        (&*operator, json!([confirm()]), false),
-    ] {
+    for (token, steered) in [(TOKEN_OF_CI, true), (&*operator, false)] {
         let messages = vec![user("{\"n\": 3}")];
         let mut client = Client { token, messages, ..Client::new(&server, "counter") };
-        let events = client.run(json!({"tools": tools}));
+        let events = client.run(json!({}));
         let question = &events.last().expect("an event")["outcome"]["interrupts"][0]["metadata"]["question"];
         assert_eq!(question["function"], "shell", "{events:?}");
-        assert_eq!(question["steering"].is_object(), steered, "{tools}: {question}");
+        assert_eq!(question["steering"].is_object(), steered, "{question}");
     }
 }
 
