@@ -170,6 +170,7 @@ try {
     await tree.filter({ hasText: "ada" }).locator(".codicon-testing-passed-icon").waitFor({ timeout: 60_000 });
     await tree.filter({ hasText: "bob" }).locator(".codicon-testing-failed-icon").waitFor();
     await open(page, "greeter.cases.yaml");
+    await lines(page).getByText("bob").click();
     await command(page, "Test: Peek Output");
     await page.locator(".test-output-peek .diffEditor, .test-output-peek-message-container .monaco-diff-editor").first().waitFor();
   });

@@ -43,6 +43,10 @@ export class Panel {
     );
   }
 
+  get focused(): vscode.Uri | undefined {
+    return this.#panel?.active === true ? this.#worker : undefined;
+  }
+
   async show(worker: vscode.Uri): Promise<void> {
     this.#worker = worker;
     if (this.#panel === undefined) this.#open();
