@@ -4,6 +4,7 @@
 use super::{
     attachments,
     context_limit::{ContextLimit, most_tokens},
+    prepare::terms,
     prepared::Prepared,
     server_tools,
 };
@@ -243,7 +244,7 @@ fn can_answer(
     }
     server_tools::check(worker, &prepared.server_tools, &*model).map_err(|failure| failure.message)?;
     let limit = prepared.frame.ledger().and_then(|account| account.cost_limit());
-    let price = host.models.terms(name).price;
+    let price = terms(host, name, &prepared.frame).price;
     let uses = !prepared.server_tools.is_empty();
     match limit {
         Some((whose, limit)) if price.is_none_or(|price| uses && price.server_use.is_none()) => {

@@ -16,14 +16,14 @@ use crate::{
     conversation::{Conversation, Ensures, FINISH_TOOL, OutputContract, Setup},
     definition::{INPUT, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
-    engine::{Engine, Frame},
+    engine::{Engine, Frame, RunContext},
     function::{CompositeCall, Function},
     gate::WithheldTool,
     journal::RecordKind,
-    model::{Capabilities, ModelName, ModelSettings, Part, ToolSpec},
+    model::{Capabilities, ModelName, ModelSettings, Part, Terms, ToolSpec},
     origin::{self, Origins, Trail},
     outcome::{End, Failure, FailureKind, Halt, Stop},
-    price::Usd,
+    price::{Price, Usd},
     step_name::StepName,
 };
 use serde_json::{Map, Value};
@@ -47,7 +47,7 @@ pub(super) async fn prepare(
     }
     server_tools::check(worker, &worker.server_tools, &*model)?;
     let Entered { frame, handed, attached, input } = enter(worker, call).await?;
-    let terms = host.models.terms(&model_name);
+    let terms = terms(host, &model_name, &frame);
     if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit()) {
         let uses = !worker.server_tools.is_empty();
         if terms.price.is_none_or(|price| uses && price.server_use.is_none()) {
@@ -220,6 +220,15 @@ pub(super) async fn prepare(
     }))
 }
 
+/// Returns the terms of a model in a frame. A limit of the cost counts the requests to a model that costs nothing; without
+/// a limit, and without a price of the user, such a request has no cost in the records.
+pub(super) fn terms(host: &RunContext, model: &ModelName, frame: &Frame) -> Terms {
+    let terms = host.models.terms(model);
+    let is_limited = frame.ledger().is_some_and(|account| account.cost_limit().is_some());
+    let free = (is_limited && model.is_free()).then_some(Price::FREE);
+    Terms { price: terms.price.or(free), ..terms }
+}
+
 /// The failure if the cost is limited and can't be counted.
 fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limit: Usd) -> Failure {
     let (of, uses) = match worker.server_tools.is_empty() {
@@ -236,7 +245,7 @@ fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limi
     Failure::new(FailureKind::Definition, message)
 }
 
-fn settings(worker: &WorkerDefinition, model: &ModelName, host: &crate::engine::RunContext) -> ModelSettings {
+fn settings(worker: &WorkerDefinition, model: &ModelName, host: &RunContext) -> ModelSettings {
     let settings = worker.settings_for(model);
     if worker.locked { settings } else { host.settings_override.over(&settings) }
 }
