@@ -3,7 +3,6 @@
 
 use crate::{
     diagnostics::{Diagnostic, codes},
-    shorthand,
     yaml::{Data, Node},
 };
 use llm_do_core::schema::{CLEAN, UNTRUSTED, subschemas};
@@ -93,8 +92,13 @@ fn is_known(key: &str) -> bool {
 }
 
 /// Finds keys without effect in a JSON Schema and in all schemas within it, and returns true if there are any. `name` names
-/// the schema in messages.
-pub(crate) fn has_unknown(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> bool {
+/// the schema in messages. `is_type` returns true if a node is a type in shorthand.
+pub(crate) fn has_unknown(
+    node: &Node,
+    name: &str,
+    is_type: impl Fn(&Node) -> bool,
+    found: &mut Vec<Diagnostic>,
+) -> bool {
     let before = found.len();
     for pointer in subschemas(&node.to_json()) {
         let schema = node.at_pointer(&pointer);
@@ -139,11 +143,6 @@ pub(crate) fn has_misspelled(node: &Node, name: &str, found: &mut Vec<Diagnostic
         }
     }
     found.len() > before
-}
-
-/// Returns true if a node is a type in shorthand.
-fn is_type(node: &Node) -> bool {
-    !shorthand::is_json_schema(node) && shorthand::read(node, "", &mut Vec::new()).is_some()
 }
 
 fn shorthand_within(schema: &Node, pointer: &str, place: &str) -> Diagnostic {

@@ -56,7 +56,7 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
             typed
         }
         Data::Map(_) if is_json_schema(node) => {
-            if schema_keys::has_unknown(node, name, found) {
+            if has_unknown_keys(node, name, found) {
                 return None;
             }
             let typed = json_schema(node);
@@ -255,6 +255,12 @@ pub fn is_json_schema(node: &Node) -> bool {
             && !(entry.value.as_text().is_some_and(|text| word(text).is_ok()) && entry.key != "$ref")
     });
     (typed && node.entries().iter().all(keywords)) || structural
+}
+
+/// Finds keys without effect in a JSON Schema, and returns true if there are any. `name` names the schema in messages.
+pub(crate) fn has_unknown_keys(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> bool {
+    let is_type = |node: &Node| !is_json_schema(node) && read(node, "", &mut Vec::new()).is_some();
+    schema_keys::has_unknown(node, name, is_type, found)
 }
 
 fn json_schema(node: &Node) -> Type {

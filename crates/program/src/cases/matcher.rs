@@ -3,7 +3,7 @@
 use super::read::{bad_case, bad_regex, bad_schema};
 use crate::{
     diagnostics::{Diagnostic, codes},
-    schema_keys,
+    shorthand::has_unknown_keys,
     yaml::{Data, Entry, Node},
 };
 use llm_do_core::schema::Schema;
@@ -75,7 +75,7 @@ impl Matcher {
                 },
                 ("schema", _) => match Schema::new(only.value.to_json()) {
                     Ok(schema) => {
-                        schema_keys::has_unknown(&only.value, "schema", found);
+                        has_unknown_keys(&only.value, "schema", found);
                         return Self::Schema(Arc::new(schema));
                     }
                     Err(error) => {
