@@ -142,6 +142,7 @@ async fn measure(
         definitions: &definitions,
         kinds: &kinds,
         policy: None,
+        client_tools: &[],
         listing: None,
     };
     let configuration = json!({});
