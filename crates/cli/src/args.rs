@@ -12,6 +12,7 @@ mod program;
 mod run;
 mod runs;
 mod service;
+mod skill;
 mod stubs;
 mod test;
 
@@ -38,6 +39,7 @@ pub(crate) use run::{
 };
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
+pub(crate) use skill::{SkillCommand, SkillInstallArgs};
 pub(crate) use stubs::StubsArgs;
 pub(crate) use test::TestArgs;
 
@@ -204,6 +206,9 @@ Examples:
         /// Name of a page, or a code of `check` [default: list the pages]
         page: Option<String>,
     },
+    /// Teach a coding agent to write, check, test and run workers
+    #[command(subcommand)]
+    Skill(SkillCommand),
     /// Report on this machine: confinement, Python, providers, models
     #[command(after_help = "\
 Examples:
@@ -220,7 +225,8 @@ Examples:
   llm-do schema project > project.schema.json
   llm-do schema lib > lib.schema.json
   llm-do schema cases > cases.schema.json
-  llm-do schema events > events.schema.json")]
+  llm-do schema events > events.schema.json
+  llm-do schema serve > serve.schema.json")]
     Schema {
         /// The described format
         what: SchemaOf,
@@ -270,6 +276,8 @@ pub(crate) enum SchemaOf {
     Cases,
     /// A line of `--output stream-json`
     Events,
+    /// The operator's settings of a server: serve.yaml
+    Serve,
 }
 
 #[derive(Debug, Subcommand)]

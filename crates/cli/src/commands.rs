@@ -30,5 +30,6 @@ pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod show;
+pub(crate) mod skill;
 pub(crate) mod stubs;
 pub(crate) mod test;

@@ -43,7 +43,7 @@ pub(crate) enum Entry {
 pub(crate) struct Loading {
     pub(crate) host: LoadOptions,
     pub(crate) packages: Packages,
-    pub(crate) model: Option<ModelName>,
+    pub(crate) models: Vec<ModelName>,
     /// The workers that can be understood, also those with errors.
     pub(crate) workers: Workers,
     /// The imports of each worker, by its name.
@@ -82,7 +82,7 @@ impl Loading {
         let mut loading = Self {
             host,
             packages,
-            model: None,
+            models: Vec::new(),
             workers: Workers::new(),
             imports: BTreeMap::new(),
             loaded: Vec::new(),
@@ -97,7 +97,8 @@ impl Loading {
         for profile in manifest.models.values() {
             context.provider_model(&profile.model, found);
         }
-        loading.model = manifest.model.as_ref().and_then(|node| context.model_name(node, found));
+        let named = manifest.model.as_ref();
+        loading.models = named.map(|node| context.model_names(node, found)).unwrap_or_default();
         loading
     }
 

@@ -132,6 +132,14 @@ impl Node {
         lone.into_iter().chain(self.items().iter().filter_map(|item| Some((item.as_text()?, &item.span))))
     }
 
+    /// Returns the items of a list, or a lone value itself.
+    pub fn each(&self) -> &[Node] {
+        match &self.data {
+            Data::List(items) => items,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
     /// Returns the value that a JSON Pointer names, as far down as it goes.
     pub fn at_pointer(&self, pointer: &str) -> &Node {
         let mut node = self;

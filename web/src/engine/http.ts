@@ -24,6 +24,7 @@ import {
   type StartRequest,
   type TestResults,
   type TestSummary,
+  type Trigger,
   type Worker,
 } from "./engine";
 import { parseJson, writeJson } from "./json";
@@ -49,6 +50,7 @@ const EVENTS_AT_ONCE = 2000;
 
 export class HttpEngine implements Engine {
   readonly #base: string;
+  readonly #fetch: typeof fetch;
   readonly #listeners = new Set<(connection: Connection) => void>();
   /** What is waiting to reach the server again. */
   readonly #lost = new Set<symbol>();
@@ -56,8 +58,10 @@ export class HttpEngine implements Engine {
   readonly #news = new EventTarget();
   readonly #secret = new SessionSecret();
 
-  constructor(base = "") {
+  /** `fetching`: sends the requests in place of the browser. */
+  constructor(base = "", fetching: typeof fetch = (...asked) => fetch(...asked)) {
     this.#base = base;
+    this.#fetch = fetching;
   }
 
   async signIn(token: string): Promise<void> {
@@ -197,6 +201,10 @@ export class HttpEngine implements Engine {
   costs(program: string | undefined, since_ms: number): Promise<CostsOfRuns> {
     const query = new URLSearchParams({ since_ms: String(since_ms), ...(program === undefined ? {} : { program }) });
     return this.#get(`/v1/costs?${query}`, shapes.costs);
+  }
+
+  async triggers(): Promise<Trigger[]> {
+    return (await this.#get("/v1/triggers", shapes.triggers)).triggers;
   }
 
   async tests(program: string): Promise<TestSummary[]> {
@@ -434,7 +442,7 @@ export class HttpEngine implements Engine {
     const secret = this.#secret.get();
     if (secret !== null) headers.set("Llm-Do-Session", secret);
     try {
-      response = await fetch(this.#base + path, { ...init, headers, method, credentials: "same-origin" });
+      response = await this.#fetch(this.#base + path, { ...init, headers, method, credentials: "same-origin" });
     } catch (error) {
       if (init.signal?.aborted) throw error;
       throw new EngineError("offline", "The server can't be reached. Is it running?");

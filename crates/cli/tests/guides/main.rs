@@ -54,6 +54,7 @@ pages! {
     mcp: "docs/guides/mcp.md" ["browser": 1, "network": 5, "product": 1];
     migrating: "docs/guides/migrating.md";
     models: "docs/guides/models.md";
+    neovim: "docs/guides/neovim.md";
     openai_clients: "docs/guides/openai-clients.md";
     projects: "docs/guides/projects.md";
     python_client: "docs/guides/python-client.md";
@@ -67,7 +68,7 @@ pages! {
     triggers: "docs/guides/triggers.md";
     typescript_client: "docs/guides/typescript-client.md";
     untrusted_content: "docs/guides/untrusted-content.md";
-    vscode: "docs/guides/vscode.md" ["product": 1];
+    vscode: "docs/guides/vscode.md" ["product": 2];
     web_app: "docs/guides/web-app.md";
     zed: "docs/guides/zed.md";
 }

@@ -1,0 +1,195 @@
+// Tries the extension in code-server with Chromium, as a user would.
+//
+// node e2e/prove.mjs --program LLM_DO --vsix FILE --code-server FOLDER --node NODE [--shots FOLDER]
+//
+// FOLDER has node_modules/code-server, and NODE is the version of Node that it needs. If LLM_DO has no `lsp`, e2e/stand-in.mjs
+// stands for its language server, and the output says so.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { start } from "./code-server.mjs";
+
+const { values: given } = parseArgs({
+  options: { program: { type: "string" }, vsix: { type: "string" }, "code-server": { type: "string" }, node: { type: "string" }, shots: { type: "string" } },
+});
+const examples = fileURLToPath(new URL("../../../examples/", import.meta.url));
+const standIn = fileURLToPath(new URL("stand-in.mjs", import.meta.url));
+const home = mkdtempSync(join(tmpdir(), "llm-do-editors-"));
+const workspace = join(home, "workspace");
+const log = join(home, "initialized");
+
+const hasServer = spawnSync(given.program, ["lsp", "--help"]).status === 0;
+mkdirSync(workspace);
+for (const name of ["greeter.worker", "greeter.cases.yaml", "greeter.recorded", "strikes"]) cpSync(join(examples, name), join(workspace, name), { recursive: true });
+// A second case, which fails.
+const cases = join(workspace, "greeter.cases.yaml");
+writeFileSync(cases, readFileSync(cases, "utf8") + "- name: bob\n  input: Ada\n  expect: {output: Hello}\n");
+cpSync(join(workspace, "greeter.recorded/ada.1.jsonl"), join(workspace, "greeter.recorded/bob.1.jsonl"));
+writeFileSync(join(home, "script.yaml"), "answers:\n- text: Good morning from the script\n");
+// The program, with a record of how its language server begins.
+const program = join(home, "llm-do");
+const server = hasServer ? `exec "${given.program}" lsp "$@"` : `exec "${process.execPath}" "${standIn}"`;
+writeFileSync(program, `#!/bin/sh\nif [ "$1" = lsp ]; then shift; ${server}; fi\nexec "${given.program}" "$@"\n`);
+chmodSync(program, 0o755);
+
+let passed = 0;
+let failed = 0;
+let editor;
+/** A step, with a picture of its end. */
+async function step(name, work) {
+  const { page } = editor;
+  try {
+    await work(page);
+    passed++;
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed++;
+    console.log(`FAIL  ${name}\n${String(error.stack ?? error).replaceAll(/^/gm, "      ")}`);
+  }
+  if (given.shots) {
+    mkdirSync(given.shots, { recursive: true });
+    await page.screenshot({ path: join(given.shots, `${String(passed + failed).padStart(2, "0")}-${name.replaceAll(/\W+/g, "-")}.png`) });
+  }
+}
+async function until(what, work, ms = 30_000) {
+  for (const end = Date.now() + ms; ; ) {
+    const found = await work();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`${what}: not after ${ms / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+async function open(page, path) {
+  await page.keyboard.press("Control+1");
+  await page.keyboard.press("Control+P");
+  await page.locator(".quick-input-widget input").first().fill(path);
+  await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: path.split("/").at(-1) }).first().click();
+  await page.locator(`.tab.active[data-resource-name="${path.split("/").at(-1)}"]`).waitFor();
+}
+async function command(page, title) {
+  await page.keyboard.press("F1");
+  await page.locator(".quick-input-widget input").first().fill(`>${title}`);
+  await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: title }).first().click();
+}
+const lines = (page) => page.locator(".editor-group-container.active .view-lines").first();
+/** The text of the editor, as it is shown. */
+const shown = async (page) => (await lines(page).innerText()).replaceAll("\u00a0", " ");
+const panel = (page) => page.frameLocator("iframe.webview").last().frameLocator("iframe#active-frame");
+
+const machine = { "llm-do.path": program, "llm-do.arguments": ["--model", `script:${join(home, "script.yaml")}`] };
+const settings = {
+  "terminal.integrated.gpuAcceleration": "off",
+  "workbench.editor.enablePreview": false,
+  "files.autoSave": "off",
+};
+const common = { node: given.node, entry: join(given["code-server"], "node_modules/code-server/out/node/entry.js"), vsix: given.vsix, folder: workspace, settings, machine, environment: { LLM_DO_STAND_IN_LOG: log } };
+
+console.log(hasServer ? "language server: llm-do lsp" : "language server: a stand-in, because this llm-do has no `lsp`");
+try {
+  editor = await start({ ...common, home: join(home, "trusted") });
+  editor.page.setDefaultTimeout(30_000);
+
+  await step("a worker file is highlighted", async (page) => {
+    await open(page, "strikes/main.worker");
+    const colours = () => lines(page).evaluate((element) => new Set([...element.querySelectorAll("span[class^=mtk]")].map((one) => one.className)).size);
+    await until("colours", async () => (await colours()) >= 4, 60_000);
+    await page.locator(".statusbar-item", { hasText: "Worker" }).waitFor();
+  });
+  await step("the status bar shows the language server", async (page) => {
+    await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor({ timeout: 60_000 });
+    if (!hasServer) assert.match(readFileSync(log, "utf8"), /"trusted":true/);
+  });
+  await step("an unknown key is a finding, and the fix removes it", async (page) => {
+    await lines(page).locator(".view-line").nth(1).click();
+    await page.keyboard.press("Home");
+    await page.keyboard.type("modle: x");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("ArrowUp");
+    await page.locator(".squiggly-error").first().waitFor();
+    await page.locator('.statusbar-item[id="status.problems"]', { hasText: "1" }).waitFor();
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Control+.");
+    const fix = page.locator(".action-widget .monaco-list-row.action", { hasText: "model" }).first();
+    await fix.waitFor();
+    await fix.click();
+    await until("the fix", async () => /^model: x$/m.test(await shown(page)));
+    await page.keyboard.press("Control+Z");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Shift+ArrowDown");
+    await page.keyboard.press("Delete");
+    await until("no finding", async () => (await page.locator(".squiggly-error").count()) === 0);
+  });
+  await step("a lens runs the worker in a terminal", async (page) => {
+    await open(page, "greeter.worker");
+    await page.locator(".codelens-decoration a", { hasText: /run/i }).first().click();
+    const box = page.locator(".quick-input-widget input").first();
+    await page.locator(".quick-input-title", { hasText: "greeter(" }).waitFor();
+    await box.fill("Ada");
+    await page.keyboard.press("Enter");
+    await until("the answer", async () => (await page.locator(".xterm-rows").allInnerTexts()).join("\n").replaceAll("\u00a0", " ").includes("Good morning from the script"));
+  });
+  await step("the panel shows the prompt as it is typed", async (page) => {
+    await command(page, "llm-do: Show Prompt");
+    await panel(page).getByRole("region", { name: "Prompt" }).getByText("You are a friendly greeter").waitFor();
+    await lines(page).getByText("You are a friendly greeter").click();
+    await page.keyboard.press("Home");
+    await page.keyboard.type("NEW WORDS. ");
+    await panel(page).getByRole("region", { name: "Prompt" }).getByText("NEW WORDS. You are a friendly greeter").waitFor();
+  });
+  await step("the panel saves, runs the worker and shows the run", async (page) => {
+    await panel(page).getByRole("button", { name: "Save 1 file and run" }).click();
+    await panel(page).getByRole("status", { name: "Answer" }).getByText("Good morning from the script").waitFor();
+    assert.match(readFileSync(join(workspace, "greeter.worker"), "utf8"), /^NEW WORDS\. /m);
+    await panel(page).getByRole("link", { name: "Open the run" }).click();
+    await panel(page).getByRole("link", { name: "Calls" }).waitFor();
+    assert.equal(await panel(page).getByRole("link", { name: "Runs" }).getAttribute("aria-current"), "page");
+  });
+  await step("the panel follows the editor to another worker", async (page) => {
+    await open(page, "strikes/main.worker");
+    await panel(page).getByRole("textbox", { name: /species/ }).waitFor();
+  });
+  await step("check lists its findings as problems", async (page) => {
+    writeFileSync(join(workspace, "strikes/main.worker"), readFileSync(join(examples, "strikes/main.worker"), "utf8").replace("description:", "descripton:"));
+    await command(page, "llm-do: Check Program");
+    await until("the output", async () => (await page.locator(".xterm-rows").allInnerTexts()).join("\n").replaceAll("\u00a0", " ").includes("unknown key `descripton`"));
+    await page.keyboard.press("Control+Shift+M");
+    await page.locator(".markers-panel .monaco-list-row", { hasText: "unknown key `descripton`" }).first().waitFor();
+    cpSync(join(examples, "strikes/main.worker"), join(workspace, "strikes/main.worker"));
+  });
+  await step("the Test Explorer runs cases and shows what differs", async (page) => {
+    cpSync(join(examples, "greeter.worker"), join(workspace, "greeter.worker"));
+    await open(page, "greeter.worker");
+    await command(page, "llm-do: Run Cases of Worker");
+    const tree = page.locator(".test-explorer .monaco-list-row");
+    await tree.filter({ hasText: "greeter.cases.yaml" }).locator(".monaco-tl-twistie").click();
+    await tree.filter({ hasText: "ada" }).locator(".codicon-testing-passed-icon").waitFor({ timeout: 60_000 });
+    await tree.filter({ hasText: "bob" }).locator(".codicon-testing-failed-icon").waitFor();
+    await open(page, "greeter.cases.yaml");
+    await lines(page).getByText("bob").click();
+    await command(page, "Test: Peek Output");
+    await page.locator(".test-output-peek .diffEditor, .test-output-peek-message-container .monaco-diff-editor").first().waitFor();
+  });
+  await editor.stop();
+
+  writeFileSync(log, "");
+  editor = await start({ ...common, home: join(home, "untrusted"), trusted: false });
+  editor.page.setDefaultTimeout(30_000);
+  await step("nothing of an untrusted workspace runs", async (page) => {
+    await open(page, "greeter.worker");
+    await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor({ timeout: 60_000 });
+    if (!hasServer) assert.match(readFileSync(log, "utf8"), /"trusted":false/);
+    await page.locator(".codelens-decoration a", { hasText: /run/i }).first().click();
+    await page.locator(".notification-toast", { hasText: "needs a trusted workspace" }).waitFor();
+    assert.equal(await page.locator(".quick-input-widget:visible").count(), 0);
+  });
+} finally {
+  await editor?.stop();
+  rmSync(home, { recursive: true, force: true });
+}
+console.log(`\n${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);
