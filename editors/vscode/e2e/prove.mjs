@@ -21,6 +21,8 @@ const standIn = fileURLToPath(new URL("stand-in.mjs", import.meta.url));
 const home = mkdtempSync(join(tmpdir(), "llm-do-editors-"));
 const workspace = join(home, "workspace");
 const log = join(home, "initialized");
+/** The process of each language server that was started. */
+const servers = join(home, "servers");
 
 const hasServer = spawnSync(given.program, ["lsp", "--help"]).status === 0;
 mkdirSync(workspace);
@@ -32,8 +34,8 @@ cpSync(join(workspace, "greeter.recorded/ada.1.jsonl"), join(workspace, "greeter
 writeFileSync(join(home, "script.yaml"), "answers:\n- text: Good morning from the script\n");
 // The program, with a record of how its language server begins.
 const program = join(home, "llm-do");
-const server = hasServer ? `exec "${given.program}" lsp "$@"` : `exec "${process.execPath}" "${standIn}"`;
-writeFileSync(program, `#!/bin/sh\nif [ "$1" = lsp ]; then shift; ${server}; fi\nexec "${given.program}" "$@"\n`);
+const server = hasServer ? `exec "${given.program}" lsp "$@"` : `exec "${process.execPath}" "${standIn}" "$@"`;
+writeFileSync(program, `#!/bin/sh\nif [ "$1" = lsp ]; then shift; echo $$ >>"${servers}"; ${server}; fi\nexec "${given.program}" "$@"\n`);
 chmodSync(program, 0o755);
 
 let passed = 0;
@@ -102,6 +104,13 @@ try {
   await step("the status bar shows the language server", async (page) => {
     await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor({ timeout: 60_000 });
     if (!hasServer) assert.match(readFileSync(log, "utf8"), /"trusted":true/);
+  });
+  await step("a server that was killed is started again", async (page) => {
+    const served = () => readFileSync(servers, "utf8").trim().split("\n").map(Number);
+    const before = served();
+    process.kill(before.at(-1), "SIGKILL");
+    await until("another server", () => served().length > before.length);
+    await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor();
   });
   await step("an unknown key is a finding, and the fix removes it", async (page) => {
     await lines(page).locator(".view-line").nth(1).click();

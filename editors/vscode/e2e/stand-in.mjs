@@ -3,6 +3,9 @@
 // says at the beginning into the file LLM_DO_STAND_IN_LOG.
 import { appendFileSync } from "node:fs";
 
+// `llm-do lsp` takes no argument.
+if (process.argv.length > 2) process.exit(2);
+
 let rest = Buffer.alloc(0);
 const texts = new Map();
 const send = (message) => {
